@@ -1,0 +1,81 @@
+# Everything runs inside .venv, which the first command makes. Nothing is installed or downloaded
+# again until pyproject.toml or constraints.txt changes.
+
+.DEFAULT_GOAL := help
+.PHONY: help reproduce test bench clean
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+venv := .venv
+python := $(venv)/bin/python
+install := $(python) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# A stamp carries the checksum of what decides the installation, so a checkout that only touches
+# the files' dates installs nothing.
+key := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+core := $(venv)/.core-$(key)
+dev := $(venv)/.dev-$(key)
+torch := $(venv)/.torch-$(key)
+stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.torch-*
+
+help:
+	@echo "make reproduce   set up and run the main job"
+	@echo "make test        lint, types, all tests, coverage"
+	@echo "make bench       benchmarks (installs PyTorch to compare with)"
+	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
+	@echo "PYTHON=...       which Python makes .venv, for example: make test PYTHON=python3.12"
+
+reproduce: $(core)
+	@$(python) examples/first_look.py
+
+# Lines inside compiled kernels can only be counted by a second run without the compiler; it leaves
+# out what would take too long interpreted, and the report joins both.
+test: $(dev)
+	@$(python) -m ruff check --quiet .
+	@$(python) -m mypy
+	@rm -f .coverage .coverage.*
+	@COVERAGE_FILE=.coverage.compiled $(python) -m pytest -q -n auto --cov --cov-report=
+	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 \
+		$(python) -m pytest -q -n auto --cov --cov-report= -m "not slow and not compiled"
+	@$(python) -m coverage combine --quiet
+	@$(python) -m coverage report
+
+bench: $(torch)
+	@for script in benchmarks/bench_*.py; do $(python) "$$script" || exit 1; done
+
+clean:
+	@rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -path ./$(venv) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(core): | $(python)
+	@echo "Installing hardmax into $(venv) ..."
+	@$(install) -e .
+	@rm -f $(stamps) && touch $@
+
+$(dev): | $(python)
+	@echo "Installing hardmax and what its tests need into $(venv) ..."
+	@$(install) -e ".[dev]"
+	@rm -f $(stamps) && touch $(core) $@
+
+$(torch): | $(dev)
+	@echo "Installing PyTorch into $(venv) ..."
+	@$(install) -e ".[torch]"
+	@touch $@
+
+# Each candidate is run, not just looked up: a name on the path may be a shim without a Python behind it.
+$(python):
+	@found=; \
+	for candidate in $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python3); do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+			found=$$candidate; break; \
+		fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "hardmax needs Python 3.11 or newer: install one, or name it, as in: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; \
+		exit 1; \
+	fi; \
+	if ! "$$found" -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+		echo "$$found cannot make virtual environments: install its venv module (on Debian and Ubuntu: apt install python3-venv), then run make again." >&2; \
+		exit 1; \
+	fi; \
+	"$$found" -m venv $(venv)

@@ -1,0 +1,110 @@
+"""Reading what a user passes: every refusal names the argument, what was expected and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray:
+    """x as a fresh read-only float64 array of the given shape (None is any size), all finite."""
+    try:
+        array = np.array(x, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers of shape {_shape(shape)}, got {_short(x)}") from None
+    fits = array.ndim == len(shape) and all(s is None or s == a for s, a in zip(shape, array.shape, strict=True))
+    if not fits:
+        raise ValueError(f"{name} must have shape {_shape(shape)}, got {_shape(array.shape)}")
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite, got {array[where]} at index {where}")
+    array.setflags(write=False)
+    return array
+
+
+def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
+    """n lists of T_i rows (numbers if not ``width``) as one flat array and n+1 offsets."""
+    if isinstance(x, np.ndarray) and x.dtype != object and x.ndim == 2 + width:
+        inputs: Sequence[Any] = x
+        sizes = [x.shape[1]] * x.shape[0]
+        flat = finite_array(name, x.reshape(-1, x.shape[2]) if width else x.ravel(), (None, None)[: 1 + width])
+    else:
+        what = "T_i lists of d numbers each" if width else "T_i numbers each"
+        if isinstance(x, (str, bytes)) or not hasattr(x, "__len__") or not hasattr(x, "__iter__"):
+            raise ValueError(f"{name} must be n inputs with {what}, got {_short(x)}")
+        inputs = [
+            finite_array(f"{name}[{i}]", row if np.size(row) else np.zeros((0, 0)[: 1 + width]), (None, None)[: 1 + width])
+            for i, row in enumerate(x)
+        ]
+        sizes = [len(row) for row in inputs]
+        if inputs and all(sizes) and len({row.shape[1:] for row in inputs}) == 1:
+            flat = np.concatenate(list(inputs))
+            flat.setflags(write=False)
+    if not len(inputs):
+        raise ValueError(f"{name} must hold at least one input, got none")
+    if 0 in sizes:
+        raise ValueError(f"{name}[{sizes.index(0)}] is empty: every input needs at least one token")
+    if len({np.shape(row)[1:] for row in inputs}) > 1:
+        widths = [np.shape(row)[1] for row in inputs]
+        odd = next(i for i, w in enumerate(widths) if w != widths[0])
+        raise ValueError(f"{name}[{odd}] must have {widths[0]} numbers per token as {name}[0], got {widths[odd]}")
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+    offsets.setflags(write=False)
+    return flat, offsets
+
+
+def same_tokens(name: str, offsets: np.ndarray, expected: np.ndarray) -> None:
+    """Refuse ragged data whose inputs do not match the keys' inputs one to one."""
+    if len(offsets) != len(expected):
+        raise ValueError(f"{name} must have {len(expected) - 1} inputs as keys, got {len(offsets) - 1}")
+    if not np.array_equal(offsets, expected):
+        i = int(np.flatnonzero(np.diff(offsets) != np.diff(expected))[0])
+        raise ValueError(
+            f"{name}[{i}] must have {np.diff(expected)[i]} tokens as keys[{i}], got {np.diff(offsets)[i]}"
+        )
+
+
+def signs(name: str, x: Any, n: int) -> np.ndarray:
+    """Labels: n numbers, each +1 or -1."""
+    labels = finite_array(name, x, (n,))
+    bad = np.flatnonzero(np.abs(labels) != 1)
+    if bad.size:
+        raise ValueError(f"{name} must be +1 or -1, got {labels[bad[0]]:g} at index {bad[0]}")
+    return labels
+
+
+def positive(name: str, x: Any) -> float:
+    """A number above zero."""
+    try:
+        value = float(x)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a positive number, got {_short(x)}") from None
+    if not (value > 0 and np.isfinite(value)):
+        raise ValueError(f"{name} must be a positive number, got {value:g}")
+    return value
+
+
+def whole(name: str, x: Any, least: int = 0) -> int:
+    """An integer of at least ``least``."""
+    if isinstance(x, bool) or not isinstance(x, (int, np.integer)) or x < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {_short(x)}")
+    return int(x)
+
+
+def generator(rng: int | np.random.Generator) -> np.random.Generator:
+    """``rng`` is always explicit: a seed or a Generator."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    return np.random.default_rng(whole("rng", rng))
+
+
+def _shape(shape: tuple[int | None, ...]) -> str:
+    names = iter("abcdefgh")
+    return "(" + ", ".join(next(names) if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+def _short(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= 60 else text[:57] + "..."

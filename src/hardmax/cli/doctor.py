@@ -1,0 +1,34 @@
+"""`hardmax doctor`: is this installation sound?"""
+
+from typing import TYPE_CHECKING
+
+from hardmax.cli.output import DONE, NOT_AS_EXPECTED, Output, command
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from hardmax.doctor import Finding
+
+
+@command("hardmax.doctor/1")
+def doctor(out: Output) -> int:
+    """Examine this installation: versions, threads, extras, compile cache, numerics."""
+    from dataclasses import asdict
+
+    from hardmax.doctor import examine
+
+    findings = examine()
+    out.result({"checks": [asdict(finding) for finding in findings]}, lambda: _lines(findings))
+    return DONE if all(finding.ok for finding in findings) else NOT_AS_EXPECTED
+
+
+def _lines(findings: "list[Finding]") -> "Text":
+    from rich.text import Text
+
+    width = max(len(finding.name) for finding in findings)
+    lines = Text()
+    for number, finding in enumerate(findings):
+        lines.append("\n" if number else "")
+        lines.append("ok   " if finding.ok else "FAIL ", style="green" if finding.ok else "bold red")
+        lines.append(f"{finding.name:<{width}}  {finding.detail}")
+    return lines

@@ -1,0 +1,136 @@
+"""Problems on disk: npz with flat arrays and offsets, or a JSON object a person can write."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.heads import LOSSES, LinearHead, Scores, as_loss
+from hardmax.problem import Problem
+
+_JSON_NAMES = {"keys", "scores", "values", "labels", "head", "loss"}
+
+
+def read_problem(path: Path) -> Problem:
+    """The problem in an .npz or .json file, or a ValueError that says what the file lacks."""
+    if path.suffix == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return problem_of_arrays({name: archive[name] for name in archive.files}, path)
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise ValueError(f"{path} is not a readable npz file: {error}") from None
+    if path.suffix == ".json":
+        return _from_json(path)
+    raise ValueError(f"{path}: a problem is read from .npz or .json, got the ending {path.suffix!r}")
+
+
+def write_problem(problem: Problem, path: Path) -> None:
+    """Write what `read_problem` reads back; the ending decides the format."""
+    if path.suffix == ".npz":
+        np.savez(path, **problem_arrays(problem))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(_as_json(problem)) + "\n")
+    else:
+        raise ValueError(f"{path}: a problem is written as .npz or .json, got the ending {path.suffix!r}")
+
+
+def problem_arrays(problem: Problem) -> dict[str, Any]:
+    """The flat arrays that make a problem; losses are saved by name, so only the built-in ones can be."""
+    arrays: dict[str, Any] = {
+        "keys": problem.keys,
+        "tokens": problem.tokens,
+        "offsets": problem.offsets,
+        "loss": np.array(_saved_loss(problem)),
+    }
+    for name in ("W", "gram"):
+        if getattr(problem, name) is not None:
+            arrays[name] = getattr(problem, name)
+    if isinstance(problem.head, Scores):
+        arrays["scores"] = problem.head.scores
+    elif isinstance(problem.head, LinearHead):
+        arrays |= {"values": problem.head.values, "labels": problem.head.labels, "head": problem.head.v}
+    else:
+        raise ValueError("a nonlinear head is a function and cannot be saved; save its scores instead")
+    return arrays
+
+
+def _saved_loss(problem: Problem) -> str:
+    if LOSSES.get(problem.loss.name) is not problem.loss:
+        raise ValueError(f"loss {problem.loss.name!r} is your own function and cannot be saved in a file")
+    return problem.loss.name
+
+
+def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
+    """The problem made of the arrays that `problem_arrays` gives; ``path`` is named in refusals."""
+    missing = {"keys", "offsets"} - arrays.keys()
+    if missing or not ("scores" in arrays or {"values", "labels", "head"} <= arrays.keys()):
+        raise ValueError(
+            f"{path} must hold keys, offsets and either scores or values, labels and head; "
+            f"it holds {', '.join(sorted(arrays)) or 'nothing'}"
+        )
+    keys = _inputs.finite_array("keys", arrays["keys"], (None, None))
+    tokens = arrays.get("tokens", np.arange(len(keys)))
+    offsets = _offsets(arrays["offsets"], len(tokens))
+    if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or (tokens < 0).any() or (tokens >= len(keys)).any():
+        raise ValueError(f"{path}: tokens must be row numbers of keys, from 0 to {len(keys) - 1}")
+    loss = as_loss(str(arrays.get("loss", "logistic")))
+    head: Scores | LinearHead
+    if "scores" in arrays:
+        head = Scores(_inputs.finite_array("scores", arrays["scores"], (len(tokens),)), loss)
+    else:
+        values = _inputs.finite_array("values", arrays["values"], (len(keys), None))
+        labels = _inputs.signs("labels", arrays["labels"], len(offsets) - 1)
+        v = _inputs.finite_array("head", arrays["head"], (values.shape[1],))
+        head = LinearHead(values, labels, v, loss)
+    return Problem(keys, tokens.astype(np.intp), offsets, head, arrays.get("W"), arrays.get("gram"))
+
+
+def _offsets(offsets: np.ndarray, slots: int) -> np.ndarray:
+    good = offsets.ndim == 1 and offsets.dtype.kind in "iu" and offsets.size > 1
+    if not (good and offsets[0] == 0 and offsets[-1] == slots and (np.diff(offsets) > 0).all()):
+        raise ValueError(f"offsets must rise from 0 to the number of tokens ({slots}), one step per input")
+    return offsets.astype(np.intp)
+
+
+def _from_json(path: Path) -> Problem:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} must hold a JSON object with keys and scores, got {type(content).__name__}")
+    unknown = content.keys() - _JSON_NAMES
+    if unknown:
+        raise ValueError(f"{path}: unknown name {sorted(unknown)[0]!r}; known are {', '.join(sorted(_JSON_NAMES))}")
+    loss = content.get("loss", "logistic")
+    if not isinstance(loss, str):
+        raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r}")
+    if {"keys", "scores"} <= content.keys():
+        if "values" in content or "labels" in content or "head" in content:
+            raise ValueError(f"{path}: give either scores, or values, labels and head, not both")
+        return Problem.from_scores(content["keys"], content["scores"], loss)
+    if {"keys", "values", "labels", "head"} <= content.keys():
+        return Problem.from_values(content["keys"], content["values"], content["labels"], content["head"], loss)
+    raise ValueError(
+        f"{path} must hold keys and either scores or values, labels and head; "
+        f"it holds {', '.join(sorted(content)) or 'nothing'}"
+    )
+
+
+def _as_json(problem: Problem) -> dict[str, Any]:
+    def rows(table: np.ndarray) -> list[Any]:
+        return [part.tolist() for part in problem.split(table[problem.tokens])]
+
+    content: dict[str, Any] = {"keys": rows(problem.keys), "loss": _saved_loss(problem)}
+    if isinstance(problem.head, LinearHead):
+        return content | {
+            "values": rows(problem.head.values),
+            "labels": problem.head.labels.tolist(),
+            "head": problem.head.v.tolist(),
+        }
+    return content | {"scores": [part.tolist() for part in problem.split(problem_arrays(problem)["scores"])]}

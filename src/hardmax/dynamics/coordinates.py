@@ -1,0 +1,67 @@
+"""Coordinates in which descent is cheap (B-DEF-7): every step lies in the span of key differences.
+
+Primal: p itself. QR: p in an orthonormal basis of that span. Gram: p = p(0) + sum_r c_r rows_r, where only
+the logits of the rows and their inner products are needed, so that a step does not depend on d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hardmax.dynamics.slots import Slots
+from hardmax.problem import Problem
+
+Coordinates = Literal["auto", "primal", "gram", "qr"]
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Rows that span all key differences: each slot's key is its reference plus rows[row], or the reference."""
+
+    plus: np.ndarray  # (m,) token of each row
+    minus: np.ndarray  # (m,) reference token of each row
+    row: np.ndarray  # (M,) row of each slot, -1 for a reference
+
+    def rows(self, keys: np.ndarray) -> np.ndarray:
+        """The differences themselves, (m, d)."""
+        return keys[self.plus] - keys[self.minus]
+
+    def gram(self, problem: Problem) -> np.ndarray:
+        """Inner products of the rows, from the keys or from the problem's own Gram matrix."""
+        if problem.gram is None:
+            rows = self.rows(problem.keys)
+            return rows @ rows.T
+        half = problem.gram[self.plus] - problem.gram[self.minus]
+        return np.ascontiguousarray(half[:, self.plus] - half[:, self.minus])
+
+
+def differences(slots: Slots) -> Differences:
+    """To each input's first token, or, where inputs share tokens a lot, all to one token of the table."""
+    firsts = slots.offsets[:-1]
+    n, M = len(firsts), len(slots.tokens)
+    used, place = np.unique(slots.tokens, return_inverse=True)
+    if len(used) - 1 < M - n:
+        return Differences(used[1:], np.full(len(used) - 1, used[0]), place - 1)
+    row = np.arange(M) - np.repeat(np.arange(n), np.diff(slots.offsets)) - 1
+    row[firsts] = -1
+    minus = np.repeat(slots.tokens[firsts], np.diff(slots.offsets) - 1)
+    return Differences(slots.tokens[row >= 0], minus, row)
+
+
+def choose(wanted: Coordinates, m: int, slots: int, d: int, steps: int) -> Coordinates:
+    """The coordinates asked for, or the cheaper ones by multiply-adds, the one-off Gram matrix included."""
+    if wanted not in ("auto", "primal", "gram", "qr"):
+        raise ValueError(f'coordinates must be "auto", "primal", "gram" or "qr", got {wanted!r}')
+    if wanted != "auto":
+        return wanted
+    return "gram" if m * m * (steps + d) < 3 * slots * d * steps else "primal"
+
+
+def orthonormal_basis(slots: Slots) -> np.ndarray:
+    """(d, r) orthonormal columns that span every key difference."""
+    rows = differences(slots).rows(slots.keys)
+    basis, _ = np.linalg.qr(rows.T)
+    return np.ascontiguousarray(basis)

@@ -1,0 +1,158 @@
+"""Joint training of the attention vector p and the head v, each with its own rate (B-DEF-1c, B-DEF-6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba import boolean, float64, njit
+
+from hardmax import _inputs
+from hardmax.dynamics.descent import EVENTS, Rate, step_sizes, steps_to_record
+from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.loops import DONE, ENDED, NO_COMPETITOR, STATIONARY, step_factor
+from hardmax.dynamics.slots import slots_of
+from hardmax.dynamics.softmax import (
+    INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot, gaps_to_top, gather, settle,
+)  # fmt: skip
+from hardmax.dynamics.trajectory import Trajectory
+from hardmax.heads import LinearHead
+from hardmax.problem import Problem
+
+
+def with_head(problem: Problem, v: np.ndarray) -> Problem:
+    """The same problem with another head v."""
+    if not isinstance(problem.head, LinearHead):
+        raise ValueError("training v needs a linear head; make the problem with from_values or from_tokens")
+    return replace(problem, head=replace(problem.head, v=v))
+
+
+def descend_joint(
+    problem: Problem,
+    steps: int = 1000,
+    rate: Rate = 0.1,
+    rate_v: Rate | None = None,
+    *,
+    normalized: bool = True,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
+    epsilon: float = 0.0,
+) -> Trajectory:
+    """Train p and v together; v starts at the problem's head, and each is divided by its own gradient norm.
+
+    The ratio rate_v / rate decides where p goes when not every input is a support vector (B-NEW-1).
+
+    >>> import hardmax as hm
+    >>> path = hm.descend_joint(hm.data.named("B-FIG-3a"), steps=1000, rate=0.1, start=[0.0, -1.0])
+    >>> path.p.round(4).tolist(), path.heads[-1].round(5).tolist()
+    ([95.293, 23.4802], [0.22192, 99.78082])
+    """
+    steps = _inputs.whole("steps", steps)
+    if not (np.isfinite(epsilon) and epsilon >= 0):
+        raise ValueError(f"epsilon must be a number >= 0, got {epsilon!r}")
+    p = np.array(problem.vector("start", start))
+    problem = with_head(problem, problem.head.v if isinstance(problem.head, LinearHead) else p)
+    assert isinstance(problem.head, LinearHead)
+    kept = steps_to_record(record, steps, many=False)
+    rates_p = step_sizes(rate, steps, problem)
+    rates_v = rates_p if rate_v is None else step_sizes(rate_v, steps, problem)
+    points, heads = np.empty((len(kept), problem.d)), np.empty((len(kept), len(problem.head.v)))
+    if problem.loss.is_compiled:
+        slots = slots_of(problem)
+        values = np.ascontiguousarray(slots.merge(problem.head.values[problem.tokens]))
+        status, _ = _descend_joint(
+            slots.keys, slots.tokens, slots.offsets, slots.counts, values, problem.head.labels,
+            p, problem.head.v.copy(), rates_p, rates_v, kept, points, heads,
+            normalized, epsilon, problem.loss.log_slope,
+        )  # fmt: skip
+    else:
+        status = _plain(problem, p, rates_p, rates_v, kept, points, heads, normalized, epsilon)
+    method = "joint " + ("normalised gradient descent" if normalized else "gradient descent")
+    return Trajectory(problem, "step", kept, points, EVENTS[status], heads, method)
+
+
+@njit(
+    ENDED(
+        TABLE, INDEX, INDEX, VECTOR, TABLE, VECTOR, OUT, OUT, VECTOR, VECTOR, INDEX, OUT_TABLE, OUT_TABLE,
+        boolean, float64, SLOPE,
+    ),
+    cache=True, nogil=True,
+)  # fmt: skip
+def _descend_joint(  # type: ignore[no-untyped-def]
+    keys, tokens, offsets, counts, values, labels, p, v, rates_p, rates_v, record, points, heads,
+    normalized, epsilon, log_slope,
+):  # fmt: skip
+    n, slots, d, e = offsets.size - 1, tokens.size, p.size, v.size
+    gaps, weights, scores = np.empty(slots), np.empty(slots), np.empty(slots)
+    tops = np.empty(n, np.intp)
+    u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    log_slopes, V, pull = np.empty(n), np.empty(d), np.empty(e)
+    saved = 0
+    for k in range(rates_p.size + 1):
+        if k == record[saved]:
+            points[saved] = p
+            heads[saved] = v
+            saved += 1
+        if k == rates_p.size:
+            break
+        gaps_to_top(keys, tokens, offsets, p, gaps, tops)
+        for i in range(n):
+            for slot in range(offsets[i], offsets[i + 1]):
+                scores[slot] = labels[i] * dot(values[slot], v)
+        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
+        for i in range(n):
+            log_slopes[i] = log_slope(u[i])
+        common_v = np.max(log_slopes)
+        pull[:] = 0.0
+        for i in range(n):
+            x = log_slopes[i] - common_v
+            if x > UNDERFLOW:
+                for slot in range(offsets[i], offsets[i + 1]):
+                    share = labels[i] * counts[slot] * math.exp(x + gaps[slot] - log_mass[i])
+                    for j in range(e):
+                        pull[j] += share * values[slot, j]
+        common_p = gather(keys, tokens, offsets, tops, weights, depth - log_mass + log_slopes, V)
+        length_p, length_v = math.sqrt(dot(V, V)), math.sqrt(dot(pull, pull))
+        if length_p == 0.0 and length_v == 0.0:
+            points[saved:] = p
+            heads[saved:] = v
+            return (NO_COMPETITOR if common_p == -np.inf else STATIONARY), k
+        if length_p > 0.0:
+            factor = step_factor(rates_p[k], length_p, common_p - math.log(n), normalized, epsilon)
+            for j in range(d):
+                p[j] += factor * V[j]
+        if length_v > 0.0:
+            factor = step_factor(rates_v[k], length_v, common_v - math.log(n), normalized, epsilon)
+            for j in range(e):
+                v[j] += factor * pull[j]
+    return DONE, rates_p.size
+
+
+def _plain(
+    problem: Problem,
+    p: np.ndarray,
+    rates_p: np.ndarray,
+    rates_v: np.ndarray,
+    record: np.ndarray,
+    points: np.ndarray,
+    heads: np.ndarray,
+    normalized: bool,
+    epsilon: float,
+) -> int:
+    """The same steps for losses that only Python can call."""
+    assert isinstance(problem.head, LinearHead)
+    v = problem.head.v
+    for k in range(len(rates_p) + 1):
+        points[record >= k], heads[record >= k] = p, v
+        if k == len(rates_p):
+            break
+        now = with_head(problem, v)
+        pull_p, pull_v = gradient(now, p), gradient(now, p, wrt="v")
+        if pull_p.is_stationary and pull_v.is_stationary:
+            return STATIONARY
+        p = p + step_factor(rates_p[k], 1.0, pull_p.log_norm, normalized, epsilon) * pull_p.direction
+        v = v + step_factor(rates_v[k], 1.0, pull_v.log_norm, normalized, epsilon) * pull_v.direction
+    return DONE

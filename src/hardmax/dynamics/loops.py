@@ -1,0 +1,168 @@
+"""Compiled descent loops on p, in primal and in Gram coordinates; both stand on `softmax.settle`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import boolean, float64, int64, njit, types
+
+from hardmax.dynamics.softmax import (
+    INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot, gaps_to_top, gather, settle,
+)  # fmt: skip
+
+# How a loop ended.
+DONE, STATIONARY, NO_COMPETITOR, CANCELLED = 0, 1, 2, 3
+
+# Below this fraction of its uncancelled size, a squared norm from inner products has lost half its digits.
+CANCELLATION = 1e-12
+
+ENDED = types.Tuple((int64, int64))
+
+
+@njit(float64(float64, float64, float64, boolean, float64), cache=True, nogil=True)
+def step_factor(rate, length, log_scale, normalized, epsilon):  # type: ignore[no-untyped-def]
+    """The number that V is multiplied by in one step, when minus the gradient is exp(log_scale) V."""
+    if not normalized:
+        return rate * math.exp(log_scale)
+    if epsilon > 0.0:
+        return rate / (length + epsilon * math.exp(min(-log_scale, 700.0)))
+    return rate / length
+
+
+@njit(
+    ENDED(TABLE, INDEX, INDEX, VECTOR, VECTOR, OUT, VECTOR, INDEX, OUT_TABLE, boolean, float64, SLOPE),
+    cache=True, nogil=True,
+)  # fmt: skip
+def descend_primal(  # type: ignore[no-untyped-def]
+    keys, tokens, offsets, counts, scores, p, rates, record, points, normalized, epsilon, log_slope
+):
+    """Steps p in place; ``points`` receives p after the steps named in ``record`` (sorted, ends included)."""
+    n, slots, d = offsets.size - 1, tokens.size, p.size
+    gaps, weights, V = np.empty(slots), np.empty(slots), np.empty(d)
+    tops = np.empty(n, np.intp)
+    u, depth, lean, log_scale = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    saved = 0
+    for k in range(rates.size + 1):
+        if k == record[saved]:
+            points[saved] = p
+            saved += 1
+        if k == rates.size:
+            break
+        gaps_to_top(keys, tokens, offsets, p, gaps, tops)
+        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_scale)
+        for i in range(n):
+            log_scale[i] = depth[i] - log_scale[i] + log_slope(u[i])
+        common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
+        largest = 0.0
+        for j in range(d):
+            largest = max(largest, abs(V[j]))
+        if largest == 0.0:
+            points[saved:] = p
+            return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
+        for j in range(d):  # so that squares neither underflow nor overflow
+            V[j] /= largest
+        scale = common + math.log(largest) - math.log(n)
+        factor = step_factor(rates[k], math.sqrt(dot(V, V)), scale, normalized, epsilon)
+        for j in range(d):
+            p[j] += factor * V[j]
+    return DONE, rates.size
+
+
+@njit(
+    ENDED(TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, VECTOR, INDEX, OUT_TABLE, boolean, float64, SLOPE),
+    cache=True, nogil=True,
+)  # fmt: skip
+def descend_gram(  # type: ignore[no-untyped-def]
+    gram, row, offsets, counts, scores, start, rates, record, coefficients, normalized, epsilon, log_slope
+):
+    """The same in Gram coordinates: ``start`` holds the rows' logits at p(0), ``coefficients`` the snapshots of c."""
+    n, slots, m = offsets.size - 1, row.size, start.size
+    gaps, weights = np.empty(slots), np.empty(slots)
+    tops = np.empty(n, np.intp)
+    u, depth, lean, log_scale = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    c, beta, pull = np.zeros(m), np.zeros(m), np.empty(m)
+    logits = start.copy()
+    lengths = np.sqrt(np.diag(gram))
+    saved = 0
+    for k in range(rates.size + 1):
+        if k == record[saved]:
+            coefficients[saved] = c
+            saved += 1
+        if k == rates.size:
+            break
+        if k % 1000 == 999:  # rounding drifts in a running sum: refresh from the coefficients
+            for r in range(m):
+                logits[r] = start[r] + dot(gram[r], c)
+        for i in range(n):
+            top = offsets[i]
+            best = -np.inf
+            for slot in range(offsets[i], offsets[i + 1]):
+                gaps[slot] = logits[row[slot]] if row[slot] >= 0 else 0.0
+                if gaps[slot] > best:
+                    best = gaps[slot]
+                    top = slot
+            tops[i] = top
+            for slot in range(offsets[i], offsets[i + 1]):
+                gaps[slot] -= best
+        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_scale)
+        common = -np.inf
+        for i in range(n):
+            log_scale[i] = depth[i] - log_scale[i] + log_slope(u[i])
+            common = max(common, log_scale[i])
+        if common == -np.inf:
+            coefficients[saved:] = c
+            return NO_COMPETITOR, k
+        beta[:] = 0.0
+        for i in range(n):
+            x = log_scale[i] - common
+            if x > UNDERFLOW:
+                scale = math.exp(x)
+                for slot in range(offsets[i], offsets[i + 1]):
+                    if row[slot] >= 0:
+                        beta[row[slot]] += scale * weights[slot]
+        largest = 0.0
+        size = 0.0
+        for r in range(m):
+            largest = max(largest, abs(beta[r]))
+            size += abs(beta[r]) * lengths[r]
+        if largest == 0.0:
+            coefficients[saved:] = c
+            return STATIONARY, k
+        square = 0.0
+        for r in range(m):
+            pull[r] = dot(gram[r], beta) / largest
+            square += pull[r] * beta[r] / largest
+        if normalized and square < CANCELLATION * (size / largest) ** 2:
+            return CANCELLED, k
+        factor = step_factor(
+            rates[k], math.sqrt(square) if normalized else 0.0, common + math.log(largest) - math.log(n),
+            normalized, epsilon,
+        )  # fmt: skip
+        for r in range(m):
+            c[r] += factor * beta[r] / largest
+            logits[r] += factor * pull[r]
+    return DONE, rates.size
+
+
+@njit(
+    types.void(
+        VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, float64, SLOPE, float64, OUT, OUT, OUT, OUT, OUT, OUT, OUT
+    ),
+    cache=True, nogil=True,
+)  # fmt: skip
+def shifted_force(  # type: ignore[no-untyped-def]
+    gaps, D, tops, scores, counts, offsets, shift, log_slope, cap, weights, u, depth, lean, log_mass, log_scale, F
+):
+    """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
+    n = offsets.size - 1
+    settle(gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass)
+    F[:] = 0.0
+    for i in range(n):
+        log_scale[i] = depth[i] - log_mass[i] + log_slope(u[i])
+        scale = math.exp(min(log_scale[i], cap)) / n
+        for slot in range(offsets[i], offsets[i + 1]):
+            weight = scale * weights[slot]
+            if weight != 0.0 and slot != tops[i]:
+                for j in range(F.size):
+                    F[j] += weight * D[slot, j]

@@ -1,0 +1,181 @@
+"""Trajectory: where a dynamic went, and what can be measured along it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.dynamics.gradient import settle_at
+from hardmax.dynamics.measures import SignedLog, attention, defect, excess_risk
+from hardmax.problem import Problem
+from hardmax.selection import Selection, selected_tokens
+
+if TYPE_CHECKING:
+    from hardmax.dynamics.display import TrajectoryDisplay
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Snapshots of p (and of v, if it was trained) along a named clock: "step" or "log t".
+
+    ``event`` says what stopped it before its end, if anything did: "stationary point", "tie", or
+    "no competing token". Indices ``at`` count snapshots; -1 is the last.
+
+    >>> import hardmax as hm
+    >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
+    >>> path.selection().tokens, round(path.norm, 3), path.clock
+    ((0,), 99.349, 'step')
+    """
+
+    problem: Problem
+    clock: str
+    times: np.ndarray  # (S,) steps, or log t
+    points: np.ndarray  # (S, d)
+    event: str | None = None
+    heads: np.ndarray | None = None  # (S, e), joint training only
+    method: str = ""
+
+    @property
+    def p(self) -> np.ndarray:
+        """The last point."""
+        return self.points[-1]
+
+    @property
+    def norm(self) -> float:
+        """|p| at the end."""
+        return float(np.linalg.norm(self.p))
+
+    @property
+    def direction(self) -> np.ndarray:
+        """p/|p| at the end."""
+        return self.directions[-1]
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """|p| at every snapshot."""
+        return np.linalg.norm(self.points, axis=1)
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Unit vectors p/|p|; rows of nan where p is zero, which has no direction."""
+        with np.errstate(invalid="ignore"):
+            return self.points / self.norms[:, None]
+
+    def misalignment(self, other: Any, at: int = -1) -> float:
+        """1 - cos of the angle to another direction, as half the squared distance of unit vectors.
+
+        ``other`` is a vector of any length, a MaxMargin or another Trajectory.
+
+        >>> import hardmax as hm
+        >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
+        >>> f"{path.misalignment([-0.1, 1.0]):.3g}"
+        '0.000268'
+        """
+        return misalignment(self.points[at], other)
+
+    def misalignments(self, other: Any) -> np.ndarray:
+        """1 - cos at every snapshot; nan where p is zero."""
+        return np.array([misalignment(p, other) if p.any() else math.nan for p in self.points])
+
+    def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
+        """Tokens that p attends to most; ties are kept."""
+        return selected_tokens(self.problem, self.points[at], tolerance)
+
+    def attention(self, at: int = -1) -> list[np.ndarray]:
+        """Attention weights of every input."""
+        return attention(self._problem(at), self.points[at])
+
+    def defect(self, at: int = -1) -> float:
+        """Mean attention that is not on the top token."""
+        return defect(self._problem(at), self.points[at])
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """Risk at every snapshot."""
+        loss = self.problem.loss
+        settled = (settle_at(self._problem(s), self.points[s]) for s in range(len(self.points)))
+        return np.array([float(loss.value(s.u).mean()) for s in settled])
+
+    def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
+        """Risk minus that of a selection (the one of the end by default), as sign and log."""
+        chosen = self.selection().tokens if selection is None else tuple(selection)
+        return excess_risk(self._problem(at), self.points[at], chosen)
+
+    def _problem(self, at: int) -> Problem:
+        """The problem with the head of that snapshot."""
+        if self.heads is None:
+            return self.problem
+        from hardmax.dynamics.joint import with_head
+
+        return with_head(self.problem, self.heads[at])
+
+    def save(self, path: str | Path) -> None:
+        """Write everything, the problem too, to one npz file."""
+        from hardmax.data.files import problem_arrays
+
+        arrays = {f"problem_{name}": array for name, array in problem_arrays(self.problem).items()}
+        if self.heads is not None:
+            arrays["heads"] = self.heads
+        texts = {"clock": self.clock, "event": self.event or "", "method": self.method}
+        np.savez(Path(path), times=self.times, points=self.points, **arrays, **texts)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectory:
+        """Read what `save` wrote.
+
+        >>> import hardmax as hm, tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
+        >>> hm.descend(hm.data.named("B-FIG-8"), steps=10, rate=0.1).save(file)
+        >>> hm.Trajectory.load(file).times[-1]
+        np.int64(10)
+        """
+        from hardmax.data.files import problem_of_arrays
+
+        with np.load(Path(path), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        if not {"points", "times", "clock", "event", "method"} <= arrays.keys():
+            raise ValueError(f"{path} does not hold a trajectory; it holds {', '.join(sorted(arrays)) or 'nothing'}")
+        problem = problem_of_arrays(
+            {name.removeprefix("problem_"): a for name, a in arrays.items() if name.startswith("problem_")}, Path(path)
+        )
+        return cls(
+            problem, str(arrays["clock"]), arrays["times"], arrays["points"], str(arrays["event"]) or None,
+            arrays.get("heads"), str(arrays["method"]),
+        )  # fmt: skip
+
+    def display(self, target: Any = None) -> TrajectoryDisplay:
+        """Curves of the norm, the attention off the top token and, to a target, 1 - cos; ``.plot()`` draws."""
+        from hardmax.dynamics.display import TrajectoryDisplay
+
+        return TrajectoryDisplay.of(self, target)
+
+
+def misalignment(p: Any, other: Any) -> float:
+    """1 - cos between two directions, without the 1e-16 floor of computing a cosine.
+
+    >>> import hardmax as hm
+    >>> hm.misalignment([1.0, 0.0], [1.0, 1e-10])
+    5e-21
+    """
+    a, b = _unit("p", p), _unit("other", other)
+    if a.shape != b.shape:
+        raise ValueError(f"other must have {a.size} numbers as p, got {b.size}")
+    return 0.5 * float((a - b) @ (a - b))
+
+
+def _unit(name: str, x: Any) -> np.ndarray:
+    vector = x if isinstance(x, (np.ndarray, list, tuple)) else getattr(x, "direction", x)
+    if vector is None:
+        raise ValueError(f"{name} has no direction: it is zero or infeasible")
+    array = _inputs.finite_array(name, np.ravel(vector), (None,))
+    largest = np.abs(array).max(initial=0.0)
+    if largest == 0.0:
+        raise ValueError(f"{name} is zero and has no direction")
+    array = array / largest
+    return array / np.linalg.norm(array)

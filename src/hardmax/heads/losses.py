@@ -1,0 +1,161 @@
+"""Losses (B-DEF-2): strictly decreasing functions of the signed prediction u.
+
+Everything a dynamic needs from a loss is log|l'(u)|, because directions are formed in the log domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import cfunc, float64, types
+from numba.extending import is_jitted
+
+Scalar = Callable[[float], float]
+
+
+class CompiledSlope:
+    """log|l'(u)| as kernels take it: numba's first-class function type, known without asking each time."""
+
+    _numba_type_ = types.FunctionType(float64(float64))
+
+    def __init__(self, function: Scalar, cache: bool = False) -> None:
+        self.function, self.cache = function, cache
+        self._compiled: Any = None
+
+    def __call__(self, u: float) -> float:
+        return self.function(u)
+
+    def __wrapper_address__(self) -> int:
+        if self._compiled is None:
+            self._compiled = cfunc("float64(float64)", cache=self.cache)(self.function)
+        return int(self._compiled.address)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A strictly decreasing loss l(u) of the signed prediction u.
+
+    ``log_slope`` is log|l'(u)| for one number u. Compiled by numba it runs inside the kernels (the fast
+    path); as a plain Python function it is called once per input and step between them (the plain path:
+    the same digits, some hundred times slower). ``slope_rate`` is d/du log|l'(u)|, needed by the Hessian
+    and by the flow's Jacobian only; without it a central difference is used, good to about 1e-9.
+    ``constants(lo, hi)`` gives (M0, M1) on [lo, hi]: the Lipschitz constant and the size of l'.
+
+    >>> import numpy as np, hardmax as hm
+    >>> cauchy = hm.Loss("cauchy", value=lambda u: np.pi / 2 - np.arctan(u),
+    ...                  log_slope=lambda u: -np.log1p(u * u))
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss=cauchy)
+    >>> bool(hm.gradient(problem, [0.0]).direction[0] > 0)
+    True
+    """
+
+    name: str
+    value: Callable[[np.ndarray], np.ndarray]
+    log_slope: Scalar
+    slope_rate: Scalar | None = None
+    constants: Callable[[float, float], tuple[float, float]] | None = None
+    mean_slope: Callable[[float, float], float] | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("value", "log_slope"):
+            if not callable(getattr(self, field)):
+                raise ValueError(f"loss {self.name!r}: {field} must be callable")
+        if is_jitted(self.log_slope):
+            object.__setattr__(self, "log_slope", CompiledSlope(self.log_slope.py_func))  # type: ignore[attr-defined]
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether kernels can call this loss without going back to Python."""
+        return isinstance(self.log_slope, CompiledSlope)
+
+    def log_slopes(self, u: np.ndarray) -> np.ndarray:
+        """log|l'(u)| of an array."""
+        return np.array([self.log_slope(x) for x in u.tolist()], dtype=float)
+
+    def slope_rates(self, u: np.ndarray) -> np.ndarray:
+        """d/du log|l'(u)| of an array; l'' = -|l'| times this."""
+        rate = self.slope_rate or _central_difference(self.log_slope)
+        return np.array([rate(x) for x in u.tolist()], dtype=float)
+
+    def log_mean_slope(self, score: float, fall: float) -> float:
+        """log of (l(score - fall) - l(score)) / fall, which tends to log|l'(score)| as the fall vanishes."""
+        if fall == 0.0:
+            return self.log_slope(score)
+        if self.mean_slope is not None:
+            return math.log(self.mean_slope(score, fall))
+        from scipy.integrate import quad
+
+        mean, _ = quad(lambda x: math.exp(self.log_slope(score - fall * x)), 0.0, 1.0, epsabs=0, epsrel=1e-13)
+        return math.log(mean)
+
+
+def as_loss(loss: str | Loss) -> Loss:
+    """The built-in loss of that name, or the loss itself."""
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a hardmax.Loss, got {loss!r}")
+    return LOSSES[loss]
+
+
+def _central_difference(f: Scalar) -> Scalar:
+    def rate(u: float) -> float:
+        h = 1e-5 * max(1.0, abs(u))
+        return (f(u + h) - f(u - h)) / (2 * h)
+
+    return rate
+
+
+def _logistic_log_slope(u: float) -> float:
+    return -math.log1p(math.exp(-abs(u))) - max(u, 0.0)
+
+
+def _exponential_log_slope(u: float) -> float:
+    return -u
+
+
+def _correlation_log_slope(u: float) -> float:
+    return 0.0
+
+
+def _sigmoid(u: float) -> float:
+    return 1.0 / (1.0 + math.exp(-u)) if u >= 0 else math.exp(u) / (1.0 + math.exp(u))
+
+
+def _logistic_mean_slope(score: float, fall: float) -> float:
+    if fall > 1.0:  # expm1 would overflow; nothing cancels here
+        return float(np.logaddexp(0.0, fall - score) - np.logaddexp(0.0, -score)) / fall
+    return math.log1p(math.expm1(fall) * _sigmoid(-score)) / fall
+
+
+LOSSES: dict[str, Loss] = {
+    "logistic": Loss(
+        "logistic",
+        value=lambda u: np.logaddexp(0.0, -u),
+        log_slope=CompiledSlope(_logistic_log_slope, cache=True),
+        slope_rate=lambda u: -_sigmoid(u),
+        constants=lambda lo, hi: (0.25, 1.0),
+        mean_slope=_logistic_mean_slope,
+    ),
+    "exponential": Loss(
+        "exponential",
+        value=lambda u: np.exp(-u),
+        log_slope=CompiledSlope(_exponential_log_slope, cache=True),
+        slope_rate=lambda u: -1.0,
+        constants=lambda lo, hi: (math.exp(-lo), math.exp(-lo)),
+        mean_slope=lambda score, fall: math.exp(-score) * math.expm1(fall) / fall,
+    ),
+    "correlation": Loss(
+        "correlation",
+        value=lambda u: -u,
+        log_slope=CompiledSlope(_correlation_log_slope, cache=True),
+        slope_rate=lambda u: 0.0,
+        constants=lambda lo, hi: (0.0, 1.0),
+        mean_slope=lambda score, fall: 1.0,
+    ),
+}
+

@@ -1,0 +1,1 @@
+"""Hard-margin problems: constraints in, a certified solution or a proof that there is none out."""

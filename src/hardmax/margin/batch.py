@@ -1,0 +1,127 @@
+"""Thousands of small hard-margin problems in one call, on all cores, each with its certificate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hardmax.margin.constraints import Bools, Constraints, Floats
+from hardmax.margin.kernel import FOUND, active_set, compiled, dot
+from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.measure import measure
+from hardmax.margin.solve import proves, solve
+
+_TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
+_CHUNK = 64
+
+
+@compiled
+def _solve_each(
+    A: Floats,
+    h: Floats,
+    equal: Bools,
+    norms: Floats,
+    p: Floats,
+    weights: Floats,
+    Mp: Floats,
+    sizes: Floats,
+    found: Bools,
+) -> None:
+    """Serial loop over problems; ``sizes`` receives |p|, |u| and |p - u|, u the combined rows."""
+    B, m, d = A.shape
+    u = np.empty(d)
+    for b in range(B):
+        if not found[b]:
+            continue
+        verdict, _ = active_set(A[b], h[b], equal[b], norms[b], p[b], weights[b])
+        found[b] = verdict == FOUND
+        for x in range(d):
+            u[x] = 0.0
+        for j in range(m):
+            Mp[b, j] = dot(A[b, j], p[b])
+            if weights[b, j] != 0.0:
+                row, weight = A[b, j], weights[b, j]
+                for x in range(d):
+                    u[x] += weight * row[x]
+        sizes[b, 0], sizes[b, 1] = np.sqrt(dot(p[b], p[b])), np.sqrt(dot(u, u))
+        for x in range(d):
+            u[x] -= p[b, x]
+        sizes[b, 2] = np.sqrt(dot(u, u))
+
+
+def solve_batch(
+    problems: Sequence[Constraints] | ArrayLike, h: ArrayLike = 1.0, workers: int | None = None
+) -> list[MaxMargin]:
+    """Solve many problems: a list of `Constraints`, or rows stacked as (B, m, d) with bounds ``h``.
+
+    A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the batch or on
+    the number of workers. What it cannot certify goes to `solve`, with exact arithmetic behind it.
+
+    >>> first, second = solve_batch([[[2.0, 0.0]], [[0.0, 4.0]]])
+    >>> first.margin, second.margin
+    (2.0, 4.0)
+    """
+    if isinstance(problems, Sequence) and all(isinstance(c, Constraints) for c in problems):
+        return _solve_list([c for c in problems if isinstance(c, Constraints)], workers)
+    stacked = np.ascontiguousarray(problems, dtype=np.float64)
+    if stacked.ndim != 3 or not np.isfinite(stacked).all():
+        raise ValueError(f"problems: expected finite rows of shape (B, m, d), got shape {stacked.shape}")
+    B, m, _ = stacked.shape
+    try:
+        bounds = np.ascontiguousarray(np.broadcast_to(np.asarray(h, dtype=np.float64), (B, m)))
+    except ValueError:
+        raise ValueError(f"h: expected bounds that broadcast to {(B, m)}, got shape {np.shape(h)}") from None
+    if not np.isfinite(bounds).all() or bounds.min(initial=0.0) < 0:
+        raise ValueError(f"h: expected finite bounds >= 0, got a minimum of {bounds.min()}")
+    every, none, plain = np.arange(m), np.full(m, -1), np.zeros(m, dtype=bool)
+    made = [Constraints(stacked[b], every, none, bounds[b], plain) for b in range(B)]
+    return _solve_stack(made, stacked, bounds, np.zeros((B, m), dtype=bool), workers)
+
+
+def _solve_list(problems: list[Constraints], workers: int | None) -> list[MaxMargin]:
+    """Group by shape; problems known by a Gram matrix only are solved one by one."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for i, c in enumerate(problems):
+        groups.setdefault((c.count, *c.shape), []).append(i)
+    answers: dict[int, MaxMargin] = {}
+    for shape, members in groups.items():
+        chosen = [problems[i] for i in members]
+        if len(shape) == 1 or shape[0] == 0:
+            solved = [solve(c) for c in chosen]
+        else:
+            rows = np.stack([c.rows() for c in chosen])
+            solved = _solve_stack(
+                chosen, rows, np.stack([c.h for c in chosen]), np.stack([c.equal for c in chosen]), workers
+            )
+        answers.update(zip(members, solved, strict=True))
+    return [answers[i] for i in range(len(problems))]
+
+
+def _solve_stack(
+    problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int | None
+) -> list[MaxMargin]:
+    B, m, d = A.shape
+    norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
+    tame = (norms > 1 / _TAME) & (norms < _TAME) & ((h == 0) | (h > 1 / _TAME)) & (h < _TAME)
+    found = tame.all(axis=1) & (h > 0).any(axis=1)
+    p, weights, Mp, sizes = np.zeros((B, d)), np.zeros((B, m)), np.zeros((B, m)), np.ones((B, 3))
+
+    def work(start: int) -> None:
+        of = slice(start, start + _CHUNK)
+        _solve_each(A[of], h[of], equal[of], norms[of], p[of], weights[of], Mp[of], sizes[of], found[of])
+
+    with ThreadPoolExecutor(max_workers=workers or os.cpu_count()) as pool:
+        list(pool.map(work, range(0, B, _CHUNK)))
+    measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
+    good = found & proves(measured)
+    kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
+    return [
+        MaxMargin(c, "certified", "float", p[b].reshape(c.shape), weights[b], (lower[b], upper[b]), kkt[b])
+        if good[b]
+        else solve(c)
+        for b, c in enumerate(problems)
+    ]

@@ -1,0 +1,254 @@
+"""The one constraint form behind every hard-margin problem of the three papers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Label = tuple[Hashable, ...]
+
+
+def _finite(name: str, value: ArrayLike, ndim: int) -> Floats:
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim != ndim:
+        raise ValueError(f"{name}: expected an array with {ndim} axes, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name}: expected finite numbers, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def _index(name: str, value: ArrayLike, lowest: int, count: int) -> Ints:
+    array = np.asarray(value)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(f"{name}: expected a list of integers, got {array.dtype} of shape {array.shape}")
+    array = array.astype(np.int64)
+    if array.size and (array.min() < lowest or array.max() >= count):
+        raise ValueError(
+            f"{name}: expected indices in {lowest}..{count - 1}, got {array.min()}..{array.max()}"
+        )
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Minimise |p| subject to ``row_j . p >= h_j``, or ``row_j . p = 0`` where ``equal[j]``.
+
+    A row is a pair of tokens, ``table[plus] - table[minus]`` (``minus = -1`` stands for the zero vector), or
+    the outer product of such a pair with ``right[right_of]`` when the unknown is a matrix W. If only the
+    tokens' Gram matrix is known, ``table`` is None and the solution comes back as coefficients of the rows.
+    Pairs are kept because they are exact: a rounded difference of two keys is another problem.
+
+    >>> c = Constraints.pairs([[1.0, 0.0], [0.0, 0.0]], plus=[0], minus=[1], labels=[(0, 1)])
+    >>> c.rows()
+    array([[1., 0.]])
+    """
+
+    table: Floats | None
+    plus: Ints
+    minus: Ints
+    h: Floats
+    equal: Bools
+    right: Floats | None = None
+    right_of: Ints | None = None
+    token_gram: Floats | None = None
+    labels: tuple[Label, ...] | None = None
+
+    @staticmethod
+    def pairs(
+        table: ArrayLike,
+        plus: ArrayLike,
+        minus: ArrayLike,
+        h: ArrayLike = 1.0,
+        equal: ArrayLike = False,
+        right: ArrayLike | None = None,
+        right_of: ArrayLike | None = None,
+        labels: Sequence[Label] | None = None,
+    ) -> Constraints:
+        """Rows ``table[plus] - table[minus]``, times ``right[right_of]`` for an unknown matrix.
+
+        >>> Constraints.pairs([[1.0], [3.0]], plus=[1, 0], minus=[0, -1]).rows().tolist()
+        [[2.0], [1.0]]
+        """
+        tokens = _finite("table", table, 2)
+        made = _checked(len(tokens), plus, minus, h, equal, labels)
+        made = replace(made, table=tokens)
+        if (right is None) != (right_of is None):
+            raise ValueError("right, right_of: expected both or neither, got one of them")
+        if right is None or right_of is None:
+            return made
+        factors = _finite("right", right, 2)
+        which = _index("right_of", right_of, 0, len(factors))
+        if len(which) != made.count:
+            raise ValueError(f"right_of: expected one index per row ({made.count}), got {len(which)}")
+        return replace(made, right=factors, right_of=which)
+
+    @staticmethod
+    def dense(
+        M: ArrayLike, h: ArrayLike = 1.0, E: ArrayLike | None = None, labels: Sequence[Label] | None = None
+    ) -> Constraints:
+        """Rows ``M p >= h``, and below them the rows ``E p = 0``.
+
+        >>> Constraints.dense([[2.0, 0.0]], E=[[0.0, 1.0]]).equal.tolist()
+        [False, True]
+        """
+        rows = _finite("M", M, 2)
+        bounds = (
+            np.broadcast_to(_finite("h", h, np.ndim(h)), (len(rows),))
+            if np.ndim(h) == 0
+            else _finite("h", h, 1)
+        )
+        if len(bounds) != len(rows):
+            raise ValueError(f"h: expected one bound per row of M ({len(rows)}), got {len(bounds)}")
+        equal = np.zeros(len(rows), dtype=bool)
+        if E is not None:
+            ties = _finite("E", E, 2)
+            if len(ties) and ties.shape[1] != rows.shape[1]:
+                raise ValueError(f"E: expected {rows.shape[1]} columns as in M, got {ties.shape[1]}")
+            if len(ties):
+                rows = np.vstack([rows, ties])
+                bounds = np.concatenate([bounds, np.zeros(len(ties))])
+                equal = np.concatenate([equal, np.ones(len(ties), dtype=bool)])
+        every = np.arange(len(rows))
+        return Constraints.pairs(rows, every, np.full(len(rows), -1), bounds, equal, labels=labels)
+
+    @staticmethod
+    def from_gram(
+        gram: ArrayLike,
+        plus: ArrayLike,
+        minus: ArrayLike,
+        h: ArrayLike = 1.0,
+        equal: ArrayLike = False,
+        labels: Sequence[Label] | None = None,
+    ) -> Constraints:
+        """Rows ``token[plus] - token[minus]`` of tokens known by their inner products only (A-DEF-11).
+
+        >>> Constraints.from_gram([[1.0, 0.0], [0.0, 1.0]], plus=[0], minus=[1]).gram()
+        array([[2.]])
+        """
+        inner = _finite("gram", gram, 2)
+        if inner.shape[0] != inner.shape[1] or not np.array_equal(inner, inner.T):
+            raise ValueError(f"gram: expected a symmetric matrix, got shape {inner.shape}")
+        return replace(_checked(len(inner), plus, minus, h, equal, labels), token_gram=inner)
+
+    @property
+    def count(self) -> int:
+        """Number of rows m."""
+        return len(self.plus)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the unknown: (d,), (d, e) for outer products, () in Gram form.
+
+        >>> Constraints.dense([[1.0, 2.0]]).shape
+        (2,)
+        """
+        if self.table is None:
+            return ()
+        width = self.table.shape[1]
+        return (width,) if self.right is None else (width, self.right.shape[1])
+
+    def label(self, row: int) -> Label:
+        """The name of a row in reports; its number if none was given.
+
+        >>> Constraints.dense([[1.0]]).label(0)
+        (0,)
+        """
+        return (row,) if self.labels is None else self.labels[row]
+
+    def subset(self, rows: NDArray[Any]) -> Constraints:
+        """The same tokens with some of the rows.
+
+        >>> Constraints.dense([[1.0], [2.0]]).subset(np.array([1])).rows().tolist()
+        [[2.0]]
+        """
+        return replace(
+            self,
+            plus=self.plus[rows],
+            minus=self.minus[rows],
+            h=self.h[rows],
+            equal=self.equal[rows],
+            right_of=None if self.right_of is None else self.right_of[rows],
+            labels=tuple(self.label(int(j)) for j in np.arange(self.count)[rows]),
+        )
+
+    def left(self) -> Floats:
+        """The differences ``table[plus] - table[minus]``, (m, d)."""
+        if self.table is None:
+            raise ValueError("rows: expected a table of tokens, got a Gram matrix only")
+        if (self.minus == -1).all() and np.array_equal(self.plus, np.arange(len(self.table))):
+            return self.table
+        with np.errstate(over="ignore", invalid="ignore"):
+            difference = self.project(self.table)
+        if not np.isfinite(difference).all():
+            raise ValueError(
+                "table: expected differences below 1.8e308, got an overflow; scale the tokens down"
+            )
+        return difference
+
+    def rows(self) -> Floats:
+        """All rows as one dense matrix (m, d) or (m, d*e); a matrix unknown is read row by row."""
+        left = self.left()
+        if self.right is None or self.right_of is None:
+            return left
+        with np.errstate(over="ignore"):
+            dense = (left[:, :, None] * self.right[self.right_of][:, None, :]).reshape(len(left), -1)
+        if not np.isfinite(dense).all():
+            raise ValueError(
+                "right: expected products below 1.8e308, got an overflow; scale the factors down"
+            )
+        return dense
+
+    def gram(self) -> Floats:
+        """Inner products of the rows; for outer products the two factors' Gram matrices multiply."""
+        if self.token_gram is not None:
+            return self.project(self.project(self.token_gram).T)
+        left = self.left()
+        inner = left @ left.T
+        if self.right is None or self.right_of is None:
+            return inner
+        factors = self.right @ self.right.T
+        return inner * factors[np.ix_(self.right_of, self.right_of)]
+
+    def project(self, tokens: Floats) -> Floats:
+        """``tokens[plus] - tokens[minus]`` for any array with one leading entry per token."""
+        difference = tokens[self.plus]
+        paired = self.minus >= 0
+        difference[paired] -= tokens[self.minus[paired]]
+        return difference
+
+
+def _checked(
+    tokens: int,
+    plus: ArrayLike,
+    minus: ArrayLike,
+    h: ArrayLike,
+    equal: ArrayLike,
+    labels: Sequence[Label] | None,
+) -> Constraints:
+    """Validate what every constructor shares; the tokens themselves are filled in by the caller."""
+    heads = _index("plus", plus, 0, tokens)
+    tails = _index("minus", minus, -1, tokens)
+    m = len(heads)
+    if len(tails) != m:
+        raise ValueError(f"minus: expected as many rows as plus ({m}), got {len(tails)}")
+    flags = np.asarray(equal)
+    if flags.dtype != np.bool_ or flags.shape not in ((), (m,)):
+        raise ValueError(f"equal: expected one bool per row ({m}), got {flags.dtype} of shape {flags.shape}")
+    flags = np.broadcast_to(flags, (m,)).copy()
+    bounds = _finite("h", h, np.ndim(h))
+    if bounds.shape not in ((), (m,)):
+        raise ValueError(f"h: expected one bound per row ({m}), got shape {bounds.shape}")
+    bounds = np.where(flags, 0.0, bounds)
+    if m and bounds.min() < 0:
+        raise ValueError(f"h: expected bounds >= 0, got {bounds.min()}")
+    names = None if labels is None else tuple(labels)
+    if names is not None and len(names) != m:
+        raise ValueError(f"labels: expected one per row ({m}), got {len(names)}")
+    return Constraints(None, heads, tails, bounds, flags, labels=names)

@@ -1,0 +1,265 @@
+"""The last word: a dual active-set method in rational numbers.
+
+Floats are rational numbers, so a hard-margin problem with float data has one exact answer: the minimum-norm
+p, or a Farkas vector. The method is Goldfarb and Idnani's, on the exact Gram matrix of the rows, started from
+the support that a float solver found; if that support is right, one rational solve proves it.
+
+It ends: an active set W with multipliers >= 0 is the exact solution for the rows of W alone. Each round
+adds one violated row j, dropping blocking rows on the way, and ends with a step of positive length along
+the part of row j outside span W, so |p| strictly grows and no W comes twice. Ties in the ratio test go to
+the lowest row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flint import fmpq, fmpz, fmpz_mat, nmod_mat  # type: ignore[import-untyped, unused-ignore]
+
+from hardmax.margin.constraints import Constraints
+from hardmax.margin.integers import integer_rows, integers
+
+_PRIME = 2305843009213693951  # 2^61 - 1: rows independent modulo it are independent over the rationals
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A rational answer: the optimum (p, multipliers) or, if ``p`` is None, a Farkas vector.
+
+    ``multipliers`` has one number per row. At the optimum ``p = sum_j multipliers_j row_j``; for an
+    infeasible problem that sum is zero while ``sum_j multipliers_j h_j > 0``. In Gram form the multipliers
+    are the solution.
+
+    >>> from hardmax.margin.constraints import Constraints
+    >>> decide(Constraints.dense([[3.0, 0.0], [1.0, 1.0]])).norm_squared
+    Fraction(1, 2)
+    """
+
+    feasible: bool
+    multipliers: tuple[Fraction, ...]
+    slack: tuple[Fraction, ...]
+    norm_squared: Fraction
+    width: int | None = None
+    _rows: Any = None
+    _scale: Fraction = Fraction(1)
+
+    @cached_property
+    def p(self) -> tuple[Fraction, ...] | None:
+        """The minimum-norm vector (a matrix is read row by row); None if infeasible or in Gram form."""
+        if not self.feasible or self.width is None:
+            return None
+        support = [j for j, weight in enumerate(self.multipliers) if weight]
+        if not support:
+            return (Fraction(0),) * self.width
+        common = math.lcm(*(self.multipliers[j].denominator for j in support))
+        weights = fmpz_mat([[int(self.multipliers[j] * common) for j in support]])
+        chosen = fmpz_mat([[self._rows[j, i] for i in range(self.width)] for j in support])
+        return tuple(self._scale * Fraction(int(x), common) for x in (weights * chosen).entries())
+
+    @property
+    def tight(self) -> tuple[bool, ...]:
+        """Rows met with equality, exactly."""
+        return tuple(s == 0 for s in self.slack)
+
+
+def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
+    """Solve the problem in rational arithmetic; never undecided.
+
+    ``start`` are rows believed to carry positive multipliers; they only save time.
+
+    >>> from hardmax.margin.constraints import Constraints
+    >>> decide(Constraints.dense([[0.5, 1.0], [0.5, -1.0]])).p
+    (Fraction(2, 1), Fraction(0, 1))
+    >>> decide(Constraints.dense([[0.5], [-1.0]])).multipliers
+    (Fraction(2, 1), Fraction(1, 1))
+    """
+    rows, gram, power = integer_rows(constraints)
+    bounds, h_power = integers(constraints.h)
+    solver = _ActiveSet(gram, bounds, constraints.equal.tolist())
+    weights = solver.run(sorted(set(start)))
+    # With integer rows A = 2^-k rows and bounds H = 2^-l h: p = 2^(l-k) P and lambda = 2^(l-2k) Lambda.
+    two = Fraction(2)
+    if solver.infeasible:
+        return Exact(False, tuple(_fraction(w) for w in weights), (), Fraction(0))
+    scale = two ** (h_power - 2 * power)
+    multipliers = tuple(_fraction(w) * scale for w in weights)
+    slack = tuple(Fraction(int(s), int(solver.denominator)) * two**h_power for s in solver.slack)
+    norm_squared = sum(
+        (m * Fraction(h) for m, h in zip(multipliers, constraints.h.tolist(), strict=True)), Fraction(0)
+    )
+    width = None if rows is None else rows.ncols()
+    return Exact(True, multipliers, slack, norm_squared, width, rows, two**power)
+
+
+def zero(constraints: Constraints) -> Exact:
+    """The answer p = 0, for a problem in which no row asks for anything.
+
+    >>> from hardmax.margin.constraints import Constraints
+    >>> zero(Constraints.dense([[1.0]], h=0.0)).p
+    (Fraction(0, 1),)
+    """
+    nothing = (Fraction(0),) * constraints.count
+    width = math.prod(constraints.shape) if constraints.shape else None
+    return Exact(True, nothing, nothing, Fraction(0), width)
+
+
+def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
+    """Prove infeasibility by the one linear dependency among the given rows, if it is a Farkas vector.
+
+    >>> from hardmax.margin.constraints import Constraints
+    >>> refute(Constraints.dense([[1.0], [-1.0], [5.0]]), [0, 1]).multipliers
+    (Fraction(1, 1), Fraction(1, 1), Fraction(0, 1))
+    """
+    chosen = np.asarray(sorted(set(farkas)), dtype=np.int64)
+    subset = constraints.subset(chosen)
+    solver = _ActiveSet(integer_rows(subset)[1], integers(subset.h)[0], subset.equal.tolist())
+    weights = solver.contradiction(list(range(len(chosen))))
+    if weights is None:
+        return None
+    full = [Fraction(0)] * constraints.count
+    for row, weight in zip(chosen.tolist(), weights, strict=True):
+        full[row] = _fraction(weight)
+    return Exact(False, tuple(full), (), Fraction(0))
+
+
+def _fraction(value: Any) -> Fraction:
+    return Fraction(int(value.p), int(value.q))
+
+
+class _ActiveSet:
+    """Goldfarb-Idnani over the integers: Gram matrix G, bounds H, multipliers as rationals."""
+
+    def __init__(self, gram: Any, bounds: Sequence[int], equal: Sequence[bool]) -> None:
+        self.gram, self.bounds, self.equal = gram, [fmpz(b) for b in bounds], equal
+        self.m = len(bounds)
+        self.infeasible = False
+        self.slack: list[Any] = []
+        self.denominator: Any = fmpz(1)
+
+    def block(self, rows: Sequence[int], columns: Sequence[int]) -> Any:
+        gram = self.gram
+        return fmpz_mat(len(rows), len(columns), [gram[i, j] for i in rows for j in columns])
+
+    def independent(self, rows: Sequence[int]) -> list[int]:
+        """A maximal independent subset, earlier rows first."""
+        if not rows:
+            return []
+        reduced, rank = nmod_mat(self.block(rows, rows), _PRIME).rref()
+        pivots, column = [], 0
+        for line in range(rank):
+            while int(reduced[line, column]) == 0:
+                column += 1
+            pivots.append(rows[column])
+        return pivots
+
+    def express(self, working: list[int], row: int) -> tuple[list[Any], Any]:
+        """Coefficients r of ``row`` over the working rows, and the squared length of what is left."""
+        column = self.block(working, [row])
+        r = self.block(working, working).solve(column).entries() if working else []
+        rest = self.gram[row, row] - sum((c * g for c, g in zip(r, column.entries(), strict=True)), fmpq(0))
+        if rest < 0:
+            raise ValueError(
+                "gram: expected a positive semidefinite matrix, got a row of negative squared length"
+            )
+        return r, fmpq(rest)
+
+    def contradiction(self, rows: list[int]) -> list[Any] | None:
+        """A Farkas vector on the given rows, if their one dependency is one."""
+        basis = self.independent(rows)
+        for j in (j for j in rows if j not in basis):
+            r, rest = self.express(basis, j)
+            signed = all(self.equal[i] or c <= 0 for i, c in zip(basis, r, strict=True))
+            gain = self.bounds[j] - sum((c * self.bounds[i] for i, c in zip(basis, r, strict=True)), fmpq(0))
+            if rest == 0 and signed and gain > 0:
+                self.infeasible = True
+                return self.spread([*basis, j], [*(-c for c in r), fmpq(1)])
+        return None
+
+    def spread(self, rows: Sequence[int], weights: Sequence[Any]) -> list[Any]:
+        full = [fmpq(0)] * self.m
+        for row, weight in zip(rows, weights, strict=True):
+            full[row] = fmpq(weight)
+        return full
+
+    def multipliers(self, working: list[int]) -> tuple[list[Any], Any]:
+        """Numerators and the denominator of the multipliers that make the working rows tight."""
+        if not working:
+            return [], fmpz(1)
+        right = fmpz_mat(len(working), 1, [self.bounds[j] for j in working])
+        numerators, denominator = self.block(working, working).solve(right).numer_denom()
+        return numerators.entries(), denominator
+
+    def run(self, start: list[int]) -> list[Any]:
+        ties = [j for j in range(self.m) if self.equal[j]]
+        tied = self.independent(ties)
+        working = self.independent([*tied, *(j for j in start if not self.equal[j])])
+        numerators, denominator = self.multipliers(working)
+        while negative := [
+            (n, j) for j, n in zip(working, numerators, strict=True) if n < 0 and not self.equal[j]
+        ]:
+            working.remove(min(negative)[1])
+            numerators, denominator = self.multipliers(working)
+        while True:
+            self.measure(working, numerators, denominator)
+            row = self.most_violated()
+            weights = [fmpq(n, denominator) for n in numerators]
+            if row is None:
+                return self.spread(working, weights)
+            proof = self.add(working, weights, row)
+            if proof is not None:
+                return proof
+            numerators, denominator = self.multipliers(working)
+
+    def measure(self, working: list[int], numerators: list[Any], denominator: Any) -> None:
+        """Slacks of all rows, as integers over one denominator."""
+        self.denominator = denominator
+        self.slack = [-b * denominator for b in self.bounds]
+        if working:
+            columns = self.block(range(self.m), working) * fmpz_mat(len(working), 1, numerators)
+            self.slack = [s + c for s, c in zip(self.slack, columns.entries(), strict=True)]
+
+    def most_violated(self) -> int | None:
+        """The row farthest on the wrong side (in units of its length); None at the optimum."""
+        wrong = [j for j in range(self.m) if self.slack[j] < 0 or (self.equal[j] and self.slack[j] != 0)]
+        if not wrong:
+            return None
+        unit = int(max(abs(self.slack[j]) for j in wrong))
+        size = max(1, *(int(self.gram[j, j]) for j in wrong))
+
+        def depth(j: int) -> float:
+            length = int(self.gram[j, j]) / size
+            return (int(self.slack[j]) / unit) ** 2 / length if length else float("inf")
+
+        return max(wrong, key=depth)
+
+    def add(self, working: list[int], weights: list[Any], row: int) -> list[Any] | None:
+        """Make ``row`` active, dropping rows that block; returns a Farkas vector if it cannot be."""
+        sign = -1 if self.slack[row] > 0 else 1  # only an equality row is ever wrong on the upper side
+        missing = fmpq(abs(self.slack[row]), self.denominator)
+        while True:
+            r, rest = self.express(working, row)
+            steps = [
+                (w / (sign * c), j)
+                for j, w, c in zip(working, weights, r, strict=True)
+                if not self.equal[j] and sign * c > 0
+            ]
+            blocking = min(steps) if steps else None
+            if rest == 0 and blocking is None:
+                self.infeasible = True
+                return self.spread([*working, row], [*(-sign * c for c in r), fmpq(sign)])
+            full = missing / rest if rest else None
+            if blocking is None or (full is not None and full <= blocking[0]):
+                working.append(row)
+                return None
+            step, drop = blocking
+            missing -= step * rest
+            kept = [
+                (j, w - step * sign * c) for j, w, c in zip(working, weights, r, strict=True) if j != drop
+            ]
+            working[:], weights[:] = [j for j, _ in kept], [w for _, w in kept]

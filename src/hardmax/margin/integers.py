@@ -1,0 +1,75 @@
+"""Float constraints as integers: a float is an integer times a power of two, so nothing is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import fmpz_mat  # type: ignore[import-untyped, unused-ignore]
+from numpy.typing import ArrayLike
+
+from hardmax.margin.constraints import Constraints
+
+
+def integers(values: ArrayLike) -> tuple[list[int], int]:
+    """Floats as integers times one power of two: ``values = result * 2**exponent``, exactly.
+
+    >>> integers([0.75, 2.0])
+    ([3, 8], -2)
+    """
+    array = np.asarray(values, dtype=np.float64).ravel()
+    mantissa, exponent = np.frexp(array)
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    used = whole != 0
+    if not used.any():
+        return [0] * len(whole), 0
+    twos = np.zeros(len(whole), dtype=np.int64)
+    twos[used] = np.frexp((whole[used] & -whole[used]).astype(np.float64))[1] - 1
+    power = exponent.astype(np.int64) - 53 + twos
+    lowest = int(power[used].min())
+    shift = np.where(used, power - lowest, 0)
+    return [int(w) << int(s) for w, s in zip(whole >> twos, shift, strict=True)], lowest
+
+
+def _matrix(values: ArrayLike) -> tuple[Any, int]:
+    array = np.asarray(values)
+    entries, power = integers(array)
+    return fmpz_mat(array.shape[0], array.shape[1], entries), power
+
+
+def _incidence(constraints: Constraints, tokens: int) -> Any:
+    matrix = fmpz_mat(constraints.count, tokens)
+    for j, (plus, minus) in enumerate(
+        zip(constraints.plus.tolist(), constraints.minus.tolist(), strict=True)
+    ):
+        matrix[j, plus] += 1
+        if minus >= 0:
+            matrix[j, minus] -= 1
+    return matrix
+
+
+def integer_rows(constraints: Constraints) -> tuple[Any, Any, int]:
+    """Exact rows (None in Gram form) and their Gram matrix, times 2**k and 2**2k; returns -k with them.
+
+    >>> rows, gram, power = integer_rows(Constraints.dense([[0.5, 1.0]]))
+    >>> gram[0, 0], power
+    (5, -1)
+    """
+    if constraints.token_gram is not None:
+        inner, power = _matrix(constraints.token_gram)
+        if power % 2:  # the Gram matrix carries the square of the rows' scale
+            inner, power = inner * 2, power - 1
+        pick = _incidence(constraints, inner.nrows())
+        return None, pick * inner * pick.transpose(), power // 2
+    assert constraints.table is not None
+    table, power = _matrix(constraints.table)
+    rows = _incidence(constraints, table.nrows()) * table
+    gram = rows * rows.transpose()
+    if constraints.right is None or constraints.right_of is None:
+        return rows, gram, power
+    right, right_power = _matrix(constraints.right[constraints.right_of])
+    m, width, height = constraints.count, table.ncols(), right.ncols()
+    factor = right * right.transpose()
+    gram = fmpz_mat(m, m, [x * y for x, y in zip(gram.entries(), factor.entries(), strict=True)])
+    outer = [rows[j, a] * right[j, b] for j in range(m) for a in range(width) for b in range(height)]
+    return fmpz_mat(m, width * height, outer), gram, power + right_power

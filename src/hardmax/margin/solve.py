@@ -1,0 +1,237 @@
+"""The verb `solve`: constraints in, `MaxMargin` out; floats first, exact arithmetic for the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax.margin import exact as rational
+from hardmax.margin.constraints import Bools, Constraints, Floats, Ints
+from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, Guess, by_daqp, by_kernel, by_nnls, polish
+from hardmax.margin.maxmargin import MaxMargin, from_exact, length
+from hardmax.margin.measure import Measured, measure, rounding
+from hardmax.margin.serial import serial_blas
+
+EXACT_ROWS = 200  # up to here exact arithmetic settles whatever floats leave open
+FARKAS_ROWS = 600  # a contradiction among this many rows is still checked exactly
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """The same problem with rows and bounds near 1, by powers of two, so that no square over- or underflows.
+
+    ``row'_j = 2^-a_j row_j``, ``h'_j = 2^(b - a_j) h_j``, hence ``p' = 2^b p`` and ``l'_j = 2^(a_j + b)
+    l_j``.
+    """
+
+    A: Floats
+    h: Floats
+    equal: Bools
+    norms: Floats
+    zero: Bools
+    a: Ints
+    b: int
+    faithful: bool  # no bound underflowed
+    gram: Floats | None = None
+
+
+def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
+    """The minimum-norm p with ``row_j . p >= h_j`` (or ``= 0``), certified, or a proof that there is none.
+
+    Floats first: daqp for few rows, the pooled kernel for many, NNLS as a second opinion; then a polish and
+    an honest measurement. A float answer is certified only if it proves the margin to a relative 1e-9. All
+    else, and every infeasible verdict, goes to rational arithmetic if there are at most 200 rows; with more
+    the answer may be "undecided", with the interval that is known. ``exact=True`` asks for rationals.
+
+    >>> solve(Constraints.dense([[1.0, 0.0], [-2.0, 1.0]])).p.round(12).tolist()
+    [1.0, 3.0]
+    >>> solve(Constraints.dense([[1.0, 0.0], [-2.0, 0.0]])).farkas.tolist()
+    [1.0, 0.5]
+    """
+    if not (constraints.h > 0).any():
+        return from_exact(constraints, rational.zero(constraints))
+    scaled = _scale(constraints)
+    impossible = np.flatnonzero(scaled.zero & (constraints.h > 0))
+    if len(impossible):  # 0 >= h > 0: B-DEF-10's duplicate of the selected key
+        weights = [Fraction(0)] * constraints.count
+        weights[int(impossible[0])] = Fraction(1)
+        return from_exact(constraints, rational.Exact(False, tuple(weights), (), Fraction(0)))
+    small = constraints.count <= EXACT_ROWS
+    with serial_blas():
+        best, contradiction = _by_floats(scaled)
+    if best is not None and scaled.faithful and proves(best[2]) and not exact:
+        answer = _result(constraints, scaled, *best, status="certified")
+        if _kept(best[0], answer.p) and _kept(best[1], answer.multipliers):
+            return answer
+    if contradiction is not None:
+        proof = _refute(constraints, contradiction)
+        if proof is not None:
+            return from_exact(constraints, proof)
+    if small or exact:
+        # Near infeasibility the suspected contradiction is the support: both are where NNLS ends.
+        start = np.flatnonzero(best[1] > 0) if best is not None else contradiction
+        return from_exact(constraints, rational.decide(constraints, () if start is None else start.tolist()))
+    if best is None:
+        nothing = np.zeros(constraints.count)
+        best = (np.zeros(scaled.A.shape[1]), nothing, Measured(np.inf, 0.0, np.inf))
+    return _result(constraints, scaled, *best, status="undecided")
+
+
+def _tame(rows: Floats) -> tuple[Floats, Ints]:
+    """Rows scaled by powers of two, to a largest entry near 1, unless all are there already."""
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    a = np.frexp(largest)[1].astype(np.int64)
+    if not len(a) or (a.min() >= -20 and a.max() <= 20):
+        return rows, np.zeros(len(a), dtype=np.int64)
+    return np.ldexp(rows, -a[:, None]), a
+
+
+def _scale(constraints: Constraints) -> _Scaled:
+    gram = None
+    if constraints.token_gram is not None:
+        # Rows from the spectral factor of the tokens' Gram matrix: only the engines see them.
+        half = int(np.frexp(np.abs(constraints.token_gram).max())[1]) // 2
+        inner = np.ldexp(constraints.token_gram, -2 * half)
+        values, vectors = np.linalg.eigh(inner)
+        kept = values > rounding(len(values)) * max(values[-1], 0.0)
+        A = constraints.project(vectors[:, kept] * np.sqrt(values[kept]))
+        gram = constraints.project(constraints.project(inner).T)
+        a = np.full(constraints.count, half, dtype=np.int64)
+        lengths = np.sqrt(np.maximum(np.diag(inner), 0.0))
+        norms = lengths[constraints.plus] + np.where(constraints.minus >= 0, lengths[constraints.minus], 0.0)
+    else:
+        A, a = _tame(constraints.left())
+        if constraints.right is not None and constraints.right_of is not None:
+            right, a_right = _tame(constraints.right)
+            A = (A[:, :, None] * right[constraints.right_of][:, None, :]).reshape(len(A), -1)
+            a = a + a_right[constraints.right_of]
+        norms = np.sqrt(np.einsum("ij,ij->i", A, A))
+    zero = norms == 0 if gram is None else constraints.plus == constraints.minus
+    asks = constraints.h > 0
+    b = -int((np.frexp(constraints.h[asks])[1] - a[asks]).max())
+    h = np.ldexp(constraints.h, b - a)
+    faithful = bool((h[asks] > 1e-290).all())
+    return _Scaled(np.ascontiguousarray(A), h, constraints.equal, norms, zero, a, b, faithful, gram)
+
+
+Candidate = tuple[Floats, Floats, Measured]
+
+
+def _by_floats(problem: _Scaled) -> tuple[Candidate | None, Ints | None]:
+    """The best float candidate, and rows suspected to contradict each other."""
+    m, d = problem.A.shape
+    A = problem.A
+    if d > m:  # p lies in the span of the rows: m coordinates are enough
+        A = np.ascontiguousarray(np.transpose(np.linalg.qr(A.T, mode="r")))
+    engines: list[Callable[[Floats, Floats, Bools], Guess | None]]
+    engines = [by_daqp if m <= DAQP_ROWS else by_kernel]
+    if m <= NNLS_ROWS:
+        engines.append(by_nnls)
+    best: Candidate | None = None
+    contradiction: Ints | None = None
+    for engine in engines:
+        guess = engine(A, problem.h, problem.equal)
+        if guess is None:
+            continue
+        if guess.contradiction:
+            weight = np.abs(guess.multipliers) * problem.norms
+            contradiction = np.flatnonzero(weight > 1e-12 * weight.max(initial=0.0))
+            continue
+        candidate = _evaluate(problem, guess.multipliers)
+        if candidate is not None and (best is None or candidate[2].kkt < best[2].kkt):
+            best = candidate
+        if best is not None and proves(best[2]):
+            break
+    return best, contradiction
+
+
+def _evaluate(problem: _Scaled, guess: Floats) -> Candidate | None:
+    polished = polish(problem.A, problem.h, problem.equal, guess)
+    if polished is None:
+        return None
+    p, weights = polished
+    h, equal, norms = problem.h, problem.equal, problem.norms
+    if problem.gram is not None:
+        Mp = problem.gram @ weights
+        reach = float(np.abs(weights) @ norms)
+        terms = problem.h.size + 8
+        norm = float(np.sqrt(max(weights @ Mp, 0.0) + rounding(terms) * reach**2))
+        # Inner products of Gram entries err by the rows' lengths times the reach of the weights.
+        lengths = norms * (reach / norm if norm else 1.0)
+        shift, shifted = _correction(problem, Mp, lengths * norm * rounding(terms))
+        return p, weights, measure(Mp, h, equal, weights, lengths, norm, norm, 0.0, terms, shift, shifted)
+    Mp = problem.A @ p
+    used = np.flatnonzero(weights)
+    u = problem.A[used].T @ weights[used]
+    norm = length(p)
+    shift, shifted = _correction(problem, Mp, norms * norm * rounding(len(p)))
+    measured = measure(Mp, h, equal, weights, norms, norm, length(u), length(p - u), len(p), shift, shifted)
+    return p, weights, measured
+
+
+def _correction(problem: _Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools]:
+    """Length of a step that makes the homogeneous rows at hand hold exactly, and which rows these are.
+
+    With Z these rows, Z q = -Z p has a solution of length at most |Zp|/s, s the smallest singular value of Z,
+    if Z has full row rank; numerically dependent rows prove nothing, and the length is infinite.
+    """
+    rows = (problem.equal | ((problem.h == 0) & (Mp < 4 * error))) & ~problem.zero
+    if not rows.any():
+        return 0.0, problem.zero
+    Z = problem.A[rows]
+    values = np.linalg.svd(Z, compute_uv=False)
+    if len(Z) > Z.shape[1] or values[-1] < 1e-6 * values[0]:
+        return np.inf, rows | problem.zero
+    missing = float(np.sqrt(np.sum((np.abs(Mp[rows]) + error[rows]) ** 2)))
+    return missing / (0.99 * float(values[-1])), rows | problem.zero
+
+
+def proves(measured: Measured) -> Any:
+    """Whether a measurement certifies optimality, for one problem or for each of a batch.
+
+    >>> bool(proves(Measured(kkt=1e-15, lower=1.0, upper=1.0 + 1e-12)))
+    True
+    """
+    narrow = measured.lower >= (1 - TOLERANCE) * measured.upper
+    return (measured.kkt <= TOLERANCE) & (measured.lower > 0) & narrow
+
+
+def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
+    """An exact Farkas vector from the suspected rows; a subset that contradicts itself settles any size."""
+    if len(rows) > FARKAS_ROWS:
+        return None
+    answer = rational.refute(constraints, rows.tolist())
+    if answer is None and len(rows) <= EXACT_ROWS < constraints.count:
+        part = rational.decide(constraints.subset(rows))
+        if not part.feasible:
+            full = [Fraction(0)] * constraints.count
+            for row, weight in zip(rows.tolist(), part.multipliers, strict=True):
+                full[row] = weight
+            answer = rational.Exact(False, tuple(full), (), Fraction(0))
+    return answer
+
+
+def _kept(scaled: Floats, values: Floats | None) -> bool:
+    """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats."""
+    if values is None:
+        return True
+    small = np.finfo(np.float64).tiny
+    return bool(np.isfinite(values).all() and (np.abs(values.ravel()) >= small)[scaled != 0].all())
+
+
+def _result(
+    constraints: Constraints, scaled: _Scaled, p: Floats, weights: Floats, measured: Measured, status: Any
+) -> MaxMargin:
+    """Undo the scaling; powers of two change no digit."""
+    with np.errstate(over="ignore", under="ignore"):
+        vector = None if scaled.gram is not None else np.ldexp(p, -scaled.b).reshape(constraints.shape)
+        multipliers = np.ldexp(weights, -scaled.b - scaled.a)
+        lower, upper = (float(np.ldexp(x, scaled.b)) for x in (measured.lower, measured.upper))
+    return MaxMargin(
+        constraints, status, "float", vector, multipliers, (lower, upper), float(measured.kkt), None, None
+    )

@@ -1,0 +1,60 @@
+"""Selections: which token each input attends to. Ties are kept as sets and never silently broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax.problem import Problem
+
+
+@dataclass(frozen=True)
+class Selection:
+    """For each input the token selected, or the tokens that tie.
+
+    >>> import hardmax as hm
+    >>> hm.Selection(((0,), (2,))).tokens
+    (0, 2)
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether every input selects exactly one token."""
+        return all(len(s) == 1 for s in self.sets)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """One token per input; a ValueError names the first tie."""
+        for i, tied in enumerate(self.sets):
+            if len(tied) != 1:
+                raise ValueError(f"input {i} does not select one token: {list(tied)} tie; decide which one you mean")
+        return tuple(s[0] for s in self.sets)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tokens)
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+
+def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Selection:
+    """Tokens with the largest k.q of each input (B-DEF-16); within ``tolerance``, relative to the sizes, they tie.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]], [[1.0, 0.0, 0.5]])
+    >>> hm.selected_tokens(problem, [1.0, 0.0]).sets
+    ((0, 2),)
+    """
+    q = problem.vector("q", q)
+    sets = []
+    for keys in problem.split(problem.keys[problem.tokens]):
+        top = keys[np.argmax(keys @ q)]
+        gaps = (keys - top) @ q
+        size = np.linalg.norm(q) * np.linalg.norm(keys - top, axis=1).max()
+        sets.append(tuple(int(t) for t in np.flatnonzero(gaps >= gaps.max() - tolerance * size)))
+    return Selection(tuple(sets))

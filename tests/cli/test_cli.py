@@ -1,0 +1,207 @@
+"""The rules that every command keeps: streams, JSON, exit codes, no traceback."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+
+from hardmax import __version__, cli
+from hardmax.cli import progress
+from hardmax.cli.output import Output, command
+
+
+@pytest.fixture
+def restored_environment(monkeypatch):
+    # --no-color sets NO_COLOR for the process; undo that after the test
+    monkeypatch.setenv("NO_COLOR", "")
+
+
+@pytest.fixture
+def run_body(monkeypatch, capsys):
+    """Run a function as the only command of the command line; return exit code, stdout and stderr."""
+
+    def run(body, *arguments, before=()):
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.callback()(cli.hardmax)
+        app.command("try")(command("hardmax.try/1")(body))
+        monkeypatch.setattr(cli, "app", app)
+        code = cli.run([*before, "try", *arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_version(capsys):
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"hardmax {__version__}\n"
+
+
+def test_installed_script_exits_with_the_code():
+    script = [sys.executable, "-c", "from hardmax.cli import main; main()"]
+    done = subprocess.run([*script, "--nonsense"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--nonsense" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_needs_nothing_heavy():
+    code = (
+        "import sys; from hardmax.cli import run; run(['--help']);"
+        "print([m for m in ('numpy', 'scipy', 'numba', 'matplotlib', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+
+
+def test_no_arguments_print_help(capsys):
+    assert cli.run([]) == 0
+    assert "doctor" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["doctor", "--json", "--nonsense"]])
+def test_bad_usage_is_one_sentence_and_exit_2(arguments, capsys):
+    assert cli.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "nonsense" in err
+    assert "--help" in err
+    assert err.count("\n") == 1
+
+
+def test_json_is_one_object_with_null_for_what_json_lacks(run_body):
+    def body(out: Output) -> int:
+        out.say("working")
+        fields = {
+            "seed": 7,
+            "direction": np.array([0.6, -0.8]),
+            "norm": np.float64(np.inf),
+            "kkt": {"dual": float("nan"), "rows": (np.int64(1), 2)},
+        }
+        out.result(fields, lambda: "text")
+        return 3
+
+    code, out, err = run_body(body, "--json")
+    assert code == 3
+    assert json.loads(out) == {
+        "schema": "hardmax.try/1",
+        "version": __version__,
+        "seed": 7,
+        "direction": [0.6, -0.8],
+        "norm": None,
+        "kkt": {"dual": None, "rows": [1, 2]},
+    }
+    assert err == "working\n"
+
+
+def test_text_goes_to_stdout_and_messages_to_stderr(run_body):
+    def body(out: Output) -> int:
+        out.say("working")
+        out.result({}, lambda: "the result")
+        return 0
+
+    assert run_body(body) == (0, "the result\n", "working\n")
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_quiet_and_no_color_work_on_both_sides_of_the_command(where, run_body, restored_environment):
+    def body(out: Output) -> int:
+        out.say("working")
+        out.result({}, lambda: "the result")
+        return 0
+
+    flags = ["--quiet", "--no-color"]
+    outcome = run_body(body, before=flags) if where == "before" else run_body(body, *flags)
+    assert outcome == (0, "the result\n", "")
+    assert os.environ["NO_COLOR"] == "1"
+
+
+@pytest.mark.parametrize(
+    "error, code, words",
+    [
+        (ValueError("labels must be +1 or -1,\n  not 3"), 2, "labels must be +1 or -1, not 3"),
+        (FileNotFoundError(2, "No such file or directory", "data.json"), 2, "data.json: No such file"),
+        (OSError("the disk went away"), 2, "the disk went away"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_mistakes_end_in_one_sentence(error, code, words, run_body):
+    def body(out: Output) -> int:
+        raise error
+
+    got, out, err = run_body(body, "--json")
+    assert (got, out) == (code, "")
+    assert err.startswith("hardmax: ")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_interrupt_outside_a_command(monkeypatch, capsys):
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    assert cli.run(["doctor"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_bug_keeps_its_traceback(run_body):
+    def body(out: Output) -> int:
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        run_body(body)
+
+
+def test_commands_keep_their_own_options(run_body):
+    def body(out: Output, limit: int = 3, file: str = typer.Argument()) -> int:
+        out.result({"limit": limit, "file": file}, lambda: "text")
+        return 0
+
+    _, out, _ = run_body(body, "data.npz", "--limit", "5", "--json")
+    assert json.loads(out)["limit"] == 5
+    assert json.loads(out)["file"] == "data.npz"
+
+
+class Clock:
+    """Stands in for the time module in hardmax.cli.progress."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+def test_progress_appears_after_two_seconds_on_a_terminal(clock, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.Progress("trials", 10) as bar:
+        bar.advance()
+        assert bar.bar is None
+        clock.now = 2.5
+        bar.advance(2)
+        assert bar.bar is not None
+        assert bar.bar.tasks[0].completed == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "trials" in err
+
+
+@pytest.mark.parametrize("terminal, allowed", [(False, True), (True, False)])
+def test_progress_is_silent_without_a_terminal_or_when_quiet(terminal, allowed, clock, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with Output("hardmax.try/1", as_json=False, quiet=not allowed).progress("trials", 10) as bar:
+        clock.now = 2.5
+        bar.advance()
+    assert capsys.readouterr() == ("", "")

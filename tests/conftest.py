@@ -1,0 +1,45 @@
+"""Fixtures and settings that all tests share."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).parents[1]
+
+# A deadline would time numba's compiler, not the code. CI draws the same examples every time; the run
+# without the compiler is there to count lines, for which a few examples do.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("jitless", deadline=None, derandomize=True, max_examples=5)
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "0") not in ("", "0")
+
+
+if _is_set("NUMBA_DISABLE_JIT"):
+    settings.load_profile("jitless")
+elif _is_set("CI"):
+    settings.load_profile("ci")
+else:
+    settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def oracles() -> dict[str, dict[str, Any]]:
+    """The reference values of the papers "a", "b" and "c", by the letter."""
+    folder = ROOT / "tests" / "oracles"
+    return {paper: json.loads((folder / f"paper-{paper}-oracles.json").read_text()) for paper in "abc"}
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real datasets, which the project does not ship."""
+    folder = Path(os.environ.get("HARDMAX_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"real datasets not found in {folder}; set HARDMAX_DATA to the folder that holds them")
+    return folder

@@ -1,0 +1,139 @@
+"""The doctor reports what is there, and says what to do about what is not."""
+
+import json
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import jsonschema
+import numba
+import pytest
+
+from hardmax import cli, doctor
+
+SCHEMAS = Path(__file__).parents[1] / "docs" / "schemas"
+
+
+def test_numerics_self_test_passes():
+    found = doctor.numerics()
+    assert found.ok, found.detail
+
+
+def test_numerics_reports_a_wrong_gradient(monkeypatch):
+    import hardmax as hm
+
+    true = hm.gradient
+
+    def wrong(problem, p):
+        return true(problem, (-p[0], p[1]))
+
+    monkeypatch.setattr(hm, "gradient", wrong)
+    found = doctor.numerics()
+    assert not found.ok
+    assert "1e-12" in found.detail
+
+
+def test_numerics_reports_an_exception(monkeypatch):
+    import hardmax as hm
+
+    def broken(problem, p):
+        raise RuntimeError("no\nkernel")
+
+    monkeypatch.setattr(hm, "gradient", broken)
+    found = doctor.numerics()
+    assert not found.ok
+    assert found.detail.endswith("RuntimeError: no kernel")
+
+
+def test_every_finding_has_its_own_name_and_one_line():
+    found = doctor.examine()
+    assert len({each.name for each in found}) == len(found)
+    assert all(each.detail and "\n" not in each.detail for each in found)
+
+
+def test_a_package_that_cannot_be_imported():
+    found = doctor._package("no-such-distribution", "no_such_module")
+    assert not found.ok
+    assert "pip install" in found.detail
+
+
+def test_extras_come_from_the_package_metadata():
+    found = {each.name: each for each in doctor.extras()}
+    assert set(found) == {f"extra {name}" for name in metadata.metadata("hardmax").get_all("Provides-Extra")}
+    assert found["extra dev"].detail == "installed"
+
+
+def test_extras_are_unknown_when_hardmax_is_not_installed(monkeypatch):
+    monkeypatch.setattr(doctor, "_is_installed", lambda distribution: False)
+    (found,) = doctor.extras()
+    assert not found.ok
+    assert "pip install" in found.detail
+
+
+def test_an_absent_extra_is_fine_and_says_how_to_get_it():
+    found = doctor._extra("torch", ["no-such-distribution"])
+    assert found.ok
+    assert found.detail == "absent (no-such-distribution); pip install 'hardmax[torch]'"
+
+
+def test_blas_threads_without_threadpoolctl(monkeypatch):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    for name in doctor.BLAS_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert "not limited" in doctor._blas_threads().detail
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    assert doctor._blas_threads().detail == "OPENBLAS_NUM_THREADS=1"
+
+
+@pytest.mark.compiled
+def test_compile_cache_goes_where_it_is_asked_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    found = doctor.compile_cache()
+    assert found.ok
+    assert found.detail.startswith(str(tmp_path))
+
+
+@pytest.mark.compiled
+def test_compile_cache_that_cannot_be_written(tmp_path, monkeypatch):
+    blocked = tmp_path / "a file, not a folder"
+    blocked.touch()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(blocked))
+    found = doctor.compile_cache()
+    assert not found.ok
+    assert "NUMBA_CACHE_DIR" in found.detail
+
+
+@pytest.mark.compiled
+def test_no_compile_cache_at_all(monkeypatch):
+    def refuse(**_):
+        raise RuntimeError("no locator available")
+
+    monkeypatch.setattr(numba, "njit", refuse)
+    found = doctor.compile_cache()
+    assert not found.ok
+    assert "set NUMBA_CACHE_DIR" in found.detail
+
+
+def test_compile_cache_without_the_compiler(monkeypatch):
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    assert doctor.compile_cache().ok
+
+
+def test_without_numba_the_doctor_still_speaks(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert not doctor.compile_cache().ok
+    assert not doctor.threads()[0].ok
+
+
+def test_json_obeys_its_schema(capsys):
+    assert cli.run(["doctor", "--json"]) == 0
+    schema = json.loads((SCHEMAS / "doctor.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(capsys.readouterr().out), schema, cls=jsonschema.Draft202012Validator)
+
+
+def test_text_and_exit_code(monkeypatch, capsys):
+    findings = [doctor.Finding("good", True, "1.0"), doctor.Finding("bad [one]", False, "mend it")]
+    monkeypatch.setattr(doctor, "examine", lambda: findings)
+    assert cli.run(["doctor"]) == 1
+    assert capsys.readouterr().out == "ok   good       1.0\nFAIL bad [one]  mend it\n"

@@ -1,0 +1,90 @@
+"""The public surface: one lazy table of names, a stub that agrees, and a docstring whose example runs."""
+
+import ast
+import doctest
+import importlib.util
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import hardmax
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("numba", "scipy", "matplotlib", "torch")
+
+
+def public_objects():
+    """Yield (dotted name, object) for every public name; a public module adds what it lists in __all__."""
+    for name in sorted(hardmax._EXPORTS):
+        thing = getattr(hardmax, name)
+        yield name, thing
+        if isinstance(thing, ModuleType):
+            yield from ((f"{name}.{inner}", getattr(thing, inner)) for inner in thing.__all__)
+
+
+def stub_imports():
+    """Return what the stub imports: public name -> (module, name there)."""
+    tree = ast.parse((Path(hardmax.__file__).parent / "__init__.pyi").read_text())
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.util.resolve_name("." * node.level + (node.module or ""), "hardmax")
+            found |= {alias.asname or alias.name: (module, alias.name) for alias in node.names}
+    return found
+
+
+PUBLIC = dict(public_objects())
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstring_has_an_example_that_runs(name):
+    thing = PUBLIC[name]
+    if isinstance(thing, ModuleType):
+        assert inspect.getdoc(thing), f"hardmax.{name} has no docstring"
+        return
+    assert ">>>" in (inspect.getdoc(thing) or ""), f"hardmax.{name} has no docstring with a >>> example"
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    report: list[str] = []
+    # No names are given: a pasted example must work too. Methods are found through their class.
+    for test in finder.find(thing, f"hardmax.{name}", globs={}):
+        runner.run(test, out=report.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(report)
+
+
+def test_table_all_and_dir_agree():
+    assert set(hardmax.__all__) - {"__version__"} == set(hardmax._EXPORTS)
+    assert set(hardmax._EXPORTS) <= set(dir(hardmax))
+
+
+def test_stub_and_table_agree():
+    stub = {name: target for name, target in stub_imports().items() if not name.startswith("_")}
+    assert set(stub) == set(hardmax._EXPORTS)
+    for name, (module, original) in stub.items():
+        thing = getattr(hardmax, name)
+        if isinstance(thing, ModuleType):
+            assert thing.__name__ == f"{module}.{original}"
+        else:
+            assert thing is getattr(importlib.import_module(module), original)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = hardmax.no_such_name
+
+
+def test_importing_hardmax_is_light():
+    code = f"import hardmax, sys; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_citation_names_the_version():
+    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert citation
+    assert citation[1] == hardmax.__version__
