@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,9 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
         array = np.array(x, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers of shape {_shape(shape)}, got {_short(x)}") from None
-    fits = array.ndim == len(shape) and all(s is None or s == a for s, a in zip(shape, array.shape, strict=True))
+    fits = array.ndim == len(shape) and all(
+        s is None or s == a for s, a in zip(shape, array.shape, strict=True)
+    )
     if not fits:
         raise ValueError(f"{name} must have shape {_shape(shape)}, got {_shape(array.shape)}")
     if not np.isfinite(array).all():
@@ -26,33 +27,32 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
 
 def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
     """n lists of T_i rows (numbers if not ``width``) as one flat array and n+1 offsets."""
-    if isinstance(x, np.ndarray) and x.dtype != object and x.ndim == 2 + width:
-        inputs: Sequence[Any] = x
-        sizes = [x.shape[1]] * x.shape[0]
-        flat = finite_array(name, x.reshape(-1, x.shape[2]) if width else x.ravel(), (None, None)[: 1 + width])
-    else:
-        what = "T_i lists of d numbers each" if width else "T_i numbers each"
-        if isinstance(x, (str, bytes)) or not hasattr(x, "__len__") or not hasattr(x, "__iter__"):
-            raise ValueError(f"{name} must be n inputs with {what}, got {_short(x)}")
-        inputs = [
-            finite_array(f"{name}[{i}]", row if np.size(row) else np.zeros((0, 0)[: 1 + width]), (None, None)[: 1 + width])
-            for i, row in enumerate(x)
-        ]
-        sizes = [len(row) for row in inputs]
-        if inputs and all(sizes) and len({row.shape[1:] for row in inputs}) == 1:
-            flat = np.concatenate(list(inputs))
-            flat.setflags(write=False)
-    if not len(inputs):
+    if isinstance(x, np.ndarray) and x.dtype != object and x.ndim == 2 + width and x.size:
+        sizes = np.full(len(x), x.shape[1])
+        flat = finite_array(name, x.reshape(-1, *x.shape[2:]), (None, None)[: 1 + width])
+        return flat, _offsets(sizes)
+    what = "T_i lists of d numbers each" if width else "T_i numbers each"
+    if isinstance(x, (str, bytes)) or not hasattr(x, "__len__") or not hasattr(x, "__iter__"):
+        raise ValueError(f"{name} must be n inputs with {what}, got {_short(x)}")
+    if len(x) == 0:
         raise ValueError(f"{name} must hold at least one input, got none")
-    if 0 in sizes:
-        raise ValueError(f"{name}[{sizes.index(0)}] is empty: every input needs at least one token")
-    if len({np.shape(row)[1:] for row in inputs}) > 1:
-        widths = [np.shape(row)[1] for row in inputs]
-        odd = next(i for i, w in enumerate(widths) if w != widths[0])
-        raise ValueError(f"{name}[{odd}] must have {widths[0]} numbers per token as {name}[0], got {widths[odd]}")
+    inputs = []
+    for i, rows in enumerate(x):
+        if hasattr(rows, "__len__") and len(rows) == 0:
+            raise ValueError(f"{name}[{i}] is empty: every input needs at least one token")
+        inputs.append(finite_array(f"{name}[{i}]", rows, (None, None)[: 1 + width]))
+        if width and inputs[i].shape[1] != inputs[0].shape[1]:
+            came, due = inputs[i].shape[1], inputs[0].shape[1]
+            raise ValueError(f"{name}[{i}] must have {due} numbers per token as {name}[0], got {came}")
+    flat = np.concatenate(inputs)
+    flat.setflags(write=False)
+    return flat, _offsets(np.array([len(rows) for rows in inputs]))
+
+
+def _offsets(sizes: np.ndarray) -> np.ndarray:
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
     offsets.setflags(write=False)
-    return flat, offsets
+    return offsets
 
 
 def same_tokens(name: str, offsets: np.ndarray, expected: np.ndarray) -> None:
@@ -102,7 +102,12 @@ def generator(rng: int | np.random.Generator) -> np.random.Generator:
 
 def _shape(shape: tuple[int | None, ...]) -> str:
     names = iter("abcdefgh")
-    return "(" + ", ".join(next(names) if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+    return (
+        "("
+        + ", ".join(next(names) if s is None else str(s) for s in shape)
+        + ("," if len(shape) == 1 else "")
+        + ")"
+    )
 
 
 def _short(x: Any) -> str:

@@ -65,13 +65,15 @@ class Problem:
         table, offsets = _inputs.ragged("keys", keys, width=True)
         value_table, value_offsets = _inputs.ragged("values", values, width=True)
         _inputs.same_tokens("values", value_offsets, offsets)
-        return cls(table, _all_slots(offsets), offsets, _linear_head(value_table, offsets, labels, head, loss))
+        return cls(
+            table, _all_slots(offsets), offsets, _linear_head(value_table, offsets, labels, head, loss)
+        )
 
     @classmethod
     def from_tokens(
         cls, tokens: Any, labels: Any, head: Any, W: Any = None, loss: str | Loss = "logistic"
     ) -> Problem:
-        """Tokens x that are both values and, through k = W x, keys (the tied model; W is the identity if absent).
+        """Tokens x that are the values and, through k = W x, the keys; W is the identity if absent.
 
         >>> import hardmax as hm
         >>> problem = hm.Problem.from_tokens([[[1.0, 2.0], [0.0, 1.0]]], [1], [1.0, 0.0], W=[[0, 1], [1, 0]])
@@ -90,9 +92,12 @@ class Problem:
         labels: Any,
         psi: Callable[[np.ndarray], np.ndarray],
         psi_gradient: Callable[[np.ndarray], np.ndarray],
+        W: Any = None,
         loss: str | Loss = "logistic",
     ) -> Problem:
         """Keys, values, labels and a nonlinear head psi with its gradient, both on (n, e) arrays (B-DEF-1d).
+
+        Where the keys equal the values, ``W`` maps them to the keys W x, as in `from_tokens`.
 
         >>> import numpy as np, hardmax as hm
         >>> x = [[[1.0], [0.0]]]
@@ -108,9 +113,12 @@ class Problem:
                 raise ValueError(f"{name} must be a function of an (n, e) array, got {f!r}")
         labels = _inputs.signs("labels", labels, len(offsets) - 1)
         head = NonlinearHead(value_table, labels, psi, psi_gradient, as_loss(loss))
+        problem = cls(table, _all_slots(offsets), offsets, head)
         if np.array_equal(table, value_table):
-            table = value_table  # one array, so that the problem knows its keys are its values
-        return cls(table, _all_slots(offsets), offsets, head)
+            return problem._tied(W)
+        if W is not None:
+            raise ValueError("keys must equal values when W is given: the keys are then W x of the values x")
+        return problem
 
     @classmethod
     def from_gram(

@@ -20,10 +20,12 @@ def read_problem(path: Path) -> Problem:
     """The problem in an .npz or .json file, or a ValueError that says what the file lacks."""
     if path.suffix == ".npz":
         try:
+            with open(path, "rb") as stream, zipfile.ZipFile(stream):  # np.load would take it for a pickle
+                pass
             with np.load(path, allow_pickle=False) as archive:
                 return problem_of_arrays({name: archive[name] for name in archive.files}, path)
-        except (zipfile.BadZipFile, EOFError) as error:
-            raise ValueError(f"{path} is not a readable npz file: {error}") from None
+        except (zipfile.BadZipFile, EOFError):
+            raise ValueError(f"{path} is not a readable npz file") from None
     if path.suffix == ".json":
         return _from_json(path)
     raise ValueError(f"{path}: a problem is read from .npz or .json, got the ending {path.suffix!r}")
@@ -106,7 +108,7 @@ def _from_json(path: Path) -> Problem:
         raise ValueError(f"{path} must hold a JSON object with keys and scores, got {type(content).__name__}")
     unknown = content.keys() - _JSON_NAMES
     if unknown:
-        raise ValueError(f"{path}: unknown name {sorted(unknown)[0]!r}; known are {', '.join(sorted(_JSON_NAMES))}")
+        raise ValueError(f"{path}: unknown name {min(unknown)!r}; known are {', '.join(sorted(_JSON_NAMES))}")
     loss = content.get("loss", "logistic")
     if not isinstance(loss, str):
         raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r}")
@@ -115,7 +117,9 @@ def _from_json(path: Path) -> Problem:
             raise ValueError(f"{path}: give either scores, or values, labels and head, not both")
         return Problem.from_scores(content["keys"], content["scores"], loss)
     if {"keys", "values", "labels", "head"} <= content.keys():
-        return Problem.from_values(content["keys"], content["values"], content["labels"], content["head"], loss)
+        return Problem.from_values(
+            content["keys"], content["values"], content["labels"], content["head"], loss
+        )
     raise ValueError(
         f"{path} must hold keys and either scores or values, labels and head; "
         f"it holds {', '.join(sorted(content)) or 'nothing'}"

@@ -1,4 +1,4 @@
-"""Random problems (B-FIG-9's protocol and its relatives). ``rng`` is a seed or a Generator, always explicit."""
+"""Random problems: B-FIG-9's protocol and its relatives. ``rng``, a seed or a Generator, is explicit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fig9_oracle(d: int, trials: int = 1000) -> Iterator[Problem]:
 
     >>> import hardmax as hm
     >>> [round(float(p.scores[0]), 6) for p in hm.data.fig9_oracle(d=2, trials=2)]
-    [0.95669, 0.807748]
+    [-0.884893, -0.643423]
     """
     rng = np.random.default_rng([1, d])
     for _ in range(trials):

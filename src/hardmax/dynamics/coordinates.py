@@ -19,11 +19,11 @@ Coordinates = Literal["auto", "primal", "gram", "qr"]
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Rows that span all key differences: each slot's key is its reference plus rows[row], or the reference."""
+    """Rows that span all key differences: a slot's key is its reference plus its row, or the reference."""
 
     plus: np.ndarray  # (m,) token of each row
     minus: np.ndarray  # (m,) reference token of each row
-    row: np.ndarray  # (M,) row of each slot, -1 for a reference
+    row: np.ndarray  # (M,) row of each slot, m for a reference
 
     def rows(self, keys: np.ndarray) -> np.ndarray:
         """The differences themselves, (m, d)."""
@@ -40,15 +40,16 @@ class Differences:
 
 def differences(slots: Slots) -> Differences:
     """To each input's first token, or, where inputs share tokens a lot, all to one token of the table."""
-    firsts = slots.offsets[:-1]
+    firsts, sizes = slots.offsets[:-1], np.diff(slots.offsets)
     n, M = len(firsts), len(slots.tokens)
-    used, place = np.unique(slots.tokens, return_inverse=True)
-    if len(used) - 1 < M - n:
-        return Differences(used[1:], np.full(len(used) - 1, used[0]), place - 1)
-    row = np.arange(M) - np.repeat(np.arange(n), np.diff(slots.offsets)) - 1
-    row[firsts] = -1
-    minus = np.repeat(slots.tokens[firsts], np.diff(slots.offsets) - 1)
-    return Differences(slots.tokens[row >= 0], minus, row)
+    if (slots.tokens[1:] <= slots.tokens[:-1]).any():  # else no token stands in two inputs
+        used, place = np.unique(slots.tokens, return_inverse=True)
+        if len(used) - 1 < M - n:
+            return Differences(used[1:], np.full(len(used) - 1, used[0]), (place - 1) % len(used))
+    row = np.arange(M) - np.repeat(np.arange(1, n + 1), sizes)
+    row[firsts] = M - n
+    others = np.delete(slots.tokens, firsts)
+    return Differences(others, np.repeat(slots.tokens[firsts], sizes - 1), row)
 
 
 def choose(wanted: Coordinates, m: int, slots: int, d: int, steps: int) -> Coordinates:

@@ -6,9 +6,9 @@ t = e^(10,000,000) is a matter of a second. In between, p may leave a plateau wi
 when t is already e^45, which log t cannot resolve; so the integration runs in the arc length of (p, tau), and
 tau is an unknown like p.
 
-Each step is taken in coordinates of its own: (p, tau) = start + sigma (a, c) + z, with (a, c) the heading of
-the step before. The exponents tau + (k_t - k_top).p, differences of huge numbers, are then formed once a step,
-in extended precision where the machine has it; inside the step only their small changes appear, so that the
+Each step is taken in coordinates of its own: (p, tau) = start + sigma heading + z, with the heading of the
+step before. The exponents tau + (k_t - k_top).p, differences of huge numbers, are then formed once a step, in
+extended precision where the machine has it; inside the step only their small changes appear, so that the
 right-hand side is free of rounding noise at any norm. (A general stiff solver sees that noise and stalls.)
 """
 
@@ -96,7 +96,9 @@ class _Field:
         self.basis = orthonormal_basis(slots)
         self.start = self.basis.T @ p
         self.origin = p - self.basis @ self.start
-        self.reduced = replace(problem, keys=np.ascontiguousarray(problem.keys @ self.basis), W=None, gram=None)
+        self.reduced = replace(
+            problem, keys=np.ascontiguousarray(problem.keys @ self.basis), W=None, gram=None
+        )
         self.slots = replace(slots, keys=self.reduced.keys)
         self.is_linear = not isinstance(problem.head, NonlinearHead)
         self.is_compiled = self.is_linear and problem.loss.is_compiled
@@ -131,16 +133,14 @@ class _Field:
         y = y.astype(float)
         for _ in range(10):
             at = self.expand(y)
-            if np.linalg.norm(at.V) <= 1e-13 * at.size:
-                return y
             step = np.linalg.lstsq(at.H, -at.V, rcond=1e-13)[0]
             if np.linalg.norm(step) > 1e-6 * (1.0 + np.linalg.norm(y)):
                 return None
             if at.V @ at.H @ at.V >= 0.0:  # uphill: a saddle that p is leaving
                 return None
-            if np.linalg.norm(step) <= 4e-16 * np.linalg.norm(y):
-                return y
             y = y + step
+            if np.linalg.norm(step) <= 4e-16 * np.linalg.norm(y) or np.linalg.norm(at.V) <= 2e-16 * at.size:
+                return y
         return None
 
 
@@ -152,7 +152,9 @@ class _Leg:
         settled = field.settle(x[:-1])
         self.tops = settled.tops
         self.D = settled.differences(field.slots.keys)
-        wide = np.column_stack([self.D, np.ones(len(self.D))]).astype(np.longdouble)  # d/d(p, tau) of an exponent
+        wide = np.column_stack([self.D, np.ones(len(self.D))]).astype(
+            np.longdouble
+        )  # d/d(p, tau) of an exponent
         self.exponents = (wide @ x).astype(float)
         self.heading, self.rise = np.zeros(len(x)), np.zeros(len(self.D))
         self.velocity, self.jacobian = self._linearise()
@@ -227,7 +229,9 @@ class _Leg:
             for k, coarser in enumerate(above, start=1):
                 row.append(row[-1] + (row[-1] - coarser) / (parts / (parts - k) - 1.0))
         error = float(np.abs(row[-1] - row[-2]).max())
-        end = self.x + np.longdouble(sigma) * self.heading.astype(np.longdouble) + row[-1].astype(np.longdouble)
+        end = (
+            self.x + np.longdouble(sigma) * self.heading.astype(np.longdouble) + row[-1].astype(np.longdouble)
+        )
         return end, error if math.isfinite(error) else math.inf
 
 

@@ -157,7 +157,9 @@ def pull_of(settled: Settled, table: np.ndarray, n: int) -> Gradient:
 def _head_pull(problem: Problem, settled: Settled) -> Gradient:
     head = problem.head
     if not isinstance(head, LinearHead):
-        raise ValueError("the gradient by v needs a linear head; make the problem with from_values or from_tokens")
+        raise ValueError(
+            "the gradient by v needs a linear head; make the problem with from_values or from_tokens"
+        )
     z, _ = attended_values(problem, settled)
     common = settled.log_slopes.max()
     pull = (np.exp(settled.log_slopes - common) * head.labels) @ z
@@ -202,7 +204,9 @@ def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
     C = settled.per_input(pulls)
     m = settled.per_input(settled.shares[:, None] * D)
     # du/dp of an input is C exp(depth) / mass, here without the shift.
-    bend = scale * problem.loss.slope_rates(settled.u) * np.exp(settled.depth - settled.shift - settled.log_mass)
+    bend = (
+        scale * problem.loss.slope_rates(settled.u) * np.exp(settled.depth - settled.shift - settled.log_mass)
+    )
     cross = (scale[:, None] * C).T @ m
     weighted = settled.per_slot(scale)[:, None] * pulls
     H = weighted.T @ D - cross - cross.T + (bend[:, None] * C).T @ C
@@ -219,7 +223,9 @@ def hessian(problem: Problem, p: Any) -> np.ndarray:
     0.0
     """
     if isinstance(problem.head, NonlinearHead):
-        raise ValueError("the Hessian is for linear heads; a nonlinear head would need psi's second derivative")
+        raise ValueError(
+            "the Hessian is for linear heads; a nonlinear head would need psi's second derivative"
+        )
     settled = settle_at(problem, problem.vector("p", p))
     second = expand(problem, settled, settled.differences(settled.slots.keys))
     return -second.H * (math.exp(second.common) / problem.n)

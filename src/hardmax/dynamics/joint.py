@@ -11,12 +11,22 @@ import numpy as np
 from numba import boolean, float64, njit
 
 from hardmax import _inputs
-from hardmax.dynamics.descent import EVENTS, Rate, step_sizes, steps_to_record
+from hardmax.dynamics.descent import EVENTS, Rate, damping, step_sizes, steps_to_record
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.loops import DONE, ENDED, NO_COMPETITOR, STATIONARY, step_factor
 from hardmax.dynamics.slots import slots_of
 from hardmax.dynamics.softmax import (
-    INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot, gaps_to_top, gather, settle,
+    INDEX,
+    OUT,
+    OUT_TABLE,
+    SLOPE,
+    TABLE,
+    UNDERFLOW,
+    VECTOR,
+    dot,
+    gaps_to_top,
+    gather,
+    settle,
 )  # fmt: skip
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.heads import LinearHead
@@ -51,12 +61,10 @@ def descend_joint(
     ([95.293, 23.4802], [0.22192, 99.78082])
     """
     steps = _inputs.whole("steps", steps)
-    if not (np.isfinite(epsilon) and epsilon >= 0):
-        raise ValueError(f"epsilon must be a number >= 0, got {epsilon!r}")
     p = np.array(problem.vector("start", start))
     problem = with_head(problem, problem.head.v if isinstance(problem.head, LinearHead) else p)
     assert isinstance(problem.head, LinearHead)
-    kept = steps_to_record(record, steps, many=False)
+    kept = steps_to_record(record, steps)
     rates_p = step_sizes(rate, steps, problem)
     rates_v = rates_p if rate_v is None else step_sizes(rate_v, steps, problem)
     points, heads = np.empty((len(kept), problem.d)), np.empty((len(kept), len(problem.head.v)))
@@ -66,10 +74,10 @@ def descend_joint(
         status, _ = _descend_joint(
             slots.keys, slots.tokens, slots.offsets, slots.counts, values, problem.head.labels,
             p, problem.head.v.copy(), rates_p, rates_v, kept, points, heads,
-            normalized, epsilon, problem.loss.log_slope,
+            normalized, damping(epsilon), problem.loss.log_slope,
         )  # fmt: skip
     else:
-        status = _plain(problem, p, rates_p, rates_v, kept, points, heads, normalized, epsilon)
+        status = _plain(problem, p, rates_p, rates_v, kept, points, heads, normalized, damping(epsilon))
     method = "joint " + ("normalised gradient descent" if normalized else "gradient descent")
     return Trajectory(problem, "step", kept, points, EVENTS[status], heads, method)
 

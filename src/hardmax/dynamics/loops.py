@@ -8,7 +8,17 @@ import numpy as np
 from numba import boolean, float64, int64, njit, types
 
 from hardmax.dynamics.softmax import (
-    INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot, gaps_to_top, gather, settle,
+    INDEX,
+    OUT,
+    OUT_TABLE,
+    SLOPE,
+    TABLE,
+    UNDERFLOW,
+    VECTOR,
+    dot,
+    gaps_to_top,
+    gather,
+    settle,
 )  # fmt: skip
 
 # How a loop ended.
@@ -42,6 +52,7 @@ def descend_primal(  # type: ignore[no-untyped-def]
     gaps, weights, V = np.empty(slots), np.empty(slots), np.empty(d)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_scale = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    settled_u, slopes = np.full(n, np.nan), np.empty(n)
     saved = 0
     for k in range(rates.size + 1):
         if k == record[saved]:
@@ -52,7 +63,10 @@ def descend_primal(  # type: ignore[no-untyped-def]
         gaps_to_top(keys, tokens, offsets, p, gaps, tops)
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_scale)
         for i in range(n):
-            log_scale[i] = depth[i] - log_scale[i] + log_slope(u[i])
+            if u[i] != settled_u[i]:  # a saturated input keeps its prediction to the last bit
+                settled_u[i] = u[i]
+                slopes[i] = log_slope(u[i])
+            log_scale[i] = depth[i] - log_scale[i] + slopes[i]
         common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
         largest = 0.0
         for j in range(d):
@@ -76,13 +90,16 @@ def descend_primal(  # type: ignore[no-untyped-def]
 def descend_gram(  # type: ignore[no-untyped-def]
     gram, row, offsets, counts, scores, start, rates, record, coefficients, normalized, epsilon, log_slope
 ):
-    """The same in Gram coordinates: ``start`` holds the rows' logits at p(0), ``coefficients`` the snapshots of c."""
+    """The same in Gram coordinates; ``start`` holds the rows' logits at p(0), ``coefficients`` receives c."""
     n, slots, m = offsets.size - 1, row.size, start.size
     gaps, weights = np.empty(slots), np.empty(slots)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_scale = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    c, beta, pull = np.zeros(m), np.zeros(m), np.empty(m)
-    logits = start.copy()
+    settled_u, slopes = np.full(n, np.nan), np.empty(n)
+    c, pull = np.zeros(m), np.empty(m)
+    logits, pulls = np.zeros(m + 1), np.zeros(m + 1)  # the last entry stands for the reference tokens
+    beta = pulls[:m]
+    logits[:m] = start
     lengths = np.sqrt(np.diag(gram))
     saved = 0
     for k in range(rates.size + 1):
@@ -98,7 +115,7 @@ def descend_gram(  # type: ignore[no-untyped-def]
             top = offsets[i]
             best = -np.inf
             for slot in range(offsets[i], offsets[i + 1]):
-                gaps[slot] = logits[row[slot]] if row[slot] >= 0 else 0.0
+                gaps[slot] = logits[row[slot]]
                 if gaps[slot] > best:
                     best = gaps[slot]
                     top = slot
@@ -108,19 +125,21 @@ def descend_gram(  # type: ignore[no-untyped-def]
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_scale)
         common = -np.inf
         for i in range(n):
-            log_scale[i] = depth[i] - log_scale[i] + log_slope(u[i])
+            if u[i] != settled_u[i]:
+                settled_u[i] = u[i]
+                slopes[i] = log_slope(u[i])
+            log_scale[i] = depth[i] - log_scale[i] + slopes[i]
             common = max(common, log_scale[i])
         if common == -np.inf:
             coefficients[saved:] = c
             return NO_COMPETITOR, k
-        beta[:] = 0.0
+        pulls[:] = 0.0
         for i in range(n):
             x = log_scale[i] - common
             if x > UNDERFLOW:
                 scale = math.exp(x)
                 for slot in range(offsets[i], offsets[i + 1]):
-                    if row[slot] >= 0:
-                        beta[row[slot]] += scale * weights[slot]
+                    pulls[row[slot]] += scale * weights[slot]
         largest = 0.0
         size = 0.0
         for r in range(m):
@@ -147,12 +166,28 @@ def descend_gram(  # type: ignore[no-untyped-def]
 
 @njit(
     types.void(
-        VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, float64, SLOPE, float64, OUT, OUT, OUT, OUT, OUT, OUT, OUT
+        VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, float64, SLOPE, float64,
+        OUT, OUT, OUT, OUT, OUT, OUT, OUT,
     ),
     cache=True, nogil=True,
 )  # fmt: skip
 def shifted_force(  # type: ignore[no-untyped-def]
-    gaps, D, tops, scores, counts, offsets, shift, log_slope, cap, weights, u, depth, lean, log_mass, log_scale, F
+    gaps,
+    D,
+    tops,
+    scores,
+    counts,
+    offsets,
+    shift,
+    log_slope,
+    cap,
+    weights,
+    u,
+    depth,
+    lean,
+    log_mass,
+    log_scale,
+    F,
 ):
     """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
     n = offsets.size - 1

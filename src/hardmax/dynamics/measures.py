@@ -39,7 +39,10 @@ def defect(problem: Problem, p: Any) -> float:
     shares = settled.slots.spread(settled.shares)
     # Everything but the first of the top tokens: a twin of the top token counts as lost attention too.
     logits = settled.gaps if settled.slots.group is None else settled.gaps[settled.slots.group]
-    lost = [np.delete(s, np.argmax(a)).sum() for s, a in zip(problem.split(shares), problem.split(logits), strict=True)]
+    lost = [
+        np.delete(s, np.argmax(a)).sum()
+        for s, a in zip(problem.split(shares), problem.split(logits), strict=True)
+    ]
     return float(np.mean(lost))
 
 
@@ -117,12 +120,13 @@ def excess_risk(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog
 
 def _fall(settled: Settled, i: int, score: float) -> SignedLog:
     """score - u_i; in the log domain when the score is the top token's, since then it is tiny."""
-    top = settled.scores[settled.tops[i]]
-    if score == top:
-        lean = settled.lean[i]
-        return SignedLog(-int(np.sign(lean)), settled.depth[i] + math.log(abs(lean))) if lean else SignedLog(0, -math.inf)
-    fall = float(score - settled.u[i])
-    return SignedLog(int(np.sign(fall)), math.log(abs(fall))) if fall else SignedLog(0, -math.inf)
+    if score == settled.scores[settled.tops[i]]:
+        fall, log_scale = -float(settled.lean[i]), float(settled.depth[i])
+    else:
+        fall, log_scale = float(score - settled.u[i]), 0.0
+    if fall == 0.0:
+        return SignedLog(0, -math.inf)
+    return SignedLog(1 if fall > 0 else -1, log_scale + math.log(abs(fall)))
 
 
 def chosen_slots(problem: Problem, selection: Sequence[int]) -> np.ndarray:
@@ -152,7 +156,7 @@ class Smoothness:
 
 
 def smoothness(problem: Problem) -> Smoothness:
-    """L_p of the paper, from (v, W, X) where the keys are W x and from (gamma, K) otherwise, and a tighter bound.
+    """The paper's L_p, from (v, W, X) if the keys are W x and from (gamma, K) otherwise, and a tighter one.
 
     >>> import hardmax as hm
     >>> hm.smoothness(hm.Problem.from_scores([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight
@@ -163,8 +167,11 @@ def smoothness(problem: Problem) -> Smoothness:
     B = float(np.abs(problem.scores).max())
     M0, M1 = problem.loss.constants(-B, B)
     head, W = problem.head, problem.key_map
-    paper, tight = [], []
-    for keys, gamma in zip(problem.split(problem.keys[problem.tokens]), problem.split(problem.scores), strict=True):
+    paper: list[Any] = []
+    tight: list[Any] = []
+    for keys, gamma in zip(
+        problem.split(problem.keys[problem.tokens]), problem.split(problem.scores), strict=True
+    ):
         if W is not None and isinstance(head, LinearHead):
             X = head.values[problem.tokens][problem.offsets[len(paper)] : problem.offsets[len(paper) + 1]]
             x, v, w = np.linalg.norm(X, 2), np.linalg.norm(head.v), np.linalg.norm(W, 2)

@@ -113,12 +113,12 @@ def settle(  # type: ignore[no-untyped-def]
         u[i] = score + drift
         depth[i] = deepest
         lean[i] = lean_i
-        log_mass[i] = math.log(mass)
+        log_mass[i] = math.log(mass) if mass != 1.0 else 0.0
 
 
 @njit(float64(TABLE, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT), cache=True, nogil=True)
 def gather(table, tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
-    """V = sum_i exp(log_scale_i - F) sum_t w_t (row_t - row_top); returns F, the common exponent taken out."""
+    """V = sum_i exp(log_scale_i - F) sum_t w_t (row_t - row_top); returns F, the exponent taken out."""
     common = np.max(log_scale)
     V[:] = 0.0
     if common == -np.inf:

@@ -158,4 +158,3 @@ LOSSES: dict[str, Loss] = {
         mean_slope=lambda score, fall: 1.0,
     ),
 }
-
