@@ -21,7 +21,7 @@ class Gradient:
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
     >>> g = hm.gradient(problem, [5000.0, 0.0])
-    >>> g.direction.tolist(), round(g.log_norm, 3)
+    >>> g.direction.tolist(), round(float(g.log_norm), 3)
     ([1.0, 0.0], -5001.313)
     """
 

@@ -15,6 +15,7 @@ from hardmax.dynamics.softmax import (
     TABLE,
     UNDERFLOW,
     VECTOR,
+    VECTORISED,
     dot,
     gaps_to_top,
     gather,
@@ -40,10 +41,62 @@ def step_factor(rate, length, log_scale, normalized, epsilon):  # type: ignore[n
     return rate / length
 
 
+@njit(float64(VECTOR, VECTOR, VECTOR, SLOPE, OUT, OUT, OUT), cache=True, nogil=True)
+def scale_inputs(u, depth, log_mass, log_slope, seen, slopes, log_scale):  # type: ignore[no-untyped-def]
+    """log of each input's factor in the gradient, and the largest; a saturated input keeps its slope."""
+    common = -np.inf
+    for i in range(u.size):
+        if u[i] != seen[i]:
+            seen[i] = u[i]
+            slopes[i] = log_slope(u[i])
+        log_scale[i] = depth[i] - log_mass[i] + slopes[i]
+        common = max(common, log_scale[i])
+    return common
+
+
+@njit(float64(TABLE, VECTOR, OUT), cache=True, nogil=True, fastmath=VECTORISED)
+def times(gram, beta, pull):  # type: ignore[no-untyped-def]
+    """pull = gram beta; returns beta.pull."""
+    square = 0.0
+    for r in range(beta.size):
+        total = 0.0
+        for q in range(beta.size):
+            total += gram[r, q] * beta[q]
+        pull[r] = total
+        square += total * beta[r]
+    return square
+
+
+@njit(float64(VECTOR, VECTOR), cache=True, nogil=True, fastmath=VECTORISED)
+def dot_square(beta, squares):  # type: ignore[no-untyped-def]
+    """sum of beta_r^2 |row_r|^2; m times it bounds the square of the uncancelled length."""
+    total = 0.0
+    for r in range(beta.size):
+        total += beta[r] * beta[r] * squares[r]
+    return total
+
+
+@njit(float64(OUT), cache=True, nogil=True)
+def rescale(V):  # type: ignore[no-untyped-def]
+    """Divide V by its largest entry if its square would leave the range; returns the log of that entry."""
+    square = dot(V, V)
+    if 1e-250 < square < 1e250:
+        return 0.0
+    largest = 0.0
+    for j in range(V.size):
+        largest = max(largest, abs(V[j]))
+    if largest == 0.0:
+        return -np.inf
+    for j in range(V.size):
+        V[j] /= largest
+    return math.log(largest)
+
+
 @njit(
     ENDED(TABLE, INDEX, INDEX, VECTOR, VECTOR, OUT, VECTOR, INDEX, OUT_TABLE, boolean, float64, SLOPE),
-    cache=True, nogil=True,
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+)
 def descend_primal(  # type: ignore[no-untyped-def]
     keys, tokens, offsets, counts, scores, p, rates, record, points, normalized, epsilon, log_slope
 ):
@@ -51,8 +104,9 @@ def descend_primal(  # type: ignore[no-untyped-def]
     n, slots, d = offsets.size - 1, tokens.size, p.size
     gaps, weights, V = np.empty(slots), np.empty(slots), np.empty(d)
     tops = np.empty(n, np.intp)
-    u, depth, lean, log_scale = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    settled_u, slopes = np.full(n, np.nan), np.empty(n)
+    u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
+    log_n = math.log(n)
     saved = 0
     for k in range(rates.size + 1):
         if k == record[saved]:
@@ -61,23 +115,14 @@ def descend_primal(  # type: ignore[no-untyped-def]
         if k == rates.size:
             break
         gaps_to_top(keys, tokens, offsets, p, gaps, tops)
-        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_scale)
-        for i in range(n):
-            if u[i] != settled_u[i]:  # a saturated input keeps its prediction to the last bit
-                settled_u[i] = u[i]
-                slopes[i] = log_slope(u[i])
-            log_scale[i] = depth[i] - log_scale[i] + slopes[i]
+        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
+        scale_inputs(u, depth, log_mass, log_slope, seen, slopes, log_scale)
         common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
-        largest = 0.0
-        for j in range(d):
-            largest = max(largest, abs(V[j]))
-        if largest == 0.0:
+        shrunk = rescale(V)
+        if shrunk == -np.inf:
             points[saved:] = p
             return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
-        for j in range(d):  # so that squares neither underflow nor overflow
-            V[j] /= largest
-        scale = common + math.log(largest) - math.log(n)
-        factor = step_factor(rates[k], math.sqrt(dot(V, V)), scale, normalized, epsilon)
+        factor = step_factor(rates[k], math.sqrt(dot(V, V)), common + shrunk - log_n, normalized, epsilon)
         for j in range(d):
             p[j] += factor * V[j]
     return DONE, rates.size
@@ -85,8 +130,9 @@ def descend_primal(  # type: ignore[no-untyped-def]
 
 @njit(
     ENDED(TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, VECTOR, INDEX, OUT_TABLE, boolean, float64, SLOPE),
-    cache=True, nogil=True,
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+)
 def descend_gram(  # type: ignore[no-untyped-def]
     gram, row, offsets, counts, scores, start, rates, record, coefficients, normalized, epsilon, log_slope
 ):
@@ -94,13 +140,14 @@ def descend_gram(  # type: ignore[no-untyped-def]
     n, slots, m = offsets.size - 1, row.size, start.size
     gaps, weights = np.empty(slots), np.empty(slots)
     tops = np.empty(n, np.intp)
-    u, depth, lean, log_scale = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    settled_u, slopes = np.full(n, np.nan), np.empty(n)
+    u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
+    log_n = math.log(n)
     c, pull = np.zeros(m), np.empty(m)
-    logits, pulls = np.zeros(m + 1), np.zeros(m + 1)  # the last entry stands for the reference tokens
-    beta = pulls[:m]
+    logits, padded = np.zeros(m + 1), np.zeros(m + 1)  # the last entry stands for the reference tokens
+    beta = padded[:m]
     logits[:m] = start
-    lengths = np.sqrt(np.diag(gram))
+    squares = np.diag(gram).copy()
     saved = 0
     for k in range(rates.size + 1):
         if k == record[saved]:
@@ -112,54 +159,40 @@ def descend_gram(  # type: ignore[no-untyped-def]
             for r in range(m):
                 logits[r] = start[r] + dot(gram[r], c)
         for i in range(n):
-            top = offsets[i]
+            first, last = np.uintp(offsets[i]), np.uintp(offsets[i + 1])
+            top = first
             best = -np.inf
-            for slot in range(offsets[i], offsets[i + 1]):
-                gaps[slot] = logits[row[slot]]
+            for slot in range(first, last):
+                gaps[slot] = logits[np.uintp(row[slot])]
                 if gaps[slot] > best:
                     best = gaps[slot]
                     top = slot
             tops[i] = top
-            for slot in range(offsets[i], offsets[i + 1]):
+            for slot in range(first, last):
                 gaps[slot] -= best
-        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_scale)
-        common = -np.inf
-        for i in range(n):
-            if u[i] != settled_u[i]:
-                settled_u[i] = u[i]
-                slopes[i] = log_slope(u[i])
-            log_scale[i] = depth[i] - log_scale[i] + slopes[i]
-            common = max(common, log_scale[i])
+        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
+        common = scale_inputs(u, depth, log_mass, log_slope, seen, slopes, log_scale)
         if common == -np.inf:
             coefficients[saved:] = c
             return NO_COMPETITOR, k
-        pulls[:] = 0.0
+        padded[:] = 0.0
         for i in range(n):
             x = log_scale[i] - common
             if x > UNDERFLOW:
                 scale = math.exp(x)
-                for slot in range(offsets[i], offsets[i + 1]):
-                    pulls[row[slot]] += scale * weights[slot]
-        largest = 0.0
-        size = 0.0
-        for r in range(m):
-            largest = max(largest, abs(beta[r]))
-            size += abs(beta[r]) * lengths[r]
-        if largest == 0.0:
+                for slot in range(np.uintp(offsets[i]), np.uintp(offsets[i + 1])):
+                    padded[np.uintp(row[slot])] += scale * weights[slot]
+        shrunk = rescale(beta)
+        if shrunk == -np.inf:
             coefficients[saved:] = c
             return STATIONARY, k
-        square = 0.0
-        for r in range(m):
-            pull[r] = dot(gram[r], beta) / largest
-            square += pull[r] * beta[r] / largest
-        if normalized and square < CANCELLATION * (size / largest) ** 2:
+        square = times(gram, beta, pull)
+        if normalized and square < CANCELLATION * m * dot_square(beta, squares):
             return CANCELLED, k
-        factor = step_factor(
-            rates[k], math.sqrt(square) if normalized else 0.0, common + math.log(largest) - math.log(n),
-            normalized, epsilon,
-        )  # fmt: skip
+        length = math.sqrt(square) if normalized else 0.0
+        factor = step_factor(rates[k], length, common + shrunk - log_n, normalized, epsilon)
         for r in range(m):
-            c[r] += factor * beta[r] / largest
+            c[r] += factor * beta[r]
             logits[r] += factor * pull[r]
     return DONE, rates.size
 

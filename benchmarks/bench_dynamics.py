@@ -1,0 +1,196 @@
+"""Dynamics: B-FIG-9's 6,000 trials against plain PyTorch, the flow to log t = 1e7, and growth exponents.
+
+    python benchmarks/bench_dynamics.py            # tables
+    python benchmarks/bench_dynamics.py --json F   # the same numbers as JSON in F ("-" for standard output)
+
+PyTorch trains one trial at a time, as public notebooks do; a few trials are timed and scaled up. CPU time
+counts, over all threads, and for both sides the best over thread settings. The ratio is what to quote: both
+sides run in the same process, one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import hardmax as hm
+
+DIMENSIONS = (2, 5, 10, 100, 300, 500)
+STEPS = 1000
+
+
+def timed(work: Callable[[], object]) -> tuple[float, float]:
+    """(CPU seconds of all threads, wall seconds)."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def torch_trial(X: np.ndarray, v: np.ndarray, Y: np.ndarray, steps: int) -> torch.Tensor:
+    """Normalised gradient descent by autograd, with the usual epsilon."""
+    keys, head, labels = torch.tensor(X).float(), torch.tensor(v).float(), torch.tensor(Y).float()
+    p = torch.zeros(X.shape[-1], requires_grad=True)
+    optimiser = torch.optim.SGD([p], lr=1.0)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        attention = torch.softmax(keys @ p, dim=1)
+        output = torch.einsum("nt,ntd,d->n", attention, keys, head)
+        loss = torch.nn.functional.softplus(-labels * output).mean()
+        loss.backward()
+        with torch.no_grad():
+            p.grad /= p.grad.norm() + 1e-9
+        optimiser.step()
+    return p
+
+
+def fig9(trials: int, torch_trials: int, say: Callable[[str], None]) -> dict[str, Any]:
+    rows = []
+    for d in DIMENSIONS:
+        problems = list(hm.data.fig9_oracle(d, trials))
+        hm.descend_batch(problems[:4], STEPS, 1.0)
+        runs = {
+            w: timed(lambda w=w, problems=problems: hm.descend_batch(problems, STEPS, 1.0, workers=w))
+            for w in (1, 2)
+        }  # type: ignore[misc]
+        ours_cpu, ours_wall = min(r[0] for r in runs.values()), min(r[1] for r in runs.values())
+        theirs = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            few = [(p.keys.reshape(4, 6, d), p.head.v, p.head.labels) for p in problems[:torch_trials]]
+            torch_trial(*few[0], 20)
+            theirs.append(
+                timed(lambda few=few: [torch_trial(*data, STEPS) for data in few])[0] / torch_trials
+            )  # type: ignore[misc]
+        row = {
+            "d": d,
+            "hardmax_cpu_s": ours_cpu,
+            "hardmax_wall_s": ours_wall,
+            "torch_cpu_s": min(theirs) * trials,
+            "ratio": min(theirs) * trials / ours_cpu,
+        }
+        rows.append(row)
+        say(f"d = {d}: {row['ratio']:.0f} times less CPU time")
+    total = {k: sum(r[k] for r in rows) for k in ("hardmax_cpu_s", "hardmax_wall_s", "torch_cpu_s")}
+    return {
+        "trials_per_d": trials,
+        "torch_trials": torch_trials,
+        "rows": rows,
+        "total": total | {"ratio": total["torch_cpu_s"] / total["hardmax_cpu_s"]},
+    }
+
+
+def flow(instances: int = 10) -> dict[str, Any]:
+    hm.flow(hm.data.sphere(4, 6, 10, rng=0), until_norm=10)
+    seconds, ends = [], []
+    for seed in range(instances):
+        problem = hm.data.sphere(4, 6, 10, rng=seed)
+        seconds.append(timed(lambda problem=problem: ends.append(hm.flow(problem, until_log_time=1e7)))[1])  # type: ignore[misc]
+    return {
+        "log_t": 1e7,
+        "median_s": float(np.median(seconds)),
+        "max_s": max(seconds),
+        "norms": [path.norm for path in ends],
+    }
+
+
+def exponent(sizes: list[int], make: Callable[[int], hm.Problem], coordinates: str) -> dict[str, Any]:
+    """Slope of log(time per step) against log(size), over two decades."""
+    times = []
+    for size in sizes:
+        problem = make(size)
+        few, many = 20, 220
+        hm.descend(problem, few, 0.1, coordinates=coordinates, record=())
+
+        def span(steps: int, problem: hm.Problem = problem) -> float:
+            return min(
+                timed(lambda: hm.descend(problem, steps, 0.1, coordinates=coordinates, record=()))[1]
+                for _ in range(3)
+            )
+
+        times.append((span(many) - span(few)) / (many - few))
+    slope = np.polyfit(np.log(sizes), np.log(np.maximum(times, 1e-9)), 1)[0]
+    return {
+        "coordinates": coordinates,
+        "sizes": sizes,
+        "us_per_step": [1e6 * t for t in times],
+        "exponent": float(slope),
+    }
+
+
+def growth() -> dict[str, Any]:
+    return {
+        "n (primal, T=6, d=10)": exponent(
+            [10, 32, 100, 316, 1000], lambda n: hm.data.gaussian(n, 6, 10, rng=0), "primal"
+        ),
+        "T (primal, n=4, d=10)": exponent(
+            [10, 32, 100, 316, 1000], lambda T: hm.data.gaussian(4, T, 10, rng=0), "primal"
+        ),
+        "d (primal, n=4, T=6)": exponent(
+            [100, 316, 1000, 3162, 10000], lambda d: hm.data.gaussian(4, 6, d, rng=0), "primal"
+        ),
+        "d (gram, n=4, T=6)": exponent(
+            [100, 316, 1000, 3162, 10000], lambda d: hm.data.gaussian(4, 6, d, rng=0), "gram"
+        ),
+    }
+
+
+def show(console: Console, result: dict[str, Any]) -> None:
+    table = Table(title="B-FIG-9: 1,000 normalised-GD steps a trial, CPU seconds for all trials")
+    for name in ("d", "hardmax", "PyTorch (extrapolated)", "ratio"):
+        table.add_column(name, justify="right")
+    total = result["fig9"]["total"]
+    for row in [*result["fig9"]["rows"], {"d": "all", **total}]:
+        table.add_row(
+            str(row["d"]), f"{row['hardmax_cpu_s']:.2f}", f"{row['torch_cpu_s']:.0f}", f"{row['ratio']:.0f}"
+        )
+    console.print(table)
+    console.print(f"wall time of all trials: {total['hardmax_wall_s']:.2f} s")
+    f = result["flow"]
+    console.print(
+        f"flow to log t = 1e7, {len(f['norms'])} instances: median {f['median_s']:.2f} s, slowest {f['max_s']:.2f} s"
+    )
+    table = Table(title="time per step against size")
+    for name in ("what grows", "smallest us", "largest us", "exponent"):
+        table.add_column(name, justify="right")
+    for name, row in result["growth"].items():
+        table.add_row(
+            name, f"{row['us_per_step'][0]:.2f}", f"{row['us_per_step'][-1]:.1f}", f"{row['exponent']:.2f}"
+        )
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", metavar="FILE", help='write the numbers to FILE, "-" for standard output')
+    parser.add_argument("--trials", type=int, default=1000, help="trials per d (default 1000)")
+    parser.add_argument("--torch-trials", type=int, default=5, help="PyTorch trials timed per d (default 5)")
+    arguments = parser.parse_args()
+    console = Console(stderr=arguments.json == "-")
+    result = {
+        "fig9": fig9(arguments.trials, arguments.torch_trials, console.print),
+        "flow": flow(),
+        "growth": growth(),
+    }
+    show(console, result)
+    if arguments.json:
+        text = json.dumps(result, indent=1)
+        if arguments.json == "-":
+            sys.stdout.write(text + "\n")
+        else:
+            with open(arguments.json, "w") as stream:
+                stream.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
