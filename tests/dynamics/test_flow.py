@@ -114,3 +114,14 @@ def test_stops():
     assert first.times[-1] == pytest.approx(2.0, rel=1e-12)
     with pytest.raises(ValueError, match="until_norm must be a positive number, got -1"):
         hm.flow(problem, until_norm=-1)
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e8])
+def test_scale_of_keys_only_rescales(factor):
+    """Keys times s: p/s at the time t/s^2. Nothing in the integration may have a size of its own."""
+    plain = hm.data.sphere(3, 4, 6, rng=4)
+    scaled = hm.Problem.from_scores(plain.keys.reshape(3, 4, 6) * factor, plain.scores.reshape(3, 4))
+    a = hm.flow(plain, until_log_time=500.0)
+    b = hm.flow(scaled, until_log_time=500.0 - 2 * math.log(factor))
+    np.testing.assert_allclose(b.p * factor, a.p, rtol=1e-7)
+    assert b.event is None

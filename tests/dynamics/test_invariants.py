@@ -39,8 +39,9 @@ def assert_same_gradient(a, b, rotation=None):
 
 @given(seeds, losses)
 def test_gradient_against_exact_arithmetic(seed, loss):
-    """The direction and the log norm, against 3,000 digits of the plain formula, at norms up to 3,000."""
+    """The direction and the log norm, against 3,000 digits of the plain formula."""
     _, keys, scores, p, problem = draw(seed, loss)
+    p = p / max(1.0, np.linalg.norm(p) / 500)  # gaps up to e^-6,000, within those digits
     with mpmath.workdps(3000):
         total = [mpmath.mpf(0)] * len(p)
         for K, gamma in zip(keys, scores, strict=True):

@@ -29,10 +29,9 @@ class Differences:
         """The differences themselves, (m, d)."""
         return keys[self.plus] - keys[self.minus]
 
-    def gram(self, problem: Problem) -> np.ndarray:
-        """Inner products of the rows, from the keys or from the problem's own Gram matrix."""
+    def gram(self, rows: np.ndarray, problem: Problem) -> np.ndarray:
+        """Inner products of the rows, from the problem's own Gram matrix where it has one."""
         if problem.gram is None:
-            rows = self.rows(problem.keys)
             return rows @ rows.T
         half = problem.gram[self.plus] - problem.gram[self.minus]
         return np.ascontiguousarray(half[:, self.plus] - half[:, self.minus])

@@ -162,7 +162,7 @@ def _compiled(
     if chosen == "gram":
         rows = spans.rows(slots.keys)
         c = np.empty((len(plan.record), len(rows)))
-        gram = spans.gram(problem)
+        gram = spans.gram(rows, problem)
         status, _ = descend_gram(gram, spans.row, *layout, rows @ p, plan.rates, plan.record, c, *tail)
         if status != CANCELLED:
             return np.stack(

@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.optimize import brentq
 
 from hardmax import _inputs
-from hardmax.dynamics.coordinates import orthonormal_basis
+from hardmax.dynamics.coordinates import differences, orthonormal_basis
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.dynamics.loops import shifted_force
 from hardmax.dynamics.slots import slots_of
@@ -41,6 +41,9 @@ ORDER = 7
 
 # The flow starts where it has moved this far, relative to the scale on which the gradient changes.
 FIRST_MOVE = 1e-10
+
+# Below this speed per arc length p may have come to rest, and the nearest stationary point is looked for.
+SLOW = 0.01
 
 # The speed at a trial point may be anything; it is capped here instead of overflowing.
 OVERFLOW = 300.0
@@ -83,21 +86,27 @@ def flow(
         stops.append(lambda x: misalignment(field.p(x), target) - least if field.p(x).any() else 1.0)
     if until_log_time is not None:
         end = float(_inputs.finite_array("until_log_time", until_log_time, ()))
-        stops.append(lambda x: end - float(x[-1]))
+        stops.append(lambda x: end - field.log_time(x))
     return _integrate(field, stops)
 
 
 class _Field:
-    """The right-hand side, in an orthonormal basis of the span that p moves in."""
+    """The right-hand side, in an orthonormal basis of the span that p moves in, with keys of size one.
+
+    With keys divided by s the flow of s p is the same in the time s^2 t, so tolerances can be plain numbers.
+    """
 
     def __init__(self, problem: Problem, p: np.ndarray) -> None:
         slots = slots_of(problem)
         self.problem = problem
         self.basis = orthonormal_basis(slots)
-        self.start = self.basis.T @ p
-        self.origin = p - self.basis @ self.start
+        within = self.basis.T @ p
+        self.origin = p - self.basis @ within
+        longest = np.linalg.norm(differences(slots).rows(slots.keys), axis=1).max(initial=0.0)
+        self.size = 2.0 ** np.frexp(longest)[1]  # a power of two changes no digit
+        self.start = within * self.size
         self.reduced = replace(
-            problem, keys=np.ascontiguousarray(problem.keys @ self.basis), W=None, gram=None
+            problem, keys=np.ascontiguousarray(problem.keys @ self.basis) / self.size, W=None, gram=None
         )
         self.slots = replace(slots, keys=self.reduced.keys)
         self.is_linear = not isinstance(problem.head, NonlinearHead)
@@ -106,8 +115,12 @@ class _Field:
         self.scratch = [np.empty(len(slots.tokens)), *(np.empty(problem.n) for _ in range(5))]
 
     def p(self, x: np.ndarray) -> np.ndarray:
-        """p of a state (p, tau)."""
-        return self.origin + self.basis @ x[:-1].astype(float)
+        """p of a state."""
+        return self.origin + self.basis @ (x[:-1].astype(float) / self.size)
+
+    def log_time(self, x: np.ndarray) -> float:
+        """log t of a state."""
+        return float(x[-1]) - 2.0 * math.log(self.size)
 
     def settle(self, y: np.ndarray) -> Settled:
         return settle_at(self.reduced, y.astype(float), self.slots)
@@ -264,7 +277,8 @@ def _integrate(field: _Field, stops: list[Stop]) -> Trajectory:
         points.append(x)
         if crossed:
             break
-        resting = field.limit(x[:-1])
+        # Only where p has all but stopped: a p that diverges keeps the speed |p_mm| per unit of tau.
+        resting = field.limit(x[:-1]) if np.linalg.norm(heading[:-1]) < SLOW else None
         if resting is not None:
             points[-1] = np.append(resting, x[-1])
             return _trajectory(field, points, "stationary point")
@@ -279,7 +293,7 @@ def _crossing(leg: _Leg, stop: Stop, sigma: float) -> float:
 
 def _trajectory(field: _Field, points: list[np.ndarray], event: str | None) -> Trajectory:
     stacked = np.array([field.p(x) for x in points])
-    times = np.array([float(x[-1]) for x in points])
+    times = np.array([field.log_time(x) for x in points])
     path = Trajectory(field.problem, "log t", times, stacked, event, method="gradient flow")
     if event is None and path.p.any() and not path.selection().is_unique:
         return replace(path, event="tie")

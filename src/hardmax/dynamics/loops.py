@@ -166,7 +166,7 @@ def descend_gram(  # type: ignore[no-untyped-def]
                 gaps[slot] = logits[np.uintp(row[slot])]
                 if gaps[slot] > best:
                     best = gaps[slot]
-                    top = slot
+                    top = np.uintp(slot)
             tops[i] = top
             for slot in range(first, last):
                 gaps[slot] -= best

@@ -59,7 +59,7 @@ def gaps_to_top(keys, tokens, offsets, p, gaps, tops):  # type: ignore[no-untype
                 logit += keys[token, j] * p[j]
             if logit > best:
                 best = logit
-                top = slot
+                top = np.uintp(slot)
         tops[i] = top
         reference = np.uintp(tokens[top])
         for slot in range(first, last):
