@@ -156,7 +156,8 @@ def show(console: Console, result: dict[str, Any]) -> None:
     console.print(f"wall time of all trials: {total['hardmax_wall_s']:.2f} s")
     f = result["flow"]
     console.print(
-        f"flow to log t = 1e7, {len(f['norms'])} instances: median {f['median_s']:.2f} s, slowest {f['max_s']:.2f} s"
+        f"flow to log t = 1e7, {len(f['norms'])} instances: "
+        f"median {f['median_s']:.2f} s, slowest {f['max_s']:.2f} s"
     )
     table = Table(title="time per step against size")
     for name in ("what grows", "smallest us", "largest us", "exponent"):
@@ -176,7 +177,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=1000, help="trials per d (default 1000)")
     parser.add_argument("--torch-trials", type=int, default=5, help="PyTorch trials timed per d (default 5)")
     arguments = parser.parse_args()
-    console = Console(stderr=arguments.json == "-")
+    console = Console(stderr=arguments.json == "-", width=110)
     result = {
         "fig9": fig9(arguments.trials, arguments.torch_trials, console.print),
         "flow": flow(),

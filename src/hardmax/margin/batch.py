@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardmax._parallel import cores
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.kernel import FOUND, active_set, compiled, dot
 from hardmax.margin.maxmargin import MaxMargin
@@ -61,6 +61,7 @@ def solve_batch(
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the batch or on
     the number of workers. What it cannot certify goes to `solve`, with exact arithmetic behind it.
 
+    >>> from hardmax.margin.batch import solve_batch
     >>> first, second = solve_batch([[[2.0, 0.0]], [[0.0, 4.0]]])
     >>> first.margin, second.margin
     (2.0, 4.0)
@@ -114,7 +115,7 @@ def _solve_stack(
         of = slice(start, start + _CHUNK)
         _solve_each(A[of], h[of], equal[of], norms[of], p[of], weights[of], Mp[of], sizes[of], found[of])
 
-    with ThreadPoolExecutor(max_workers=workers or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(max_workers=workers or cores()) as pool:
         list(pool.map(work, range(0, B, _CHUNK)))
     measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
     good = found & proves(measured)

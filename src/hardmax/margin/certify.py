@@ -19,6 +19,7 @@ _KINDS = ("certified exact", "certified float", "infeasible exact", "undecided f
 def certify(certificate: Any) -> dict[str, Any]:
     """Check a certificate (a path or its dictionary): ``valid``, ``what`` is proved, and the ``violations``.
 
+    >>> from hardmax.margin.certify import certify
     >>> certify({"schema": "hardmax.certificate/1"})["valid"]
     False
     """

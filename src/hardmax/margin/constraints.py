@@ -45,7 +45,8 @@ class Constraints:
     tokens' Gram matrix is known, ``table`` is None and the solution comes back as coefficients of the rows.
     Pairs are kept because they are exact: a rounded difference of two keys is another problem.
 
-    >>> c = Constraints.pairs([[1.0, 0.0], [0.0, 0.0]], plus=[0], minus=[1], labels=[(0, 1)])
+    >>> import hardmax as hm
+    >>> c = hm.Constraints.pairs([[1.0, 0.0], [0.0, 0.0]], plus=[0], minus=[1], labels=[(0, 1)])
     >>> c.rows()
     array([[1., 0.]])
     """
@@ -73,7 +74,8 @@ class Constraints:
     ) -> Constraints:
         """Rows ``table[plus] - table[minus]``, times ``right[right_of]`` for an unknown matrix.
 
-        >>> Constraints.pairs([[1.0], [3.0]], plus=[1, 0], minus=[0, -1]).rows().tolist()
+        >>> import hardmax as hm
+        >>> hm.Constraints.pairs([[1.0], [3.0]], plus=[1, 0], minus=[0, -1]).rows().tolist()
         [[2.0], [1.0]]
         """
         tokens = _finite("table", table, 2)
@@ -95,7 +97,8 @@ class Constraints:
     ) -> Constraints:
         """Rows ``M p >= h``, and below them the rows ``E p = 0``.
 
-        >>> Constraints.dense([[2.0, 0.0]], E=[[0.0, 1.0]]).equal.tolist()
+        >>> import hardmax as hm
+        >>> hm.Constraints.dense([[2.0, 0.0]], E=[[0.0, 1.0]]).equal.tolist()
         [False, True]
         """
         rows = _finite("M", M, 2)
@@ -129,7 +132,8 @@ class Constraints:
     ) -> Constraints:
         """Rows ``token[plus] - token[minus]`` of tokens known by their inner products only (A-DEF-11).
 
-        >>> Constraints.from_gram([[1.0, 0.0], [0.0, 1.0]], plus=[0], minus=[1]).gram()
+        >>> import hardmax as hm
+        >>> hm.Constraints.from_gram([[1.0, 0.0], [0.0, 1.0]], plus=[0], minus=[1]).gram()
         array([[2.]])
         """
         inner = _finite("gram", gram, 2)
@@ -146,7 +150,8 @@ class Constraints:
     def shape(self) -> tuple[int, ...]:
         """Shape of the unknown: (d,), (d, e) for outer products, () in Gram form.
 
-        >>> Constraints.dense([[1.0, 2.0]]).shape
+        >>> import hardmax as hm
+        >>> hm.Constraints.dense([[1.0, 2.0]]).shape
         (2,)
         """
         if self.table is None:
@@ -157,7 +162,8 @@ class Constraints:
     def label(self, row: int) -> Label:
         """The name of a row in reports; its number if none was given.
 
-        >>> Constraints.dense([[1.0]]).label(0)
+        >>> import hardmax as hm
+        >>> hm.Constraints.dense([[1.0]]).label(0)
         (0,)
         """
         return (row,) if self.labels is None else self.labels[row]
@@ -165,7 +171,8 @@ class Constraints:
     def subset(self, rows: NDArray[Any]) -> Constraints:
         """The same tokens with some of the rows.
 
-        >>> Constraints.dense([[1.0], [2.0]]).subset(np.array([1])).rows().tolist()
+        >>> import numpy as np, hardmax as hm
+        >>> hm.Constraints.dense([[1.0], [2.0]]).subset(np.array([1])).rows().tolist()
         [[2.0]]
         """
         return replace(

@@ -30,8 +30,8 @@ class MaxMargin:
     where ``coefficients`` hold the solution. ``kkt`` is the largest relative residual of primal
     feasibility, stationarity and complementarity; 0 for exact certificates.
 
-    >>> from hardmax.margin.solve import solve
-    >>> best = solve(Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))
+    >>> import hardmax as hm
+    >>> best = hm.max_margin(hm.Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))
     >>> best.status, [round(float(x), 12) for x in best.p], best.support
     ('certified', [1.333333333333, 0.333333333333], ((1,), (2,)))
     """
@@ -125,12 +125,10 @@ class MaxMargin:
     def save(self, path: str | Path) -> None:
         """Write a self-contained JSON certificate that `hardmax.margin.certify` can check.
 
-        >>> import tempfile, os
-        >>> from hardmax.margin import certify
-        >>> from hardmax.margin.solve import solve
+        >>> import tempfile, os, hardmax as hm
         >>> file = os.path.join(tempfile.mkdtemp(), "proof.json")
-        >>> solve(Constraints.dense([[1.0], [-1.0]])).save(file)
-        >>> certify.certify(file)["what"]
+        >>> hm.max_margin(hm.Constraints.dense([[1.0], [-1.0]])).save(file)
+        >>> hm.certify(file)["what"]
         'infeasible: the Farkas vector combines rows into 0 >= 2'
         """
         Path(path).write_text(json.dumps(self.to_dict(), indent=1))
@@ -138,8 +136,8 @@ class MaxMargin:
     def to_dict(self) -> dict[str, Any]:
         """The certificate: data and proof as hexadecimal floats or fractions "a/b", with a digest.
 
-        >>> from hardmax.margin.solve import solve
-        >>> solve(Constraints.dense([[2.0]]), exact=True).to_dict()["p"]
+        >>> import hardmax as hm
+        >>> hm.max_margin(hm.Constraints.dense([[2.0]]), exact=True).to_dict()["p"]
         ['1/2']
         """
         c, exact = self.constraints, self.exact

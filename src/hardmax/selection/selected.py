@@ -1,4 +1,4 @@
-"""Selections: which token each input attends to. Ties are kept as sets and never silently broken."""
+"""Which token each input attends to. Ties are kept as sets and never silently broken."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Selection:
         """One token per input; a ValueError names the first tie."""
         for i, tied in enumerate(self.sets):
             if len(tied) != 1:
-                raise ValueError(f"input {i} does not select one token: {list(tied)} tie; decide which one you mean")
+                raise ValueError(f"input {i} does not select one token: {list(tied)} tie; decide which one")
         return tuple(s[0] for s in self.sets)
 
     def __iter__(self) -> Iterator[int]:
@@ -43,7 +43,7 @@ class Selection:
 
 
 def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Selection:
-    """Tokens with the largest k.q of each input (B-DEF-16); within ``tolerance``, relative to the sizes, they tie.
+    """Tokens with the largest k.q of each input (B-DEF-16); they tie within ``tolerance`` of the sizes.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]], [[1.0, 0.0, 0.5]])

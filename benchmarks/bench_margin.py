@@ -1,8 +1,8 @@
 """Hard-margin solvers side by side: hardmax, cvxopt, clarabel and scikit-learn's LinearSVC(C=1e9).
 
-    python benchmarks/margin.py            # tables
-    python benchmarks/margin.py --json F   # the same numbers as JSON in F ("-" for standard output)
-    python benchmarks/margin.py --quick    # a tenth of the problems
+    python benchmarks/bench_margin.py            # tables
+    python benchmarks/bench_margin.py --json F   # the same numbers as JSON in F ("-" for standard output)
+    python benchmarks/bench_margin.py --quick    # a tenth of the problems
 
 Every setting is warmed up, then timed; the best of several runs counts, and for hardmax the best over thread
 settings. Foreign solvers are timed on a part of the batch and scaled up. Accuracy is measured alike for all:
@@ -206,7 +206,7 @@ def main() -> None:
         "singles": singles(options.quick, rng),
         "growth": growth(rng),
     }
-    show(report, Console(stderr=options.json == "-"))
+    show(report, Console(stderr=options.json == "-", width=110))
     if options.json == "-":
         json.dump(report, sys.stdout)
     elif options.json:

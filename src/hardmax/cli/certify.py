@@ -1,0 +1,32 @@
+"""`hardmax certify`: check a saved certificate again, by code that shares nothing with the solver."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hardmax.cli.output import DONE, NOT_AS_EXPECTED, Output, command
+
+
+@command("hardmax.certify/1")
+def certify(
+    out: Output,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, as hardmax solve writes it.")],
+) -> int:
+    """Check a certificate with exact arithmetic: what it proves, or what is wrong with it."""
+    from hardmax.margin.certify import certify as check
+
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not valid JSON: {error}; give a certificate") from None
+    if not isinstance(content, dict) or content.get("schema") != "hardmax.certificate/1":
+        raise ValueError(f"{file} is not a certificate; give a file that hardmax solve --certificates wrote")
+    found = check(content)
+    out.result(found, lambda: "\n".join(_lines(found["valid"], found["what"], found["violations"])))
+    return DONE if found["valid"] else NOT_AS_EXPECTED
+
+
+def _lines(valid: bool, what: str, violations: list[str]) -> list[str]:
+    return [f"valid: {what}"] if valid else ["not valid:", *(f"  {violation}" for violation in violations)]

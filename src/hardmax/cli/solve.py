@@ -1,0 +1,231 @@
+"""`hardmax solve`: the directions that attract in a problem of one's own."""
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hardmax.cli.output import DONE, INCOMPLETE, INTERRUPTED, Output, command
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hardmax.dynamics.trajectory import Trajectory
+    from hardmax.margin.enumerate import Enumeration, FeasibleSelection
+    from hardmax.margin.maxmargin import MaxMargin
+    from hardmax.problem import Problem
+
+PICTURES = (".svg", ".png", ".pdf")
+STEPS = 1000  # of the progress bar
+
+
+@command("hardmax.solve/1")
+def solve(
+    out: Output,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A problem: .json or .npz (docs/files.md).")],
+    every: Annotated[
+        bool, typer.Option("--all", help="List every feasible selection, not only those that attract.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Stop after this many feasible selections.")] = 10_000,
+    seconds: Annotated[float, typer.Option(help="Stop the search after this time.")] = 60.0,
+    exact: Annotated[bool, typer.Option("--exact", help="Solve what is listed in rational numbers.")] = False,
+    flow: Annotated[bool, typer.Option("--flow", help="Run gradient flow and say where it goes.")] = False,
+    start: Annotated[
+        str | None, typer.Option(metavar="zero|FILE", help="Start of the flow: a JSON list, or .npy.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT.svg", help="Draw a problem in 2 dimensions (svg, png, pdf).")
+    ] = None,
+    certificates: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a proof per selection, for hardmax certify.")
+    ] = None,
+) -> int:
+    """List the max-margin directions that attract training, each with its proof."""
+    from hardmax.margin.enumerate import feasible_selections
+    from hardmax.problem import Problem
+
+    problem = Problem.load(file)
+    begin = _start(problem, start, flow)
+    if plot is not None:
+        _drawable(problem, plot)
+    answer = _Answer(problem, file, every)
+    with out.progress("searching", STEPS) as bar:
+
+        def bar_to(share: float) -> None:
+            bar.advance(int(STEPS * share) - bar.done)
+
+        search = feasible_selections(problem, limit=limit, seconds=seconds, progress=bar_to)
+        try:
+            answer.collect(search, exact)
+            answer.globally(limit, exact)
+            if flow:
+                answer.follow(begin, "zero" if start is None else start)
+            answer.is_whole = True
+        except KeyboardInterrupt:
+            out.say("stopping; what was found follows")
+    if certificates is not None:
+        out.say(answer.save(certificates))
+    if plot is not None:
+        answer.draw(plot)
+    out.result(answer.fields(search), lambda: answer.text(search))
+    if not answer.is_whole:
+        return INTERRUPTED
+    return DONE if answer.status(search) == "complete" else INCOMPLETE
+
+
+def _start(problem: "Problem", start: str | None, flow: bool) -> Any:
+    """The start of the flow as a vector, None for the origin."""
+    import json
+
+    import numpy as np
+
+    if start is not None and not flow:
+        raise ValueError("--start says where the flow begins; add --flow")
+    if start is None or start == "zero":
+        return None
+    path = Path(start)
+    try:
+        p = np.load(path, allow_pickle=False) if path.suffix == ".npy" else json.loads(path.read_text())
+    except ValueError:
+        raise ValueError(f"{path} must hold {problem.d} numbers, as a JSON list or .npy") from None
+    return problem.vector(str(path), p)
+
+
+def _drawable(problem: "Problem", plot: Path) -> None:
+    if problem.d != 2:
+        raise ValueError(f"--plot draws keys in 2 dimensions and these have {problem.d}; leave --plot out")
+    if plot.suffix not in PICTURES:
+        raise ValueError(f"--plot writes {', '.join(PICTURES)}, got the ending {plot.suffix!r}")
+    if not plot.parent.is_dir():
+        raise ValueError(f"--plot: there is no folder {plot.parent}; make it first")
+
+
+class _Answer:
+    """What has been found so far; an interrupt leaves it usable."""
+
+    def __init__(self, problem: "Problem", file: Path, every: bool) -> None:
+        self.problem, self.file, self.every = problem, file, every
+        self.listed: list[FeasibleSelection] = []
+        self.best: list[tuple[tuple[int, ...], MaxMargin]] = []
+        self.all_best = self.is_whole = False
+        self.flow: dict[str, Any] | None = None
+        self.path: Trajectory | None = None
+
+    def collect(self, search: "Enumeration", exact: bool) -> None:
+        from dataclasses import replace
+
+        from hardmax.margin.attention import max_margin
+
+        for found in search:
+            if self.every or found.locally_optimal:
+                if exact:
+                    proof = max_margin(self.problem, found.selection, exact=True)
+                    found = replace(found, max_margin=proof)
+                self.listed.append(found)
+
+    def globally(self, limit: int, exact: bool) -> None:
+        """Selections of best-scoring tokens; ties may make more of them than the limit allows."""
+        from hardmax.margin.attention import global_max_margins
+
+        selections = global_max_margins(self.problem, exact=exact)
+        self.best.extend(itertools.islice(selections, limit))
+        self.all_best = next(selections, None) is None
+
+    def status(self, search: "Enumeration") -> str:
+        """Complete if nothing was cut short, and every selection of best-scoring tokens was decided."""
+        decided = self.all_best and all(best.is_feasible is not None for _, best in self.best)
+        return "complete" if self.is_whole and search.status == "complete" and decided else "truncated"
+
+    def follow(self, begin: Any, name: str) -> None:
+        from hardmax.dynamics.flow import flow
+        from hardmax.dynamics.trajectory import misalignment
+
+        path = self.path = flow(self.problem, start=begin)
+        moved = bool(path.p.any())
+        chosen = path.selection() if moved else None
+        angles = {
+            k: misalignment(path.p, f.direction)
+            for k, f in enumerate(self.listed)
+            if moved and f.direction is not None
+        }
+        nearest = min(angles, key=lambda k: angles[k], default=None)
+        reasons = [
+            (not moved, "p is zero and selects nothing"),
+            (chosen is not None and not chosen.is_unique, "an input selects several tokens"),
+            (nearest is None, "no listed direction to compare with"),
+        ]
+        self.flow = {
+            "start": name,
+            "clock": path.clock,
+            "log_time": float(path.times[-1]),
+            "norm": path.norm,
+            "selection": chosen.tokens if chosen is not None and chosen.is_unique else None,
+            "direction": path.direction if moved else None,
+            "event": path.event,
+            "nearest": nearest,
+            "misalignment": None if nearest is None else angles[nearest],
+            "status": next((reason for holds, reason in reasons if holds), "complete"),
+        }
+
+    def save(self, folder: Path) -> str:
+        """One certificate per listed selection, and one per infeasible selection of best-scoring tokens."""
+        folder.mkdir(parents=True, exist_ok=True)
+        proofs = {f"selection-{k}.json": found.max_margin for k, found in enumerate(self.listed)}
+        refuted = [best for _, best in self.best if best.is_feasible is False]
+        proofs |= {f"global-{k}.json": best for k, best in enumerate(refuted)}
+        for name, best in proofs.items():
+            best.save(folder / name)
+        return f"{len(proofs)} certificates in {folder}; check one with hardmax certify"
+
+    def draw(self, plot: Path) -> None:
+        from matplotlib import rc_context
+
+        from hardmax.margin.display import PlaneDisplay
+
+        figure = PlaneDisplay.of(self.problem, self.listed, self.path).plot()
+        dated = "CreationDate" if plot.suffix == ".pdf" else "Date"
+        with rc_context({"svg.hashsalt": "hardmax"}):  # without dates the same picture is the same file
+            figure.savefig(plot, dpi=200, metadata=None if plot.suffix == ".png" else {dated: None})
+
+    def fields(self, search: "Enumeration") -> dict[str, Any]:
+        """The JSON of the contract."""
+        return {
+            "status": self.status(search),
+            "feasible": search.found if search.status == "complete" else None,
+            "qps": search.qps,
+            "selections": [_selection_fields(found) for found in self.listed],
+            "global": [_global_fields(tokens, best) for tokens, best in self.best],
+            "flow": self.flow,
+        }
+
+    def text(self, search: "Enumeration") -> "RenderableType":
+        from hardmax.cli.solve_text import report
+
+        return report(self.problem, self.file, search, self.listed, self.best, self.flow)
+
+
+def _selection_fields(found: "FeasibleSelection") -> dict[str, Any]:
+    best = found.max_margin
+    return {
+        "selection": found.selection,
+        "direction": found.direction,
+        "norm": best.norm,
+        "margin_interval": best.margin_interval,
+        "kkt": best.kkt,
+        "certificate": best.certificate,
+        "support": best.support,
+        "locally_optimal": found.locally_optimal,
+        "globally_optimal": found.globally_optimal,
+        "status": "certified" if found.direction is not None else "p is zero: no token competes",
+    }
+
+
+def _global_fields(tokens: tuple[int, ...], best: "MaxMargin") -> dict[str, Any]:
+    fields: dict[str, Any] = {"selection": tokens, "feasible": best.is_feasible}
+    if best.is_feasible is None:
+        fields["status"] = "undecided"
+    if best.farkas is not None:
+        weights = enumerate(best.farkas.tolist())
+        fields["farkas"] = [{"row": best.constraints.label(j), "weight": w} for j, w in weights if w]
+    return fields

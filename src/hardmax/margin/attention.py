@@ -1,0 +1,156 @@
+"""ATT-SVM (B-DEF-10): the max-margin problem of a selection, and the public verb `max_margin`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hardmax.dynamics.measures import chosen_slots
+from hardmax.margin.batch import solve_batch
+from hardmax.margin.constraints import Constraints, Ints, Label
+from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.solve import solve
+from hardmax.problem import Problem
+from hardmax.selection.optimal import optimal_tokens
+
+RESOLUTION = 1e-6  # margins below this, relative to the longest row, may come from rounding a Gram matrix
+
+
+def max_margin(
+    problem: Problem | Constraints, selection: Iterable[int] | None = None, *, exact: bool = False
+) -> MaxMargin:
+    """The shortest p by which every selected key beats the other keys of its input by 1, or a proof of none.
+
+    ``selection`` is one token per input, as numbers or as a `Selection` without ties; the best-scoring tokens
+    if absent. Rows are labelled (i, t). A twin of the selected key makes the selection infeasible; inputs
+    with one token ask for nothing, and p is zero if no input does. ``exact`` asks for rational numbers.
+    `Constraints` are solved as they are.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> best = hm.max_margin(problem, [0, 0])
+    >>> best.p.round(12).tolist(), best.support
+    ([1.0, 3.0], ((0, 1), (1, 1)))
+    >>> hm.max_margin(problem, [0, 1], exact=True).exact.norm_squared
+    Fraction(1, 1)
+    """
+    if isinstance(problem, Constraints):
+        if selection is not None:
+            raise ValueError("selection: expected none with Constraints, whose rows say what is selected")
+        return solve(problem, exact)
+    tokens = tuple(optimal_tokens(problem) if selection is None else selection)
+    chosen_slots(problem, tokens)
+    return AttentionRows(problem).solve(list(enumerate(tokens)), exact)
+
+
+def max_margin_batch(
+    problems: Sequence[Problem], selections: Sequence[Iterable[int]], workers: int | None = None
+) -> list[MaxMargin]:
+    """`max_margin` of many small problems in one call, on all cores, each with its certificate.
+
+    >>> import hardmax as hm
+    >>> problems = list(hm.data.fig9_oracle(d=100, trials=20))
+    >>> paths = hm.descend_batch(problems, steps=200, rate=1.0)
+    >>> best = hm.max_margin_batch(problems, [path.selection() for path in paths])
+    >>> all(each.is_certified for each in best)
+    True
+    """
+    if len(problems) != len(selections):
+        raise ValueError(f"selections must be {len(problems)}, one per problem, got {len(selections)}")
+    rows = []
+    for problem, selection in zip(problems, selections, strict=True):
+        if problem.gram is not None:
+            raise ValueError("problems known by a Gram matrix are solved one at a time; call max_margin")
+        tokens = tuple(selection)
+        chosen_slots(problem, tokens)
+        rows.append(AttentionRows(problem).constraints(list(enumerate(tokens))))
+    return solve_batch(rows, workers=workers)
+
+
+def global_max_margins(
+    problem: Problem, *, exact: bool = False
+) -> Iterator[tuple[tuple[int, ...], MaxMargin]]:
+    """Each selection of best-scoring tokens with its solution, or with its Farkas vector (B-DEF-11).
+
+    There is one selection without ties; with ties there are as many as combinations of tied tokens.
+
+    >>> import hardmax as hm
+    >>> [(tokens, best.status) for tokens, best in hm.global_max_margins(hm.data.named("B-FIG-8"))]
+    [((0, 0), 'certified')]
+    """
+    rows = AttentionRows(problem)
+    for tokens in itertools.product(*optimal_tokens(problem).sets):
+        yield tokens, rows.solve(list(enumerate(tokens)), exact)
+
+
+class AttentionRows:
+    """The rows k_selected - k_t of a problem, by input and selected token; partial selections are allowed.
+
+    >>> import hardmax as hm
+    >>> from hardmax.margin.attention import AttentionRows
+    >>> AttentionRows(hm.data.named("B-FIG-8")).constraints([(1, 0)]).labels
+    ((1, 1),)
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.slots = distinct_tokens(problem)[problem.tokens]
+        self._pieces: dict[tuple[int, int], tuple[Ints, Ints, tuple[Label, ...]]] = {}
+
+    def constraints(self, chosen: Iterable[tuple[int, int]]) -> Constraints:
+        """The rows of the inputs in ``chosen``, pairs (input, selected token), in that order."""
+        pieces = [self._piece(*pair) for pair in chosen]
+        plus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[0] for piece in pieces)])
+        minus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[1] for piece in pieces)])
+        labels = tuple(itertools.chain.from_iterable(piece[2] for piece in pieces))
+        m = len(plus)
+        return Constraints(self.problem.keys, plus, minus, np.ones(m), np.zeros(m, dtype=bool), labels=labels)
+
+    def solve(self, chosen: Iterable[tuple[int, int]], exact: bool = False) -> MaxMargin:
+        """Solve for a partial selection, in the coordinates of the keys.
+
+        Keys made from a Gram matrix are rounded, so what cannot be separated may seem to be, by a tiny
+        margin: then the Gram matrix is asked, too.
+        """
+        constraints = self.constraints(chosen)
+        answer = solve(constraints, exact)
+        gram = self.problem.gram
+        if gram is None or answer.is_feasible is False or not constraints.count:
+            return answer
+        longest = float(np.sqrt((constraints.rows() ** 2).sum(axis=1).max()))
+        if answer.margin_interval[0] > RESOLUTION * longest:
+            return answer
+        try:
+            verdict = solve(replace(constraints, table=None, token_gram=(gram + gram.T) / 2))
+        except ValueError:  # by its rounding the matrix has a negative eigenvalue: it proves nothing here
+            return answer
+        return verdict if verdict.is_feasible is False else answer
+
+    def _piece(self, i: int, token: int) -> tuple[Ints, Ints, tuple[Label, ...]]:
+        piece = self._pieces.get((i, token))
+        if piece is None:
+            problem = self.problem
+            slots = self.slots[problem.offsets[i] : problem.offsets[i + 1]]
+            minus = np.delete(slots, token)
+            others: tuple[Label, ...] = tuple((i, t) for t in range(len(slots)) if t != token)
+            piece = np.full(len(minus), slots[token]), minus, others
+            self._pieces[i, token] = piece
+        return piece
+
+
+def distinct_tokens(problem: Problem) -> Ints:
+    """Table row -> the first row known to be the same token; only a Gram matrix hides that two rows are one.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.margin.attention import distinct_tokens
+    >>> gram = np.array([[2.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 3.0]])
+    >>> distinct_tokens(hm.Problem.from_gram(gram, [[0, 2]], [[1, 0]])).tolist()
+    [0, 0, 2]
+    """
+    if problem.gram is None:
+        return np.arange(len(problem.keys))
+    squares = np.diag(problem.gram)
+    return np.argmax(squares[:, None] + squares[None] - 2 * problem.gram == 0, axis=1)

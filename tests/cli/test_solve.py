@@ -1,0 +1,305 @@
+"""`hardmax solve` as a user meets it: results by contract, budgets, interrupts, mistakes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from hardmax import cli
+from hardmax.data import named, sphere
+from hardmax.dynamics.trajectory import misalignment
+from hardmax.margin.certify import certify
+from hardmax.problem import Problem
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "docs" / "schemas" / "solve.schema.json").read_text())
+EXAMPLE = ROOT / "examples" / "three-inputs.json"
+
+
+@pytest.fixture
+def solve(tmp_path, capsys):
+    """Run the command on a problem (or a file); return exit code, the JSON and standard error."""
+
+    def run(problem: Any, *options: str) -> tuple[int, Any, str]:
+        file = problem
+        if isinstance(problem, Problem):
+            file = tmp_path / "problem.npz"
+            problem.save(file)
+        elif isinstance(problem, str):
+            file = tmp_path / "problem.json"
+            file.write_text(problem)
+        code = cli.run(["solve", str(file), "--json", *options])
+        out, err = capsys.readouterr()
+        answer = json.loads(out) if out else None
+        if answer is not None:
+            jsonschema.validate(answer, SCHEMA)
+        return code, answer, err
+
+    return run
+
+
+def test_locally_optimal_by_default_and_all_on_request(solve):
+    code, answer, err = solve(named("B-FIG-8"))
+    assert (code, err) == (0, "")
+    assert (answer["status"], answer["feasible"], answer["qps"]) == ("complete", 4, 4)
+    assert {tuple(s["selection"]) for s in answer["selections"]} == {(0, 0), (0, 1)}
+    best = next(s for s in answer["selections"] if s["globally_optimal"])
+    assert best["direction"] == pytest.approx([1 / np.sqrt(10), 3 / np.sqrt(10)])
+    assert best["norm"] == pytest.approx(np.sqrt(10))
+    assert best["support"] == [[0, 1], [1, 1]]
+    low, high = best["margin_interval"]
+    assert low <= 1 / np.sqrt(10) <= high
+    assert best["kkt"] <= 1e-12
+    assert answer["global"] == [{"selection": [0, 0], "feasible": True}]
+    assert answer["flow"] is None
+    _, answer, _ = solve(named("B-FIG-8"), "--all")
+    assert len(answer["selections"]) == 4
+    assert sum(s["locally_optimal"] for s in answer["selections"]) == 2
+
+
+def test_exact(solve):
+    _, answer, _ = solve(named("B-FIG-8"), "--exact")
+    assert {s["certificate"] for s in answer["selections"]} == {"exact"}
+    assert all(s["kkt"] == 0 for s in answer["selections"])
+
+
+def test_infeasible_data_come_with_a_proof(solve):
+    code, answer, _ = solve('{"keys": [[[1], [0]], [[-1], [0]]], "scores": [[1, 0], [1, 0]]}')
+    assert code == 0
+    assert (answer["feasible"], answer["selections"]) == (2, [])
+    (only,) = answer["global"]
+    assert not only["feasible"]
+    assert [f["row"] for f in only["farkas"]] == [[0, 1], [1, 1]]
+    assert len({f["weight"] for f in only["farkas"]}) == 1
+
+
+def test_ties_are_all_listed(solve):
+    problem = Problem.from_scores([[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]] * 2, [[1.0, 1.0, 0.0]] * 2)
+    code, answer, _ = solve(problem)
+    assert code == 0
+    assert [(g["selection"], g["feasible"]) for g in answer["global"]] == [
+        ([0, 0], True), ([0, 1], False), ([1, 0], False), ([1, 1], True)
+    ]  # fmt: skip
+    code, answer, _ = solve(problem, "--limit", "3")
+    assert code == 3
+    assert (len(answer["global"]), answer["status"]) == (3, "truncated")
+
+
+@pytest.mark.parametrize("budget", [("--limit", "5"), ("--seconds", "1e-9")])
+def test_a_budget_that_runs_out(solve, budget):
+    code, answer, _ = solve(sphere(n=6, T=5, d=8, rng=0), "--all", *budget)
+    assert code == 3
+    assert (answer["status"], answer["feasible"]) == ("truncated", None)
+    assert len(answer["selections"]) <= 5
+
+
+def test_flow_names_where_it_goes(solve, tmp_path):
+    code, answer, _ = solve(named("B-FIG-8"), "--flow")
+    assert code == 0
+    flow = answer["flow"]
+    assert (flow["start"], flow["clock"], flow["event"]) == ("zero", "log t", None)
+    assert flow["status"] == "complete"
+    assert flow["selection"] == answer["selections"][flow["nearest"]]["selection"] == [0, 0]
+    assert flow["norm"] == pytest.approx(1e6)
+    assert flow["misalignment"] < 1e-12
+    assert flow["misalignment"] == pytest.approx(misalignment(flow["direction"], [1.0, 3.0]), abs=1e-16)
+    for name, write in (
+        ("p.json", lambda f: f.write_text("[4, 0]")),
+        ("p.npy", lambda f: np.save(f, [4.0, 0.0])),
+    ):
+        start = tmp_path / name
+        write(start)
+        _, answer, _ = solve(named("B-FIG-8"), "--flow", "--start", str(start))
+        assert answer["flow"]["selection"] == [0, 1]
+        assert answer["flow"]["start"] == str(start)
+
+
+def test_flow_that_goes_nowhere(solve):
+    code, answer, _ = solve('{"keys": [[[1, 2]]], "scores": [[1]]}', "--flow")
+    assert code == 0
+    (only,) = answer["selections"]
+    assert (only["direction"], only["margin_interval"]) == (None, [None, None])
+    assert "no token competes" in only["status"]
+    flow = answer["flow"]
+    assert (flow["selection"], flow["nearest"], flow["misalignment"]) == (None, None, None)
+    assert flow["event"] == "no competing token"
+    assert flow["status"] != "complete"
+
+
+def test_flow_without_an_attractor_has_no_nearest(solve):
+    _, answer, _ = solve('{"keys": [[[1], [0]], [[-1], [0]]], "scores": [[1, 0], [2, 0]]}', "--flow")
+    assert answer["flow"]["event"] == "stationary point"
+    assert answer["flow"]["nearest"] is None
+    assert "no listed direction" in answer["flow"]["status"]
+
+
+def test_certificates_are_valid(solve, tmp_path):
+    folder = tmp_path / "proofs"
+    _, _, err = solve(named("B-FIG-8"), "--all", "--certificates", str(folder))
+    assert "certify" in err
+    assert len(list(folder.iterdir())) == 4
+    assert all(certify(file)["valid"] for file in folder.iterdir())
+    solve('{"keys": [[[1], [0]], [[-1], [0]]], "scores": [[1, 0], [1, 0]]}', "--certificates", str(folder))
+    assert "infeasible" in certify(folder / "global-0.json")["what"]
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_plot(solve, tmp_path, ending):
+    picture = tmp_path / f"plane.{ending}"
+    code, _, _ = solve(EXAMPLE, "--plot", str(picture), "--flow", "--all")
+    assert code == 0
+    head = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[ending]
+    assert picture.read_bytes().startswith(head)
+    if ending == "svg":
+        again = tmp_path / "again.svg"
+        solve(EXAMPLE, "--plot", str(again), "--flow", "--all")
+        assert again.read_bytes() == picture.read_bytes()
+
+
+def test_table_for_a_reader(capsys):
+    assert cli.run(["solve", str(EXAMPLE), "--flow", "--no-color"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "feasible selections: 11, of which attract: 3" in out
+    assert "selection  direction" in out
+    assert "gradient flow from zero" in out
+    assert "nearest is #" in out
+
+
+def test_the_documented_example_is_true(capsys, monkeypatch):
+    """Up to residuals, which are rounding."""
+
+    def settled(text: str) -> list[str]:
+        lines = [line.strip() for line in text.splitlines()]
+        return [re.sub(r"kkt \S+|1 - cos = \S+|log t = \S+ ", "", line) for line in lines]
+
+    monkeypatch.chdir(ROOT)
+    documented = settled((ROOT / "docs" / "solve.md").read_text())
+    for name in ("three-inputs", "opposed"):
+        assert cli.run(["solve", f"examples/{name}.json", "--flow", "--no-color"]) == 0
+        assert set(settled(capsys.readouterr().out)) <= set(documented)
+
+
+def test_table_for_a_reader_of_odd_cases(capsys, tmp_path):
+    file = tmp_path / "odd.json"
+    file.write_text('{"keys": [[[1], [0]], [[-1], [0]]], "scores": [[1, 0], [2, 0]]}')
+    assert cli.run(["solve", str(file), "--flow"]) == 0
+    out, _ = capsys.readouterr()
+    assert "infeasible, these rows cancel: 1 of (0, 1), 1 of (1, 1)" in out
+    assert "event: stationary point" in out
+    problem = sphere(n=4, T=4, d=12, rng=0)
+    problem.save(tmp_path / "large.npz")
+    assert cli.run(["solve", str(tmp_path / "large.npz"), "--all", "--limit", "50"]) == 3
+    out, _ = capsys.readouterr()
+    assert "the limit was reached; raise --limit" in out
+    assert "10 more: see them with --json" in out
+    file.write_text('{"keys": [[[1, 2]]], "scores": [[1]]}')
+    assert cli.run(["solve", str(file)]) == 0
+    assert "none" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "content, options, words",
+    [
+        ('{"keys": [[[1, NaN], [0, 0]]], "scores": [[1, 0]]}', (), "finite"),
+        ('{"keys": [[[1, 2], [0', (), "not valid JSON"),
+        ('{"keys": [[[1, 2], [0, 0]]]}', (), "scores"),
+        ('{"keys": [[[1, 2], [0, 0]]], "scores": [[1, 0]]}', ("--start", "zero"), "--flow"),
+        ('{"keys": [[[1, 2], [0, 0]]], "scores": [[1, 0]]}', ("--seconds", "-1"), "seconds"),
+        ('{"keys": [[[1, 2], [0, 0]]], "scores": [[1, 0]]}', ("--limit", "0"), "--limit"),
+        ('{"keys": [[[1, 2], [0, 0]]], "scores": [[1, 0]]}', ("--plot", "picture.gif"), ".gif"),
+        ('{"keys": [[[1, 2], [0, 0]]], "scores": [[1, 0]]}', ("--plot", "no/such/folder.svg"), "no/such"),
+        ('{"keys": [[[1, 2, 3], [0, 0, 0]]], "scores": [[1, 0]]}', ("--plot", "picture.svg"), "2 dimensions"),
+    ],
+)
+def test_mistakes_end_in_one_sentence(solve, content, options, words):
+    code, answer, err = solve(content, *options)
+    assert (code, answer) == (2, None)
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_files_that_are_not_there(solve, tmp_path):
+    code, _, err = solve(tmp_path / "absent.json")
+    assert code == 2
+    assert "absent.json" in err
+    start = tmp_path / "start.json"
+    code, _, err = solve(EXAMPLE, "--flow", "--start", str(start))
+    assert code == 2
+    for text in ("nonsense", "[1, 2, 3]", "[1, NaN]"):
+        start.write_text(text)
+        code, _, err = solve(EXAMPLE, "--flow", "--start", str(start))
+        assert code == 2
+        assert "start.json" in err
+
+
+@pytest.mark.parametrize("where", ["Enumeration.__next__", "flow"])
+def test_interrupt_keeps_what_was_found(solve, monkeypatch, where):
+    from hardmax.dynamics import flow as flows
+    from hardmax.margin.enumerate import Enumeration
+
+    if where == "flow":
+        monkeypatch.setattr(flows, "flow", _interrupt)
+    else:
+        original, count = Enumeration.__next__, iter(range(100))
+        monkeypatch.setattr(
+            Enumeration, "__next__", lambda self: _interrupt() if next(count) == 2 else original(self)
+        )
+    code, answer, err = solve(named("B-FIG-8"), "--all", "--flow")
+    assert code == 130
+    assert answer["status"] == "truncated"
+    assert answer["flow"] is None
+    assert len(answer["selections"]) == (4 if where == "flow" else 2)
+    assert "interrupted" in err
+
+
+def _interrupt(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_a_real_interrupt(tmp_path):
+    sphere(n=25, T=8, d=30, rng=0).save(tmp_path / "large.npz")
+    script = (
+        "import sys, hardmax.margin.enumerate as _, hardmax.cli as cli;"
+        "print('ready', file=sys.stderr, flush=True); cli.main()"
+    )
+    command = [sys.executable, "-c", script, "solve", "large.npz", "--json", "--all", "--limit", "100000000"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == b"ready\n"
+        time.sleep(1.5)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert running.returncode == 130, err
+    answer = json.loads(out)
+    jsonschema.validate(answer, SCHEMA)
+    assert answer["status"] == "truncated"
+    assert b"Traceback" not in err
+
+
+def test_an_undecided_verdict_is_incomplete(solve, monkeypatch, tmp_path, capsys):
+    """With exact arithmetic out of reach, a margin of 1e-17 stays open and is said to be."""
+    monkeypatch.setattr("hardmax.margin.solve.EXACT_ROWS", 0)
+    problem = Problem.from_scores(
+        [[[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [1.0, 2.0**-60, 0.0]]], [[0.0, 0.0, 1.0]]
+    )
+    code, answer, _ = solve(problem)
+    assert code == 3
+    assert answer["global"] == [{"selection": [2], "feasible": None, "status": "undecided"}]
+    assert answer["feasible"] is None
+    problem.save(tmp_path / "open.json")
+    assert cli.run(["solve", str(tmp_path / "open.json")]) == 3
+    out, _ = capsys.readouterr()
+    assert "too large to decide exactly" in out
+    assert "best-scoring tokens 2: undecided" in out
