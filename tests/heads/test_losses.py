@@ -40,7 +40,7 @@ def test_value_and_slopes(name, u):
 
 
 @names
-@given(score=st.floats(-20, 20), fall=st.floats(-30, 30), exponent=st.integers(0, 250))
+@given(score=st.floats(-20, 20), fall=st.floats(-30, 30), exponent=st.integers(0, 320))
 def test_mean_slope(name, score, fall, exponent):
     fall = fall * 10.0**-exponent
     with mpmath.workdps(600):

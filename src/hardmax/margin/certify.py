@@ -1,7 +1,6 @@
 """Re-check a saved certificate with rational arithmetic, sharing no code with the solver.
 
-What is taken on trust: that a Gram matrix, where one is given instead of tokens, is one (semidefinite).
-"""
+Taken on trust: that a Gram matrix, where one is given instead of tokens, is semidefinite."""
 
 from __future__ import annotations
 
