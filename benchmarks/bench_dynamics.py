@@ -10,14 +10,12 @@ sides run in the same process, one after the other.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import report
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -170,27 +168,18 @@ def show(console: Console, result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", metavar="FILE", help='write the numbers to FILE, "-" for standard output')
+    parser = report.parser(__doc__)
     parser.add_argument("--trials", type=int, default=1000, help="trials per d (default 1000)")
     parser.add_argument("--torch-trials", type=int, default=5, help="PyTorch trials timed per d (default 5)")
     arguments = parser.parse_args()
-    console = Console(stderr=arguments.json == "-", width=110)
+    console = report.console(arguments.json)
     result = {
         "fig9": fig9(arguments.trials, arguments.torch_trials, console.print),
         "flow": flow(),
         "growth": growth(),
     }
     show(console, result)
-    if arguments.json:
-        text = json.dumps(result, indent=1)
-        if arguments.json == "-":
-            sys.stdout.write(text + "\n")
-        else:
-            with open(arguments.json, "w") as stream:
-                stream.write(text + "\n")
+    report.write(result, arguments.json)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,12 @@ of the enumeration, which are proved.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 from typing import Any
 
 import cvxopt
 import numpy as np
+import report
 from rich.console import Console
 from rich.table import Table
 
@@ -92,21 +90,16 @@ def show(lines: list[dict[str, Any]], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Enumeration against brute force.")
-    parser.add_argument("--json", metavar="FILE", help='write the numbers as JSON; "-" is standard output')
+    parser = report.parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer foreign QPs")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     foreign, repeats = (60, 3) if options.quick else (600, 5)
     lines = [compare(n, T, d, foreign, repeats, rng) for n, T, d in SIZES]
-    show(lines, Console(stderr=options.json == "-", width=110))
-    report = {"schema": "hardmax.benchmark.enumeration/1", "seed": options.seed, "lines": lines}
-    if options.json == "-":
-        json.dump(report, sys.stdout)
-    elif options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
+    show(lines, report.console(options.json))
+    numbers = {"schema": "hardmax.benchmark.enumeration/1", "seed": options.seed, "lines": lines}
+    report.write(numbers, options.json)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,6 @@ settings. Foreign solvers are timed on a part of the batch and scaled up. Accura
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -22,6 +19,7 @@ from typing import Any
 import clarabel
 import cvxopt
 import numpy as np
+import report
 from rich.console import Console
 from rich.table import Table
 from scipy import sparse
@@ -193,25 +191,20 @@ def show(report: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Hard-margin solvers side by side.")
-    parser.add_argument("--json", metavar="FILE", help='write the numbers as JSON; "-" is standard output')
+    parser = report.parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the problems")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
-    report = {
+    numbers = {
         "schema": "hardmax.benchmark.margin/1",
         "seed": options.seed,
         "batches": batches(options.quick, rng),
         "singles": singles(options.quick, rng),
         "growth": growth(rng),
     }
-    show(report, Console(stderr=options.json == "-", width=110))
-    if options.json == "-":
-        json.dump(report, sys.stdout)
-    elif options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
+    show(numbers, report.console(options.json))
+    report.write(numbers, options.json)
 
 
 if __name__ == "__main__":
