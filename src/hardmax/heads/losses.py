@@ -58,7 +58,7 @@ class Loss:
     log_slope: Scalar
     slope_rate: Scalar | None = None
     constants: Callable[[float, float], tuple[float, float]] | None = None
-    mean_slope: Callable[[float, float], float] | None = None
+    log_mean: Callable[[float, float], float] | None = None
 
     def __post_init__(self) -> None:
         for field in ("value", "log_slope"):
@@ -85,12 +85,16 @@ class Loss:
         """log of (l(score - fall) - l(score)) / fall, which tends to log|l'(score)| as the fall vanishes."""
         if abs(fall) < 1e-7:  # the middle is the mean to the last digit, and nothing cancels
             return self.log_slope(score - 0.5 * fall)
-        if self.mean_slope is not None:
-            return math.log(self.mean_slope(score, fall))
+        if self.log_mean is not None:
+            return self.log_mean(score, fall)
         from scipy.integrate import quad
 
-        mean, _ = quad(lambda x: math.exp(self.log_slope(score - fall * x)), 0.0, 1.0, epsabs=0, epsrel=1e-13)
-        return math.log(mean)
+        # The slope may underflow as a number: the larger end is taken out.
+        top = max(self.log_slope(score), self.log_slope(score - fall))
+        mean, _ = quad(
+            lambda x: math.exp(self.log_slope(score - fall * x) - top), 0.0, 1.0, epsabs=0, epsrel=1e-13
+        )
+        return top + math.log(mean)
 
 
 def as_loss(loss: str | Loss) -> Loss:
@@ -126,10 +130,19 @@ def _sigmoid(u: float) -> float:
     return 1.0 / (1.0 + math.exp(-u)) if u >= 0 else math.exp(u) / (1.0 + math.exp(u))
 
 
-def _logistic_mean_slope(score: float, fall: float) -> float:
+def _log_growth(fall: float) -> float:
+    """log((e^fall - 1) / fall), for any fall but zero."""
+    if fall > 1.0:
+        return fall + math.log1p(-math.exp(-fall)) - math.log(fall)
+    return math.log(math.expm1(fall) / fall)
+
+
+def _logistic_log_mean(score: float, fall: float) -> float:
+    if score - max(fall, 0.0) > 40.0:  # both ends in the exponential tail, perhaps below the smallest float
+        return _log_growth(fall) - score
     if fall > 1.0:  # expm1 would overflow; nothing cancels here
-        return float(np.logaddexp(0.0, fall - score) - np.logaddexp(0.0, -score)) / fall
-    return math.log1p(math.expm1(fall) * _sigmoid(-score)) / fall
+        return math.log(float(np.logaddexp(0.0, fall - score) - np.logaddexp(0.0, -score)) / fall)
+    return math.log(math.log1p(math.expm1(fall) * _sigmoid(-score)) / fall)
 
 
 LOSSES: dict[str, Loss] = {
@@ -139,7 +152,7 @@ LOSSES: dict[str, Loss] = {
         log_slope=CompiledSlope(_logistic_log_slope, cache=True),
         slope_rate=lambda u: -_sigmoid(u),
         constants=lambda lo, hi: (0.25, 1.0),
-        mean_slope=_logistic_mean_slope,
+        log_mean=_logistic_log_mean,
     ),
     "exponential": Loss(
         "exponential",
@@ -147,7 +160,7 @@ LOSSES: dict[str, Loss] = {
         log_slope=CompiledSlope(_exponential_log_slope, cache=True),
         slope_rate=lambda u: -1.0,
         constants=lambda lo, hi: (math.exp(-lo), math.exp(-lo)),
-        mean_slope=lambda score, fall: math.exp(-score) * math.expm1(fall) / fall,
+        log_mean=lambda score, fall: _log_growth(fall) - score,
     ),
     "correlation": Loss(
         "correlation",
@@ -155,6 +168,6 @@ LOSSES: dict[str, Loss] = {
         log_slope=CompiledSlope(_correlation_log_slope, cache=True),
         slope_rate=lambda u: 0.0,
         constants=lambda lo, hi: (0.0, 1.0),
-        mean_slope=lambda score, fall: 1.0,
+        log_mean=lambda score, fall: 0.0,
     ),
 }
