@@ -49,6 +49,16 @@ from .margin.maxmargin import MaxMargin as MaxMargin
 from .margin.residual import path_offset as path_offset
 from .margin.several import SetMaxMargin as SetMaxMargin
 from .margin.several import set_max_margin as set_max_margin
+from .paths.basins import basin_boundary as basin_boundary
+from .paths.cone import LocalPath as LocalPath
+from .paths.cone import local_path as local_path
+from .paths.globally import RegularizationPath as RegularizationPath
+from .paths.globally import regularization_path as regularization_path
+from .paths.joint import JointPath as JointPath
+from .paths.joint import joint_path as joint_path
+from .paths.late import LateComparison as LateComparison
+from .paths.late import LateResidual as LateResidual
+from .paths.late import late_residual as late_residual
 from .problem import Problem as Problem
 from .selection import Selection as Selection
 from .selection import selected_tokens as selected_tokens
