@@ -1,6 +1,7 @@
 """The late residual: w, what is frozen, and the step at which descent swings (B-NEW-2, B-NEW-3)."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -166,3 +167,32 @@ def test_refusals() -> None:
     opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [1, 0]])
     with pytest.raises(ValueError, match="infeasible"):
         late_of(opposed)
+
+
+def next_token_example_1() -> tuple[hm.Problem, list[int]]:
+    """Stage 2 of Example 1 of paper C: keys e_x e_q', the optimal token of each query selected."""
+    names, best = "SVOP", {"S": "S", "V": "V", "O": "O", "P": "O"}
+    sentences = [sorted(s) for s in ("SV", "SVO", "VO", "OP", "PS")]
+    queries = "VOOPS"
+    one_hot = dict(zip(names, np.eye(4), strict=True))
+    keys = [
+        [np.outer(one_hot[x], one_hot[q]).ravel() for x in s] for s, q in zip(sentences, queries, strict=True)
+    ]
+    scores = [[float(x == best[q]) for x in s] for s, q in zip(sentences, queries, strict=True)]
+    return hm.Problem.from_scores(keys, scores), [
+        s.index(best[q]) for s, q in zip(sentences, queries, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("factor, swings", [(0.97, False), (1.03, True)])
+def test_threshold_of_example_1(factor: float, swings: bool) -> None:
+    """The addendum's eta_c = 2.944 and |W*|^2 = 13/6: the threshold depends on the geometry alone."""
+    problem, selection = next_token_example_1()
+    best = max_margin(problem, selection, exact=True)
+    assert best.exact is not None
+    assert best.exact.norm_squared == Fraction(13, 6)
+    late = late_residual(problem, best)
+    assert late.eta_c == pytest.approx(2.944, abs=5e-4)
+    end = late.compare(hm.descend(problem, 4000, factor * late.eta_c, record=[3998, 3999]))
+    assert (end.swing > 0.1) == swings
+    assert (abs(end.measured / end.predicted - 1) < 1e-6) != swings
