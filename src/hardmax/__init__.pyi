@@ -75,5 +75,8 @@ from .selection.optimal import is_globally_optimal as is_globally_optimal
 from .selection.optimal import optimal_tokens as optimal_tokens
 from .selection.position import GeneralPosition as GeneralPosition
 from .selection.position import general_position as general_position
+from .theory.check import Check as Check
+from .theory.check import check as check
+from .theory.check import checks as checks
 
 __version__: str

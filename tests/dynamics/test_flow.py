@@ -104,6 +104,16 @@ def test_other_events():
         _ = path.selection().tokens
 
 
+@pytest.mark.slow
+def test_pulls_that_cancel_beyond_float64_are_an_event():
+    """Two copies of an input with opposite labels: the pulls cancel, and rounding takes over."""
+    problem = hm.Problem.from_tokens([[[1.0, 1.0], [0.0, 0.0]]] * 2, [1, -1], [1.0, 0.0])
+    path = hm.flow(problem)
+    assert path.event == "precision exhausted"
+    assert 10 < path.norm < 60
+    assert path.misalignment([-1.0, -1.0]) < 1e-12
+
+
 def test_stops():
     problem = hm.data.named("B-FIG-1a")
     target = [-0.1, 1.0]

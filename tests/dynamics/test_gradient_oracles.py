@@ -108,3 +108,13 @@ def test_smoothness_constants(oracles, tiny):
 def test_soft_sparsity(oracles):
     for case in oracles["b"]["soft_sparsity"]:
         assert hm.soft_sparsity(case["s"]) == pytest.approx(case["nnz"], rel=1e-14)
+
+
+def test_gradient_by_W_where_tokens_share_a_key():
+    """At W = 0 every key is zero; the gradient by W still tells the tokens apart."""
+    rng = np.random.default_rng(0)
+    X, Y, v, u = rng.normal(size=(3, 4, 5)), [1, -1, 1], rng.normal(size=5), rng.normal(size=5)
+    gradient = hm.gradient(hm.Problem.from_tokens(X, Y, v, W=np.zeros((5, 5))), u, wrt="W")
+    h, E = 1e-6, rng.normal(size=(5, 5))
+    up, down = (hm.risk(hm.Problem.from_tokens(X, Y, v, W=s * h * E), u) for s in (1, -1))
+    assert (gradient.vector * E).sum() == pytest.approx((up - down) / (2 * h), rel=1e-7)

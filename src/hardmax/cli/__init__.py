@@ -11,11 +11,13 @@ from hardmax.cli.certify import certify
 from hardmax.cli.doctor import doctor
 from hardmax.cli.output import BAD_INPUT, DONE, INTERRUPTED, NoColor, Quiet, complain
 from hardmax.cli.solve import solve
+from hardmax.cli.verify import verify
 
 # Plain help: drawing boxes around it would double the time it takes to appear.
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(solve)
 app.command()(certify)
+app.command()(verify)
 app.command()(doctor)
 
 

@@ -45,6 +45,10 @@ FIRST_MOVE = 1e-10
 # Below this speed per arc length p may have come to rest, and the nearest stationary point is looked for.
 SLOW = 0.01
 
+# A pull this small beside its parts is rounding. Flows take some hundred steps; one that takes this many is
+# stuck in such noise.
+NOISE, STEPS = 1e-14, 5_000
+
 # The speed at a trial point may be anything; it is capped here instead of overflowing.
 OVERFLOW = 300.0
 
@@ -170,6 +174,7 @@ class _Leg:
         )  # d/d(p, tau) of an exponent
         self.exponents = (wide @ x).astype(float)
         self.heading, self.rise = np.zeros(len(x)), np.zeros(len(self.D))
+        self.is_noise = False  # whether the pulls cancel to rounding, so that their sum has no direction
         self.velocity, self.jacobian = self._linearise()
         self.heading = self.velocity if heading is None else heading
         self.rise = (wide @ self.heading.astype(np.longdouble)).astype(float)
@@ -218,6 +223,7 @@ class _Leg:
         r = len(self.x) - 1
         if self.field.is_linear:
             second = expand(self.field.reduced, self._settled(0.0, np.zeros(r + 1)), self.D)
+            self.is_noise = bool(np.linalg.norm(second.V) <= NOISE * second.size)
             return second.H * (math.exp(min(second.common, OVERFLOW)) / self.field.problem.n)
         h = 1e-6
         columns = [self._force(0.0, h * e) - self._force(0.0, -h * e) for e in np.eye(r + 1)[:r]]
@@ -259,6 +265,8 @@ def _integrate(field: _Field, stops: list[Stop]) -> Trajectory:
     sigma, heading = 1.0, None
     while all(stop(x) > 0 for stop in stops):
         leg = _Leg(field, x, heading)
+        if leg.is_noise or len(points) > STEPS:
+            return _trajectory(field, points, "precision exhausted")
         while True:
             end, error = leg.step(sigma)
             tolerance = ABSOLUTE + RELATIVE * sigma

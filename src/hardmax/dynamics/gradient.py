@@ -131,16 +131,18 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
     (10, 10)
     """
     p = problem.vector("p", p)
-    settled = settle_at(problem, p)
     if wrt == "p":
+        settled = settle_at(problem, p)
         return pull_of(settled, settled.slots.keys, problem.n)
     if wrt == "v":
-        return _head_pull(problem, settled)
+        return _head_pull(problem, settle_at(problem, p))
     if wrt != "W":
         raise ValueError(f'wrt must be "p", "v" or "W", got {wrt!r}')
     if problem.key_map is None or isinstance(problem.head, Scores):
         raise ValueError("the gradient by W needs a problem made with from_tokens: keys W x of its values x")
-    inner = pull_of(settled, problem.head.values, problem.n)
+    # Tokens with one key may have several values here (W = 0 is an example): only equal values are merged.
+    slots = replace(slots_of(replace(problem, keys=problem.head.values)), keys=problem.keys)
+    inner = pull_of(settle_at(problem, p, slots), problem.head.values, problem.n)
     length = float(np.linalg.norm(p))
     if length == 0.0 or inner.is_stationary:
         return Gradient(np.zeros((problem.d, inner.direction.size)), -math.inf)

@@ -1,0 +1,70 @@
+"""`hardmax verify`: does every statement hold where it should, and fail where it should?"""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hardmax.cli.output import DONE, INCOMPLETE, NOT_AS_EXPECTED, Output, command
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@command("hardmax.verify/1")
+def verify(
+    out: Output,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Statements, as in B-THM-3; all if none.")
+    ] = None,
+) -> int:
+    """Check lemmas, theorems and assumptions on instances where they hold and where they break."""
+    from hardmax.theory.instances import instances
+
+    chosen = instances(ids or None)
+    found = []
+    with out.progress("verifying", len(chosen)) as progress:
+        for each in chosen:
+            check = each.run()
+            found.append(
+                {
+                    "id": check.id,
+                    "instance": check.instance,
+                    "hypotheses": [
+                        {key: value for key, value in asdict(h).items() if key != "erratum"}
+                        for h in check.hypotheses
+                    ],
+                    "verdict": check.verdict,
+                    "expected": each.expected,
+                    "slack": check.slack,
+                    "witness": check.witness,
+                }
+            )
+            if check.verdict != each.expected:
+                out.say(f"{check.id} on {check.instance}: {check.verdict}, expected {each.expected}")
+            progress.advance()
+    out.result({"checks": found}, lambda: _table(found))
+    if any(each["verdict"] not in ("undecided", each["expected"]) for each in found):
+        return NOT_AS_EXPECTED
+    return INCOMPLETE if any(each["verdict"] == "undecided" for each in found) else DONE
+
+
+def _table(found: list[dict[str, Any]]) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "id", "instance", "verdict", "slack", "because"):
+        table.add_column(name, no_wrap=name in ("", "id", "verdict", "slack"))
+    for each in found:
+        good = each["verdict"] == each["expected"]
+        unmet = [h["id"] for h in each["hypotheses"] if not h["holds"]]
+        verdict = each["verdict"] if good else f"{each['verdict']}, not {each['expected']}"
+        table.add_row(
+            "[green]ok[/]" if good else "[bold red]NO[/]",
+            each["id"],
+            each["instance"],
+            verdict,
+            "" if each["slack"] is None else f"{each['slack']:.3g}",
+            f"not met: {', '.join(unmet)}" if unmet else "",
+        )
+    return table

@@ -1,0 +1,103 @@
+"""What several statements measure or assume: log of lost attention, samples of directions, the order of
+risks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax.dynamics.measures import SignedLog
+from hardmax.heads import NonlinearHead
+from hardmax.margin.attention import max_margin
+from hardmax.margin.maxmargin import MaxMargin
+from hardmax.problem import Problem
+from hardmax.selection.optimal import optimal_tokens
+from hardmax.theory.check import Hypothesis
+
+
+def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndarray:
+    """log of the attention that each input gives to tokens outside its set, at any norm of p.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.common import log_lost
+    >>> log_lost(hm.data.named("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
+    [-1000.0, -1000.0]
+    """
+    lost = []
+    for keys, inside in zip(problem.split(problem.keys[problem.tokens]), sets, strict=True):
+        # differences first: the logits are huge, their gaps need not be
+        logits = (keys - keys[inside[0]]) @ np.asarray(p, dtype=float)
+        outside = np.delete(logits, inside)
+        lost.append(np.logaddexp.reduce(outside, initial=-np.inf) - np.logaddexp.reduce(logits))
+    return np.array(lost)
+
+
+def unit_directions(d: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Unit vectors: an even fan of angles in the plane, random ones above it."""
+    if d == 2:
+        angles = 2 * np.pi * np.arange(count) / count
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    draws = rng.normal(size=(count, d))
+    return draws / np.linalg.norm(draws, axis=1, keepdims=True)
+
+
+def cone_directions(
+    q: np.ndarray, mu: float, count: int, rng: np.random.Generator, *, boundary: bool = False
+) -> np.ndarray:
+    """Unit vectors with 1 - cos to the unit vector q of at most mu, or exactly mu on the boundary."""
+    across = rng.normal(size=(count, q.size))
+    across -= np.outer(across @ q, q)
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    gaps = np.full(count, mu) if boundary else mu * rng.uniform(size=count)
+    return np.outer(1 - gaps, q) + np.sqrt(gaps * (2 - gaps))[:, None] * across
+
+
+def lead(first: SignedLog, second: SignedLog) -> float:
+    """How far the first number lies below the second: a difference of logs, or 1 if their signs differ."""
+    if first.sign != second.sign:
+        return 1.0 if first.sign < second.sign else -1.0
+    return (second.log - first.log) * first.sign
+
+
+def single_input(problem: Problem, i: int) -> Problem:
+    """Input i alone, as a problem with scores."""
+    keys, scores = (problem.split(x)[i] for x in (problem.keys[problem.tokens], problem.scores))
+    return Problem.from_scores([keys], [scores], problem.loss)
+
+
+def separable_best(problem: Problem) -> tuple[Hypothesis, MaxMargin | None]:
+    """The hypothesis that the best-scoring tokens can be separated (B-ERR-01), with their max-margin
+    solution.
+    """
+    if not optimal_tokens(problem).is_unique:
+        return Hypothesis("best tokens separable", None, "several best tokens", "B-ERR-01"), None
+    best = max_margin(problem)
+    measured = best.margin if best.is_feasible else 0.0
+    return Hypothesis("best tokens separable", best.is_feasible, measured, "B-ERR-01"), best
+
+
+def strict_best(problem: Problem) -> Hypothesis:
+    """The hypothesis that every input has one best-scoring token."""
+    sets = optimal_tokens(problem).sets
+    return Hypothesis("one best token per input", all(len(s) == 1 for s in sets), [len(s) for s in sets])
+
+
+def fixed_scores(problem: Problem) -> Hypothesis:
+    """The hypothesis that the tokens have scores that do not move."""
+    return Hypothesis("fixed scores", not isinstance(problem.head, NonlinearHead))
+
+
+def decreasing_loss(problem: Problem) -> Hypothesis:
+    """Assumption A on the scores at hand: l' is negative and finite on their range."""
+    lo, hi = float(problem.scores.min()), float(problem.scores.max())
+    logs = problem.loss.log_slopes(np.linspace(lo, hi, 101))
+    return Hypothesis("B-ASM-A", bool(np.isfinite(logs).all()), math.exp(float(logs.min())))
+
+
+def nothing_outside(problem: Problem, sets: Iterable[Sequence[int]]) -> bool:
+    """Whether the sets hold every token, so that nothing is claimed."""
+    return all(len(inside) == size for inside, size in zip(sets, problem.sizes.tolist(), strict=True))

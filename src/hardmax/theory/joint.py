@@ -1,0 +1,189 @@
+"""Joint training of v and p: Theorems 5 and 6, and the interpolated SVM (B-NEW-1, B-NEW-1b)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hardmax.dynamics.joint import descend_joint
+from hardmax.dynamics.trajectory import misalignment
+from hardmax.heads import LinearHead
+from hardmax.margin.assumptions import assumption_c
+from hardmax.margin.attention import max_margin
+from hardmax.margin.joint import interpolated_max_margin, label_max_margin, relaxed_max_margin
+from hardmax.paths import JointPath, joint_path
+from hardmax.problem import Problem
+from hardmax.selection.selected import selected_tokens
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
+
+DEGREES = 0.05  # how far, in degrees, training may still be from its limit
+
+
+def degrees(p: Any, q: Any) -> float:
+    """The angle between two directions."""
+    return math.degrees(2 * math.asin(math.sqrt(misalignment(p, q) / 2)))
+
+
+@statement(
+    "B-NEW-1",
+    "The limit of p when |v| grows like rho |p|",
+    "Joint normalised descent with rates in the ratio rho sends p to q*(rho), between p_mm and the relaxed "
+    "direction, and v to the label SVM's direction.",
+    label="derived",
+    errata=("B-ERR-02",),
+)
+def interpolated_limit(
+    problem: Problem, *, rho: float, start: Any, steps: int = 20_000, rate: float = 0.1
+) -> Outcome:
+    """Train from ``start`` with the problem's head; the selection is the one that training settles on."""
+    hypotheses = [
+        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
+        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
+    ]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    path = descend_joint(problem, steps, rate, rho * rate, start=start)
+    assert path.heads is not None
+    chosen, lost = path.selection(), path.defect()
+    hypotheses.append(Hypothesis("attention saturates", chosen.is_unique and lost < 1e-5, lost))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    label = label_max_margin(problem, chosen.tokens)
+    hypotheses.append(Hypothesis("labels separable", label.is_feasible, label.margin))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    limit = interpolated_max_margin(problem, rho, chosen.tokens)
+    # the last snapshots, because a step of the descent may swing around its limit
+    apart = max(degrees(p, limit.direction) for p in path.points[-20:])
+    apart_v = degrees(path.heads[-1], label)
+    found = {
+        "selected": chosen.tokens, "degrees to q*": apart, "degrees of v to v_mm": apart_v,
+        "rho*": limit.rho_star,
+    }  # fmt: skip
+    return Outcome(tuple(hypotheses), 1 - max(apart, apart_v) / DEGREES, found, witness=path.p)
+
+
+def angle_allowed(R: float) -> float:
+    """Degrees that a joint path may still be from its limit at radius R: the error is O(1/R)."""
+    return 20.0 / R
+
+
+RADII = (5.0, 10.0, 20.0, 30.0)
+
+
+def path_slack(path: JointPath, p_limit: Any, v_limit: Any) -> tuple[float | None, dict[str, Any]]:
+    """How far inside the allowed angles p and v stay at every radius; None if no two starts agree."""
+    angles = np.degrees(path.angle(p_limit)), np.degrees(path.head_angle(v_limit))
+    rooms = [
+        1 - a / angle_allowed(R)
+        for each in angles
+        for a, R in zip(each.tolist(), path.radii.tolist(), strict=True)
+    ]
+    found = {"degrees of p": angles[0], "degrees of v": angles[1], "agreeing starts": path.agreeing}
+    return (min(rooms) if (path.agreeing >= 2).all() else None), found
+
+
+def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int] | None) -> list[Hypothesis]:
+    """Linear head, logistic loss, separable selection and labels, and Assumption C on the given inputs."""
+    hypotheses = [
+        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
+        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
+    ]
+    if unmet(hypotheses):
+        return hypotheses
+    best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
+    hypotheses += [
+        Hypothesis("selection separable", best.is_feasible, best.margin),
+        Hypothesis("labels separable", label.is_feasible, label.margin),
+    ]
+    if unmet(hypotheses):
+        return hypotheses
+    C = assumption_c(problem, tokens, inputs=inputs, rng=0, draws=400)
+    return [*hypotheses, Hypothesis("B-ASM-C", C.holds, C.nu)]
+
+
+@statement(
+    "B-THM-5",
+    "Theorem 5: the joint path when every input supports the label margin",
+    "Under Assumption C, with r and R growing together, the path of least risk over |v| <= r, |p| <= R "
+    "tends to the directions of v_mm and p_mm.",
+    errata=("B-ERR-02", "B-ERR-13"),
+)
+def joint_path_limit(
+    problem: Problem, *, selection: Iterable[int], rho: float | None = 1.0, r: float | None = None
+) -> Outcome:
+    """The path at four radii with r = rho R, or with a fixed r, which the corrected statement excludes."""
+    tokens = tuple(selection)
+    hypotheses = joint_hypotheses(problem, tokens, None)
+    hypotheses.append(Hypothesis("r grows with R", r is None, rho if r is None else r, erratum="B-ERR-02"))
+    if unmet([h for h in hypotheses if h.erratum is None]):
+        return Outcome(tuple(hypotheses))
+    path = joint_path(problem, RADII, rho=rho if r is None else None, r=r)
+    slack, found = path_slack(path, max_margin(problem, tokens), label_max_margin(problem, tokens))
+    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1], paper_slack=slack)
+
+
+@statement(
+    "B-THM-6",
+    "Theorem 6: the joint path in general",
+    "If Assumption C holds on the label SVM's support and |v| grows at least rho* times as fast as |p|, the "
+    "joint path tends to the directions of v_mm and of the relaxed SVM.",
+    errata=("B-ERR-02", "B-ERR-13"),
+)
+def relaxed_limit(
+    problem: Problem, *, selection: Iterable[int], rho: float | None = None, r: float | None = None
+) -> Outcome:
+    """The path at four radii against the relaxed direction; the paper leaves the coupling of r and R open."""
+    tokens = tuple(selection)
+    support = None
+    if isinstance(problem.head, LinearHead):
+        label = label_max_margin(problem, tokens)
+        support = set(np.flatnonzero(label.tight).tolist()) if label.is_feasible else None
+    hypotheses = joint_hypotheses(problem, tokens, support)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    threshold = coupling(problem, tokens)
+    fast = rho is not None and rho > threshold
+    hypotheses.append(Hypothesis("|v| grows more than rho* |p|", fast, [rho, threshold], erratum="B-ERR-02"))
+    path = joint_path(problem, RADII, rho=rho, r=r)
+    slack, found = path_slack(path, relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens))
+    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1], paper_slack=slack)
+
+
+def coupling(problem: Problem, tokens: tuple[int, ...]) -> float:
+    """rho*: from there on the limit is the relaxed direction."""
+    return interpolated_max_margin(problem, 1.0, tokens).rho_star
+
+
+@statement(
+    "B-NEW-1b",
+    "The selection itself may depend on rho",
+    "The joint path with r = rho R selects the tokens, and tends to the direction, of the interpolated SVM "
+    "maximised over selections.",
+    label="derived",
+)
+def selection_depends_on_rho(
+    problem: Problem, *, rho: float, selection: Iterable[int] | None = None, R: float = 30.0
+) -> Outcome:
+    """The path at radius R; ``selection`` fixes the tokens beforehand, which the statement warns against."""
+    hypotheses = [
+        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
+        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
+    ]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    try:
+        limit = interpolated_max_margin(problem, rho, selection)
+    except ValueError as reason:
+        return Outcome((*hypotheses, Hypothesis("labels separable", False, str(reason))))
+    hypotheses.append(Hypothesis("labels separable", True, limit.label.margin))
+    path = joint_path(problem, [R / 2, R], rho=rho)
+    chosen = selected_tokens(problem, path.points[-1])
+    apart = float(np.degrees(path.angle(limit.direction))[-1])
+    agrees = chosen.is_unique and chosen.tokens == limit.selection
+    found = {"selected": chosen.sets, "predicted": limit.selection, "degrees to q*": apart}
+    slack = 1 - apart / angle_allowed(R) if agrees else -1.0
+    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1])

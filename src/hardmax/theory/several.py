@@ -1,0 +1,173 @@
+"""Lemma 14 and Theorem 8: several optimal tokens per input."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from hardmax._inputs import generator
+from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.measures import excess_risk
+from hardmax.heads import LinearHead, Loss
+from hardmax.margin.assumptions import AssumptionD, assumption_d
+from hardmax.margin.several import set_max_margin
+from hardmax.paths import regularization_path
+from hardmax.problem import Problem
+from hardmax.selection.optimal import optimal_tokens
+from hardmax.selection.selected import Selection
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.common import log_lost, nothing_outside, unit_directions
+
+DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
+
+
+def sandwich(found: AssumptionD) -> tuple[float, float]:
+    """Logs of the constants between which the excess risk over the largest lost attention must lie."""
+    return math.log(found.C_minus), math.log(found.C_plus)
+
+
+@statement(
+    "B-THM-L14",
+    "Lemma 14: the excess risk is the lost attention, up to constants",
+    "With equal positive scores inside each set and lower ones outside, the excess risk lies between C- and "
+    "C+ times the largest lost attention, so that less of it, by a factor in the log, means less risk.",
+    errata=("B-ERR-07",),
+)
+def excess_follows_lost_attention(
+    problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0, draws: int = 400
+) -> Outcome:
+    """Sample p over three decades: the two bounds, then the order of risks over all pairs that qualify."""
+    inside = optimal_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
+    if nothing_outside(problem, inside):
+        return unsaid(())
+    found = assumption_d(problem, Selection(inside))
+    hypotheses = (Hypothesis("scores of the sets equal, positive and best", found.holds, found.witness),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    chance = generator(rng)
+    chosen = [s[0] for s in inside]
+    logs = []
+    solved = set_max_margin(problem, inside)
+    for scale in np.geomspace(0.1, 1e2, draws):
+        q = unit_directions(problem.d, 1, chance)[0] if problem.d > 2 else chance.normal(size=2)
+        if solved.solutions and chance.random() < 0.5:  # half of them where little attention is lost
+            q = solved.minimisers[0] / solved.norm + 0.3 * q
+        p = scale * q
+        logs.append((float(log_lost(problem, p, inside).max()), excess_risk(problem, p, chosen).log))
+    ratios = [excess - lost for lost, excess in logs]
+    low, high = sandwich(found)
+    limit, pairs, wrong = found.rho(DELTA), 0, 0
+    for (q1, e1), (q2, e2) in itertools.permutations(logs, 2):
+        if q1 <= min((1 + DELTA) * q2, limit):
+            pairs += 1
+            wrong += e1 >= e2
+    rounding = 1e-9
+    slack = -float(wrong) if wrong else min(min(ratios) - low, high - max(ratios)) + rounding
+    measured = {
+        "excess over lost attention": [math.exp(min(ratios)), math.exp(max(ratios))],
+        "bounds": [found.C_minus, found.C_plus], "pairs": pairs, "pairs out of order": wrong,
+    }  # fmt: skip
+    return Outcome(hypotheses, slack, measured, vacuous=pairs == 0)
+
+
+def lifted(problem: Problem) -> Problem:
+    """The same problem with every input's scores shifted to be positive, which no statement may depend on."""
+    shift = 1.0 - np.minimum.reduceat(problem.scores, problem.offsets[:-1])
+    scores = problem.scores + np.repeat(shift, problem.sizes)
+    return Problem.from_scores(
+        problem.split(problem.keys[problem.tokens]), problem.split(scores), problem.loss
+    )
+
+
+def distance_allowed(R: float) -> float:
+    """How far p(R)/(R Xi) may be from the set, over |p_mm|; R counts in units of 1/Xi."""
+    return 20.0 / R
+
+
+@statement(
+    "B-THM-8",
+    "Theorem 8: the path with several optimal tokens",
+    "With equal best scores inside each set and ATT-SVM' feasible, the regularisation path over the margin "
+    "tends to the set of all minimisers of ATT-SVM'.",
+    errata=("B-ERR-07", "B-ERR-15"),
+)
+def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
+    """Distance of p(R)/(R Xi) to the set at radii from 10 to 10^4 margins; it must fall like 1/R."""
+    inside = optimal_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
+    if nothing_outside(problem, inside):
+        return unsaid(())
+    solved = set_max_margin(problem, inside)
+    dominate = assumption_d(lifted(problem), Selection(inside))
+    hypotheses = (
+        Hypothesis("scores of the sets equal and best", dominate.holds, dominate.witness),
+        Hypothesis("ATT-SVM' feasible", bool(solved.solutions), solved.margin),
+    )
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    radii = np.array([1e1, 1e2, 1e3, 1e4])
+    path = regularization_path(problem, radii / solved.margin)
+    goals = np.array([p / solved.norm for p in solved.minimisers])
+    distances = [float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions]
+    allowed = [distance_allowed(R) for R in radii.tolist()]
+    slack = min(1 - each / bound for each, bound in zip(distances, allowed, strict=True))
+    found = {"distances": distances, "minimisers": len(goals), "agreeing starts": path.agreeing.tolist()}
+    return Outcome(hypotheses, slack if path.is_reliable.all() else None, found)
+
+
+Scalars = Callable[[np.ndarray], np.ndarray]
+SHAPES: dict[str, tuple[Scalars, Scalars]] = {
+    "tanh": (np.tanh, lambda x: 1 - np.tanh(x) ** 2),
+    "exp": (np.exp, np.exp),
+}
+
+
+def composed_loss(loss: Loss, shape: str) -> Loss:
+    """l after phi, as a loss of its own."""
+    phi, slope = SHAPES[shape]
+    return Loss(
+        f"{loss.name} of {shape}", value=lambda u: loss.value(phi(u)),
+        log_slope=lambda u: loss.log_slope(float(phi(np.array(u)))) + math.log(float(slope(np.array(u)))),
+    )  # fmt: skip
+
+
+@statement(
+    "B-THM-8N",
+    "Theorem 8 with a nonlinear head",
+    "A head psi(z) = phi(v.z) with phi odd and increasing trains p exactly as the linear head v with the "
+    "loss l after phi, so that the path has the same limit.",
+    label="derived",
+)
+def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100) -> Outcome:
+    """Compare the two gradients, direction and log of the length, at random p."""
+    head = problem.head
+    linear = Hypothesis("linear head", isinstance(head, LinearHead))
+    phi, slope = SHAPES[shape]
+    grid = np.linspace(-3.0, 3.0, 61)
+    hypotheses = (
+        linear,
+        Hypothesis("phi odd", bool(np.allclose(phi(-grid), -phi(grid), rtol=0, atol=1e-12)), shape),
+        Hypothesis("phi increasing", bool((slope(grid) > 0).all())),
+    )
+    if not linear.holds:
+        return Outcome(hypotheses)
+    assert isinstance(head, LinearHead)
+    keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
+    nonlinear = Problem.from_psi(
+        keys, values, head.labels,
+        lambda z: phi(z @ head.v), lambda z: slope(z @ head.v)[:, None] * head.v, loss=problem.loss,
+    )  # fmt: skip
+    reduced = replace(problem, head=replace(head, loss=composed_loss(problem.loss, shape)))
+    chance, worst, witness = generator(rng), 0.0, None
+    for scale in np.geomspace(1e-1, 1e2, draws):
+        p = scale * chance.normal(size=problem.d)
+        one, two = gradient(nonlinear, p), gradient(reduced, p)
+        apart = max(float(np.abs(one.direction - two.direction).max()), abs(one.log_norm - two.log_norm))
+        if apart > worst:
+            worst, witness = apart, p
+    return Outcome(
+        hypotheses, 1 - worst / 1e-9, {"largest difference": worst}, witness if worst > 1e-9 else None
+    )

@@ -1,0 +1,70 @@
+"""The rule from hypotheses and slack to a verdict, and the two readings."""
+
+import math
+
+import pytest
+
+import hardmax as hm
+from hardmax.theory import Hypothesis, check, checks
+from hardmax.theory.check import Outcome, _paper_verdict, _verdict
+from hardmax.theory.examples import opposed
+
+MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
+
+
+@pytest.mark.parametrize(
+    "hypotheses, slack, vacuous, verdict",
+    [
+        ((MET,), 0.0, False, "holds"),
+        ((MET,), -1e-300, False, "fails"),
+        ((MET,), -1.0, True, "fails"),
+        ((MET,), 1.0, True, "vacuous"),
+        ((MET, UNMET), -1.0, False, "not applicable"),
+        ((OPEN, UNMET), 1.0, False, "not applicable"),
+        ((MET, OPEN), 1.0, False, "undecided"),
+        ((), None, False, "undecided"),
+        ((), math.nan, False, "undecided"),
+        ((), math.inf, False, "holds"),
+    ],
+)
+def test_the_rule(hypotheses, slack, vacuous, verdict):
+    assert _verdict(hypotheses, slack, vacuous) == verdict
+
+
+def test_properties_follow_the_verdict():
+    found = check("B-ASM-B", hm.data.named("B-FIG-1a"))
+    assert (found.holds, found.vacuous) == (True, False)
+    found = check("B-EQ-79", hm.data.named("B-FIG-3a"), selection=(1, 1, 1))
+    assert (found.holds, found.vacuous) == (False, True)
+
+
+def test_the_two_readings_of_theorem_2():
+    found = check("B-THM-2", opposed())
+    assert (found.verdict, found.paper_verdict) == ("not applicable", "fails")
+    assert [h.erratum for h in found.hypotheses if not h.holds] == ["B-ERR-01"]
+    assert "B-ERR-01" in found.errata
+
+
+def test_a_hypothesis_of_the_paper_itself_excuses_its_reading_too():
+    lone = Outcome((UNMET,), slack=-1.0, paper_slack=-1.0)
+    assert _paper_verdict(lone) == "not applicable"
+
+
+def test_a_reading_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="no reading of the paper's own"):
+        check("B-ASM-B", hm.data.named("B-FIG-1a"), reading="paper")
+
+
+def test_the_table_is_in_reading_order():
+    ids = list(checks())
+    assert ids.index("B-THM-L2") < ids.index("B-THM-L10")
+    assert all(each.claim.endswith(".") and each.title for each in checks().values())
+
+
+def test_theorem_3_judges_a_given_path():
+    problem = hm.data.named("B-FIG-8")
+    path = hm.descend(problem, steps=2000, rate=0.1)
+    assert check("B-THM-3", problem, path).holds
+    short = hm.descend(problem, steps=20, rate=0.1)
+    assert check("B-THM-3", problem, short).verdict == "not applicable"
+    assert check("B-THM-3", problem).holds  # around the best tokens

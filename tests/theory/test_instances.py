@@ -1,0 +1,44 @@
+"""Every statement on every instance, and that the table of instances leaves nothing out."""
+
+from collections import defaultdict
+
+import pytest
+
+from hardmax.theory import checks
+from hardmax.theory.instances import Instance, instances, verify
+
+ALL = instances()
+
+
+@pytest.mark.parametrize("instance", ALL, ids=lambda each: f"{each.id}: {each.name}")
+def test_the_verdict_is_the_expected_one(instance: Instance) -> None:
+    found = instance.run()
+    assert found.verdict == instance.expected, (found.slack, found.hypotheses, found.measured)
+    assert found.claim
+    assert found.label in ("proved", "derived", "measured", "conjecture")
+
+
+def test_every_statement_holds_somewhere_and_breaks_somewhere() -> None:
+    verdicts = defaultdict(set)
+    for each in ALL:
+        verdicts[each.id].add(each.expected)
+    assert set(verdicts) == set(checks())
+    assert all("holds" in found for found in verdicts.values())
+    assert [id for id, found in verdicts.items() if not found & {"fails", "not applicable"}] == []
+
+
+def test_names_are_unique() -> None:
+    assert len({(each.id, each.name) for each in ALL}) == len(ALL)
+
+
+def test_verify_yields_each_instance_with_its_check() -> None:
+    found = list(verify(["B-ASM-B"]))
+    assert [(instance.expected, check.verdict) for instance, check in found] == [
+        ("holds",) * 2,
+        ("fails",) * 2,
+    ]
+
+
+def test_an_unknown_id_names_the_near_ones() -> None:
+    with pytest.raises(ValueError, match="B-THM-L10"):
+        instances(["B-THM-L11"])

@@ -1,0 +1,128 @@
+"""No check passes by saying yes: a wrong constant, sign or exponent flips a verdict of every statement."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import hardmax.selection.optimal
+from hardmax.margin.assumptions import assumption_d
+from hardmax.margin.joint import interpolated_max_margin
+from hardmax.selection.constants import local_constants
+from hardmax.theory import (
+    assumptions,
+    checks,
+    cone,
+    convergence,
+    directions,
+    existence,
+    finite,
+    finite_joint,
+    gradients,
+    joint,
+    late,
+    local,
+    paths,
+    proxy,
+    several,
+    weights,
+)
+from hardmax.theory.instances import instances
+
+
+def flipped_pull(problem: Any, p: Any) -> Any:
+    pull = gradient(problem, p)
+    return replace(pull, direction=-pull.direction)
+
+
+gradient = gradients.gradient
+separator, offset_path, critical = existence.explicit_separator, paths.predicted, late.critical_step
+locally_optimal, smoothness = convergence.is_locally_optimal, gradients.smoothness
+kept = cone.distance_kept
+compose, sandwich = several.composed_loss, several.sandwich
+
+
+def without_log_T(T: int, margin: float, R: float) -> tuple[float, float]:
+    return -margin * R, -margin * R
+
+
+def scaled_constants(**factors: float) -> Callable[..., Any]:
+    def mutated(*arguments: Any) -> Any:
+        found = local_constants(*arguments)
+        return replace(found, **{name: getattr(found, name) * factor for name, factor in factors.items()})
+
+    return mutated
+
+
+def smoother(problem: Any) -> Any:
+    found = smoothness(problem)
+    return replace(found, L_p=found.L_p / 1000, tight=found.tight / 1000)
+
+
+# id, instance, where the formula lives, its name, what replaces it
+MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
+    ("B-APP-E", "B-FIG-9, d = 2, trial 0", proxy, "joined_sets", lambda _, tokens, __: [[t] for t in tokens]),
+    ("B-ASM-B", "B-FIG-1a", hardmax.selection.optimal, "TIE", 0.2),
+    ("B-ASM-C", "B-FIG-3a", assumptions, "POSITIVE", 0.9),
+    ("B-ASM-D", "negative scores", assumptions, "assumption_d",
+     lambda problem, sets: assumption_d(several.lifted(problem), sets)),
+    ("B-EQ-73", "B-FIG-8", finite, "log_lost_between", without_log_T),
+    ("B-EQ-75", "B-FIG-3a", finite_joint, "log_risk_at_least",
+     lambda n, r, Gamma, nu, lost: -r * (Gamma - 2 * nu * lost)),
+    ("B-EQ-79", "a third input that is squeezed", finite_joint, "log_lost_between", without_log_T),
+    ("B-EQ-79", "a third input that is squeezed", finite_joint, "margin_kept",
+     lambda relaxed, full, epsilon: relaxed),
+    ("B-EQ-84", "two winners per input", finite, "log_lost_between", without_log_T),
+    ("B-ERR-21", "B-FIG-1b, random starts", convergence, "is_locally_optimal",
+     lambda *a: not locally_optimal(*a)),
+    ("B-NEW-1", "B-FIG-3b, rho = 0.5", joint, "interpolated_max_margin",
+     lambda problem, rho, tokens: interpolated_max_margin(problem, 1.1 * rho, tokens)),
+    ("B-NEW-1b", "switching third input, rho = 8", joint, "interpolated_max_margin",
+     lambda problem, rho, tokens: interpolated_max_margin(problem, rho / 8, tokens)),
+    ("B-NEW-2", "B-FIG-8", paths, "predicted", lambda unit, w, R: offset_path(unit, -w, R)),
+    ("B-NEW-3", "B-FIG-8", late, "critical_step", lambda found: 1.1 * critical(found)),
+    ("B-NEW-3", "random keys", late, "critical_step", lambda found: 0.9 * critical(found)),
+    ("B-THM-1", "B-FIG-8", paths, "angle_allowed", lambda offset, R: 2 * offset / R**1.5),
+    ("B-THM-2", "B-FIG-1a", convergence, "growth_rate", lambda norm: 2 * norm),
+    ("B-THM-2M", "B-FIG-1a from (0, 1), after the transient", convergence, "TRANSIENT", 0.01),
+    ("B-THM-3", "B-FIG-1b, token 1", local, "local_constants", scaled_constants(mu=3000)),
+    ("B-THM-4", "B-FIG-1b, best direction turned by 5 degrees", cone, "distance_kept",
+     lambda path: kept(path) - 1),
+    ("B-THM-5", "B-FIG-3a, r = R", joint, "angle_allowed", lambda R: 20 / R**2),
+    ("B-THM-6", "B-FIG-3b, r = R/2", joint, "coupling", lambda problem, tokens: 0.0),
+    ("B-THM-6", "B-FIG-3b, r = 1.5 R", joint, "relaxed_max_margin", joint.max_margin),
+    ("B-THM-8", "two winners per input", several, "distance_allowed", lambda R: 20 / R**2),
+    ("B-THM-8N", "tanh", several, "composed_loss",
+     lambda loss, shape: replace(compose(loss, shape), log_slope=lambda u: loss.log_slope(u))),
+    ("B-THM-L1", "random tokens", weights, "POWER", {False: 1, True: 1}),
+    ("B-THM-L1", "random tokens, normalised", weights, "POWER", {False: 2, True: 2}),
+    ("B-THM-L2", "equal labels", existence, "explicit_separator", lambda problem: 0.99 * separator(problem)),
+    ("B-THM-L3", "random tokens", gradients, "remainder_bound", lambda Gamma, A, lost: Gamma * A * lost**2),
+    ("B-THM-L4", "B-FIG-1a", gradients, "gradient", flipped_pull),
+    ("B-THM-L5", "B-FIG-1a", gradients, "radial_bound", lambda pi: 1 - pi),
+    ("B-THM-L6", "random tokens, logistic", gradients, "smoothness", smoother),
+    ("B-THM-L7", "B-FIG-1b, token 1", local, "local_constants", scaled_constants(c=10)),
+    ("B-THM-L7", "B-FIG-8, tokens 0 and 1", local, "local_constants", scaled_constants(C=0.1)),
+    ("B-THM-L8", "a high scorer behind the neighbour", directions, "deciding_gap", directions.margin_gap),
+    ("B-THM-L9", "B-FIG-1b, token 2", directions, "is_below", lambda excess: excess.sign > 0),
+    ("B-THM-L10", "B-FIG-8", directions, "most_neighbours", lambda d: d - 1),
+    ("B-THM-L14", "two winners per input", several, "sandwich",
+     lambda found: (sandwich(found)[0] + 0.1, 1.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "id, name, module, formula, mutant", MUTATIONS, ids=[f"{each[0]}: {each[3]}" for each in MUTATIONS]
+)
+def test_a_wrong_formula_flips_the_verdict(
+    id: str, name: str, module: Any, formula: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (instance,) = (each for each in instances([id]) if each.name == name)
+    assert hasattr(module, formula)
+    monkeypatch.setattr(module, formula, mutant)
+    assert instance.run().verdict != instance.expected
+
+
+def test_every_statement_has_a_mutation() -> None:
+    assert {each[0] for each in MUTATIONS} == set(checks())
