@@ -1,4 +1,4 @@
-"""Checks have no kernels of their own: the run without compilation, which counts kernels' lines, skips them."""
+"""Checks have no kernels: the run without compilation, which counts kernels' lines, leaves them out."""
 
 from pathlib import Path
 
