@@ -28,15 +28,16 @@ help:
 reproduce: $(core)
 	@$(python) examples/first_look.py
 
-# Lines inside compiled kernels can only be counted by a second run without the compiler; it leaves
-# out what would take too long interpreted, and the report joins both.
+# Lines inside compiled kernels can only be counted by a second run without the compiler, over the folders
+# that test kernels and without what would take too long interpreted; the report joins both.
 test: $(dev)
 	@$(python) -m ruff check --quiet .
 	@$(python) -m mypy
 	@rm -f .coverage .coverage.*
 	@COVERAGE_FILE=.coverage.compiled $(python) -m pytest -q -n auto --cov --cov-report=
 	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 \
-		$(python) -m pytest -q -n auto --cov --cov-report= -m "not slow and not compiled"
+		$(python) -m pytest -q -n auto --cov --cov-report= -m "not slow and not compiled" \
+		tests/dynamics tests/margin
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
 

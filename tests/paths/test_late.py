@@ -35,7 +35,6 @@ def test_the_minimum_of_F_is_the_offset_of_the_path(seed: int) -> None:
     np.testing.assert_allclose(late.w, path_offset(problem, late.max_margin), atol=1e-11)
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(5))
 def test_flow_is_a_straight_line_beside_p_mm(seed: int) -> None:
     problem = hm.data.sphere(n=4, T=6, d=10, rng=seed)
@@ -70,7 +69,6 @@ def instance(name: str | int) -> LateResidual:
     return late_of(problem, hm.flow(problem, until_norm=1e3).selection())
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize("name", INSTANCES)
 @pytest.mark.parametrize("factor", [0.5, 0.97, 1.03])
 def test_descent_swings_just_above_the_threshold(name: str | int, factor: float) -> None:
@@ -102,7 +100,6 @@ def share_above(d: int) -> int:
     return sum(late_of(problem, path.selection()).eta_c < 1.0 for problem, path in pairs)
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize("d, least, most", [(10, 72, 76), (100, 0, 0)])
 def test_step_one_of_figure_9_is_above_the_threshold_in_ten_dimensions_only(
     d: int, least: int, most: int
