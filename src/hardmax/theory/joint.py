@@ -27,6 +27,14 @@ def degrees(p: Any, q: Any) -> float:
     return math.degrees(2 * math.asin(math.sqrt(misalignment(p, q) / 2)))
 
 
+def _trainable_head(problem: Problem) -> list[Hypothesis]:
+    """What training v and p together asks of the problem."""
+    return [
+        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
+        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
+    ]
+
+
 @statement(
     "B-NEW-1",
     "The limit of p when |v| grows like rho |p|",
@@ -39,10 +47,7 @@ def interpolated_limit(
     problem: Problem, *, rho: float, start: Any, steps: int = 20_000, rate: float = 0.1
 ) -> Outcome:
     """Train from ``start`` with the problem's head; the selection is the one that training settles on."""
-    hypotheses = [
-        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
-        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
-    ]
+    hypotheses = _trainable_head(problem)
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     path = descend_joint(problem, steps, rate, rho * rate, start=start)
@@ -88,10 +93,7 @@ def path_slack(path: JointPath, p_limit: Any, v_limit: Any) -> tuple[float | Non
 
 def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int] | None) -> list[Hypothesis]:
     """Linear head, logistic loss, separable selection and labels, and Assumption C on the given inputs."""
-    hypotheses = [
-        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
-        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
-    ]
+    hypotheses = _trainable_head(problem)
     if unmet(hypotheses):
         return hypotheses
     best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
@@ -169,10 +171,7 @@ def selection_depends_on_rho(
     problem: Problem, *, rho: float, selection: Iterable[int] | None = None, R: float = 30.0
 ) -> Outcome:
     """The path at radius R; ``selection`` fixes the tokens beforehand, which the statement warns against."""
-    hypotheses = [
-        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
-        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
-    ]
+    hypotheses = _trainable_head(problem)
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     try:
