@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from hardmax import cli
-from hardmax.theory import instances as table
+from hardmax.theory.instances import instances
+from hardmax.theory.paper_b import instances as table
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "verify.schema.json").read_text())
 
@@ -44,8 +45,8 @@ def test_a_table_for_people(verify):
 
 
 def test_an_unexpected_verdict_is_exit_code_1(verify, monkeypatch):
-    wrong = [replace(each, expected="fails") for each in table.instances(["B-ASM-B"])]
-    monkeypatch.setattr(table, "_INSTANCES", wrong)
+    wrong = [replace(each, expected="fails") for each in instances(["B-ASM-B"])]
+    monkeypatch.setattr(table, "INSTANCES", wrong)
     code, out, err = verify("B-ASM-B", "--json")
     assert code == 1
     assert "B-ASM-B on B-FIG-1a: holds, expected fails" in err
@@ -55,9 +56,9 @@ def test_an_unexpected_verdict_is_exit_code_1(verify, monkeypatch):
 
 def test_undecided_is_exit_code_3(verify, monkeypatch):
     # the theorem asks for one best token: with two of them nothing is decided about their separation
-    tied = replace(table.instances(["B-THM-L4"])[0], problem=table.examples.mirrored, expected="undecided")
-    monkeypatch.setattr(table, "_INSTANCES", [tied])
-    monkeypatch.setattr("hardmax.theory.gradients.assumption_b", lambda problem: _Holds())
+    tied = replace(instances(["B-THM-L4"])[0], subject=table.examples.mirrored, expected="undecided")
+    monkeypatch.setattr(table, "INSTANCES", [tied])
+    monkeypatch.setattr("hardmax.theory.paper_b.gradients.assumption_b", lambda problem: _Holds())
     code, out, _ = verify("B-THM-L4", "--json")
     assert code == 3
     assert json.loads(out)["checks"][0]["verdict"] == "undecided"

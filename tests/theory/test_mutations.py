@@ -10,9 +10,10 @@ import hardmax.selection.optimal
 from hardmax.margin.assumptions import assumption_d
 from hardmax.margin.joint import interpolated_max_margin
 from hardmax.selection.constants import local_constants
-from hardmax.theory import (
+from hardmax.theory import checks
+from hardmax.theory.instances import instances
+from hardmax.theory.paper_b import (
     assumptions,
-    checks,
     cone,
     convergence,
     directions,
@@ -28,7 +29,6 @@ from hardmax.theory import (
     several,
     weights,
 )
-from hardmax.theory.instances import instances
 
 
 def flipped_pull(problem: Any, p: Any) -> Any:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.theory import check, examples
+from hardmax.theory import check
+from hardmax.theory.paper_b import examples
 
 pytestmark = pytest.mark.filterwarnings("error")
 

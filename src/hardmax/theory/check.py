@@ -9,17 +9,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-from hardmax.problem import Problem
-
 Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided"]
 Label = Literal["proved", "derived", "measured", "conjecture"]
 Reading = Literal["corrected", "paper"]
 
-# Importing one of these files enters its statements into the table.
-_MODULES = (
-    "assumptions", "weights", "existence", "gradients", "local", "convergence", "directions", "finite",
-    "several", "paths", "cone", "finite_joint", "joint", "late", "proxy",
-)  # fmt: skip
+# Importing one of these folders enters its statements into the table.
+PAPERS = ("paper_b",)
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ def checks() -> dict[str, Statement]:
     >>> checks()["B-THM-L10"].title
     'Lemma 10: few directional neighbours'
     """
-    for name in _MODULES:
+    for name in PAPERS:
         import_module(f"hardmax.theory.{name}")
     return dict(sorted(_STATEMENTS.items(), key=lambda entry: _order(entry[0])))
 
@@ -150,13 +145,15 @@ def statement_of(id: str) -> Statement:
 
 def check(
     id: str,
-    problem: Problem,
+    subject: Any,
     *evidence: Any,
     reading: Reading = "corrected",
     instance: str = "",
     **options: Any,
 ) -> Check:
-    """Test a statement on a problem; ``evidence`` and ``options`` are those of the statement's own function.
+    """Test a statement on a problem, or on the dataset its paper is about.
+
+    ``evidence`` and ``options`` are those of the statement's own function.
 
     ``reading="paper"`` judges the paper's own wording where an erratum changes it: a hypothesis that only the
     erratum adds does not then excuse a claim that fails.
@@ -168,7 +165,7 @@ def check(
     ('not applicable', 'fails')
     """
     found = statement_of(id)
-    outcome = found.test(problem, *evidence, **options)
+    outcome = found.test(subject, *evidence, **options)
     paper = _paper_verdict(outcome)
     if reading == "paper" and paper is None:
         raise ValueError(f"reading: {id} has no reading of the paper's own here; ask for the corrected one")

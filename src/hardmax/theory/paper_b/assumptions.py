@@ -10,7 +10,7 @@ from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.selection.selected import Selection
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.common import fixed_scores, nothing_outside
+from hardmax.theory.paper_b.common import fixed_scores, nothing_outside
 
 POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
 

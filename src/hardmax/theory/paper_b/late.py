@@ -13,7 +13,7 @@ from hardmax.paths import LateComparison, LateResidual, late_residual
 from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.local import local_hypotheses
+from hardmax.theory.paper_b.local import local_hypotheses
 
 NEAR = 0.03  # how far below and above the threshold the step is taken
 STEPS = 6000

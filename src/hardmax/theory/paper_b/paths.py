@@ -8,7 +8,7 @@ from hardmax.margin.residual import path_offset
 from hardmax.paths import regularization_path
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.common import decreasing_loss, separable_best, strict_best
+from hardmax.theory.paper_b.common import decreasing_loss, separable_best, strict_best
 
 FLOOR = 1e-6  # radians: what a path of doubles resolves
 

@@ -9,7 +9,7 @@ from hardmax.margin.attention import AttentionRows, max_margin
 from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens, score_gaps
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.common import strict_best
+from hardmax.theory.paper_b.common import strict_best
 
 ROUNDING = 1e-9
 

@@ -14,7 +14,7 @@ from hardmax.dynamics.measures import attention, risk, smoothness
 from hardmax.margin.assumptions import assumption_b
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.common import decreasing_loss, fixed_scores, separable_best, unit_directions
+from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores, separable_best, unit_directions
 
 
 def remainder_bound(Gamma: float, A: float, lost: float) -> float:

@@ -16,7 +16,7 @@ from hardmax.problem import Problem
 from hardmax.selection.neighbours import is_locally_optimal
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.common import decreasing_loss, separable_best
+from hardmax.theory.paper_b.common import decreasing_loss, separable_best
 
 FAR = 1e4  # the flow runs to this many times the norm of p_mm
 ALIGNED = 1e-6

@@ -22,8 +22,8 @@ from hardmax.selection.direction import in_cone
 from hardmax.selection.neighbours import is_locally_optimal, neighbours, score_gap
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.common import cone_directions, decreasing_loss, log_lost, single_input
-from hardmax.theory.gradients import radial_bound
+from hardmax.theory.paper_b.common import cone_directions, decreasing_loss, log_lost, single_input
+from hardmax.theory.paper_b.gradients import radial_bound
 
 ROUNDING = 1e-9  # relative to mu: a path starts on the boundary of the cone
 STEPS, DOUBLINGS = 2000, 10

@@ -16,7 +16,7 @@ from hardmax.selection.direction import Direction, directional_margin
 from hardmax.selection.optimal import score_gaps
 from hardmax.selection.position import general_position
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.common import lead, unit_directions
+from hardmax.theory.paper_b.common import lead, unit_directions
 
 PATIENCE = 5.0  # e^-5 is what the other terms may add to the leading one
 

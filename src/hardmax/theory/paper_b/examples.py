@@ -15,7 +15,7 @@ def opposed(second: float = 2.0) -> Problem:
     """Two inputs that pull p in opposite ways, so that no p separates their best tokens (B-ERR-01).
 
     >>> import hardmax as hm
-    >>> from hardmax.theory.examples import opposed
+    >>> from hardmax.theory.paper_b.examples import opposed
     >>> path = hm.flow(opposed())
     >>> path.event, path.p.round(5).tolist()
     ('stationary point', [-0.69209])
@@ -84,7 +84,7 @@ def switching() -> Problem:
 def separatrix_start(x: float = 40.0) -> list[float]:
     """A start on the boundary between the two basins of B-FIG-1b, to e^-x (B-ERR-21).
 
-    >>> from hardmax.theory.examples import separatrix_start
+    >>> from hardmax.theory.paper_b.examples import separatrix_start
     >>> [round(each, 5) for each in separatrix_start()]
     [40.0, 3.79028]
     """

@@ -23,7 +23,7 @@ def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndar
     """log of the attention that each input gives to tokens outside its set, at any norm of p.
 
     >>> import hardmax as hm
-    >>> from hardmax.theory.common import log_lost
+    >>> from hardmax.theory.paper_b.common import log_lost
     >>> log_lost(hm.data.named("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
     [-1000.0, -1000.0]
     """

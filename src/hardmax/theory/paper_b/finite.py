@@ -13,7 +13,7 @@ from hardmax.margin.several import set_max_margin
 from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.common import log_lost, unit_directions
+from hardmax.theory.paper_b.common import log_lost, unit_directions
 
 Sets = Sequence[Sequence[int]]
 

@@ -18,8 +18,8 @@ from hardmax.margin.named import label_svm
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.common import log_lost, unit_directions
-from hardmax.theory.finite import log_lost_between
+from hardmax.theory.paper_b.common import log_lost, unit_directions
+from hardmax.theory.paper_b.finite import log_lost_between
 
 SURE = 0.999  # nu comes from a search: take a little less than the least that it found
 ROUNDING = 1e-9

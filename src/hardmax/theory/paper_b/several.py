@@ -20,7 +20,7 @@ from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.selection.selected import Selection
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.common import log_lost, nothing_outside, unit_directions
+from hardmax.theory.paper_b.common import log_lost, nothing_outside, unit_directions
 
 DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
 

@@ -1,0 +1,154 @@
+"""Where each statement of the max-margin paper holds, and where it does not."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hardmax.data.generators import gaussian, sphere
+from hardmax.data.named import named
+from hardmax.theory.instances import Instance
+from hardmax.theory.paper_b import examples
+
+FIG1A, FIG1B, FIG8 = (partial(named, name) for name in ("B-FIG-1a", "B-FIG-1b", "B-FIG-8"))
+FIG3A, FIG3B = (partial(named, name) for name in ("B-FIG-3a", "B-FIG-3b"))
+SPHERE = partial(sphere, n=4, T=5, d=6, rng=0)
+RANDOM = partial(gaussian, n=2, T=3, d=4, rng=9)
+ALL = {"selection": (1, 1, 1)}
+
+INSTANCES: list[Instance] = [
+    Instance("B-APP-E", "B-FIG-9, d = 2, trial 0", "holds", partial(examples.fig9_trial, 2, 0)),
+    Instance("B-APP-E", "B-FIG-9, d = 2, trial 286", "fails", partial(examples.fig9_trial, 2, 286)),
+    Instance("B-APP-E", "B-FIG-9, d = 10, trial 0", "not applicable", partial(examples.fig9_trial, 10, 0)),
+    Instance("B-ASM-B", "B-FIG-1a", "holds", FIG1A),
+    Instance("B-ASM-B", "B-FIG-1b", "fails", FIG1B),
+    Instance("B-ASM-C", "B-FIG-3a", "holds", FIG3A, ALL),
+    Instance("B-ASM-C", "B-FIG-3b, all inputs", "fails", FIG3B, ALL),
+    Instance("B-ASM-C", "B-FIG-3b, support inputs", "holds", FIG3B, {**ALL, "inputs": (0, 1)}),
+    Instance("B-ASM-D", "B-FIG-8", "holds", FIG8),
+    Instance("B-ASM-D", "negative scores", "fails", partial(examples.equal_losers, best=-1.0)),
+    Instance("B-EQ-73", "B-FIG-8", "holds", FIG8),
+    Instance("B-EQ-73", "B-FIG-8, margins below 0 taken literally", "fails", FIG8, reading="paper"),
+    Instance("B-EQ-73", "opposed inputs", "not applicable", examples.opposed),
+    Instance("B-EQ-75", "B-FIG-3a", "holds", FIG3A, ALL),
+    Instance("B-EQ-75", "B-FIG-3b", "not applicable", FIG3B, ALL),
+    Instance("B-EQ-79", "a third input that is squeezed", "holds", examples.squeezed, ALL),
+    Instance("B-EQ-79", "B-FIG-3a, every input in the support", "vacuous", FIG3A, ALL),
+    Instance("B-EQ-79", "B-FIG-8, no values", "not applicable", FIG8, {"selection": (0, 0)}),
+    Instance("B-EQ-84", "two winners per input", "holds", examples.two_winners),
+    Instance("B-EQ-84", "two mirrored winners", "holds", examples.mirrored),
+    Instance("B-EQ-84", "opposed inputs", "not applicable", examples.opposed),
+    Instance("B-ERR-21", "B-FIG-1b, random starts", "holds", FIG1B),
+    Instance(
+        "B-ERR-21", "B-FIG-1b, every start: one on the separatrix", "fails", FIG1B,
+        {"starts": [examples.separatrix_start()], "far": 140.0}, reading="paper",
+    ),
+    Instance("B-NEW-1", "B-FIG-3b, rho = 0.5", "holds", FIG3B, {"rho": 0.5, "start": [0.0, -1.0]}),
+    Instance("B-NEW-1", "B-FIG-3b, rho = 0.75", "holds", FIG3B, {"rho": 0.75, "start": [0.0, -1.0]}),
+    Instance("B-NEW-1", "B-FIG-3b, rho = 2", "holds", FIG3B, {"rho": 2.0, "start": [0.0, -1.0]}),
+    Instance("B-NEW-1", "B-FIG-3b, rho = 0.1", "not applicable", FIG3B, {"rho": 0.1, "start": [0.0, -1.0]}),
+    Instance("B-NEW-1b", "switching third input, rho = 1", "holds", examples.switching, {"rho": 1.0}),
+    Instance("B-NEW-1b", "switching third input, rho = 8", "holds", examples.switching, {"rho": 8.0}),
+    Instance(
+        "B-NEW-1b", "rho = 8, the selection of rho = 1", "fails", examples.switching, {"rho": 8.0, **ALL}
+    ),
+    Instance("B-NEW-1b", "B-FIG-8, no values", "not applicable", FIG8, {"rho": 1.0}),
+    Instance("B-NEW-2", "B-FIG-8", "holds", FIG8),
+    Instance("B-NEW-2", "three neighbours in the plane", "not applicable", examples.three_at_once),
+    Instance("B-NEW-3", "B-FIG-8", "holds", FIG8),
+    Instance("B-NEW-3", "random keys", "holds", partial(gaussian, n=3, T=4, d=5, rng=0)),
+    Instance("B-NEW-3", "B-FIG-8, one support row", "not applicable", FIG8, {"selection": (0, 1)}),
+    Instance("B-THM-1", "B-FIG-1a", "holds", FIG1A),
+    Instance("B-THM-1", "B-FIG-8", "holds", FIG8),
+    Instance("B-THM-1", "B-FIG-8, exponential loss", "holds", partial(named, "B-FIG-8", "exponential")),
+    Instance("B-THM-1", "negative scores", "holds", partial(examples.equal_losers, d=2, n=1, best=-2.0)),
+    Instance("B-THM-1", "opposed inputs", "not applicable", examples.opposed),
+    Instance("B-THM-1", "opposed inputs, as the paper states it", "fails", examples.opposed, reading="paper"),
+    Instance("B-THM-2", "B-FIG-1a", "holds", FIG1A),
+    Instance("B-THM-2", "B-FIG-8 from (2, 0), another local optimum", "holds", FIG8, {"start": [2.0, 0.0]}),
+    Instance("B-THM-2", "B-FIG-1b", "not applicable", FIG1B),
+    Instance("B-THM-2", "opposed inputs", "not applicable", examples.opposed),
+    Instance("B-THM-2", "opposed inputs, as the paper states it", "fails", examples.opposed, reading="paper"),
+    Instance("B-THM-2M", "B-FIG-1a from (0, 1), after the transient", "holds", FIG1A, {"start": [0.0, 1.0]}),
+    Instance(
+        "B-THM-2M", "B-FIG-1a from (0, 1), from the start", "fails", FIG1A, {"start": [0.0, 1.0]},
+        reading="paper",
+    ),
+    Instance("B-THM-3", "B-FIG-1b, token 1", "holds", FIG1B, {"selection": (1,)}),
+    Instance("B-THM-3", "B-FIG-8, tokens 0 and 1", "holds", FIG8, {"selection": (0, 1)}),
+    Instance("B-THM-3", "random keys, two support rows", "holds", RANDOM, {"selection": (2, 2)}),
+    Instance(
+        "B-THM-3", "random keys, paper's radius", "fails", RANDOM, {"selection": (2, 2)}, reading="paper"
+    ),
+    Instance("B-THM-3", "B-FIG-1b, token 2", "not applicable", FIG1B, {"selection": (2,)}),
+    Instance("B-THM-4", "B-FIG-1b, token 2: bounded", "holds", FIG1B, {"q": [-1.0, -1.1]}),
+    Instance("B-THM-4", "B-FIG-1b, best direction turned by 5 degrees", "holds", FIG1B, {"q": [-0.19, 1.0]}),
+    Instance("B-THM-4", "B-FIG-1b, along the separatrix", "holds", FIG1B, {"q": [1.0, 0.1]}),
+    Instance("B-THM-4", "B-FIG-1b, token 1: locally optimal", "not applicable", FIG1B, {"q": [1.0, 0.0]}),
+    Instance("B-THM-5", "B-FIG-3a, r = R", "holds", FIG3A, ALL),
+    Instance("B-THM-5", "B-FIG-3a, r = 3 R", "holds", FIG3A, {**ALL, "rho": 3.0}),
+    Instance("B-THM-5", "B-FIG-3b", "not applicable", FIG3B, ALL),
+    Instance("B-THM-6", "B-FIG-3b, r = 1.5 R", "holds", FIG3B, {**ALL, "rho": 1.5}),
+    Instance("B-THM-6", "B-FIG-3b, r = R/2", "not applicable", FIG3B, {**ALL, "rho": 0.5}),
+    Instance(
+        "B-THM-6", "B-FIG-3b, r = R/2, coupling left open", "fails", FIG3B, {**ALL, "rho": 0.5},
+        reading="paper",
+    ),
+    Instance("B-THM-6", "B-FIG-3b, r = 2, left open", "fails", FIG3B, {**ALL, "r": 2.0}, reading="paper"),
+    Instance("B-THM-8", "two winners per input", "holds", examples.two_winners),
+    Instance("B-THM-8", "two winners, negative scores", "holds", partial(examples.two_winners, best=-2.0)),
+    Instance("B-THM-8", "B-FIG-8, a set of unequal scores", "not applicable", FIG8, {"sets": [[0, 1], [0]]}),
+    Instance("B-THM-8N", "tanh", "holds", partial(examples.random_tokens, [1, -1, 1, -1])),
+    Instance(
+        "B-THM-8N", "exp", "not applicable", partial(examples.random_tokens, [1, -1, 1, -1]), {"shape": "exp"}
+    ),
+    Instance("B-THM-L1", "random tokens", "holds", SPHERE),
+    Instance("B-THM-L1", "random tokens, normalised", "holds", SPHERE, {"normalized": True}),
+    Instance("B-THM-L1", "normalised, over |u|^2", "fails", SPHERE, {"normalized": True}, reading="paper"),
+    Instance("B-THM-L1", "nonlinear head", "holds", examples.bent_head),
+    Instance("B-THM-L1", "B-FIG-8, no values", "not applicable", FIG8),
+    Instance("B-THM-L2", "equal labels", "holds", partial(examples.random_tokens, [1, 1, 1, 1])),
+    Instance("B-THM-L2", "mixed labels", "not applicable", partial(examples.random_tokens, [1, -1, 1, -1])),
+    Instance(
+        "B-THM-L2", "singular W", "not applicable",
+        partial(examples.random_tokens, [1, 1, 1, 1], W="singular"),
+    ),
+    Instance("B-THM-L3", "random tokens", "holds", SPHERE),
+    Instance("B-THM-L3", "nonlinear head", "not applicable", examples.bent_head),
+    Instance("B-THM-L4", "B-FIG-1a", "holds", FIG1A),
+    Instance("B-THM-L4", "equal losers", "holds", examples.equal_losers),
+    Instance("B-THM-L4", "B-FIG-1b", "not applicable", FIG1B),
+    Instance("B-THM-L4", "opposed inputs", "not applicable", examples.opposed),
+    Instance("B-THM-L5", "B-FIG-1a", "holds", FIG1A),
+    Instance("B-THM-L5", "B-FIG-8", "not applicable", FIG8),
+    Instance("B-THM-L6", "random tokens, logistic", "holds", SPHERE),
+    Instance("B-THM-L6", "random tokens, exponential", "holds", partial(SPHERE, loss="exponential")),
+    Instance("B-THM-L6", "random tokens, correlation", "holds", partial(SPHERE, loss="correlation")),
+    Instance("B-THM-L6", "B-FIG-1a, a step of 500", "not applicable", FIG1A, {"rate": 500.0}),
+    Instance("B-THM-L7", "B-FIG-1b, token 1", "holds", FIG1B, {"selection": (1,)}),
+    Instance("B-THM-L7", "B-FIG-8, tokens 0 and 1", "holds", FIG8, {"selection": (0, 1)}),
+    Instance("B-THM-L7", "B-FIG-8, input by input", "fails", FIG8, {"selection": (0, 1)}, reading="paper"),
+    Instance("B-THM-L7", "B-FIG-1b, token 2", "not applicable", FIG1B, {"selection": (2,)}),
+    Instance(
+        "B-THM-L8", "B-FIG-1b, case (i)", "holds", FIG1B, {"p": [-0.1, 1.0], "q": [0.3, 1.0]}
+    ),
+    Instance("B-THM-L8", "B-FIG-1b, case (ii)", "holds", FIG1B, {"p": [1.0, 0.0], "q": [1.0, 0.5]}),
+    Instance(
+        "B-THM-L8", "a high scorer behind the neighbour", "holds", examples.high_scorer_behind,
+        {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]},
+    ),
+    Instance(
+        "B-THM-L8", "the same, radius from the margins alone", "fails", examples.high_scorer_behind,
+        {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]}, reading="paper",
+    ),
+    Instance(
+        "B-THM-L8", "B-FIG-1b, two selections", "not applicable", FIG1B, {"p": [0.0, 1.0], "q": [1.0, 0.0]}
+    ),
+    Instance("B-THM-L9", "B-FIG-1b, token 2", "holds", FIG1B, {"p": [-1.0, -1.1]}),
+    Instance("B-THM-L9", "B-FIG-1b, token 1", "not applicable", FIG1B, {"p": [1.0, 0.0]}),
+    Instance("B-THM-L10", "B-FIG-8", "holds", FIG8),
+    Instance("B-THM-L10", "random keys", "holds", partial(gaussian, n=2, T=4, d=3, rng=0)),
+    Instance("B-THM-L10", "three neighbours in the plane", "not applicable", examples.three_at_once),
+    Instance("B-THM-L14", "B-FIG-8", "holds", FIG8),
+    Instance("B-THM-L14", "two winners per input", "holds", examples.two_winners),
+    Instance("B-THM-L14", "negative scores", "not applicable", partial(examples.equal_losers, best=-1.0)),
+]  # fmt: skip
