@@ -58,6 +58,20 @@ def test_the_best_selection_depends_on_rho() -> None:
     assert given.exponents < near.exponents  # its slowest term is the third input's
 
 
+def test_a_rival_of_larger_label_margin_is_a_gain() -> None:
+    """Between the two selections the limit turns steadily: gain and loss balance, rho = 5 cos + sin."""
+    tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
+    problem = Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
+    for rho in (4.49, 4.6, 4.8, 4.9):
+        turn = math.radians(angle(interpolated_max_margin(problem, rho).direction))
+        assert 5 * math.cos(turn) + math.sin(turn) == pytest.approx(rho, rel=1e-12)
+    rhos = (4.4812, 4.4813, 4.9193, 4.9194)
+    ends = [angle(interpolated_max_margin(problem, rho).direction) for rho in rhos]
+    assert ends == pytest.approx([39.8056, 39.8056, 26.5669, 26.5651], abs=3e-4)
+    # without a gain that decides, the bound of B-NEW-1 is kept: the support inputs' margin is the largest
+    assert interpolated_max_margin(problem, 2.0, [1, 1, 1]).margin == pytest.approx(0.8962581595, abs=1e-9)
+
+
 def test_joint_problems_need_values_and_separable_labels() -> None:
     with pytest.raises(ValueError, match="from_values"):
         label_max_margin(named("B-FIG-8"), [0, 0])

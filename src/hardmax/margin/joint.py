@@ -79,7 +79,9 @@ def interpolated_max_margin(
     """The rho-interpolated SVM (B-NEW-1) of a selection, or of the best feasible one (B-NEW-1b).
 
     The best selection has the largest label margin; among equals, the risk that falls fastest, compared from
-    its slowest term on. Attention is taken to saturate on a feasible selection.
+    its slowest term on. Attention is taken to saturate on a feasible selection. Where an input outside the
+    label SVM's support keeps a token whose rival has the larger label margin, attention on the rival is a
+    gain, and may decide the direction (see `hardmax.margin.named.rho_svm`).
 
     >>> import numpy as np, hardmax as hm
     >>> tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
@@ -117,10 +119,25 @@ def _interpolate(problem: Problem, tokens: tuple[int, ...], rho: float) -> Inter
     rows = AttentionRows(problem)
     blocks = [rows.constraints([pair]).rows() for pair in enumerate(tokens)]
     nu = np.array([0.0 if i in support else slack for i, slack in enumerate(label.slack.tolist())])
-    found = rho_svm(blocks, nu, support, label.margin, rho)
+    found = rho_svm(blocks, nu, support, label.margin, rho, _gains(problem, tokens, label, rows))
     delays = [rho * label.margin * x if x else 0.0 for x in nu.tolist()]
     exponents = tuple(sorted([*delays, found.margin]))
     return InterpolatedMaxMargin(tokens, found.direction, found.margin, found.rho_star, exponents, label)
+
+
+def _gains(
+    problem: Problem, tokens: tuple[int, ...], label: MaxMargin, rows: AttentionRows
+) -> list[tuple[int, int]]:
+    """The rows (input, row) whose rival has the larger label margin: attention on it lowers the risk."""
+    head = problem.head
+    assert isinstance(head, LinearHead | NonlinearHead)
+    value = problem.split((head.values @ np.asarray(label.direction))[problem.tokens])
+    found = []
+    for i, token in enumerate(tokens):
+        for row, (_, t) in enumerate(rows.constraints([(i, token)]).labels or ()):
+            if head.labels[i] * (value[i][cast(int, t)] - value[i][token]) > 1e-12 * np.abs(value[i]).max():
+                found.append((i, row))
+    return found
 
 
 def _support(label: MaxMargin) -> set[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,7 +47,8 @@ def relaxed_svm(
 class RhoSVM:
     """The limit direction q*(rho) of B-NEW-1, its margin m, the threshold rho*, and the problem behind it.
 
-    ``solution`` solves the rows with the bounds ``max(0, 1 - rho Gamma nu_i / m)``; its norm is 1/m.
+    ``solution`` solves the rows with the bounds that hold at q*: ``max(0, 1 - rho Gamma nu_i / m)``, 0 for
+    a gain; its norm is 1/m. Where a gain decides (see `rho_svm`), ``gain`` is its row (input, row).
 
     >>> rho_svm([[[2.0]]], nu=[0.0], support={0}, Gamma=1.0, rho=1.0).margin
     2.0
@@ -57,14 +58,23 @@ class RhoSVM:
     margin: float
     rho_star: float
     solution: MaxMargin
+    gain: tuple[int, int] | None = None
 
 
 def rho_svm(
-    rows_by_input: Sequence[ArrayLike], nu: ArrayLike, support: Collection[int], Gamma: float, rho: float
+    rows_by_input: Sequence[ArrayLike],
+    nu: ArrayLike,
+    support: Collection[int],
+    Gamma: float,
+    rho: float,
+    gains: Collection[tuple[int, int]] = (),
 ) -> RhoSVM:
     """B-NEW-1 for a given selection: the unit q of largest margin m, relaxed outside the support.
 
-    Rows of support inputs ask for ``d_it . q >= m``, the others for ``>= max(0, m - rho Gamma nu_i)``.
+    Rows of support inputs ask for ``d_it . q >= m``, the others for ``>= max(0, m - rho Gamma nu_i)``. Rows
+    (input, row) in ``gains`` have a rival of larger label margin: attention on it lowers the risk, by
+    exp(-(rho Gamma nu_i + d_it . q) |p|), so they only ask for ``>= 0``. If that falls more slowly than the
+    losses, exp(-m |p|), it decides: q* is then where the gain is largest without the losses overtaking it.
 
     For fixed m the least norm N(m) of q is a hard-margin problem, and m* is where N(m) = 1. N is convex and
     piecewise the root of a quadratic in m, so solving the quadratic of the active rows converges in a few
@@ -82,6 +92,7 @@ def rho_svm(
     if not (rho >= 0 and Gamma > 0 and math.isfinite(Gamma)):
         raise ValueError(f"rho, Gamma: expected rho >= 0 and Gamma > 0, got {rho} and {Gamma}")
     outside = ~rows.supported
+    gaining = np.array([label in set(gains) for label in rows.labels]) & outside
     if (excess[rows.inputs[outside]] <= 0).any():
         raise ValueError(
             "nu: expected positive values outside the support, where label constraints are slack"
@@ -96,6 +107,14 @@ def rho_svm(
     if rho >= rho_star:
         return RhoSVM(relaxed.direction, relaxed.margin, rho_star, relaxed)
     give = np.where(outside, rho * Gamma * excess[rows.inputs], 0.0)
+    found = _largest_margin(rows, np.where(gaining, np.inf, give), relaxed, rho_star)
+    for row in np.flatnonzero(gaining & (give + rows.M @ found.direction < (1 - 1e-12) * found.margin)):
+        found = _largest_gain(rows, give, gaining, int(row), found)
+    return found
+
+
+def _largest_margin(rows: _Rows, give: Floats, relaxed: MaxMargin, rho_star: float) -> RhoSVM:
+    """The unit q of largest m with rows >= max(0, m - give)."""
     low, high, m = 0.0, relaxed.margin, relaxed.margin
     for _ in range(200):
         solution = solve(rows.bounded(np.maximum(0.0, 1.0 - give / m)))
@@ -107,8 +126,35 @@ def rho_svm(
             break
         m = after
     if solution.direction is None:
-        raise ValueError(f"rows_by_input: expected a solvable problem at rho = {rho}, got {solution.status}")
+        raise ValueError(f"rows_by_input: expected a solvable problem, got {solution.status}")
     return RhoSVM(solution.direction, m, rho_star, solution)
+
+
+def _largest_gain(rows: _Rows, give: Floats, gaining: Bools, row: int, before: RhoSVM) -> RhoSVM:
+    """The unit q at which the gain of ``row`` falls most slowly, its exponent still below every loss.
+
+    With ``e = give + s`` the gain's exponent at ``d . q = s``, losses ask for ``rows >= e - give``. The s
+    that some |q| <= 1 allows form an interval; this is its lower end (at 0 the two tokens tie).
+    """
+
+    def at(s: float) -> MaxMargin:
+        bound = np.where(gaining, 0.0, np.maximum(0.0, give[row] + s - give))
+        bound[row] = s
+        equal = np.zeros(len(bound), dtype=bool)
+        equal[row] = True
+        return solve(replace(rows.bounded(bound), equal=equal))
+
+    low, high = 0.0, float(rows.M[row] @ before.direction)
+    solution = at(low)
+    if not (solution.is_certified and solution.norm <= 1):
+        while high - low > 4e-16 * max(high, 1e-300) and low < (middle := 0.5 * (low + high)) < high:
+            trial = at(middle)
+            low, high = (low, middle) if trial.is_certified and trial.norm <= 1 else (middle, high)
+        solution = at(high)
+    if solution.direction is None:
+        return before
+    margin = float((rows.M[rows.supported] @ solution.direction).min())
+    return RhoSVM(solution.direction, margin, before.rho_star, solution, rows.labels[row])
 
 
 def _newton(M: Floats, give: Floats, solution: MaxMargin, m: float) -> float | None:
