@@ -19,14 +19,14 @@ torch := $(venv)/.torch-$(key)
 stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.torch-*
 
 help:
-	@echo "make reproduce   set up and run the main job"
+	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
 	@echo "make test        lint, types, all tests, coverage"
 	@echo "make bench       benchmarks (installs PyTorch to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
 	@echo "PYTHON=...       which Python makes .venv, for example: make test PYTHON=python3.12"
 
 reproduce: $(core)
-	@$(python) examples/first_look.py
+	@$(venv)/bin/hardmax reproduce
 
 # Lines inside compiled kernels can only be counted by a second run without the compiler, over the folders
 # that test kernels and without what would take too long interpreted; the report joins both.
@@ -37,7 +37,7 @@ test: $(dev)
 	@COVERAGE_FILE=.coverage.compiled $(python) -m pytest -q -n auto --cov --cov-report=
 	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 \
 		$(python) -m pytest -q -n auto --cov --cov-report= -m "not slow and not compiled" \
-		tests/dynamics tests/margin
+		tests/dynamics tests/margin tests/nexttoken tests/embeddings
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
 

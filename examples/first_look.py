@@ -1,6 +1,6 @@
 """A first look: where does attention go, is it where the theory says, and what do plain numerics make of it?
 
-Run by `make reproduce`. Prints a short story and draws one picture, results/first_look.png.
+Prints a short story and draws one picture, results/first_look.png.
 """
 
 import os

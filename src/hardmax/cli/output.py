@@ -6,7 +6,6 @@ Results go to standard output, everything else to standard error, so that a pipe
 import functools
 import inspect
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax import __version__
+from hardmax._json import plain
 from hardmax.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ NoColor = Annotated[
 ]
 
 
+class Interrupted(Exception):
+    """An interrupt whose partial results are kept; the message gives the command that goes on."""
+
+
 @dataclass(frozen=True)
 class Output:
     """Where a command puts its result, its messages and its progress."""
@@ -54,7 +58,7 @@ class Output:
         """Print the result: `fields` as one JSON object, or what `text` makes for a reader."""
         if self.as_json:
             everything = {"schema": self.schema, "version": __version__, **fields}
-            print(json.dumps(_plain(everything), allow_nan=False))
+            print(json.dumps(plain(everything), allow_nan=False))
             return
         from rich.console import Console
 
@@ -103,16 +107,3 @@ def complain(message: str, code: int) -> int:
 
 def _flag(name: str, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
-
-
-def _plain(value: Any) -> Any:
-    """Reduce arrays to lists and numbers that JSON lacks (infinite, undefined) to None."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

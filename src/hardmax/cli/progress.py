@@ -33,6 +33,12 @@ class Progress:
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=self.done)
 
+    def rename(self, what: str) -> None:
+        """Say what is being worked on now."""
+        self.what = what
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], description=what)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

@@ -1,0 +1,165 @@
+"""`hardmax sweep`: the trials of a TOML file, each run once."""
+
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hardmax.cli.output import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted, Output, command
+
+if TYPE_CHECKING:
+    from hardmax.cli.progress import Progress as Bar
+    from hardmax.trials.pace import Progress
+
+LINE = 30.0  # seconds between lines of progress where no bar can be drawn
+
+
+@command("hardmax.sweep/1")
+def sweep(
+    out: Output,
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run (docs/sweeps.md).")],
+    backend: Annotated[str, typer.Option(metavar="local|dask|ray", help="Where trials run.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(metavar="A", help="The cluster to join; without it one is started here.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where results are kept; beside FILE.toml by default.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="Stop after this time; the same command goes on.")
+    ] = None,
+    of: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A result to summarise; may be repeated.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all rows as CSV.")] = None,
+    parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all rows as Parquet.")] = None,
+    trial: Annotated[
+        str | None, typer.Option(metavar="CELL:TRIAL", help="Run one trial alone and record nothing.")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Go on although code, libraries or data changed.")
+    ] = False,
+) -> int:
+    """Run many trials over a grid of parameters; those that are done are not run again."""
+    from hardmax.cli.sweep_text import failures_of, report, summary_of
+    from hardmax.trials.plan import read_plan
+    from hardmax.trials.results import Sweep
+    from hardmax.trials.sweep import sweep as run
+
+    plan = read_plan(file)
+    place = plan.store if store is None else store
+    again = ["hardmax", "sweep", str(file), *([] if store is None else ["--store", str(store)])]
+    if trial is not None:
+        return _alone(out, place, trial)
+    for target in (csv, parquet):
+        if target is not None and not target.parent.is_dir():
+            raise ValueError(f"{target}: there is no folder {target.parent}; make it or choose another place")
+    start, interrupted = time.monotonic(), False
+    with out.progress("sweeping", 1) as bar:
+        watch = _Watch(out, bar, seconds)
+        try:
+            found = run(
+                plan.function, plan.grid, plan.trials, store=place, seed=plan.seed, batched=plan.batched,
+                backend=backend, address=address, progress=watch.see, retry_failed=retry_failed,
+                allow_changes=allow_changes, **plan.options,
+            )  # fmt: skip
+        except (KeyboardInterrupt, _OutOfTime) as stop:
+            if not place.is_file():
+                raise
+            interrupted = isinstance(stop, KeyboardInterrupt)
+            found = Sweep.open(place)
+        except ValueError as error:
+            raise ValueError(str(error).replace("allow_changes=True", "--allow-changes")) from None
+    answer = {
+        "seed": plan.seed,
+        "store": str(place),
+        "done": found.done,
+        "failed": found.failed,
+        "remaining": found.remaining,
+        "seconds": time.monotonic() - start,
+        "failures": failures_of(found, shlex.join(again)),
+        "summary": summary_of(found, of),
+    }
+    if csv is not None:
+        found.to_csv(csv)
+    if parquet is not None:
+        found.to_parquet(parquet)
+    out.result(answer, lambda: report(answer, plan.varying, of))
+    where = ["--backend", backend] if backend != "local" else []
+    where += [] if address is None else ["--address", address]
+    goes_on = f"go on with: {shlex.join(again + where)}"
+    if interrupted:
+        raise Interrupted(f"interrupted; what is done is kept in {place}; {goes_on}")
+    if found.remaining:
+        out.say(f"{seconds:g} seconds are over; {goes_on}")
+        return INCOMPLETE
+    return NOT_AS_EXPECTED if found.failed else DONE
+
+
+class _OutOfTime(Exception):
+    """The seconds given are over."""
+
+
+class _Watch:
+    """Shows progress, and stops the sweep when its time is over."""
+
+    def __init__(self, out: Output, bar: "Bar", seconds: float | None) -> None:
+        self.out = out
+        self.bar = bar
+        self.end = None if seconds is None else time.monotonic() + seconds
+        self.next_line = time.monotonic() + LINE
+
+    def see(self, progress: "Progress") -> None:
+        """Take note of a finished batch."""
+        settled = progress.done + progress.failed
+        pace = f"{progress.rate:,.3g} trials/s, {_duration(progress.remaining)} left"
+        failed = f", {progress.failed:,} failed" if progress.failed else ""
+        self.bar.total = progress.total
+        self.bar.rename(f"{settled:,} of {progress.total:,} trials{failed}, {pace}")
+        self.bar.advance(settled - self.bar.done)
+        if not self.bar.allowed and time.monotonic() >= self.next_line:
+            self.next_line = time.monotonic() + LINE
+            self.out.say(self.bar.what)
+        if self.end is not None and time.monotonic() >= self.end and settled < progress.total:
+            raise _OutOfTime
+
+
+def _alone(out: Output, store: Path, which: str) -> int:
+    """Run one trial in this process. What it raises is the user's own, so its traceback is shown."""
+    import traceback
+
+    from hardmax.trials.grid import cell_key, seeds
+    from hardmax.trials.results import Sweep, run_one
+
+    opened = Sweep.open(store)
+    cells = opened.cells()
+    trials = opened.total // len(cells)
+    cell, _, trial = which.partition(":")
+    if not (cell.isdecimal() and trial.isdecimal() and int(cell) < len(cells) and int(trial) < trials):
+        raise ValueError(f"--trial must be CELL:TRIAL, 0:0 to {len(cells) - 1}:{trials - 1}, got {which!r}")
+    parameters, number = cells[int(cell)], int(trial)
+    (seed,) = seeds(opened.store.meta["seed"], cell_key(parameters), number, number + 1)
+    answer = {"cell": int(cell), "trial": number, "seed": seed, "parameters": parameters, "error": None}
+    try:
+        answer["row"] = run_one(opened, int(cell), number)
+    except Exception as error:
+        traceback.print_exc()
+        answer |= {"row": None, "error": f"{type(error).__name__}: {error}"}
+    out.result({"store": str(store), **answer}, lambda: _lines(answer))
+    return DONE if answer["error"] is None else NOT_AS_EXPECTED
+
+
+def _lines(answer: dict[str, Any]) -> str:
+    found = {"error": answer["error"]} if answer["row"] is None else answer["row"]
+    shown = {**answer["parameters"], "cell": answer["cell"], "trial": answer["trial"], "seed": answer["seed"]}
+    return "\n".join(f"{name} = {value}" for name, value in (shown | found).items())
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as a person reads them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

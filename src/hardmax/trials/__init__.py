@@ -1,0 +1,1 @@
+"""Many trials: a function of (parameters, seed) over a grid, on a laptop or a cluster."""

@@ -1,0 +1,54 @@
+"""Where batches run. A backend submits, waits and tells; retries and results are the sweep's business."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Protocol
+
+from hardmax.trials.work import Batch, Job, Outcome
+
+BACKENDS = ("local", "dask", "ray")
+
+
+class WorkerDied(Exception):
+    """A worker ended while it held a batch: killed, out of memory, or crashed in compiled code."""
+
+
+class Backend(Protocol):
+    """The seam between a sweep and what runs its batches."""
+
+    @property
+    def capacity(self) -> int:
+        """How many batches to keep submitted, so that no worker waits."""
+
+    def submit(self, batch: Batch) -> Any:
+        """Hand over a batch; the handle returned stands for its outcomes."""
+
+    def wait(self, handles: Collection[Any], seconds: float | None = None) -> list[Any]:
+        """The handles that are finished, as soon as there is one, or none after so many seconds."""
+
+    def outcomes(self, handle: Any) -> list[Outcome]:
+        """What became of a finished batch; WorkerDied if its worker did not live to tell."""
+
+    def close(self) -> None:
+        """Stop at once what this backend started."""
+
+
+def open_backend(name: str, job: Job, workers: int | None, address: str | None) -> Backend:
+    """Start one of the BACKENDS, or join the cluster at ``address``."""
+    if name == "local":
+        from hardmax.trials.backends.local import Local
+
+        return Local(job, workers)
+    try:
+        if name == "dask":
+            from hardmax.trials.backends.dask import Dask
+
+            return Dask(job, workers, address)
+        from hardmax.trials.backends.ray import Ray
+
+        return Ray(job, workers, address)
+    except ImportError as error:
+        raise ValueError(
+            f'backend {name!r} needs a package that is missing ({error}): pip install "hardmax[cluster]"'
+        ) from error

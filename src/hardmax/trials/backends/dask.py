@@ -1,0 +1,78 @@
+"""dask.distributed: a cluster on this machine, or the one whose scheduler is at an address."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Collection
+from typing import Any
+
+import dask
+import distributed
+
+from hardmax._parallel import cores
+from hardmax.trials.backends import WorkerDied
+from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_packed
+
+# Retries are the sweep's: it halves a batch that kills its worker. With one batch for each thread and none in
+# advance, a death is blamed on the batch that ran.
+SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+PATIENCE = 10  # seconds to wait for a scheduler
+
+
+class Dask:
+    """A client of a dask cluster; hardmax has to be installed on its workers."""
+
+    def __init__(self, job: Job, workers: int | None, address: str | None) -> None:
+        self.job = job
+        self.workers = workers
+        self.cluster: distributed.LocalCluster | None = None
+        if address is None:
+            with dask.config.set(SETTINGS):
+                self.cluster = distributed.LocalCluster(
+                    n_workers=workers or cores(),
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address="127.0.0.1:0",  # any free port: dask opens one even without a dashboard
+                    memory_limit=0,
+                    silence_logs=logging.CRITICAL,
+                    env=ONE_THREAD,
+                )
+        try:
+            self.client = distributed.Client(self.cluster or address, timeout=PATIENCE, set_as_default=False)
+        except OSError as error:
+            raise ValueError(
+                f"address: no dask scheduler answers at {address} ({error}); start one with `dask scheduler`"
+            ) from error
+
+    @property
+    def capacity(self) -> int:
+        """One batch for each thread of the workers that there are now."""
+        return self.workers or max(1, sum(self.client.nthreads().values()))
+
+    def submit(self, batch: Batch) -> Any:
+        """Hand a batch to the scheduler."""
+        return self.client.submit(run_packed, self.job, batch, pure=False)
+
+    def wait(self, handles: Collection[Any], seconds: float | None = None) -> list[Any]:
+        """The finished ones, as soon as there is one."""
+        with self.client.as_current():
+            try:
+                return list(distributed.wait(list(handles), seconds, return_when="FIRST_COMPLETED").done)
+            except TimeoutError:
+                return []
+
+    def outcomes(self, handle: Any) -> list[Outcome]:
+        """What the worker answered."""
+        try:
+            return pickle.loads(handle.result())
+        except distributed.KilledWorker as error:
+            raise WorkerDied(f"dask: {error.last_worker.address}") from error
+        except distributed.CancelledError as error:
+            raise OSError(f"the dask cluster is gone ({error}); what is finished is in the store") from error
+
+    def close(self) -> None:
+        """Drop what is submitted; a cluster that was started here is stopped."""
+        self.client.close(timeout=5)
+        if self.cluster is not None:
+            self.cluster.close(timeout=5)

@@ -1,0 +1,123 @@
+"""Local processes, each with a thread of the driver that talks to it.
+
+Workers are fresh interpreters rather than forks: they never inherit the threads of compiled code. A worker's
+death is known to the one batch that it held.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures as futures
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Collection
+from typing import Any
+
+from hardmax._parallel import cores
+from hardmax.trials.backends import WorkerDied
+from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome
+from hardmax.trials.worker import READY
+
+Handle = futures.Future[list[Outcome]]
+
+
+class Local:
+    """Workers on this machine, one for each core by default."""
+
+    def __init__(self, job: Job, workers: int | None) -> None:
+        self.job = job
+        self.workers = workers or cores()
+        self.threads = futures.ThreadPoolExecutor(self.workers, thread_name_prefix="hardmax-sweep")
+        self.mine = threading.local()
+        self.lock = threading.Lock()
+        self.processes: set[subprocess.Popen[bytes]] = set()
+        self.closed = False
+
+    @property
+    def capacity(self) -> int:
+        """Twice the workers: the next batch is there when one is finished."""
+        return 2 * self.workers
+
+    def submit(self, batch: Batch) -> Handle:
+        """Queue a batch for the next free worker."""
+        return self.threads.submit(self._run, batch)
+
+    def wait(self, handles: Collection[Handle], seconds: float | None = None) -> list[Handle]:
+        """The finished ones, as soon as there is one."""
+        return list(futures.wait(handles, seconds, futures.FIRST_COMPLETED).done)
+
+    def outcomes(self, handle: Handle) -> list[Outcome]:
+        """What the worker answered."""
+        return handle.result()
+
+    def close(self) -> None:
+        """Kill the workers, whatever they are doing, and wait for the threads."""
+        with self.lock:
+            self.closed = True
+            for process in self.processes:
+                process.kill()
+        self.threads.shutdown(cancel_futures=True)
+        for process in self.processes:
+            _reap(process)
+
+    def _run(self, batch: Batch) -> list[Outcome]:
+        process: subprocess.Popen[bytes] | None = getattr(self.mine, "process", None)
+        if process is None:
+            process = self.mine.process = self._start()
+        try:
+            answer = _exchange(process, (self.job, batch))
+        except (EOFError, OSError, pickle.UnpicklingError):
+            self.mine.process = None
+            with self.lock:
+                self.processes.discard(process)
+            raise WorkerDied(_reap(process)) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.lock:
+            if self.closed:
+                raise WorkerDied("the sweep is closing")
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", "from hardmax.trials.worker import main; main()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | ONE_THREAD | {"PYTHONPATH": search_path()},
+            )
+            self.processes.add(process)
+        try:
+            ready = _exchange(process)
+        except (EOFError, OSError):
+            ready = None
+        if ready != READY and not self.closed:
+            raise RuntimeError(f"a worker could not start ({_reap(process)}); its message is above")
+        return process
+
+
+def search_path() -> str:
+    """The driver's import path, for its workers."""
+    return os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+
+
+def _exchange(process: subprocess.Popen[bytes], message: Any = None) -> Any:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if message is not None:
+        pickle.dump(message, process.stdin)
+        process.stdin.flush()
+    return pickle.load(process.stdout)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> str:
+    """Wait for a process that is dead or dying, close its pipes and say how it ended."""
+    process.kill()
+    code = process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # what was buffered for a dead process
+                pipe.close()
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

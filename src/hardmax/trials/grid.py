@@ -1,0 +1,130 @@
+"""The cells of a sweep and the seeds of its trials.
+
+A trial is named by the root seed, the parameters of its cell and its number within the cell. Its own seed is
+a hash of these three and of nothing else, so the trial is the same on any machine, in any order, in any
+batch, and in any larger grid that contains the cell.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from hardmax import _inputs
+
+Scalar = bool | int | float | str | None
+Parameters = dict[str, Scalar]
+
+# Columns that every table of trials has besides parameters and results.
+RESERVED = ("cell", "trial", "seed", "status", "error")
+
+
+def scalar(name: str, value: Any) -> Scalar:
+    """``value`` as a plain Python scalar; numpy's scalars are taken for what they hold."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # what it holds, also if it is a member of an enumeration
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise ValueError(f"{name} must be a bool, a number, a text or None, got {_inputs._short(value)}")
+
+
+def cell_key(parameters: Mapping[str, Scalar]) -> str:
+    """Canonical JSON of a cell: names sorted, no spaces, shortest digits, whole numbers without a point.
+
+    Numbers that are equal give the same key, so 2, 2.0 and numpy's 2 are one parameter; True is not 1.
+
+    >>> from hardmax.trials.grid import cell_key
+    >>> cell_key({"eta": 1.0, "d": 5, "head": None})
+    '{"d":5,"eta":1,"head":null}'
+    """
+    whole = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in parameters.items()
+    }
+    return json.dumps(whole, sort_keys=True, separators=(",", ":"))
+
+
+def seeds(root: int, key: str, start: int, stop: int) -> list[int]:
+    """Seeds of the trials start, ..., stop - 1 of the cell with this key.
+
+    A seed is the first 63 bits of blake2b, at a digest of 8 bytes, of the text ``[root,key,trial]``.
+
+    >>> from hardmax.trials.grid import cell_key, seeds
+    >>> seeds(0, cell_key({"d": 5}), 0, 2)
+    [5761873955562447576, 8782678029382582850]
+    """
+    stem = blake2b(f"[{root},{key},".encode(), digest_size=8)
+    found = []
+    for trial in range(start, stop):
+        one = stem.copy()
+        one.update(f"{trial}]".encode())
+        found.append(int.from_bytes(one.digest(), "big") >> 1)
+    return found
+
+
+class Grid:
+    """The cells: the product of lists of values, or an explicit list of cells. Iterates without storing them.
+
+    A single value stands for a list of one. The last name of a product varies fastest.
+
+    >>> from hardmax.trials.grid import Grid
+    >>> list(Grid({"d": [2, 5], "head": "linear"}))
+    [{'d': 2, 'head': 'linear'}, {'d': 5, 'head': 'linear'}]
+    """
+
+    def __init__(self, grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        self.cells: list[Parameters] | None = None
+        self.axes: dict[str, list[Scalar]] = {}
+        if isinstance(grid, Mapping):
+            self.axes = {_name(name): _values(name, values) for name, values in grid.items()}
+        elif isinstance(grid, Sequence) and all(isinstance(cell, Mapping) for cell in grid):
+            self.cells = [{_name(n): _parameter(n, v) for n, v in cell.items()} for cell in grid]
+        else:
+            raise ValueError(
+                "grid must be a mapping from names to lists of values, or a list of mappings (one for each "
+                f"cell), got {_inputs._short(grid)}"
+            )
+        if not len(self):
+            raise ValueError("grid must have at least one cell, got none: some list of values is empty")
+
+    def __len__(self) -> int:
+        return math.prod(map(len, self.axes.values())) if self.cells is None else len(self.cells)
+
+    def __iter__(self) -> Iterator[Parameters]:
+        if self.cells is not None:
+            yield from self.cells
+            return
+        for values in itertools.product(*self.axes.values()):
+            yield dict(zip(self.axes, values, strict=True))
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"grid: the name of a parameter must be a text, got {_inputs._short(name)}")
+    if name in RESERVED:
+        raise ValueError(f"grid: {name!r} is a column of every sweep; give the parameter another name")
+    return name
+
+
+def _parameter(name: str, value: Any) -> Scalar:
+    found = scalar(f"grid[{name!r}]", value)
+    if found != found:
+        raise ValueError(
+            f"grid[{name!r}] must not be nan, which does not equal itself; None may stand for it"
+        )
+    return found
+
+
+def _values(name: str, values: Any) -> list[Scalar]:
+    if isinstance(values, str) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0:
+        return [_parameter(name, values)]
+    return [_parameter(name, value) for value in values]

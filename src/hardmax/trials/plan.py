@@ -1,0 +1,174 @@
+"""A sweep written down in a TOML file, as `hardmax sweep` reads it (docs/sweeps.md)."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hardmax import _inputs
+from hardmax.trials.functions import load
+from hardmax.trials.grid import Grid
+
+BUILT_IN = "hardmax.trials.experiments_named:built_in"
+KEYS = (
+    "experiment", "function", "batched", "trials", "seed", "grid", "cells", "parameters",
+    "workers", "batch", "retries", "data_files",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run, how often, and where the results go unless told otherwise.
+
+    ``varying`` are the names of the parameters that tell the cells apart; ``options`` go to `hardmax.sweep`
+    as they are.
+
+    >>> import pathlib, tempfile
+    >>> from hardmax.trials.plan import read_plan
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "mine.toml"
+    >>> _ = file.write_text('experiment = "sphere"\\ntrials = 10\\ngrid.d = [2, 5]\\nparameters.n = 3')
+    >>> plan = read_plan(file)
+    >>> plan.grid, plan.varying, plan.store.name
+    ({'experiment': ['sphere'], 'n': [3], 'd': [2, 5]}, ('d',), 'mine.sqlite')
+    """
+
+    file: Path
+    function: str
+    batched: bool
+    grid: dict[str, list[Any]] | list[dict[str, Any]]
+    trials: int
+    seed: int
+    options: dict[str, Any]
+
+    @property
+    def store(self) -> Path:
+        """Beside the file, under its name."""
+        return self.file.with_suffix(".sqlite")
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Parameters with more than one value."""
+        if isinstance(self.grid, dict):
+            return tuple(name for name, values in self.grid.items() if len(values) > 1)
+        names = dict.fromkeys(name for cell in self.grid for name in cell)
+        return tuple(name for name in names if len({repr(cell.get(name)) for cell in self.grid}) > 1)
+
+
+def read_plan(file: str | os.PathLike[str]) -> Plan:
+    """Read and check a file; what is wrong with it is said in one sentence that names the key.
+
+    >>> import pathlib, tempfile
+    >>> from hardmax.trials.plan import read_plan
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "mine.toml"
+    >>> _ = file.write_text('experiment = "sphere"')
+    >>> read_plan(file)
+    Traceback (most recent call last):
+    ValueError: mine.toml: trials must be an integer of at least 1, got None
+    """
+    path = Path(file)
+    try:
+        with path.open("rb") as stream:
+            content = tomllib.load(stream)
+        return _plan(path, content)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not a TOML file: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name} is not a TOML file: {error}; docs/sweeps.md shows one") from None
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+def _plan(path: Path, content: Mapping[str, Any]) -> Plan:
+    for key in content:
+        if key not in KEYS:
+            raise ValueError(f"{key} is not a key of a sweep; the keys are {', '.join(KEYS)}")
+    if ("experiment" in content) == ("function" in content):
+        raise ValueError("expected experiment (a built-in one) or function ('file.py:name'), one of the two")
+    fixed = _table("parameters", content)
+    if "experiment" in content:
+        function, batched = BUILT_IN, True
+        if "batched" in content:
+            raise ValueError("batched goes with function; a built-in experiment knows how it is called")
+        fixed = {"experiment": content["experiment"], **fixed}
+    else:
+        function, batched = _own(path, content["function"]), content.get("batched", False)
+        if not isinstance(batched, bool):
+            raise ValueError(f"batched must be true or false, got {batched!r}")
+    grid = _grid(content, fixed)
+    cells = Grid(grid)
+    if function == BUILT_IN:
+        from hardmax.trials.experiments_named import check_parameters
+
+        for cell in cells:
+            check_parameters(cell)
+    options = {name: content[name] for name in ("workers", "batch", "retries") if name in content}
+    for name, value in options.items():
+        _inputs.whole(name, value, 0 if name == "retries" else 1)
+    files = content.get("data_files", [])
+    if not isinstance(files, list):
+        raise ValueError(f"data_files must be a list of files, got {files!r}")
+    options["data_files"] = [path.parent / _text("data_files", name) for name in files]
+    trials = _inputs.whole("trials", content.get("trials"), 1)
+    seed = _inputs.whole("seed", content.get("seed", 0))
+    return Plan(path, function, batched, grid, trials, seed, options)
+
+
+def _grid(content: Mapping[str, Any], fixed: dict[str, Any]) -> dict[str, list[Any]] | list[dict[str, Any]]:
+    """What all cells share, then what tells them apart."""
+    if "cells" not in content:
+        axes = {name: _axis(name, values) for name, values in _table("grid", content).items()}
+        return {**{name: [value] for name, value in fixed.items() if name not in axes}, **axes}
+    if "grid" in content:
+        raise ValueError("expected grid (all combinations) or cells (a list of tables), got both")
+    cells = content["cells"]
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise ValueError("cells must be a list of tables, one [[cells]] each")
+    return [fixed | {name: _worded(name, value) for name, value in cell.items()} for cell in cells]
+
+
+def _axis(name: str, values: Any) -> list[Any]:
+    """The values of one name: a list, one value, or all whole numbers { from = a, to = b }."""
+    if not isinstance(values, dict):
+        return [_worded(name, value) for value in values] if isinstance(values, list) else [values]
+    if set(values) != {"from", "to"}:
+        raise ValueError(f"grid.{name} must be a list of values or {{ from = a, to = b }}, got {values!r}")
+    first, last = (_inputs.whole(f"grid.{name}.{end}", values[end]) for end in ("from", "to"))
+    return list(range(first, last + 1))
+
+
+def _table(key: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    table = content.get(key, {})
+    if not isinstance(table, dict):
+        raise ValueError(f"{key} must be a table, [{key}], got {table!r}")
+    return table if key == "grid" else {name: _worded(name, value) for name, value in table.items()}
+
+
+def _worded(name: str, value: Any) -> Any:
+    """Cells hold scalars: the two built-in parameters that are lists are kept as one text."""
+    if name in ("measure", "start") and isinstance(value, list):
+        return " ".join(map(str, value))
+    return value
+
+
+def _own(path: Path, function: Any) -> str:
+    """A user's function as workers find it; a file is looked for beside the TOML file."""
+    where, _, name = _text("function", function).rpartition(":")
+    if where.endswith(".py"):
+        function = f"{(path.parent / where).resolve()}:{name}"
+    try:
+        load(function)
+    except ValueError as error:
+        raise ValueError(f"function: {error}") from None
+    except Exception as error:
+        raise ValueError(f"function: {where} cannot be run: {type(error).__name__}: {error}") from None
+    return str(function)
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{key} must be text, got {value!r}")
+    return value

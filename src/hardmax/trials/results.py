@@ -1,0 +1,192 @@
+"""What a sweep found: rows, counts, failures, summaries and exports, read from its store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax.trials.functions import load
+from hardmax.trials.grid import Parameters, cell_key, seeds
+from hardmax.trials.store import Store
+from hardmax.trials.summary import CellSummary, summarise
+from hardmax.trials.work import DONE, FAILED, call, checked
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that failed: where it stands, what it raised, and the command that runs it alone."""
+
+    cell: int
+    trial: int
+    parameters: Parameters
+    seed: int
+    error: str
+    traceback: str | None
+    attempts: int
+    command: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The results of `hardmax.sweep`, finished or not; `Sweep.open` reads a store without running anything.
+
+    Rows come in the order of cells and trials, whatever the order in which they were run.
+
+    >>> import hardmax as hm
+    >>> result = hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 3, workers=0)
+    >>> result.done, result.failed, result.remaining
+    (6, 0, 0)
+    >>> next(result.rows())
+    {'d': 2, 'trial': 0, 'seed': 8321822199535528429, 'status': 'done', 'odd': True}
+    """
+
+    store: Store
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Sweep:
+        """Read a store; a driver may be writing to it."""
+        return cls(Store.read(path))
+
+    @property
+    def done(self) -> int:
+        """Trials that returned a row."""
+        return self.store.counts()[0]
+
+    @property
+    def failed(self) -> int:
+        """Trials that raised, or whose worker died again and again."""
+        return self.store.counts()[1]
+
+    @property
+    def total(self) -> int:
+        """All trials of all cells."""
+        return int(self.store.meta["trials"]) * self.store.cell_count
+
+    @property
+    def remaining(self) -> int:
+        """Trials that were not run yet."""
+        return self.total - sum(self.store.counts())
+
+    @property
+    def parameters(self) -> list[str]:
+        """Names of the parameters, in the order of the grid."""
+        return list({name: None for _, cell in self.store.cells() for name in cell})
+
+    def cells(self) -> list[Parameters]:
+        """Parameters of every cell; its place in the list is its number."""
+        return [parameters for _, parameters in self.store.cells()]
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Where the rows come from: versions, code, data, command and machine of every session."""
+        return self.store.sessions()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One dict for each trial that was run: parameters, trial, seed, status, results."""
+        for parameters, trial, seed, status, row in self._read("trial, seed, status, row"):
+            found = {**parameters, "trial": trial, "seed": seed, "status": status}
+            yield found | json.loads(row) if row else found
+
+    def failures(self) -> Iterator[Failure]:
+        """The trials that failed."""
+        columns = "trial, seed, error, traceback, attempts"
+        for cell, *rest in self.store.select(f"cell, {columns}", "status = ?", FAILED):
+            trial, seed, error, trace, attempts = rest
+            parameters = self.store.parameters(cell)
+            command = self._command(cell, trial, parameters, seed)
+            yield Failure(cell, trial, parameters, seed, error, trace, attempts, command)
+
+    def column(self, name: str) -> np.ndarray:
+        """A parameter, a result, "trial" or "seed" of all trials that are done, in the order of `rows`.
+
+        Results that a trial left out are nan among numbers and None among others.
+        """
+        values, known = [], False
+        for row in self.rows():
+            if row["status"] == DONE:
+                values.append(row.get(name))
+                known = known or name in row
+        if values and not known:
+            raise ValueError(f"column must name a parameter, a result, 'trial' or 'seed', got {name!r}")
+        kinds = {type(value) for value in values}
+        if kinds in ({bool}, {int}):
+            return np.array(values)
+        if float in kinds and kinds <= {float, int, type(None)}:
+            return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        return np.array(values, dtype=object)
+
+    def summary(self, by: Sequence[str] | None = None, of: Sequence[str] | None = None) -> list[CellSummary]:
+        """Summarise the results named in ``of`` (all) for each combination of the parameters in ``by`` (all).
+
+        >>> import hardmax as hm
+        >>> grid = {"a": [1, 3], "b": [1, 2]}
+        >>> result = hm.sweep(lambda p, seed: {"x": p["a"] * p["b"]}, grid, 5, workers=0)
+        >>> [(cell.parameters, cell.of["x"].mean) for cell in result.summary(by=["a"])]
+        [({'a': 1}, 1.5), ({'a': 3}, 4.5)]
+        """
+        by = [by] if isinstance(by, str) else by
+        unknown = [name for name in by or () if name not in self.parameters]
+        if unknown:
+            raise ValueError(f"by must name parameters ({', '.join(self.parameters)}), got {unknown[0]!r}")
+        trials = self._read("status, row")
+        rows = ((parameters, status, json.loads(row) if row else {}) for parameters, status, row in trials)
+        return summarise(rows, by, [of] if isinstance(of, str) else of)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write all rows as CSV: nan and inf as such, None and what is missing as nothing."""
+        from hardmax.trials.export import write_csv
+
+        write_csv(self, path)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write all rows as Parquet (needs the extra `export`)."""
+        from hardmax.trials.export import write_parquet
+
+        write_parquet(self, path)
+
+    def _read(self, columns: str) -> Iterator[tuple[Any, ...]]:
+        """The parameters of each trial and these columns."""
+        cell, parameters = -1, {}
+        for found, *values in self.store.select(f"cell, {columns}"):
+            if found != cell:
+                cell, parameters = found, self.store.parameters(found)
+            yield (parameters, *values)
+
+    def _command(self, cell: int, trial: int, parameters: Parameters, seed: int) -> str:
+        if self.store.path is None:
+            seeds_ = f"[{seed}]" if self.store.meta["batched"] else str(seed)
+            return f"{self.store.meta['function'].rpartition(':')[2]}({parameters!r}, {seeds_})"
+        code = f"import hardmax as hm; print(hm.run_one({json.dumps(str(self.store.path))}, {cell}, {trial}))"
+        return f"python -c {shlex.quote(code)}"
+
+
+def run_one(sweep: Sweep | str | os.PathLike[str], cell: int, trial: int) -> dict[str, Any]:
+    """Run one trial of a sweep, or of a store, in this process; its exception, if any, is raised here.
+
+    Nothing is recorded. ``cell`` is the number of the cell, as `Sweep.failures` gives it.
+
+    >>> import hardmax as hm
+    >>> result = hm.sweep("operator:truediv", {"d": 2}, 1, workers=0)
+    >>> [failure] = result.failures()
+    >>> failure.error
+    "TypeError: unsupported operand type(s) for /: 'dict' and 'int'"
+    >>> hm.run_one(result, failure.cell, failure.trial)
+    Traceback (most recent call last):
+    TypeError: unsupported operand type(s) for /: 'dict' and 'int'
+    """
+    opened = sweep if isinstance(sweep, Sweep) else Sweep.open(sweep)
+    store = opened.store
+    meta, parameters = store.meta, store.parameters(cell)
+    if meta["load"] is None:
+        raise ValueError(
+            f"{meta['function']} is not defined in a file, so a store cannot find it; call it yourself"
+        )
+    if not 0 <= trial < meta["trials"]:
+        raise ValueError(f"trial must be 0 to {meta['trials'] - 1}, got {trial}")
+    (seed,) = seeds(meta["seed"], cell_key(parameters), trial, trial + 1)
+    return checked(call(load(meta["load"]), meta["batched"], parameters, seed), parameters)

@@ -1,0 +1,273 @@
+"""The durable store of a sweep: one SQLite file, written by the driver only, one transaction for each batch.
+
+A batch is in the store entirely or not at all, whatever happens to the driver. Rows are JSON text with
+Python's NaN and Infinity, so that every float comes back as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hardmax.trials.grid import Grid, Parameters, cell_key
+from hardmax.trials.lock import Lock, StoreBusy
+from hardmax.trials.provenance import changes, now
+from hardmax.trials.work import DONE, FAILED, Outcome
+
+SCHEMA = "hardmax.sweep/1"
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE cells (cell INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, parameters TEXT NOT NULL);
+CREATE TABLE sessions (
+    session INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, provenance TEXT NOT NULL
+);
+CREATE TABLE trials (
+    cell INTEGER NOT NULL REFERENCES cells, trial INTEGER NOT NULL, seed INTEGER NOT NULL,
+    status TEXT NOT NULL, row TEXT, error TEXT, traceback TEXT, seconds REAL, attempts INTEGER NOT NULL,
+    session INTEGER NOT NULL REFERENCES sessions, PRIMARY KEY (cell, trial)
+) WITHOUT ROWID;
+CREATE INDEX failures ON trials (cell, trial) WHERE status = 'failed';
+"""
+
+
+class Store:
+    """A connection to a store; ``path`` is None for one in memory."""
+
+    def __init__(self, path: Path | None, connection: sqlite3.Connection, lock: Lock | None = None) -> None:
+        self.path = path
+        self.connection = connection
+        self.lock = lock
+
+    @classmethod
+    def drive(cls, path: str | os.PathLike[str] | None) -> Store:
+        """Open a store to write to it, and make it if there is none; only one driver at a time may."""
+        if path is None:
+            store = cls(None, sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+            store._prepare()
+            return store
+        where = Path(path).resolve()
+        if not where.parent.is_dir():
+            raise ValueError(f"store: there is no folder {where.parent}; make it or choose another place")
+        lock = Lock(where)
+        if not lock.acquire():
+            raise StoreBusy(
+                f"{path} is in use by {_driver(where)}; wait for it, stop it, or use another store"
+            )
+        try:
+            store = cls(where, _connect(where), lock)
+            with _sqlite_errors(where):
+                store._prepare()
+                store.connection.execute("PRAGMA journal_mode = WAL")  # so that readers never wait
+                store.connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Store:
+        """Open an existing store to read it; a driver may be writing."""
+        where = Path(path).resolve()
+        if not where.is_file():
+            raise ValueError(f"{path}: no such store; `hardmax.sweep` makes one")
+        store = cls(where, _connect(where))
+        with _sqlite_errors(where):
+            store.connection.execute("PRAGMA query_only = ON")
+            store._check_schema()
+        return store
+
+    def close(self) -> None:
+        """Close the connection and let the next driver in."""
+        self.connection.close()
+        if self.lock is not None:
+            self.lock.release()
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+    def _prepare(self) -> None:
+        if not self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            with self.transaction():
+                for statement in TABLES.split(";"):
+                    self.connection.execute(statement)
+                self._set("schema", SCHEMA)
+        self._check_schema()
+
+    def _check_schema(self) -> None:
+        names = {name for (name,) in self.connection.execute("SELECT name FROM sqlite_master")}
+        found = self.meta.get("schema") if {"meta", "cells", "trials", "sessions"} <= names else None
+        if found is None:
+            raise ValueError(f"{self.path} is not a store of a sweep; choose another file")
+        if found != SCHEMA:
+            raise ValueError(f"{self.path} has the format {found}, this version reads {SCHEMA}")
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What the sweep is: its function, root seed, number of trials for each cell."""
+        found = self.connection.execute("SELECT key, value FROM meta")
+        return {key: json.loads(value) for key, value in found}
+
+    def _set(self, key: str, value: Any) -> None:
+        self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+    def begin(
+        self, plan: dict[str, Any], grid: Grid, trials: int, record: dict[str, Any], allow_changes: bool
+    ) -> int:
+        """Start a session of this plan, or refuse if the store holds another experiment.
+
+        A store may be extended by cells and by trials. It does not shrink, and it does not mix rows of
+        different code, libraries or data unless told to.
+        """
+        with self.transaction():
+            old = self.meta
+            for key, value in plan.items():
+                if key in old and key != "load" and old[key] != value:
+                    raise ValueError(
+                        f"{self.path} was made with {key} {old[key]!r}, not {value!r}; use that, "
+                        "or another store"
+                    )
+                self._set(key, value)
+            if trials < old.get("trials", 0):
+                raise ValueError(
+                    f"{self.path} holds {old['trials']} trials for each cell, more than the {trials} asked "
+                    "for; ask for at least as many, or use another store"
+                )
+            self._set("trials", trials)
+            self._add_cells(grid)
+            last = self.connection.execute(
+                "SELECT provenance FROM sessions ORDER BY session DESC LIMIT 1"
+            ).fetchone()
+            found = changes(json.loads(last[0])["code"], record["code"]) if last else []
+            if found and not allow_changes:
+                raise ValueError(
+                    f"{self.path} was made by other code: {'; '.join(found)}. Use another store so that old "
+                    "and new rows do not mix, or pass allow_changes=True; the store keeps which is which"
+                )
+            made = self.connection.execute(
+                "INSERT INTO sessions (started, provenance) VALUES (?, ?)",
+                (record["started"], json.dumps(record)),
+            )
+            assert made.lastrowid is not None
+            return made.lastrowid
+
+    def _add_cells(self, grid: Grid) -> None:
+        before = self.cell_count
+        self.connection.executemany(
+            "INSERT OR IGNORE INTO cells VALUES ((SELECT coalesce(max(cell) + 1, 0) FROM cells), ?, ?)",
+            ((cell_key(parameters), json.dumps(parameters)) for parameters in grid),
+        )
+        after = self.cell_count
+        if after < len(grid):
+            raise ValueError(f"grid holds {len(grid) - after} cells twice; equal parameters are one cell")
+        if before and after > len(grid):
+            raise ValueError(
+                f"{self.path} holds {after - len(grid)} cells that are not in the grid; keep the old cells "
+                "and add new ones, or use another store"
+            )
+
+    def end(self, session: int) -> None:
+        """Note that a session came to its end by itself."""
+        self.connection.execute("UPDATE sessions SET ended = ? WHERE session = ?", (now(), session))
+
+    def record(self, session: int, cell: int, outcomes: Iterable[Outcome], attempts: int) -> None:
+        """Write what became of a batch, in one transaction."""
+        with _sqlite_errors(self.path), self.transaction():
+            self.connection.executemany(
+                "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ((cell, *outcome, attempts, session) for outcome in outcomes),
+            )
+
+    @property
+    def cell_count(self) -> int:
+        """Number of cells."""
+        return int(self.connection.execute("SELECT count(*) FROM cells").fetchone()[0])
+
+    def cells(self) -> Iterator[tuple[int, Parameters]]:
+        """The cells with their numbers."""
+        for cell, parameters in self.connection.execute("SELECT cell, parameters FROM cells ORDER BY cell"):
+            yield cell, json.loads(parameters)
+
+    def parameters(self, cell: int) -> Parameters:
+        """Parameters of one cell."""
+        found = self.connection.execute("SELECT parameters FROM cells WHERE cell = ?", (cell,)).fetchone()
+        if found is None:
+            raise ValueError(f"cell must be 0 to {self.cell_count - 1}, got {cell}")
+        return json.loads(found[0])
+
+    def counts(self) -> tuple[int, int]:
+        """How many trials are done, how many failed."""
+        found = dict(self.connection.execute("SELECT status, count(*) FROM trials GROUP BY status"))
+        return found.get(DONE, 0), found.get(FAILED, 0)
+
+    def gaps(self, cell: int, trials: int, again: bool) -> list[tuple[int, int]]:
+        """Ranges of trials of a cell that are still to run; with the failed ones if they shall run again."""
+        settled = (DONE, DONE if again else FAILED)
+        found, start = [], 0
+        for (trial,) in self.connection.execute(
+            "SELECT trial FROM trials WHERE cell = ? AND status IN (?, ?) ORDER BY trial", (cell, *settled)
+        ):
+            if trial > start:
+                found.append((start, trial))
+            start = trial + 1
+        return [*found, (start, trials)] if start < trials else found
+
+    def select(self, columns: str, where: str = "1", *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Columns of the trials in the order of cells and trials."""
+        with _sqlite_errors(self.path):
+            yield from self.connection.execute(
+                f"SELECT {columns} FROM trials WHERE {where} ORDER BY cell, trial", values
+            )
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Provenance of every session, with when it ended; None if it was cut short."""
+        found = self.connection.execute("SELECT provenance, ended FROM sessions ORDER BY session")
+        return [json.loads(record) | {"ended": ended} for record, ended in found]
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # SQLite keeps an index beside a store that it reads; where it cannot, and nobody writes, it needs none
+    log = path.with_name(path.name + "-wal")
+    frozen = path.exists() and not log.exists() and not os.access(path.parent, os.W_OK)
+    name = path.as_uri() + ("?immutable=1" if frozen else "")
+    with _sqlite_errors(path):
+        return sqlite3.connect(name, uri=True, isolation_level=None, timeout=60, check_same_thread=False)
+
+
+def _driver(path: Path) -> str:
+    """Who is writing to a store, as far as the store says."""
+    try:
+        reader = Store.read(path)
+        last = reader.sessions()[-1:]
+        reader.close()
+    except ValueError:
+        last = []
+    if not last:
+        return "another process"
+    return f"process {last[0]['process']} on {last[0]['host']}, since {last[0]['started']}"
+
+
+@contextmanager
+def _sqlite_errors(path: Path | None) -> Iterator[None]:
+    """SQLite's errors as a user's: a file that is no store, a disk that is full."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OSError(f"{path}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{path} is not a store of a sweep ({error}); choose another file") from error

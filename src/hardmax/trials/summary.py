@@ -1,0 +1,172 @@
+"""What many trials say together: "k of N" with an interval, and the spread of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hardmax.trials.grid import Parameters, Scalar, cell_key
+from hardmax.trials.work import DONE
+
+CONFIDENCE = 0.95
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """k of n, with the Clopper-Pearson interval: it holds the true probability at least 95 times in 100.
+
+    >>> from hardmax.trials.summary import Proportion
+    >>> print(Proportion(998, 1000))
+    998 of 1000 (99.3% to 100.0%)
+    """
+
+    k: int
+    n: int
+
+    @property
+    def share(self) -> float:
+        """k / n."""
+        return self.k / self.n
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The probabilities for which neither k or more nor k or fewer of n would be rarer than 1 in 40."""
+        from scipy.special import betaincinv
+
+        tail, k, n = (1 - CONFIDENCE) / 2, self.k, self.n
+        low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
+        high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
+        return low, high
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.k} of {self.n} ({low:.1%} to {high:.1%})"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Numbers: how many, their mean with its standard error, and quantiles by their probability.
+
+    ``nans`` are counted apart and enter nothing else. With an infinite number the mean is infinite, or nan if
+    both signs occur, and the standard error is nan. One number has no standard error either.
+
+    >>> from hardmax.trials.summary import spread
+    >>> print(spread([1.0, 2.0, 4.0, float("nan")]))
+    2.333 ± 0.882 (median 2, 1 to 4, n = 3, 1 nan)
+    """
+
+    n: int
+    nans: int
+    mean: float
+    standard_error: float
+    quantiles: Mapping[float, float]
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return self.quantiles[0.5]
+
+    def __str__(self) -> str:
+        low, high = self.quantiles[0.0], self.quantiles[1.0]
+        nans = f", {self.nans} nan" if self.nans else ""
+        return (
+            f"{self.mean:.4g} ± {self.standard_error:.3g} "
+            f"(median {self.median:.4g}, {low:.4g} to {high:.4g}, n = {self.n}{nans})"
+        )
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """One cell, or several taken together: its parameters, counts of trials, and a summary of each result.
+
+    ``of`` holds a Proportion for a result that is true or false and a Spread for numbers. A text is counted
+    by what it says, under "name = text".
+    """
+
+    parameters: Parameters
+    done: int
+    failed: int
+    of: Mapping[str, Proportion | Spread]
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Summarise numbers."""
+    numbers = np.asarray(values, dtype=np.float64)
+    kept = np.sort(numbers[~np.isnan(numbers)])
+    n = len(kept)
+    if n == 0:
+        nothing = dict.fromkeys(QUANTILES, float("nan"))
+        return Spread(0, len(numbers), float("nan"), float("nan"), nothing)
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = float(kept.mean())
+        error = float(kept.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+        found = np.quantile(kept, QUANTILES)
+        # between two infinities of one sign there is no distance to divide
+        found = np.where(np.isnan(found), np.quantile(kept, QUANTILES, method="lower"), found)
+    quantiles = {q: float(value) for q, value in zip(QUANTILES, found, strict=True)}
+    return Spread(n, len(numbers) - n, mean, error, quantiles)
+
+
+@dataclass
+class _Group:
+    parameters: Parameters
+    done: int = 0
+    failed: int = 0
+    flags: dict[str, list[int]] = field(default_factory=dict)
+    numbers: dict[str, list[float]] = field(default_factory=dict)
+    texts: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, name: str, value: Scalar) -> None:
+        if isinstance(value, bool):
+            counts = self.flags.setdefault(name, [0, 0])
+            counts[0] += value
+            counts[1] += 1
+        elif isinstance(value, (int, float)):
+            self.numbers.setdefault(name, []).append(value)
+        elif isinstance(value, str):
+            counted = self.texts.setdefault(name, {})
+            counted[value] = counted.get(value, 0) + 1
+
+    def close(self, names: Iterable[str]) -> CellSummary:
+        of: dict[str, Proportion | Spread] = {}
+        for name in names:
+            if name in self.flags:
+                of[name] = Proportion(*self.flags[name])
+            if name in self.numbers:
+                of[name] = spread(self.numbers[name])
+            counted = self.texts.get(name, {})
+            for text in sorted(counted):
+                of[f"{name} = {text}"] = Proportion(counted[text], sum(counted.values()))
+        return CellSummary(self.parameters, self.done, self.failed, of)
+
+
+def summarise(
+    rows: Iterable[tuple[Parameters, str, Mapping[str, Any]]],
+    by: Sequence[str] | None,
+    of: Sequence[str] | None,
+) -> list[CellSummary]:
+    """Summarise trials (their cell's parameters, status and results) by some of the parameters."""
+    groups: dict[str, _Group] = {}
+    names: dict[str, None] = {}
+    last: Parameters | None = None
+    for parameters, status, row in rows:
+        if parameters is not last:  # rows of a cell come together
+            last = parameters
+            chosen = parameters if by is None else {name: parameters.get(name) for name in by}
+            group = groups.setdefault(cell_key(chosen), _Group(chosen))
+        if status != DONE:
+            group.failed += 1
+            continue
+        group.done += 1
+        for name, value in row.items():
+            names.setdefault(name)
+            if of is None or name in of:
+                group.add(name, value)
+    unknown = [name for name in of or () if name not in names]
+    if names and unknown:
+        raise ValueError(f"of must name results ({', '.join(names)}), got {unknown[0]!r}")
+    return [group.close(names if of is None else of) for group in groups.values()]

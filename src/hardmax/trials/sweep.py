@@ -1,0 +1,211 @@
+"""`hm.sweep`: a function of (parameters, seed) over a grid times many trials."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hardmax import _inputs
+from hardmax.trials.backends import BACKENDS, Backend, WorkerDied, open_backend
+from hardmax.trials.backends.here import Here
+from hardmax.trials.functions import Function, identity, named, refuse_while_loading, source_hash
+from hardmax.trials.grid import Grid, cell_key, seeds
+from hardmax.trials.pace import Clock, Progress, Sizes
+from hardmax.trials.provenance import provenance
+from hardmax.trials.results import Sweep
+from hardmax.trials.store import Store
+from hardmax.trials.work import FAILED, Batch, Job, Outcome
+
+LOST = "the worker died while it ran this trial"
+
+
+def sweep(
+    function: Function | str,
+    grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    trials: int,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    batched: bool = False,
+    backend: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    batch: int | None = None,
+    retries: int = 2,
+    progress: Callable[[Progress], object] | None = None,
+    data_files: Iterable[str | os.PathLike[str]] = (),
+    retry_failed: bool = False,
+    allow_changes: bool = False,
+) -> Sweep:
+    """Run ``function(parameters, seed)`` for each cell of ``grid``, ``trials`` times, and keep the rows.
+
+    The function returns a dict of scalars (bool, int, float, str or None). With ``batched`` it is called as
+    ``function(parameters, seeds)`` for several trials of one cell and returns a list of such dicts; a row
+    must not depend on which seeds come with its own. Workers find the function by its name, so it has to
+    stand in a file; "module:name" and "path/to/file.py:name" will do too. A lambda, or a function of a
+    notebook, runs in this process with ``workers=0``.
+
+    ``grid`` maps names to lists of values (all combinations), or lists the cells. A trial's seed follows
+    from the root ``seed``, the cell's parameters and the trial's number alone (see `hardmax.trials.grid`).
+
+    ``store`` is a file that keeps the results; if it exists, only what is missing is run. More cells and
+    more trials extend it, ``retry_failed`` runs failed trials again, and ``allow_changes`` goes on although
+    code, libraries or ``data_files`` changed. Without a store the results are kept in memory.
+
+    ``backend`` is "local" (``workers`` processes, one for each core by default), "dask" or "ray"; these two
+    start a cluster on this machine, or join the one at ``address``. Every worker uses one thread. A trial
+    that raises is recorded as failed; one whose worker died is tried again ``retries`` times. Batches take
+    about half a second unless ``batch`` gives their size; results do not depend on it. ``progress`` is
+    called after each batch with a `hardmax.trials.pace.Progress`.
+
+    >>> import random
+    >>> import hardmax as hm
+    >>> def toss(parameters, seed):
+    ...     return {"heads": random.Random(seed).random() < parameters["bias"]}
+    >>> result = hm.sweep(toss, {"bias": [0.1, 0.5]}, trials=200, workers=0)
+    >>> [str(cell.of["heads"]) for cell in result.summary()]
+    ['12 of 200 (3.1% to 10.2%)', '105 of 200 (45.3% to 59.6%)']
+    """
+    refuse_while_loading()
+    trials = _inputs.whole("trials", trials, 1)
+    seed = _inputs.whole("seed", seed)
+    retries = _inputs.whole("retries", retries)
+    workers = None if workers is None else _inputs.whole("workers", workers)
+    sizes = Sizes(None if batch is None else _inputs.whole("batch", batch, 1))
+    cells = Grid(grid)
+    made, name = named(function)
+    _check_place(name, backend, workers, address)
+    record = provenance(made, data_files)
+    opened = Store.drive(store)
+    try:
+        plan = {"function": identity(made, name), "load": name, "seed": seed, "batched": bool(batched)}
+        session = opened.begin(plan, cells, trials, record, allow_changes)
+        done, failed = opened.counts()
+        failed = 0 if retry_failed else failed
+        total = trials * opened.cell_count
+        if done + failed < total:
+            if workers == 0 or name is None:
+                pool: Backend = Here(made, bool(batched), seed)
+            else:
+                job = Job(name, source_hash(made), bool(batched), seed)
+                pool = open_backend(backend, job, workers, address)
+            clock = Clock(done, failed, total)
+            try:
+                drive = _Drive(opened, session, pool, sizes, clock, progress, seed, retries)
+                drive.run(_missing(opened, trials, sizes, retry_failed))
+            finally:
+                pool.close()
+        opened.end(session)
+    except BaseException:
+        opened.close()
+        raise
+    if opened.path is None:
+        return Sweep(opened)
+    opened.close()
+    return Sweep.open(opened.path)
+
+
+def _check_place(name: str | None, backend: str, workers: int | None, address: str | None) -> None:
+    """Refuse what cannot run there before a store is touched."""
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    if backend == "local" and address is not None:
+        raise ValueError("address is for the backends dask and ray: choose one of them or leave it out")
+    if backend != "local" and workers == 0:
+        raise ValueError(f"workers=0 means this process; the backend {backend} needs at least one worker")
+    if name is None and workers != 0:
+        raise ValueError(
+            "function must be defined by name in a file, so that workers find it: not a lambda, not inside "
+            "another function, not at a prompt. Move it to a file, or run it in this process with workers=0"
+        )
+
+
+def _missing(store: Store, trials: int, sizes: Sizes, again: bool) -> Iterator[Batch]:
+    """Batches of what is still to run, cell by cell; each is cut when it is asked for."""
+    for cell in range(store.cell_count):
+        for start, stop in store.gaps(cell, trials, again):
+            while start < stop:
+                end = min(stop, start + sizes.next(cell))
+                yield Batch(cell, store.parameters(cell), start, end)
+                start = end
+
+
+@dataclass(frozen=True, eq=False)
+class _Flight:
+    """A batch on its way: how often its worker died, and how often while it held this trial alone."""
+
+    batch: Batch
+    deaths: int = 0
+    alone: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Drive:
+    """The loop of the driver: submit, wait, record."""
+
+    store: Store
+    session: int
+    pool: Backend
+    sizes: Sizes
+    clock: Clock
+    progress: Callable[[Progress], object] | None
+    seed: int
+    retries: int
+
+    def run(self, missing: Iterator[Batch]) -> None:
+        """Run all batches; if something stops this, record those that are finished and pass it on."""
+        again: deque[_Flight] = deque()
+        flights: dict[Any, _Flight] = {}
+        try:
+            while True:
+                while len(flights) < self.pool.capacity:
+                    flight = again.popleft() if again else _fly(next(missing, None))
+                    if flight is None:
+                        break
+                    flights[self.pool.submit(flight.batch)] = flight
+                if not flights:
+                    return
+                for handle in self.pool.wait(flights):
+                    self._settle(handle, flights[handle], again)
+                    del flights[handle]
+        except BaseException:  # an interrupt, an error of a worker's machine, or what progress raised
+            silent = replace(self, progress=None)
+            with suppress(Exception):
+                for handle in self.pool.wait(flights, 0.0) if flights else ():
+                    silent._settle(handle, flights[handle], again)
+            raise
+
+    def _settle(self, handle: Any, flight: _Flight, again: deque[_Flight]) -> None:
+        batch = flight.batch
+        try:
+            outcomes = self.pool.outcomes(handle)
+        except WorkerDied as death:
+            if len(batch) > 1:
+                # Halving finds the guilty trial with the fewest further deaths, and is a retry of the others.
+                again.extendleft(_Flight(half, flight.deaths + 1) for half in batch.halves())
+            elif flight.alone < self.retries:
+                again.appendleft(_Flight(batch, flight.deaths + 1, flight.alone + 1))
+            else:
+                self._record(flight, [self._lost(batch, str(death))])
+            return
+        self.sizes.measure(batch.cell, len(batch), sum(outcome.seconds for outcome in outcomes))
+        self._record(flight, outcomes)
+
+    def _record(self, flight: _Flight, outcomes: list[Outcome]) -> None:
+        self.store.record(self.session, flight.batch.cell, outcomes, flight.deaths + 1)
+        failed = sum(outcome.status == FAILED for outcome in outcomes)
+        progress = self.clock.count(len(outcomes) - failed, failed)
+        if self.progress is not None:
+            self.progress(progress)
+
+    def _lost(self, batch: Batch, how: str) -> Outcome:
+        (seed,) = seeds(self.seed, cell_key(batch.parameters), batch.start, batch.stop)
+        return Outcome(batch.start, seed, FAILED, None, LOST, how, float("nan"))
+
+
+def _fly(batch: Batch | None) -> _Flight | None:
+    return None if batch is None else _Flight(batch)

@@ -1,0 +1,183 @@
+"""What a worker does: run a batch of trials of one cell and say what became of each."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from hardmax.trials.functions import Function, load, source_hash
+from hardmax.trials.grid import RESERVED, Parameters, cell_key, scalar, seeds
+
+DONE, FAILED = "done", "failed"
+
+# Set before a worker starts: libraries read these when they are loaded.
+ONE_THREAD = dict.fromkeys(
+    (
+        "NUMBA_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+    ),
+    "1",
+)
+
+
+class Outcome(NamedTuple):
+    """What became of one trial: the row it returned as JSON, or the error it raised."""
+
+    trial: int
+    seed: int
+    status: str
+    row: str | None
+    error: str | None
+    traceback: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Trials start, ..., stop - 1 of one cell."""
+
+    cell: int
+    parameters: Parameters
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """The batch cut in the middle."""
+        middle = (self.start + self.stop) // 2
+        first = Batch(self.cell, self.parameters, self.start, middle)
+        return first, Batch(self.cell, self.parameters, middle, self.stop)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The function of a sweep and how to call it; the same for all its batches."""
+
+    name: str
+    source: str
+    batched: bool
+    seed: int
+
+
+def run_job(job: Job, batch: Batch) -> list[Outcome]:
+    """Run a batch in a worker, on one thread."""
+    return run_batch(_worker_function(job.name, job.source), job.batched, job.seed, batch)
+
+
+def run_packed(job: Job, batch: Batch) -> bytes:
+    """The same for a cluster, whose own way to send many small objects is slower than one string of bytes."""
+    return pickle.dumps(run_job(job, batch))
+
+
+def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> list[Outcome]:
+    """Run a batch: one call if the function takes several seeds, and one call for each trial otherwise.
+
+    If the one call raises, or does not return one row for each seed, its trials are run one by one: then only
+    the guilty trial fails, and no row depends on which others were in its batch.
+    """
+    own = seeds(seed, cell_key(batch.parameters), batch.start, batch.stop)
+    if batched and len(batch) > 1:
+        start = time.perf_counter()
+        try:
+            rows = function(dict(batch.parameters), list(own))
+            whole = isinstance(rows, Sequence) and len(rows) == len(own)
+        except (Exception, SystemExit):
+            whole = False
+        if whole:
+            each = (time.perf_counter() - start) / len(own)
+            return [
+                _judge(batch.start + i, s, row, batch.parameters, each)
+                for i, (s, row) in enumerate(zip(own, rows, strict=True))
+            ]
+    return [_run_alone(function, batched, batch, batch.start + i, s) for i, s in enumerate(own)]
+
+
+def call(function: Function, batched: bool, parameters: Parameters, seed: int) -> Any:
+    """One trial's row, as the function returns it."""
+    if not batched:
+        return function(dict(parameters), seed)
+    rows = function(dict(parameters), [seed])
+    if not isinstance(rows, Sequence) or len(rows) != 1:
+        raise ValueError("a batched function must return a list with one row for each seed")
+    return rows[0]
+
+
+def checked(row: Any, parameters: Parameters) -> dict[str, Any]:
+    """A row as plain scalars under names of its own."""
+    if not isinstance(row, Mapping):
+        raise ValueError(f"a trial must return a dict of scalars, got {type(row).__name__}")
+    found = {}
+    for name, value in row.items():
+        if not isinstance(name, str) or name in RESERVED or name in parameters:
+            raise ValueError(
+                f"a trial must name its results by texts of its own, not {name!r}, which is taken"
+            )
+        found[name] = scalar(f"result {name!r}", value)
+    return found
+
+
+def _run_alone(function: Function, batched: bool, batch: Batch, trial: int, seed: int) -> Outcome:
+    start = time.perf_counter()
+    try:
+        row = call(function, batched, batch.parameters, seed)
+    except (Exception, SystemExit) as error:
+        seconds = time.perf_counter() - start
+        trace = _storable("".join(traceback.format_exception(error)))
+        return Outcome(trial, seed, FAILED, None, _storable(_sentence(error)), trace, seconds)
+    return _judge(trial, seed, row, batch.parameters, time.perf_counter() - start)
+
+
+def _judge(trial: int, seed: int, row: Any, parameters: Parameters, seconds: float) -> Outcome:
+    try:
+        text = json.dumps(checked(row, parameters), separators=(",", ":"))
+    except ValueError as error:
+        return Outcome(trial, seed, FAILED, None, _storable(str(error)), None, seconds)
+    return Outcome(trial, seed, DONE, text, None, None, seconds)
+
+
+def _sentence(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # an exception's own __str__ may fail, which must not stop the sweep
+        text = "its message cannot be shown"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _storable(text: str) -> str:
+    """A text that UTF-8 can hold: file names in messages may carry bytes that are none."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+@functools.cache
+def _worker_function(name: str, source: str) -> Function:
+    function = load(name)
+    if source_hash(function) != source:
+        raise ValueError(
+            f"the worker's copy of {name} differs from the driver's; install the same version everywhere, "
+            "restart the workers and run the sweep again"
+        )
+    _one_thread()
+    return function
+
+
+def _one_thread() -> None:
+    """Keep what is loaded by now to one thread, also where the environment came too late."""
+    import threadpoolctl
+
+    threadpoolctl.threadpool_limits(1)
+    if "numba" in sys.modules:
+        sys.modules["numba"].set_num_threads(1)

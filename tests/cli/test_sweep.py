@@ -1,0 +1,278 @@
+"""`hardmax sweep`: the contract, the exit codes, going on after an interrupt, and one trial alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax import cli
+from hardmax.trials.experiments import outcomes
+from hardmax.trials.experiments_named import built_in
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "sweep.schema.json").read_text())
+
+OWN = """
+import math, random, time
+
+def toss(parameters, seed):
+    chance = random.Random(seed)
+    if chance.random() < parameters.get("bad", 0.0):
+        raise RuntimeError(f"bad luck with {seed}")
+    time.sleep(parameters.get("pause", 0.0))
+    heads = chance.random() < parameters["bias"]
+    return {"heads": heads, "x": chance.gauss(0, 1), "y": math.inf, "side": "ab"[seed % 2]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, trials: int = 20, **parameters: float) -> None:
+    lines = ['function = "own.py:toss"', f"trials = {trials}", "seed = 3", "workers = 1", "[parameters]"]
+    lines += [f"{name} = {value}" for name, value in parameters.items()]
+    (folder / "mine.toml").write_text("\n".join([*lines, "[grid]", "bias = [0.1, 0.5]"]))
+
+
+@pytest.fixture
+def sweep(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: str):
+        code = cli.run(["sweep", *arguments])
+        out, err = capsys.readouterr()
+        if "--json" in arguments and out:
+            answer = json.loads(out)
+            jsonschema.validate(answer, SCHEMA)
+            return code, answer, err
+        return code, out, err
+
+    return run
+
+
+def test_all_trials_once(sweep, folder: Path) -> None:
+    write(folder)
+    code, answer, err = sweep("mine.toml", "--json")
+    assert (code, err) == (0, "")
+    counts = [answer[name] for name in ("store", "done", "failed", "remaining", "seed")]
+    assert counts == ["mine.sqlite", 40, 0, 0, 3]
+    assert [cell["parameters"] for cell in answer["summary"]] == [{"bias": 0.1}, {"bias": 0.5}]
+    rows = list(hm.Sweep.open("mine.sqlite").rows())
+    for cell, part in zip(answer["summary"], (rows[:20], rows[20:]), strict=True):
+        results = cell["results"]
+        assert results["heads"]["k"] == sum(row["heads"] for row in part)
+        assert results["x"]["mean"] == pytest.approx(np.mean([row["x"] for row in part]))
+        assert results["y"]["mean"] is None
+        assert results["y"]["status"] == "infinite numbers"
+        assert "side" not in results
+    again = sweep("mine.toml", "--json")[1]
+    assert again | {"seconds": 0} == answer | {"seconds": 0}
+    assert len(hm.Sweep.open("mine.sqlite").sessions()) == 2
+    assert list(hm.Sweep.open("mine.sqlite").rows()) == rows
+
+
+def test_a_table_for_people(sweep, folder: Path) -> None:
+    write(folder)
+    code, out, _ = sweep("mine.toml")
+    header, first, second, last = out.splitlines()
+    assert code == 0
+    assert header.split() == ["bias", "trials", "heads"]
+    assert first.split()[:5] == ["0.1", "20", "1", "of", "20"]
+    assert second.startswith(" 0.5      20")
+    assert last.startswith("40 done, 0 failed, 0 remaining")
+    assert last.endswith("results in mine.sqlite")
+    chosen = sweep("mine.toml", "--of", "x", "--of", "side")[1].splitlines()[0]
+    assert chosen.endswith("side = b")
+    assert "±" in sweep("mine.toml", "--of", "x")[1]
+    code, out, err = sweep("mine.toml", "--of", "tails")
+    assert (code, out) == (2, "")
+    assert "--of must be a result of the trials (heads, x, y, side), got 'tails'" in err
+
+
+def test_failed_trials_can_be_run_alone(sweep, folder: Path) -> None:
+    write(folder, bad=0.2)
+    code, answer, _ = sweep("mine.toml", "--store", "else where.sqlite", "--json")
+    assert code == 1
+    assert answer["failed"] == len(answer["failures"]) > 0
+    assert answer["done"] + answer["failed"] == 40
+    failure = answer["failures"][0]
+    assert failure["error"] == f"RuntimeError: bad luck with {failure['seed']}"
+    code, out, err = sweep(*shlex.split(failure["command"])[2:], "--json")
+    assert code == 1
+    assert "in toss" in err
+    for name in ("cell", "trial", "seed", "parameters", "error"):
+        assert out[name] == failure[name]
+    assert out["row"] is None
+    text = sweep("mine.toml", "--store", "else where.sqlite")[1]
+    assert f"failed: {failure['error']}\n  alone: {failure['command']}\n" in text
+    good = next(t for t in range(20) if (0, t) not in {(f["cell"], f["trial"]) for f in answer["failures"]})
+    code, out, err = sweep("mine.toml", "--store", "else where.sqlite", "--trial", f"0:{good}", "--json")
+    row = list(hm.Sweep.open("else where.sqlite").rows())[good]
+    assert (code, err) == (0, "")
+    assert out["seed"] == row["seed"]
+    assert out["row"]["x"] == row["x"]
+    assert f"x = {row['x']}" in sweep("mine.toml", "--store", "else where.sqlite", "--trial", f"0:{good}")[1]
+
+
+def test_failed_trials_are_run_again_if_asked(sweep, folder: Path) -> None:
+    write(folder, bad=0.2)
+    before = sweep("mine.toml", "--json")[1]["failed"]
+    assert sweep("mine.toml", "--json")[1]["failed"] == before
+    (folder / "own.py").write_text(OWN.replace("raise RuntimeError", "return dict(heads=False) if 1 else "))
+    code, _, err = sweep("mine.toml", "--json", "--retry-failed")
+    assert code == 2
+    assert "pass --allow-changes" in err
+    code, answer, _ = sweep("mine.toml", "--json", "--retry-failed", "--allow-changes")
+    assert (code, answer["failed"], answer["done"]) == (0, 0, 40)
+
+
+@pytest.mark.slow
+def test_the_time_runs_out_and_the_next_run_goes_on(sweep, folder: Path) -> None:
+    write(folder, pause=0.02, trials=40)
+    code, answer, err = sweep("mine.toml", "--seconds", "0", "--json")
+    assert code == 3
+    assert 0 < answer["done"] < 80
+    assert answer["done"] + answer["remaining"] == 80
+    assert "0 seconds are over; go on with: hardmax sweep mine.toml\n" in err
+    first = list(hm.Sweep.open("mine.sqlite").rows())
+    code, answer, _ = sweep("mine.toml", "--json")
+    assert (code, answer["done"]) == (0, 80)
+    rows = list(hm.Sweep.open("mine.sqlite").rows())
+    assert [row for row in rows if row in first] == first
+    sweep("mine.toml", "--store", "whole.sqlite")
+    assert list(hm.Sweep.open("whole.sqlite").rows()) == rows
+
+
+@pytest.mark.slow
+def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(sweep, folder: Path) -> None:
+    write(folder, pause=0.02, trials=100)
+    program = "import sys; from hardmax import cli; sys.exit(cli.run(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "sweep", "mine.toml", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not (Path("mine.sqlite").is_file() and _settled() > 3):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err.strip() == (
+        "hardmax: interrupted; what is done is kept in mine.sqlite; go on with: hardmax sweep mine.toml"
+    )
+    answer = json.loads(out)
+    jsonschema.validate(answer, SCHEMA)
+    assert 3 < answer["done"] < 200
+    assert answer["remaining"] == 200 - answer["done"]
+    assert sweep("mine.toml", "--json")[1]["remaining"] == 0
+
+
+def _settled() -> int:
+    try:
+        found = hm.Sweep.open("mine.sqlite")
+    except ValueError:  # the tables are being made
+        return 0
+    return found.done
+
+
+def test_exports(sweep, folder: Path) -> None:
+    write(folder, bad=0.1)
+    sweep("mine.toml", "--csv", "rows.csv", "--parquet", "rows.parquet")
+    with open("rows.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    rows = list(hm.Sweep.open("mine.sqlite").rows())
+    assert [line["x"] for line in lines] == [repr(row["x"]) if "x" in row else "" for row in rows]
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table("rows.parquet").to_pylist()
+    assert [line["x"] for line in table] == [row.get("x") for row in rows]
+
+
+@pytest.mark.slow
+def test_a_built_in_experiment(sweep, folder: Path) -> None:
+    (folder / "mine.toml").write_text(
+        'experiment = "sphere"\ntrials = 6\nworkers = 1\n'
+        "[parameters]\nn = 3\nT = 4\nsteps = 100\n[grid]\nd = [2, 6]\n"
+    )
+    code, answer, _ = sweep("mine.toml", "--json")
+    assert code == 0
+    assert answer["summary"][0]["results"].keys() >= {"saturated", "locally_optimal", "misalignment"}
+    for row in hm.Sweep.open("mine.sqlite").rows():
+        parameters = {name: row[name] for name in ("experiment", "n", "T", "steps", "d")}
+        (expected,) = built_in(parameters, [row["seed"]])
+        found = {name: row[name] for name in expected}
+        assert repr(found) == repr(expected)
+        problem = hm.data.sphere(3, 4, row["d"], rng=row["seed"])
+        assert outcomes([problem], steps=100)[0]["selection"] == row["selection"]
+
+
+def test_long_tables_and_lists_are_cut_for_people(sweep, folder: Path) -> None:
+    (folder / "mine.toml").write_text(
+        'function = "own.py:toss"\ntrials = 1\nworkers = 1\n'
+        "[parameters]\nbad = 1.0\n[grid]\nbias = {from = 1, to = 70}\n"
+    )
+    code, out, _ = sweep("mine.toml")
+    assert code == 1
+    assert out.count("alone:") == 5
+    assert "and 65 failures more; --json lists them all" in out
+    assert "and 10 cells more; --json and --csv have them all" in out
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["none.toml"], "none.toml: No such file or directory"),
+        (["mine.toml", "--backend", "spark"], "backend must be one of local, dask, ray, got 'spark'"),
+        (["mine.toml", "--address", "tcp://a:1"], "address is for the backends dask and ray"),
+        (["mine.toml", "--store", "none/a.sqlite"], "there is no folder"),
+        (["mine.toml", "--store", "own.py"], "is not a store of a sweep"),
+        (["mine.toml", "--trial", "0:0"], "no such store"),
+        (["mine.toml", "--seconds", "-1"], "seconds"),
+        (["mine.toml", "--csv", "none/a.csv"], "none/a.csv: there is no folder none"),
+    ],
+)
+def test_mistakes_are_one_sentence(sweep, folder: Path, arguments: list[str], message: str) -> None:
+    write(folder)
+    code, out, err = sweep(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_trial_that_is_not_there(sweep, folder: Path) -> None:
+    write(folder)
+    sweep("mine.toml")
+    for which in ("2:0", "0:20", "zero", "0"):
+        code, _, err = sweep("mine.toml", "--trial", which)
+        assert code == 2
+        assert f"--trial must be CELL:TRIAL, 0:0 to 1:19, got '{which}'" in err
+
+
+def test_another_seed_needs_another_store(sweep, folder: Path) -> None:
+    write(folder)
+    sweep("mine.toml")
+    (folder / "mine.toml").write_text((folder / "mine.toml").read_text().replace("seed = 3", "seed = 4"))
+    code, _, err = sweep("mine.toml")
+    assert code == 2
+    assert "was made with seed 3, not 4" in err
+    assert sweep("mine.toml", "--store", "other.sqlite", "--quiet")[0] == 0
+
+
+def test_progress_in_lines_where_no_bar_can_be_drawn(sweep, folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sys.modules["hardmax.cli.sweep"], "LINE", 0.0)
+    write(folder, bad=0.2)
+    _, _, err = sweep("mine.toml")
+    last = err.splitlines()[-1]
+    assert last.startswith("40 of 40 trials, ")
+    assert "failed, " in last
+    assert last.endswith("trials/s, 0 s left")
+    assert sweep("mine.toml", "--store", "b.sqlite", "--quiet")[2] == ""

@@ -1,0 +1,155 @@
+"""The store: what it takes back, whom it lets in, and what it refuses to mix."""
+
+import math
+import sqlite3
+import struct
+from pathlib import Path
+
+import pytest
+
+import hardmax as hm
+from hardmax.trials import provenance
+from hardmax.trials.lock import StoreBusy
+from hardmax.trials.store import Store
+
+TASKS = Path(__file__).with_name("tasks.py")
+
+
+def bits(x):
+    return struct.pack("d", x)
+
+
+def test_every_scalar_comes_back_as_it_was(tmp_path):
+    values = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 0.1 + 0.2, 1.7976931348623157e308]
+    row = {f"x{i}": value for i, value in enumerate(values)}
+    row |= {"yes": True, "no": False, "big": 2**80, "text": 'ü"\n\x00', "none": None}
+    result = hm.sweep(lambda parameters, seed: row, {"a": [1]}, 1, store=tmp_path / "s.db", workers=0)
+    (found,) = result.rows()
+    for i, value in enumerate(values):
+        assert bits(found[f"x{i}"]) == bits(value)
+    for name in ("yes", "no", "big", "text", "none"):
+        assert found[name] == row[name]
+        assert type(found[name]) is type(row[name])
+    result.store.close()
+
+
+def test_one_driver_at_a_time(tmp_path):
+    first = Store.drive(tmp_path / "s.db")
+    with pytest.raises(StoreBusy, match=r"s\.db is in use by another process; wait for it"):
+        Store.drive(tmp_path / "s.db")
+    Store.read(tmp_path / "s.db").close()
+    first.close()
+    Store.drive(tmp_path / "s.db").close()
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A store with 2 cells of 3 trials."""
+    path = tmp_path / "s.db"
+    hm.sweep(f"{TASKS}:rows", {"a": [1, 2]}, 3, store=path, workers=0).store.close()
+    return path
+
+
+def trials_of(path):
+    with sqlite3.connect(path) as connection:
+        found = connection.execute("SELECT cell, trial, session FROM trials ORDER BY 1, 2").fetchall()
+    connection.close()
+    return found
+
+
+def dump(path):
+    with sqlite3.connect(path) as connection:
+        found = list(connection.iterdump())
+    connection.close()
+    return found
+
+
+def test_a_finished_store_is_one_file_that_can_be_read_anywhere(made, monkeypatch):
+    assert sorted(path.name for path in made.parent.iterdir()) == ["s.db", "s.db.lock"]
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    result = hm.Sweep.open(made)
+    assert result.done + result.failed == 6
+    assert sorted(path.name for path in made.parent.iterdir()) == ["s.db", "s.db.lock"]
+    result.store.close()
+
+
+def test_more_cells_and_more_trials_extend(made):
+    result = hm.sweep(f"{TASKS}:rows", {"a": [0, 1, 2.0]}, 5, store=made, workers=0)
+    assert result.cells() == [{"a": 1}, {"a": 2}, {"a": 0}]
+    assert result.total == result.done + result.failed == 15
+    sessions = {(cell, trial): session for cell, trial, session in trials_of(made)}
+    assert all(session == (1 if cell < 2 and trial < 3 else 2) for (cell, trial), session in sessions.items())
+    result.store.close()
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"seed": 1}, "made with seed 0, not 1; use that, or another store"),
+        ({"function": f"{TASKS}:logged"}, "made with function 'tasks:rows', not 'tasks:logged'"),
+        ({"batched": True}, "made with batched False, not True"),
+        ({"trials": 2}, "holds 3 trials for each cell, more than the 2 asked for"),
+        ({"grid": {"a": [1]}}, "holds 1 cells that are not in the grid"),
+        ({"grid": {"a": [1, 2, 2.0]}}, "grid holds 1 cells twice"),
+        ({"data_files": [__file__]}, "made by other code: data files changed"),
+        ({"data_files": ["no-such-file"]}, "data_files: cannot read no-such-file"),
+    ],
+)
+def test_another_experiment_is_refused_and_leaves_no_trace(made, change, message):
+    before = dump(made)
+    call = {"function": f"{TASKS}:rows", "grid": {"a": [1, 2]}, "trials": 3, "workers": 0} | change
+    with pytest.raises(ValueError, match=message):
+        hm.sweep(store=made, **call)
+    assert dump(made) == before
+
+
+def test_other_code_is_refused_unless_allowed(made, monkeypatch):
+    monkeypatch.setattr(provenance, "version", lambda name: "0.9")
+    call = {"function": f"{TASKS}:rows", "grid": {"a": [1, 2, 3]}, "trials": 3, "store": made, "workers": 0}
+    with pytest.raises(ValueError, match=r"made by other code: .*numpy was .*, is 0\.9.*allow_changes=True"):
+        hm.sweep(**call)
+    result = hm.sweep(**call, allow_changes=True)
+    old, new = result.sessions()
+    assert (new["code"]["numpy"], old["code"]["hardmax"]) == ("0.9", hm.__version__)
+    assert old["code"]["numpy"] != "0.9"
+    assert {session for cell, _, session in trials_of(made) if cell == 2} == {2}
+    result.store.close()
+
+
+def test_sessions_tell_where_rows_come_from(tmp_path):
+    data = tmp_path / "data.txt"
+    data.write_bytes(b"abc")
+    result = hm.sweep(f"{TASKS}:rows", {"a": [1]}, 1, workers=0, data_files=[data])
+    (session,) = result.sessions()
+    sha256_of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert session["code"]["data files"] == {"data.txt": sha256_of_abc}
+    assert session["ended"] >= session["started"]
+    assert "pytest" in session["command"]
+
+
+def test_files_that_are_no_stores(tmp_path):
+    text = tmp_path / "notes.txt"
+    text.write_text("not a database, but long enough to be read as one" * 100)
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    for path in (text, other):
+        before = path.read_bytes()
+        for attempt in (hm.Sweep.open, lambda p: hm.sweep(f"{TASKS}:rows", {"a": 1}, 1, store=p, workers=0)):
+            with pytest.raises(ValueError, match=f"{path.name} is not a store of a sweep"):
+                attempt(path)
+        assert path.read_bytes() == before
+    with pytest.raises(ValueError, match="no such store"):
+        hm.Sweep.open(tmp_path / "none.db")
+    with pytest.raises(ValueError, match="there is no folder"):
+        hm.sweep(f"{TASKS}:rows", {"a": 1}, 1, store=tmp_path / "none" / "s.db")
+    made = tmp_path / "s.db"
+    Store.drive(made).close()
+    with sqlite3.connect(made) as connection:
+        connection.execute("UPDATE meta SET value = '\"hardmax.sweep/9\"' WHERE key = 'schema'")
+    connection.close()
+    with pytest.raises(
+        ValueError, match=r"has the format hardmax\.sweep/9, this version reads hardmax\.sweep/1"
+    ):
+        hm.Sweep.open(made)

@@ -1,0 +1,275 @@
+"""The verb: rows that do not depend on how they were run, failures that stop nothing, and one trial alone."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.trials import pace
+from hardmax.trials.functions import load, named
+
+TASKS = Path(__file__).with_name("tasks.py")
+GRID = {"a": [1, 2.5], "b": ["x", None]}
+
+
+def comparable(result):
+    return [{name: repr(value) for name, value in row.items()} for row in result.rows()]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return hm.sweep(f"{TASKS}:rows", GRID, 50, workers=0, batch=1)
+
+
+@pytest.mark.parametrize("function", ["rows", "together", "forgetful"])
+@pytest.mark.parametrize("batch", [1, 7, None])
+def test_rows_do_not_depend_on_the_batch(function, batch, plain):
+    result = hm.sweep(f"{TASKS}:{function}", GRID, 50, workers=0, batch=batch, batched=function != "rows")
+    assert comparable(result) == comparable(plain)
+    assert [f.error for f in result.failures()] == [f.error for f in plain.failures()]
+
+
+def test_rows_are_those_of_a_plain_loop(plain):
+    rows = load(f"{TASKS}:rows")
+    done = 0
+    for found in plain.rows():
+        parameters = {"a": found["a"], "b": found["b"]}
+        if found["status"] == "failed":
+            with pytest.raises(RuntimeError):
+                rows(parameters, found["seed"])
+            continue
+        expected = {**parameters, "trial": found["trial"], "seed": found["seed"], "status": "done"}
+        assert repr(found) == repr(expected | rows(parameters, found["seed"]))
+        done += 1
+    assert (done, plain.done, plain.total, plain.remaining) == (plain.done, 200 - plain.failed, 200, 0)
+    assert len({row["seed"] for row in plain.rows()}) == 200
+
+
+def test_a_part_of_the_grid_has_the_same_trials(plain):
+    part = hm.sweep(f"{TASKS}:rows", [{"b": None, "a": 2.5}], 20, workers=0)
+    whole = [row for row in comparable(plain) if row["a"] == "2.5" and row["b"] == "None"]
+    assert comparable(part) == whole[:20]
+    other = hm.sweep(f"{TASKS}:rows", GRID, 5, seed=1, workers=0)
+    assert not set(other.column("count")) & set(plain.column("count"))
+
+
+def test_a_failure_can_be_run_alone_by_its_command(tmp_path):
+    store = tmp_path / "a store.db"
+    result = hm.sweep(f"{TASKS}:rows", GRID, 50, store=store, workers=0)
+    failures = list(result.failures())
+    assert len(failures) == result.failed > 0
+    first = failures[0]
+    assert first.seed % 23 == 0
+    assert first.parameters == result.cells()[first.cell]
+    assert "raise RuntimeError" in first.traceback
+    with pytest.raises(RuntimeError, match=f"seed {first.seed} is a multiple"):
+        hm.run_one(store, first.cell, first.trial)
+    assert first.command.startswith("python -c ")
+    command = first.command.replace("python", sys.executable, 1)
+    alone = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert alone.returncode == 1
+    assert alone.stderr.endswith(f"{first.error}\n")
+    good = next(
+        row for row in result.rows() if row["status"] == "done" and row["a"] == 2.5 and row["b"] is None
+    )
+    again = hm.run_one(result, 3, good["trial"])
+    assert repr(good) == repr(
+        {"a": 2.5, "b": None, **{k: good[k] for k in ("trial", "seed", "status")}, **again}
+    )
+    for cell, trial, message in (
+        (4, 0, "cell must be 0 to 3, got 4"),
+        (0, 50, "trial must be 0 to 49, got 50"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            hm.run_one(result, cell, trial)
+    result.store.close()
+
+
+def test_failed_trials_run_again_only_if_asked(tmp_path):
+    broken = [True]
+
+    def fragile(parameters, seed):
+        if broken[0] and seed % 2:
+            raise OSError("the file server is away")
+        return {"x": seed}
+
+    call = {"function": fragile, "grid": {}, "trials": 20, "store": tmp_path / "s.db", "workers": 0}
+    first = hm.sweep(**call)
+    assert first.failed == sum(row["seed"] % 2 for row in first.rows()) > 0
+    broken[0] = False
+    assert hm.sweep(**call).failed == first.failed
+    told = []
+    last = hm.sweep(**call, retry_failed=True, progress=told.append)
+    assert (last.done, last.failed, last.remaining) == (20, 0, 0)
+    assert (told[-1].done, told[-1].failed, told[-1].total, told[-1].remaining) == (20, 0, 20, 0.0)
+    with pytest.raises(ValueError, match="fragile is not defined in a file"):
+        hm.run_one(last, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "returned, message",
+    [
+        (3, "must return a dict of scalars, got int"),
+        ({"x": [1, 2]}, r"result 'x' must be a bool, a number, a text or None, got \[1, 2\]"),
+        ({"x": np.zeros(2)}, "result 'x' must be a bool"),
+        ({"seed": 1}, "not 'seed', which is taken"),
+        ({"a": 1}, "not 'a', which is taken"),
+        ({1: 1}, "not 1, which is taken"),
+    ],
+)
+def test_a_row_that_cannot_be_kept_is_a_failure(returned, message):
+    for batched in (False, True):
+        result = hm.sweep(
+            lambda p, seed, batched=batched: [returned] * len(seed) if batched else returned,
+            {"a": 1},
+            3,
+            workers=0,
+            batched=batched,
+        )
+        assert result.failed == 3
+        with pytest.raises(ValueError, match=message):
+            raise ValueError(next(result.failures()).error)
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (Mute(), "Mute: its message cannot be shown"),
+        (OSError("caf\udce9"), "OSError: caf\\udce9"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_any_error_can_be_kept(error, message):
+    def broken(parameters, seed):
+        raise error
+
+    assert next(hm.sweep(broken, {}, 1, workers=0).failures()).error == message
+
+
+def test_exit_is_a_failure_and_interrupt_is_not():
+    def leave(parameters, seed):
+        sys.exit("enough")
+
+    result = hm.sweep(leave, {}, 2, workers=0)
+    assert next(result.failures()).error == "SystemExit: enough"
+    assert next(result.failures()).command.endswith(f"leave({{}}, {next(result.failures()).seed})")
+
+    def interrupted(parameters, seed):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hm.sweep(interrupted, {}, 2, workers=0)
+
+
+def test_columns(plain):
+    assert plain.column("a").dtype == float
+    assert plain.column("trial").dtype == np.int64
+    assert plain.column("even").dtype == bool
+    assert plain.column("word").dtype == object
+    assert list(plain.column("b")) == [row["b"] for row in plain.rows() if row["status"] == "done"]
+    assert (plain.column("count") == plain.column("seed")).all()
+    assert np.isnan(plain.column("x")).sum() == sum(
+        isinstance(row.get("x"), float) and math.isnan(row["x"]) for row in plain.rows()
+    )
+    assert set(plain.column("nothing")) == {None}
+    with pytest.raises(
+        ValueError, match="column must name a parameter, a result, 'trial' or 'seed', got 'y'"
+    ):
+        plain.column("y")
+
+
+def test_progress_counts_up(plain):
+    told = []
+    hm.sweep(f"{TASKS}:rows", GRID, 50, workers=0, batch=30, progress=told.append)
+    assert [each.done + each.failed for each in told] == [30, 50, 80, 100, 130, 150, 180, 200]
+    assert all(each.total == 200 and each.rate > 0 for each in told)
+    assert (told[-1].done, told[-1].failed, told[-1].remaining) == (plain.done, plain.failed, 0)
+
+
+def test_rate_is_that_of_the_last_half_minute(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(pace.time, "monotonic", lambda: now[0])
+    clock = pace.Clock(10, 0, 1000)
+    for second in range(1, 101):
+        now[0] = float(second)
+        told = clock.count(1 if second <= 50 else 4, 0)
+    assert told.done == 10 + 50 + 200
+    assert told.rate == pytest.approx(4)
+    assert told.remaining == pytest.approx(740 / 4)
+
+
+def test_batches_grow_to_half_a_second_and_shrink_in_a_new_cell():
+    sizes = pace.Sizes(None)
+    seconds = {0: 1e-3, 1: 0.1}
+    chosen = []
+    for cell in (0, 0, 0, 0, 0, 1, 1, 1):
+        chosen.append(sizes.next(cell))
+        sizes.measure(cell, chosen[-1], chosen[-1] * seconds[cell])
+    assert chosen == [1, 8, 64, 499, 500, 50, 5, 5] or chosen == [1, 8, 64, 500, 500, 50, 5, 5]
+    assert pace.Sizes(3).next(0) == 3
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"trials": 0}, "trials must be an integer of at least 1"),
+        ({"seed": -1}, "seed must be an integer of at least 0"),
+        ({"workers": -1}, "workers must be an integer of at least 0"),
+        ({"batch": 0}, "batch must be an integer of at least 1"),
+        ({"backend": "slurm"}, "backend must be one of local, dask, ray, got 'slurm'"),
+        ({"address": "tcp://x:1"}, "address is for the backends dask and ray"),
+        ({"backend": "ray", "workers": 0}, "workers=0 means this process"),
+        ({"function": 3}, "function must be callable"),
+        ({"function": "rows"}, "function must be 'module:name'"),
+        ({"function": "no_such_module:f"}, "cannot import 'no_such_module'"),
+        ({"function": "no_such_file.py:f"}, "no such file"),
+        ({"function": f"{TASKS}:nothing"}, "has no function 'nothing'"),
+        ({"function": f"{TASKS}:math.pi"}, "must name a function, got float"),
+        ({"function": lambda p, seed: {}}, "defined by name in a file.*workers=0"),
+    ],
+)
+def test_refusals(change, message, tmp_path):
+    call = {"function": f"{TASKS}:rows", "grid": {"a": 1}, "trials": 1, "store": tmp_path / "s.db"} | change
+    with pytest.raises(ValueError, match=message):
+        hm.sweep(**call)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_functions(tmp_path, monkeypatch):
+    # loaded from its file, tasks.py has a name that no other process can import: it goes by its file
+    assert named(load(f"{TASKS}:rows"))[1] == f"{TASKS}:rows"
+    assert named(math.hypot)[1] == "math:hypot"
+    assert named(hm.sweep)[1] == "hardmax.trials.sweep:sweep"
+    assert named(lambda p, seed: {})[1] is None
+    monkeypatch.chdir(TASKS.parent)
+    assert named("tasks.py:rows")[1] == f"{TASKS}:rows"
+    helper = tmp_path / "helper_of_sweep.py"
+    helper.write_text("def f(parameters, seed):\n    return {'x': 1}\n")
+    user = tmp_path / "user_of_sweep.py"
+    user.write_text("from helper_of_sweep import f\n\nclass Kept:\n    g = staticmethod(f)\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert load(f"{user}:Kept.g")({}, 0) == {"x": 1}
+
+
+def test_a_script_without_a_guard_is_told_what_to_do(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import hardmax as hm\n\ndef f(parameters, seed):\n    return {'x': seed}\n\n"
+        "print(hm.sweep(f, {}, 3, workers=1).done)\n"
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert 'put that under if __name__ == "__main__":' in run.stderr.splitlines()[-1]
+    script.write_text(script.read_text().replace("print(", 'if __name__ == "__main__":\n    print('))
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, cwd=os.sep)
+    assert (run.stdout, run.stderr) == ("3\n", "")
