@@ -1,0 +1,1 @@
+"""The papers' figures: what is computed, what is claimed about it, and how it is drawn."""

@@ -1,0 +1,214 @@
+"""Figure: the numbers behind a picture, the claims about them, and the picture; and the table of all figures.
+
+Computing and drawing are two functions. The first returns `Findings`: tables of numbers and claims. The
+second sees nothing but the tables, so a saved figure can be drawn again from its raw numbers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hardmax.figures.claims import Claim, failed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+Scale = Literal["quick", "paper"]
+# A table is a set of named columns of equal length: what one CSV file holds.
+Table = Mapping[str, np.ndarray]
+Tables = Mapping[str, Table]
+
+# Importing one of these folders enters its figures into the table, in their order.
+_PAPERS: tuple[str, ...] = ("paper_b",)
+
+
+def _ignore(done: float) -> None:
+    """Progress nobody watches."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a figure is computed under: the scale, a folder of real data, and who hears of progress (0 to 1).
+
+    >>> from hardmax.figures.figure import Setting
+    >>> Setting().scale
+    'quick'
+    """
+
+    scale: Scale = "quick"
+    data: Path | None = None
+    progress: Callable[[float], None] = _ignore
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What computing a figure gives: tables of numbers, claims about them, and remarks for the reader.
+
+    ``seed`` is None where chance plays no part.
+    """
+
+    tables: Tables
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a figure is made: ``compute`` from a Setting to Findings, ``draw`` from tables onto a canvas.
+
+    ``size`` is that of the printed picture in inches; ``errata`` are the ids that bear on it.
+
+    >>> from hardmax.figures.figure import recipes
+    >>> recipes()["B-FIG-1a"].paper
+    'B'
+    """
+
+    id: str
+    title: str
+    compute: Callable[[Setting], Findings]
+    draw: Callable[[Tables, Canvas], None]
+    size: tuple[float, float]
+    errata: tuple[str, ...]
+
+    @property
+    def paper(self) -> str:
+        """The letter of the paper, as in its id."""
+        return self.id[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """One figure of a paper, computed: its tables, its claims, and `plot` to draw it.
+
+    >>> import hardmax as hm
+    >>> found = hm.figure("B-FIG-1a")
+    >>> found.holds, found.failed
+    (True, [])
+    """
+
+    recipe: Recipe
+    scale: Scale
+    tables: Tables
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...]
+    seed: int | None
+    seconds: float
+
+    @property
+    def id(self) -> str:
+        """As in "B-FIG-1a"."""
+        return self.recipe.id
+
+    @property
+    def title(self) -> str:
+        """What the figure shows, in a line."""
+        return self.recipe.title
+
+    @property
+    def failed(self) -> list[Claim]:
+        """The claims that do not hold."""
+        return failed(self.claims)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim holds."""
+        return not self.failed
+
+    def plot(self) -> Canvas:
+        """Draw the figure in the project's style and return the matplotlib figure."""
+        from matplotlib.figure import Figure as Canvas
+
+        from hardmax.figures.style import style
+
+        with style():
+            canvas = Canvas(figsize=self.recipe.size, layout="constrained")
+            self.recipe.draw(self.tables, canvas)
+        return canvas
+
+
+_RECIPES: dict[str, Recipe] = {}
+
+
+def recipe(
+    id: str,
+    title: str,
+    *,
+    draw: Callable[[Tables, Canvas], None],
+    size: tuple[float, float] = (3.4, 2.6),
+    errata: tuple[str, ...] = (),
+) -> Callable[[Callable[[Setting], Findings]], Callable[[Setting], Findings]]:
+    """Enter the decorated function, from a Setting to Findings, into the table of figures under ``id``."""
+
+    def enter(compute: Callable[[Setting], Findings]) -> Callable[[Setting], Findings]:
+        _RECIPES[id] = Recipe(id, title, compute, draw, size, errata)
+        return compute
+
+    return enter
+
+
+def recipes() -> dict[str, Recipe]:
+    """All figures that can be made, by id, in the order of the papers B, C and A.
+
+    >>> from hardmax.figures.figure import recipes
+    >>> "B-FIG-9a" in recipes()
+    True
+    """
+    for name in _PAPERS:
+        import_module(f"hardmax.figures.{name}")
+    return dict(_RECIPES)
+
+
+def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> list[Recipe]:
+    """The figures of those ids (all if none are given) and of that paper; a ValueError names near ids.
+
+    >>> from hardmax.figures.figure import recipes_of
+    >>> [each.id for each in recipes_of(["B-FIG-9b"])]
+    ['B-FIG-9b']
+    """
+    table = recipes()
+    wanted = list(table) if ids is None else list(dict.fromkeys(ids))
+    for id in wanted:
+        if id not in table:
+            close = difflib.get_close_matches(id, table, n=5, cutoff=0.5) or list(table)
+            raise ValueError(f"no figure is called {id}; near it are {', '.join(close)}")
+    found = [table[id] for id in wanted if paper is None or table[id].paper == paper]
+    if not found:
+        papers = ", ".join(dict.fromkeys(each.paper for each in table.values()))
+        raise ValueError(f"paper: expected one of {papers} that the given figures belong to, got {paper}")
+    return found
+
+
+def figure(id: str, *, scale: Scale = "quick", data: str | Path | None = None) -> Figure:
+    """Compute a figure of the papers: its numbers, its claims, and a picture when asked for one.
+
+    ``scale="paper"`` takes the paper's sizes. ``data`` is a folder of real data for the figures that use it.
+
+    >>> import hardmax as hm
+    >>> found = hm.figure("B-FIG-1b")
+    >>> [claim.text for claim in found.failed]
+    []
+    """
+    return make(recipes_of([id])[0], Setting(scale, None if data is None else Path(data)))
+
+
+def make(recipe: Recipe, setting: Setting) -> Figure:
+    """Compute one figure and time it."""
+    if setting.scale not in ("quick", "paper"):
+        raise ValueError(f"scale: expected quick or paper, got {setting.scale!r}")
+    start = time.perf_counter()
+    found = recipe.compute(setting)
+    seconds = time.perf_counter() - start
+    for name, table in found.tables.items():
+        lengths: set[Any] = {len(column) for column in table.values()}
+        if len(lengths) != 1:
+            raise AssertionError(f"{recipe.id}: columns of {name} have lengths {sorted(lengths)}")
+    return Figure(recipe, setting.scale, found.tables, found.claims, found.notes, found.seed, seconds)

@@ -1,0 +1,143 @@
+"""`hardmax reproduce`: the contract, the exit codes, and what it says to a person."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from hardmax import cli
+from hardmax.cli import progress
+from hardmax.figures import figure
+from hardmax.figures.claims import at_least, true
+from hardmax.figures.figure import Findings, recipe
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "reproduce.schema.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch):
+    """Two figures that hold, one that fails, one that is interrupted, one that breaks."""
+    monkeypatch.setattr(figure, "_PAPERS", ())
+    monkeypatch.setattr(figure, "_RECIPES", {})
+    tables = {"path": {"t": np.arange(3)}}
+
+    def draw(tables, canvas):
+        canvas.subplots().plot(tables["path"]["t"])
+
+    def enter(id, *claims, seed=None):
+        recipe(id, f"the title of {id}", draw=draw)(lambda setting: Findings(tables, claims, seed=seed))
+
+    enter("B-FIG-90", at_least("B-FIG-90.cos", "cosine", 0.99, 0.9, paper="0.98"), seed=3)
+    enter("C-FIG-91", true("C-FIG-91.all", "tokens [0]", True, "x" * 90, "many"))
+    enter("B-FIG-92", at_least("B-FIG-92.cos", "cosine", float("nan"), 0.9))
+
+    @recipe("B-FIG-93", "for ever", draw=draw)
+    def interrupted(setting):
+        raise KeyboardInterrupt
+
+    @recipe("B-FIG-94", "broken", draw=draw)
+    def broken(setting):
+        return {}["missing"]
+
+
+@pytest.fixture
+def reproduce(capsys, tmp_path):
+    def run(*arguments):
+        code = cli.run(["reproduce", *arguments, "--out", str(tmp_path / "out")])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_json_keeps_the_contract(reproduce, tmp_path):
+    code, out, err = reproduce("B-FIG-90", "C-FIG-91", "--json")
+    answer = json.loads(out)
+    jsonschema.validate(answer, SCHEMA)
+    assert code == 0
+    assert err.splitlines()[0].startswith("B-FIG-90: 1 of 1 claims hold (")
+    first, second = answer["figures"]
+    assert (first["id"], first["seed"], second["seed"]) == ("B-FIG-90", 3, None)
+    assert first["claims"][0]["measured"] == 0.99
+    assert answer["report"] == str(tmp_path / "out" / "index.html")
+    assert all(Path(path).is_file() for path in [*first["files"], answer["report"]])
+
+
+def test_a_table_for_people(reproduce, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    code, out, err = reproduce("--paper", "C", "--quiet")
+    assert (code, err) == (0, "")
+    assert "tokens [0]" in out
+    assert "many" in out
+    assert "xxx..." in out
+    assert "1 of 1 claims hold; report: " in out
+    assert "index.html" in out
+
+
+def test_a_failed_claim_is_exit_code_1(reproduce):
+    code, out, _ = reproduce("B-FIG-90", "B-FIG-92", "--json")
+    answer = json.loads(out)
+    jsonschema.validate(answer, SCHEMA)
+    assert code == 1
+    claim = answer["figures"][1]["claims"][0]
+    assert (claim["holds"], claim["measured"], claim["status"]) == (False, None, "nan")
+    assert "NO  cosine: B-FIG-92.cos" in reproduce("B-FIG-92")[1]
+
+
+def test_a_figure_that_breaks_costs_no_other(reproduce):
+    code, out, err = reproduce("B-FIG-94", "B-FIG-90", "--json")
+    broken, good = json.loads(out)["figures"]
+    assert code == 1
+    assert (broken["status"], broken["files"], broken["claims"]) == ("KeyError: 'missing'", [], [])
+    assert good["status"] == "made"
+    assert "B-FIG-94: could not be made: KeyError: 'missing'" in err
+    assert "Traceback" not in err
+    assert "could not be made: KeyError" in " ".join(reproduce("B-FIG-94")[1].split())
+
+
+def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(reproduce, tmp_path):
+    code, out, err = reproduce("B-FIG-90", "B-FIG-93", "C-FIG-91", "--scale", "paper", "--json")
+    answer = json.loads(out)
+    jsonschema.validate(answer, SCHEMA)
+    assert code == 130
+    assert [each["id"] for each in answer["figures"]] == ["B-FIG-90"]
+    assert Path(answer["report"]).is_file()
+    command = f"hardmax reproduce B-FIG-93 C-FIG-91 --scale paper --out {tmp_path / 'out'}"
+    assert err.splitlines()[-1] == f"hardmax: interrupted; to go on: {command}"
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["B-FIG-9"], "B-FIG-90"),
+        (["--paper", "A"], "got A"),
+        (["--paper", "D"], "--paper"),
+        (["--scale", "huge"], "--scale"),
+        (["--data", "no/such/folder"], "no/such/folder"),
+    ],
+)
+def test_bad_usage_is_exit_code_2(reproduce, tmp_path, arguments, words):
+    code, out, err = reproduce(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_exit_code_2(reproduce, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    code, out, err = reproduce("B-FIG-90")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert str(tmp_path / "out") in err
+
+
+def test_the_bar_names_the_figure(reproduce, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    code, _, err = reproduce("B-FIG-90", "C-FIG-91")
+    assert code == 0
+    assert "C-FIG-91 (2 of 2)" in err

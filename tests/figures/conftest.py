@@ -1,0 +1,69 @@
+"""A table of figures small enough to test how figures are made, saved and shown."""
+
+import numpy as np
+import pytest
+
+from hardmax.figures import figure
+from hardmax.figures.claims import at_least, near, true
+from hardmax.figures.figure import Findings, recipe
+from hardmax.figures.reproduce import reproduce
+
+
+def _draw(tables, canvas):
+    panels = canvas.subplots(1, len(tables), squeeze=False)[0]
+    for panel, (name, table) in zip(panels, tables.items(), strict=True):
+        panel.plot(table["t"], table["cosine"], label=r"$\cos(p, p^{mm})$")
+        panel.set(xlabel="step $t$", ylabel="cosine", title=name)
+        panel.legend()
+
+
+def _columns(rate):
+    t = np.arange(5)
+    return {"t": t, "cosine": 1 - np.exp(-rate * t) / 3, "start": np.array(list("abcde"))}
+
+
+def _enter():
+    @recipe("B-FIG-90", "A cosine that rises", draw=_draw, errata=("B-ERR-12",))
+    def good(setting):
+        setting.progress(0.5)
+        claims = (
+            at_least("B-FIG-90.rise", "cosine at the end", 0.99, 0.9, paper="0.98"),
+            true("B-FIG-90.token", "selected <tokens>", True, [0, 1], "0 & 1"),
+        )
+        return Findings({"path": _columns(1.0)}, claims, notes=("A note with <b>brackets</b>.",), seed=7)
+
+    @recipe("B-FIG-91", "Two cosines, one too low", draw=_draw, size=(7.0, 2.4), errata=("B-ERR-11",))
+    def fails(setting):
+        claims = (
+            near("B-FIG-91.end", "cosine at the end", 0.99951234567, 1.0, 1e-6),
+            at_least("B-FIG-91.nothing", "nothing was measured", [], 0.5),
+            at_least("B-FIG-91.fine", "something fine", 1.0, 0.5),
+        )
+        return Findings({"slow": _columns(0.1), "fast": _columns(2.0)}, claims)
+
+    @recipe("C-FIG-92", "No figure at all", draw=_draw)
+    def broken(setting):
+        if setting.data is None:
+            raise ValueError("this figure needs real data; give its folder with --data")
+        return 1 / 0
+
+    return figure.recipes()
+
+
+@pytest.fixture
+def table(monkeypatch):
+    """Three figures: one whose claims hold, one with failed claims, one that cannot be computed."""
+    monkeypatch.setattr(figure, "_PAPERS", ())
+    monkeypatch.setattr(figure, "_RECIPES", {})
+    return _enter()
+
+
+@pytest.fixture(scope="session")
+def reproduction(tmp_path_factory):
+    """The three figures made into a folder, the last of them with a bug."""
+    folder = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figure, "_PAPERS", ())
+        patch.setattr(figure, "_RECIPES", {})
+        _enter()
+        return reproduce(data=folder, out=folder)

@@ -1,0 +1,37 @@
+"""Examples about figures run, on their page and in docstrings, and the page's table is complete."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from hardmax.figures.figure import recipes
+
+PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
+MODULES = ("claims", "figure", "record", "reproduce", "save", "style")
+
+
+@pytest.mark.slow
+def test_examples_run():
+    found = doctest.testfile(str(PAGE), module_relative=False)
+    assert found.attempted > 5
+    assert found.failed == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["_json", *(f"figures.{each}" for each in MODULES)])
+def test_docstrings_run(name):
+    module = importlib.import_module(f"hardmax.{name}")
+    found = doctest.DocTestFinder(exclude_empty=True).find(module, globs={})
+    results = [doctest.DocTestRunner().run(example) for example in found]
+    assert sum(each.attempted for each in results) > 0
+    assert sum(each.failed for each in results) == 0
+
+
+def test_the_table_lists_every_figure():
+    rows = re.findall(
+        r"^\| ([ABC]-FIG-\S+) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    assert rows == [(each.id, each.title) for each in recipes().values()]
