@@ -143,7 +143,7 @@ class Problem:
             raise ValueError(f"inputs must hold token numbers from 0 to {N - 1} (the size of gram)")
         scores, score_offsets = _inputs.ragged("scores", scores, width=False)
         _inputs.same_tokens("scores", score_offsets, offsets)
-        return cls(_isometric_keys(gram), tokens, offsets, Scores(scores, as_loss(loss)), gram=gram)
+        return cls(isometric_keys(gram), tokens, offsets, Scores(scores, as_loss(loss)), gram=gram)
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
@@ -246,7 +246,7 @@ def _all_slots(offsets: np.ndarray) -> np.ndarray:
     return slots
 
 
-def _isometric_keys(gram: np.ndarray) -> np.ndarray:
+def isometric_keys(gram: np.ndarray) -> np.ndarray:
     """Rows with the given inner products, from the eigenvectors (stable when the Gram matrix is singular)."""
     values, vectors = np.linalg.eigh(gram)
     floor = len(gram) * np.finfo(float).eps * max(values[-1], 0.0)

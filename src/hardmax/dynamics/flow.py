@@ -45,9 +45,9 @@ FIRST_MOVE = 1e-10
 # Below this speed per arc length p may have come to rest, and the nearest stationary point is looked for.
 SLOW = 0.01
 
-# A pull this small beside its parts is rounding. Flows take some hundred steps; one that takes this many is
-# stuck in such noise.
-NOISE, STEPS = 1e-14, 5_000
+# A pull this small beside its parts is rounding. A flow is stuck in such noise if in this many steps neither
+# log t advances by 1 nor p by a tenth of its norm.
+NOISE, STEPS = 1e-14, 1_000
 
 # The speed at a trial point may be anything; it is capped here instead of overflowing.
 OVERFLOW = 300.0
@@ -254,6 +254,14 @@ class _Leg:
         return end, error if math.isfinite(error) else math.inf
 
 
+def _is_stuck(points: list[np.ndarray]) -> bool:
+    if len(points) % STEPS:
+        return False
+    before, now = points[-STEPS], points[-1]
+    moved = float(np.linalg.norm(now[:-1] - before[:-1]))
+    return bool(now[-1] - before[-1] < 1.0) and moved < 0.1 * float(np.linalg.norm(now[:-1]))
+
+
 def _integrate(field: _Field, stops: list[Stop]) -> Trajectory:
     settled = field.settle(field.start)
     if pull_of(settled, field.slots.keys, field.problem.n).is_stationary:
@@ -265,7 +273,7 @@ def _integrate(field: _Field, stops: list[Stop]) -> Trajectory:
     sigma, heading = 1.0, None
     while all(stop(x) > 0 for stop in stops):
         leg = _Leg(field, x, heading)
-        if leg.is_noise or len(points) > STEPS:
+        if leg.is_noise or _is_stuck(points):
             return _trajectory(field, points, "precision exhausted")
         while True:
             end, error = leg.step(sigma)
