@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.figures.paper_b.plane import part, vector_of
+from hardmax.figures.paper_b.plane import vector_of
+from hardmax.figures.tables import part
 
 IDS = ("B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-2", "B-FIG-3a", "B-FIG-3b", "B-FIG-3c", "B-FIG-RHO",
        "B-FIG-4", "B-FIG-5", "B-FIG-8")  # fmt: skip

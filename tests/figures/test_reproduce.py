@@ -65,3 +65,48 @@ def test_the_command_that_makes_figures(table, tmp_path, ids, words):
     chosen = [module.recipes()[id] for id in ids]
     job = Job(chosen, "paper", tmp_path / "my data", tmp_path)
     assert job.command(chosen).replace(f"{tmp_path}/my data", "my data").startswith(words)
+
+
+def test_one_figure_may_be_named_without_a_list(table, tmp_path):
+    assert [record.id for record in reproduce("B-FIG-90", out=tmp_path).figures] == ["B-FIG-90"]
+
+
+@pytest.mark.parametrize(
+    "ids, options, words",
+    [
+        ([], {}, "ids: expected at least one figure, got none"),
+        (["B-FIG-90"], {"scale": "huge"}, "scale: expected quick or paper, got 'huge'"),
+        (["B-FIG-90"], {"paper": "C"}, "got C, which has none of B-FIG-90"),
+        (None, {"paper": "Z"}, "paper: expected one of B, C, got Z"),
+    ],
+)
+def test_bad_usage_leaves_the_records_alone(table, tmp_path, ids, options, words):
+    reproduce(["B-FIG-90"], out=tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match=words):
+        reproduce(ids, out=tmp_path, **options)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_files_of_others_are_left_alone(table, tmp_path):
+    for name, text in (("my-FIG-1.json", "[1]"), ("his-FIG-1.json", '{"a": 1}'), ("notes.txt", "mine")):
+        (tmp_path / name).write_text(text)
+    assert [record.id for record in reproduce(["B-FIG-90"], out=tmp_path).figures] == ["B-FIG-90"]
+    assert (tmp_path / "my-FIG-1.json").read_text() == "[1]"
+    assert [record.id for record in read_records(tmp_path)] == ["B-FIG-90"]
+
+
+@pytest.mark.parametrize("text", ["not JSON", '{"schema": "hardmax.figure/1", "id": "B-FIG-91"}'])
+def test_a_damaged_record_is_refused_before_the_work(table, tmp_path, text):
+    (tmp_path / "B-FIG-91.json").write_text(text)
+    with pytest.raises(ValueError, match=r"B-FIG-91\.json is not the record of a figure any more; delete it"):
+        reproduce(["B-FIG-90"], out=tmp_path)
+    assert not (tmp_path / "B-FIG-90.json").exists()
+
+
+def test_a_picture_that_is_gone_is_said_on_the_page(table, tmp_path):
+    reproduce(["B-FIG-91"], out=tmp_path)
+    (tmp_path / "B-FIG-91.svg").unlink()
+    text = reproduce(["B-FIG-90"], out=tmp_path).report.read_text()
+    assert "The picture B-FIG-91.svg is gone; make this figure again." in text
+    assert "3 of 5 claims hold" in text

@@ -38,7 +38,7 @@ def needed(id: str, problem: hm.Problem) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", [*list(PROBLEMS)[:-1], pytest.param("tokens", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("id", checks())
+@pytest.mark.parametrize("id", [id for id in checks() if id.startswith("B-")])
 def test_any_problem_gets_a_verdict(id: str, name: str) -> None:
     problem = PROBLEMS[name]
     found = check(id, problem, **needed(id, problem))

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from hardmax.figures.claims import Claim, failed
+from hardmax.figures.tables import Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 Scale = Literal["quick", "paper"]
-# A table is a set of named columns of equal length: what one CSV file holds.
-Table = Mapping[str, np.ndarray]
-Tables = Mapping[str, Table]
 
 # Importing one of these folders enters its figures into the table, in their order.
-_PAPERS: tuple[str, ...] = ("paper_b",)
+_PAPERS: tuple[str, ...] = ("paper_b", "paper_c", "paper_a")
 
 
 def _ignore(done: float) -> None:
@@ -46,6 +42,10 @@ class Setting:
     scale: Scale = "quick"
     data: Path | None = None
     progress: Callable[[float], None] = _ignore
+
+    def __post_init__(self) -> None:
+        if self.scale not in ("quick", "paper"):
+            raise ValueError(f"scale: expected quick or paper, got {self.scale!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,9 @@ def recipes() -> dict[str, Recipe]:
     """
     for name in _PAPERS:
         import_module(f"hardmax.figures.{name}")
-    return dict(_RECIPES)
+    # Someone may have imported a paper's figures on their own, before the others.
+    order = {name[-1].upper(): at for at, name in enumerate(_PAPERS)}
+    return dict(sorted(_RECIPES.items(), key=lambda item: order.get(item[1].paper, len(order))))
 
 
 def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> list[Recipe]:
@@ -175,15 +177,18 @@ def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> li
     ['B-FIG-9b']
     """
     table = recipes()
-    wanted = list(table) if ids is None else list(dict.fromkeys(ids))
+    wanted = list(table) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
     for id in wanted:
         if id not in table:
             close = difflib.get_close_matches(id, table, n=5, cutoff=0.5) or list(table)
             raise ValueError(f"no figure is called {id}; near it are {', '.join(close)}")
     found = [table[id] for id in wanted if paper is None or table[id].paper == paper]
+    if not wanted:
+        raise ValueError("ids: expected at least one figure, got none; leave it out for all of them")
     if not found:
-        papers = ", ".join(dict.fromkeys(each.paper for each in table.values()))
-        raise ValueError(f"paper: expected one of {papers} that the given figures belong to, got {paper}")
+        papers = dict.fromkeys(each.paper for each in table.values())
+        among = f", which has none of {', '.join(wanted)}" if paper in papers else ""
+        raise ValueError(f"paper: expected one of {', '.join(papers)}, got {paper}{among}")
     return found
 
 
@@ -202,8 +207,6 @@ def figure(id: str, *, scale: Scale = "quick", data: str | Path | None = None) -
 
 def make(recipe: Recipe, setting: Setting) -> Figure:
     """Compute one figure and time it."""
-    if setting.scale not in ("quick", "paper"):
-        raise ValueError(f"scale: expected quick or paper, got {setting.scale!r}")
     start = time.perf_counter()
     found = recipe.compute(setting)
     seconds = time.perf_counter() - start

@@ -163,14 +163,17 @@ def read_records(folder: Path) -> list[Record]:
     for path in sorted(folder.glob("*-FIG-*.json")):
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
+            if isinstance(stored, dict) and stored.pop("schema", None) == SCHEMA:
+                found.append(_read(stored))
+        except (ValueError, TypeError, KeyError):
             raise ValueError(f"{path} is not the record of a figure any more; delete it") from None
-        if stored.pop("schema", None) != SCHEMA:
-            continue
-        tuples = {name: tuple(stored[name]) for name in ("size", "notes", "errata", "files")}
-        claims = tuple(ClaimRecord(**claim) for claim in stored["claims"])
-        found.append(Record(**{**stored, **tuples, "claims": claims, "run": Run(**stored["run"])}))
     return found
+
+
+def _read(stored: dict[str, Any]) -> Record:
+    tuples = {name: tuple(stored[name]) for name in ("size", "notes", "errata", "files")}
+    claims = tuple(ClaimRecord(**claim) for claim in stored["claims"])
+    return Record(**{**stored, **tuples, "claims": claims, "run": Run(**stored["run"])})
 
 
 def tally(records: Sequence[Record]) -> str:

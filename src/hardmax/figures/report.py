@@ -135,6 +135,8 @@ def _facts(record: Record) -> str:
 
 
 def _picture(record: Record, picture: Path) -> str:
+    if not picture.is_file():
+        return _tag("p", f"The picture {picture.name} is gone; make this figure again.", class_="error")
     code = base64.b64encode(picture.read_bytes()).decode()
     width, height = (str(round(PIXELS * inches)) for inches in record.size)
     source = f"data:image/svg+xml;base64,{code}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hardmax.figures.figure import Recipe, Scale, Setting, make, recipes_of
-from hardmax.figures.record import ClaimRecord, Record, Run
+from hardmax.figures.record import ClaimRecord, Record, Run, read_records
 from hardmax.figures.report import write_report
 from hardmax.figures.save import save
 
@@ -73,8 +73,9 @@ class Job:
     """Figures to be made into a folder one by one; what is done stays done when the rest is interrupted."""
 
     def __init__(self, recipes: list[Recipe], scale: Scale, data: Path | None, out: Path) -> None:
+        self.recipes, self.setting, self.out = recipes, Setting(scale, data), out
         out.mkdir(parents=True, exist_ok=True)
-        self.recipes, self.scale, self.data, self.out = recipes, scale, data, out
+        read_records(out)  # a folder whose page cannot be made is refused before hours of work, not after
         self.done: list[Record] = []
         self.run = Run.now(self.command(recipes))
 
@@ -87,11 +88,11 @@ class Job:
         """Compute and save a figure and write its record; an error becomes part of the record."""
         start = time.perf_counter()
         try:
-            figure = make(recipe, Setting(self.scale, self.data, progress))
+            figure = make(recipe, replace(self.setting, progress=progress))
             files = save(figure, self.out)
             record = Record.of(figure, files, time.perf_counter() - start, self.run)
         except Exception as error:  # one figure's bug must not cost the reader the others
-            record = Record.broken(recipe, self.scale, error, time.perf_counter() - start, self.run)
+            record = Record.broken(recipe, self.setting.scale, error, time.perf_counter() - start, self.run)
         record.write(self.out)
         self.done.append(record)
         return record
@@ -108,7 +109,8 @@ class Job:
             which = []
         elif len(papers) == 1 and recipes == recipes_of(paper=recipes[0].paper):
             which = ["--paper", *papers]
-        data = [] if self.data is None else ["--data", str(self.data)]
+        setting = self.setting
+        data = [] if setting.data is None else ["--data", str(setting.data)]
         return shlex.join(
-            ["hardmax", "reproduce", *which, "--scale", self.scale, *data, "--out", str(self.out)]
+            ["hardmax", "reproduce", *which, "--scale", setting.scale, *data, "--out", str(self.out)]
         )

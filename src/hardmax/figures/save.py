@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from hardmax.figures.figure import Figure, Tables
+    from hardmax.figures.tables import Tables
+from hardmax.figures.figure import Figure
 
 
 def save(figure: Figure, folder: str | Path) -> list[Path]:

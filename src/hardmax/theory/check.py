@@ -14,7 +14,7 @@ Label = Literal["proved", "derived", "measured", "conjecture"]
 Reading = Literal["corrected", "paper"]
 
 # Importing one of these folders enters its statements into the table.
-PAPERS = ("paper_b",)
+PAPERS = ("paper_a", "paper_b", "paper_c")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Outcome:
     """What the function of a statement hands back; the verdict follows from it by one rule.
 
     ``slack`` is how far the claim is from failing, in units of its bound: negative exactly if it fails.
-    ``paper_slack`` is the same for the paper's own wording where that differs from the corrected one.
+    ``paper_slack`` is the same for the paper's own wording where that differs from the corrected one, and
+    ``paper_vacuous`` says that this wording claims nothing here although the corrected one does.
     """
 
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -48,6 +49,7 @@ class Outcome:
     witness: Any = None
     vacuous: bool = False
     paper_slack: float | None = None
+    paper_vacuous: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def _paper_verdict(outcome: Outcome) -> Verdict | None:
     if outcome.paper_slack is None:
         return None
     own = tuple(h for h in outcome.hypotheses if h.erratum is None)
-    return _verdict(own, outcome.paper_slack, outcome.vacuous)
+    return _verdict(own, outcome.paper_slack, outcome.vacuous or outcome.paper_vacuous)
 
 
 def _order(id: str) -> tuple[str, str, int, str]:

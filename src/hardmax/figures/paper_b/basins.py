@@ -8,22 +8,22 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.figures.claims import at_least, near, true
-from hardmax.figures.figure import Findings, Setting, Table, Tables, recipe
-from hardmax.figures.paper_b.plane import (
+from hardmax.figures.figure import Findings, Setting, recipe
+from hardmax.figures.paper_b.plane import (  # fmt: skip
     directions_table,
     draw_path,
     draw_ray,
     draw_tokens,
     frame,
     label_axes,
-    part,
     paths_table,
     runs_of,
     tokens_table,
     vector_of,
-)  # fmt: skip
+)
 from hardmax.figures.paper_b.runs import RATE, STEPS, bisect, ends_table, goes_to_best, train
 from hardmax.figures.style import BLUE, RED
+from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -8,10 +8,11 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.figures.claims import at_least, at_most, near
-from hardmax.figures.figure import Findings, Setting, Table, Tables, recipe
-from hardmax.figures.paper_b.plane import draw_path, frame, label_axes, part, paths_table, runs_of
+from hardmax.figures.figure import Findings, Setting, recipe
+from hardmax.figures.paper_b.plane import draw_path, frame, label_axes, paths_table, runs_of
 from hardmax.figures.paper_b.runs import RATE, STEPS, train
 from hardmax.figures.style import BLUE, INK, RED
+from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.figures.claims import at_least, between, near, true
-from hardmax.figures.figure import Findings, Setting, Table, Tables, recipe
-from hardmax.figures.paper_b.plane import (
+from hardmax.figures.figure import Findings, Setting, recipe
+from hardmax.figures.paper_b.plane import (  # fmt: skip
     INPUTS,
     directions_table,
     draw_path,
@@ -18,14 +18,14 @@ from hardmax.figures.paper_b.plane import (
     draw_tokens,
     frame,
     label_axes,
-    part,
     paths_table,
     runs_of,
     tokens_table,
     vector_of,
-)  # fmt: skip
+)
 from hardmax.figures.paper_b.runs import STEPS, bisect, cosines_table, ends_table, goes_to_best, train
 from hardmax.figures.style import BLUE, GREY, INK, PURPLE, RED
+from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def draw_1a(tables: Tables, canvas: Canvas) -> None:
     draw_tokens(panel, tables["tokens"])
     _score_labels(panel, tables["tokens"], {0: (0.25, 0.15, "left"), 1: (0.2, 0.32, "center"),
                                             2: (0.2, -0.35, "left")})  # fmt: skip
-    panel.text(-0.55, 6.0, "$p^{mm}$", color=RED, ha="left")
+    panel.text(-0.45, 6.0, "$p^{mm}$", color=RED, ha="left")
     label_axes(panel)
     inset.text(7, 1.005, "(0, 1)", fontsize=6, color=BLUE)
     inset.text(1.3, 0.96, "(0, 0.5)", fontsize=6, color=PURPLE)

@@ -8,20 +8,20 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.figures.claims import Claim, at_least, near, true
-from hardmax.figures.figure import Findings, Setting, Table, Tables, recipe
-from hardmax.figures.paper_b.plane import (
+from hardmax.figures.figure import Findings, Setting, recipe
+from hardmax.figures.paper_b.plane import (  # fmt: skip
     SHOWN,
     directions_table,
     draw_path,
     draw_ray,
     draw_tokens,
     frame,
-    part,
     tokens_table,
     vector_of,
-)  # fmt: skip
+)
 from hardmax.figures.paper_b.runs import RATE, STEPS
 from hardmax.figures.style import BLUE, GREY, RED
+from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.figure import Table
 from hardmax.figures.style import GREEN, GREY, INK, ORANGE, TEAL
+from hardmax.figures.tables import Table, part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,18 +55,6 @@ def directions_table(named: Mapping[str, Any]) -> Table:
     vectors = np.array([np.asarray(vector, dtype=float) for vector in named.values()])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return {"direction": np.array(list(named)), "x": vectors[:, 0], "y": vectors[:, 1]}
-
-
-def part(table: Table, column: str, value: Any) -> dict[str, np.ndarray]:
-    """The rows of a table that hold a value in a column.
-
-    >>> import numpy as np
-    >>> from hardmax.figures.paper_b.plane import part
-    >>> part({"run": np.array([0, 0, 1]), "step": np.array([5, 6, 7])}, "run", 0)["step"].tolist()
-    [5, 6]
-    """
-    rows = np.asarray(table[column]) == value
-    return {name: np.asarray(values)[rows] for name, values in table.items()}
 
 
 def vector_of(table: Table, name: str) -> np.ndarray:

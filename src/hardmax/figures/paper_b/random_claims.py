@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.figures.claims import Claim, at_least, at_most, between, near
-from hardmax.figures.figure import Table, Tables
 from hardmax.figures.paper_b.random_trials import DIMENSIONS, EXACT
+from hardmax.figures.tables import Table, Tables
 
 # d -> bands of the shares of trials that are not saturated, locally optimal and globally optimal
 BANDS = {

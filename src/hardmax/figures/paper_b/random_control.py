@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.figures.claims import Claim, at_least, at_most, near
-from hardmax.figures.figure import Tables
 from hardmax.figures.paper_b.random_claims import DAMPED, STRONGLY_DAMPED, Tally
 from hardmax.figures.paper_b.random_trials import DIMENSIONS
+from hardmax.figures.tables import Tables
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax.figures.figure import Findings, Setting, Tables, recipe
+from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_b.random_claims import (
     DAMPED,
     SINGLE,
@@ -31,6 +31,7 @@ from hardmax.figures.paper_b.random_trials import (
     sweep_table,
 )  # fmt: skip
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
+from hardmax.figures.tables import Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.figure import Scale, Table
+from hardmax.figures.figure import Scale
+from hardmax.figures.tables import Table
 
 if TYPE_CHECKING:
     from hardmax.figures.paper_b.official import Arithmetic

@@ -8,10 +8,11 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.figures.claims import Claim, at_least, at_most, near
-from hardmax.figures.figure import Findings, Setting, Tables, recipe
-from hardmax.figures.paper_b.plane import draw_heads, frame, label_axes, part
+from hardmax.figures.figure import Findings, Setting, recipe
+from hardmax.figures.paper_b.plane import draw_heads, frame, label_axes
 from hardmax.figures.paper_b.runs import RATE, STEPS
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, TEAL
+from hardmax.figures.tables import Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.figures.claims import Claim, at_most, near, true
-from hardmax.figures.figure import Findings, Setting, Table, Tables, recipe
+from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_b.joint import BEST, START
-from hardmax.figures.paper_b.plane import part
 from hardmax.figures.paper_b.runs import RATE
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
+from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

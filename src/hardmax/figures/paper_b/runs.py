@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.figure import Table
+from hardmax.figures.tables import Table
 
 # The paper's protocol: normalised descent with this step, this long.
 STEPS, RATE = 1000, 0.1
