@@ -1,0 +1,88 @@
+"""Paper A: attention with trained embeddings. Corpora, models, the first step, and dynamics in any dimension."""
+
+from hardmax.embeddings import key_query, one_layer
+from hardmax.embeddings.assumption4 import Assumption4, Assumption4Witness, assumption_4
+from hardmax.embeddings.corpus import Corpus
+from hardmax.embeddings.descent import EmbeddingDescent, descend_embeddings
+from hardmax.embeddings.first_step import (
+    FirstStep,
+    FirstStepErrors,
+    InfiniteWidth,
+    InitialEvent,
+    first_step_errors,
+    infinite_width,
+    initial_event,
+    initial_event_from_gram,
+    initial_vectors,
+    take_first_step,
+)
+from hardmax.embeddings.generators import KLevel, assumption_4_corpus
+from hardmax.embeddings.gram import GramDescent, GramState, descend_gram
+from hardmax.embeddings.gram_flow import GramFlow, conserved_spectrum, flow_gram
+from hardmax.embeddings.gram_sampler import draw_initial
+from hardmax.embeddings.pattern_enumeration import realisable, realisable_patterns
+from hardmax.embeddings.patterns import (
+    TokenSelection,
+    important_pattern,
+    local_gap,
+    pattern_max_margin,
+    score_selection,
+    token_selection,
+)
+from hardmax.embeddings.statistics import TokenStatistics
+from hardmax.embeddings.structured import StructuredState
+from hardmax.embeddings.theorem5 import StrongConditions, TheoremFive, run_theorem_5, strong_conditions
+from hardmax.embeddings.thresholds import Thresholds, theorem_5_thresholds
+from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGradients
+from hardmax.embeddings.two_layer_gram import TwoLayerDescent, TwoLayerGram, descend_two_layer
+
+__all__ = [
+    "Assumption4",
+    "Assumption4Witness",
+    "Corpus",
+    "EmbeddingDescent",
+    "FirstStep",
+    "FirstStepErrors",
+    "GramDescent",
+    "GramFlow",
+    "GramState",
+    "InfiniteWidth",
+    "InitialEvent",
+    "KLevel",
+    "StrongConditions",
+    "StructuredState",
+    "TheoremFive",
+    "Thresholds",
+    "TokenSelection",
+    "TokenStatistics",
+    "TwoLayer",
+    "TwoLayerDescent",
+    "TwoLayerGradients",
+    "TwoLayerGram",
+    "assumption_4",
+    "assumption_4_corpus",
+    "conserved_spectrum",
+    "descend_embeddings",
+    "descend_gram",
+    "descend_two_layer",
+    "draw_initial",
+    "first_step_errors",
+    "flow_gram",
+    "important_pattern",
+    "infinite_width",
+    "initial_event",
+    "initial_event_from_gram",
+    "initial_vectors",
+    "key_query",
+    "local_gap",
+    "one_layer",
+    "pattern_max_margin",
+    "realisable",
+    "realisable_patterns",
+    "run_theorem_5",
+    "score_selection",
+    "strong_conditions",
+    "take_first_step",
+    "theorem_5_thresholds",
+    "token_selection",
+]

@@ -1,0 +1,256 @@
+"""The first step learns alpha: E1_s = E0_s + (eta0/2) alpha_s v + err_s and p1 = p0 + err_p (A-LEM-2).
+
+The errors are formed without cancellation (A-RED-3): with Q the softmax mass, g the logistic weight, dQ = Q -
+m/T and dg = g - 1/2,
+
+    r_s = E[y dQ_s]/2 + E[y dg Q_s],   w = -A,   err_s = eta0 (r_s v + w_s p),   err_p = eta0 E' w,
+
+so that they are right to the last digits at any width, also where d = 1e60 and alpha hides them completely.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.embeddings import one_layer
+from hardmax.embeddings.corpus import Corpus
+
+
+def initial_vectors(
+    S: int, d: int, *, rng: int | np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """E0 and p0 with independent N(0, 1/d) entries, and v uniform on the unit sphere (A-DEF-4).
+
+    >>> import hardmax as hm
+    >>> E, p, v = hm.embeddings.initial_vectors(S=5, d=400, rng=0)
+    >>> E.shape, round(float(v @ v), 12), bool(abs(p @ p - 1) < 0.3)
+    ((5, 400), 1.0, True)
+    """
+    S, d, rng = _inputs.whole("S", S, 1), _inputs.whole("d", d, 1), _inputs.generator(rng)
+    E, p, v = rng.normal(size=(S, d)), rng.normal(size=d), rng.normal(size=d)
+    return E / math.sqrt(d), p / math.sqrt(d), v / np.linalg.norm(v)
+
+
+@dataclass(frozen=True)
+class InitialEvent:
+    """The event (14) that the theory is conditional on: small overlaps, and norms of at most 2 (A-EVT-14).
+
+    ``overlap`` is the largest of |E_s.v|, |E_s.p|, |p.v|, ``norm`` the largest of |E_s|, |p|.
+
+    >>> import hardmax as hm
+    >>> event = hm.embeddings.initial_event(*hm.embeddings.initial_vectors(20, 256, rng=0), delta=0.1)
+    >>> event.holds, round(event.overlap_bound, 4)
+    (True, 0.2546)
+    """
+
+    overlap: float
+    norm: float
+    overlap_bound: float
+    norm_bound: float = 2.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether both bounds hold."""
+        return self.overlap <= self.overlap_bound and self.norm <= self.norm_bound
+
+
+def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
+    """The event (14) on vectors; its probability is at least 1 - delta for those of `initial_vectors`.
+
+    >>> import hardmax as hm
+    >>> hm.embeddings.initial_event([[2.0, 0.0]], [0.0, 2.1], [1.0, 0.0], delta=0.1).holds
+    False
+    """
+    E = _inputs.finite_array("E", E, (None, None))
+    p, v = (_inputs.finite_array(name, x, (E.shape[1],)) for name, x in (("p", p), ("v", v)))
+    return initial_event_from_gram((E * E).sum(axis=1), E @ p, E @ v, p @ p, p @ v, d=len(p), delta=delta)
+
+
+def initial_event_from_gram(
+    diagonal: Any, a: Any, c: Any, pi: float, rho: float, *, d: int, delta: float
+) -> InitialEvent:
+    """The same from inner products: |E_s|^2, E p, E v, |p|^2 and p.v; d may be any Python integer.
+
+    >>> import hardmax as hm
+    >>> hm.embeddings.initial_event_from_gram([1.0], [1e-31], [1e-30], 1.0, 0.0, d=10**60, delta=0.01).holds
+    True
+    """
+    S = len(diagonal)
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}")
+    bound = math.exp(-0.5 * math.log(d)) * math.sqrt(2.0 * (2.0 * math.log(S) - math.log(delta)))
+    overlap = max(float(np.abs(a).max()), float(np.abs(c).max()), abs(rho))
+    return InitialEvent(overlap, math.sqrt(max(float(np.max(diagonal)), pi)), bound)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstStepErrors:
+    """What the first step does besides adding (eta0/2) alpha v to E: coefficients and lengths of the errors.
+
+    ``alpha`` is the mean of y m_s/T_X; err_s = eta0 (r_s v + w_s p) and err_p = eta0 E' w.
+
+    >>> import numpy as np, hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> a, c = np.array([1.0, -2.0, 0.0]) * 1e-30, np.array([3.0, 0.0, 1.0]) * 1e-30
+    >>> found = hm.embeddings.first_step_errors(corpus, np.eye(3), a, c, pi=1.0, rho=0.0, nu=1.0, eta0=64)
+    >>> (found.r * 1e30).round(12).tolist(), f"{found.largest / found.bound(10**60):.1e}"
+    ([-0.0625, 0.09375, -0.34375], '3.6e-17')
+    """
+
+    eta0: float
+    alpha: np.ndarray  # (S,)
+    r: np.ndarray  # (S,)
+    w: np.ndarray  # (S,)
+    token_errors: np.ndarray  # (S,) |err_s|
+    cls_error: float  # |err_p|
+
+    @property
+    def largest(self) -> float:
+        """max(|err_s|, |err_p|)."""
+        return max(float(self.token_errors.max()), self.cls_error)
+
+    def bound(self, d: int) -> float:
+        """Lemma 2's bound 11 eta0 d^(-1/4); d may be any Python integer."""
+        return 11.0 * self.eta0 * math.exp(-0.25 * math.log(d))
+
+
+@dataclass(frozen=True, eq=False)
+class FirstStep:
+    """E1 and p1 after one full-batch step from E0 and p0, and the errors of Lemma 2 (A-DEF-4, step 2).
+
+    >>> import hardmax as hm
+    >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
+    >>> E, p, v = hm.embeddings.initial_vectors(corpus.S, 1024, rng=1)
+    >>> step = hm.embeddings.take_first_step(corpus, E, p, v, eta0=64)
+    >>> bool(abs(step.E - E - 32 * corpus.alpha[:, None] * v - step.err_E).max() < 1e-12)
+    True
+    >>> step.errors.largest < step.errors.bound(1024)
+    True
+    """
+
+    E: np.ndarray  # (S, d)
+    p: np.ndarray  # (d,)
+    err_E: np.ndarray  # (S, d), rows err_s
+    err_p: np.ndarray  # (d,)
+    errors: FirstStepErrors
+
+
+def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, eta0: float) -> FirstStep:
+    """One simultaneous gradient step of size eta0 on E and p, with v fixed.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> step = hm.embeddings.take_first_step(corpus, [[1, 0], [0, 1], [0, 0]], [0, 0], [0, 1], eta0=4)
+    >>> step.E.round(4).tolist()
+    [[1.0, 0.5], [0.0, 0.3775], [0.0, -0.1225]]
+    """
+    E, p, v = one_layer.read_vectors(corpus, E, p, v)
+    eta0 = _inputs.positive("eta0", eta0)
+    point = one_layer.evaluate(corpus, E @ p, E @ v)
+    by = one_layer.gradients_at(point, E, p, v)
+    r, w = _residuals(corpus, E @ p, point)
+    err_E = eta0 * (np.outer(r, v) + np.outer(w, p))
+    err_p = eta0 * (E.T @ w)
+    lengths = np.linalg.norm(err_E, axis=1)
+    errors = FirstStepErrors(eta0, corpus.alpha_per_sequence, r, w, lengths, float(np.linalg.norm(err_p)))
+    return FirstStep(E - eta0 * by.E, p - eta0 * by.p, err_E, err_p, errors)
+
+
+def first_step_errors(
+    corpus: Corpus, K: Any, a: Any, c: Any, pi: float, rho: float, nu: float, eta0: float
+) -> FirstStepErrors:
+    """The errors from inner products alone: K = E E', a = E p, c = E v, pi = |p|^2, rho = p.v, nu = |v|^2.
+
+    >>> import numpy as np, hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> zero = np.zeros(3)   # infinite width: nothing but alpha is learnt
+    >>> hm.embeddings.first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, eta0=64).largest
+    0.0
+    """
+    K = _inputs.finite_array("K", K, (corpus.S, corpus.S))
+    eta0, nu = _inputs.positive("eta0", eta0), _inputs.positive("nu", nu)
+    a = _inputs.finite_array("a", a, (corpus.S,))
+    r, w = _residuals(corpus, a, one_layer.evaluate(corpus, a, c))
+    # r v + w p, split into its part along v and the rest: both squares are positive.
+    along = r * math.sqrt(nu) + w * (rho / math.sqrt(nu))
+    across = w * math.sqrt(max(pi - rho * rho / nu, 0.0))
+    # K is positive semidefinite; w may be tiny, and its square is not to underflow.
+    size = float(np.abs(w).max())
+    unit = w / size if size > 0.0 else w
+    cls_error = eta0 * size * math.sqrt(max(float(unit @ K @ unit), 0.0))
+    return FirstStepErrors(eta0, corpus.alpha_per_sequence, r, w, eta0 * np.hypot(along, across), cls_error)
+
+
+def _residuals(corpus: Corpus, a: np.ndarray, point: one_layer.Evaluation) -> tuple[np.ndarray, np.ndarray]:
+    """r and w of all tokens. Logits are taken relative to each sequence's largest, so that expm1 is safe."""
+    starts = corpus.offsets[:-1]
+    logits = a[corpus.tokens]
+    e = np.expm1(logits - corpus.per_slot(np.maximum.reduceat(logits, starts)))
+    plain = corpus.weights / corpus.per_slot(corpus.lengths)
+    mean = corpus.per_slot(np.add.reduceat(plain * e, starts))
+    shift = plain * (e - mean) / (1.0 + mean)
+    y = corpus.signs
+    tilt = -0.5 * np.tanh(0.5 * y * point.f)
+    terms = 0.5 * corpus.per_slot(y) * shift + corpus.per_slot(y * tilt) * (plain + shift)
+    return corpus.per_token(terms) / corpus.n, -point.A
+
+
+@dataclass(frozen=True, eq=False)
+class InfiniteWidth:
+    """The first step in the limit of infinite width: K1 = I + c c', a1 = 0, c = (eta0/2) alpha (A-RED-3).
+
+    ``E`` and ``v`` realise it with S + 1 coordinates; p1 is orthogonal to all of them and plays no part.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> limit = hm.embeddings.infinite_width(corpus, eta0=64)
+    >>> limit.c.tolist(), limit.E[1].tolist()
+    ([8.0, -8.0, 0.0], [0.0, 1.0, 0.0, -8.0])
+    >>> hm.flow(corpus.problem(limit.E, limit.v), until_norm=1e3).direction.round(3).tolist()
+    [0.408, 0.408, -0.816, 0.0]
+    """
+
+    eta0: float
+    c: np.ndarray  # (S,)
+    pi: float = 1.0
+    rho: float = 0.0
+    nu: float = 1.0
+
+    @property
+    def a(self) -> np.ndarray:
+        """Logits of the tokens: all zero."""
+        return np.zeros(len(self.c))
+
+    @property
+    def K(self) -> np.ndarray:
+        """Inner products of the embeddings."""
+        return np.eye(len(self.c)) + np.outer(self.c, self.c)
+
+    @property
+    def E(self) -> np.ndarray:
+        """Embeddings [e_s, c_s] with S + 1 coordinates."""
+        return np.column_stack([np.eye(len(self.c)), self.c])
+
+    @property
+    def v(self) -> np.ndarray:
+        """The head in the same coordinates: the last unit vector."""
+        return np.append(np.zeros(len(self.c)), 1.0)
+
+
+def infinite_width(corpus: Corpus, eta0: float) -> InfiniteWidth:
+    """What one step of size eta0 leaves when d is infinite.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> limit = hm.embeddings.infinite_width(corpus, 16)
+    >>> point = hm.embeddings.one_layer.evaluate(corpus, limit.a, limit.c)
+    >>> round(point.loss, 6)
+    0.313262
+    """
+    eta0 = _inputs.positive("eta0", eta0)
+    return InfiniteWidth(eta0, 0.5 * eta0 * corpus.alpha_per_sequence)

@@ -1,0 +1,238 @@
+"""Training by inner products: gradient descent that does not know the width d (A-RED-1, A-RED-2, A-RED-4).
+
+The one-layer loss sees E, p and v through a = E p and c = E v, and its gradients are combinations of the rows
+of E, of p and of v. So K = E E', a, c, pi = |p|^2, rho = p.v and nu = |v|^2 after a step follow from the same
+before it, at the cost of a vector step with d replaced by the number of tokens S.
+
+A key-query matrix W that is trained alone, with p fixed, moves u = W' p as a step times |p|^2 on p would
+(A-DEF-2): give the inner products of (E, u, v) and that rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.dynamics.descent import steps_to_record
+from hardmax.embeddings import one_layer
+from hardmax.embeddings.corpus import Corpus
+from hardmax.problem import isometric_keys
+
+
+@dataclass(frozen=True, eq=False)
+class GramState:
+    """The inner products of E, p and v, which are all that training by rotation-free rules depends on.
+
+    >>> import numpy as np
+    >>> from hardmax.embeddings.gram import GramState
+    >>> state = GramState.from_vectors(E=[[1, 0], [1, 1]], p=[3, 4], v=[0, 1])
+    >>> state.K.tolist(), state.a.tolist(), state.p_norm, state.rho
+    ([[1.0, 1.0], [1.0, 2.0]], [3.0, 7.0], 5.0, 4.0)
+    """
+
+    K: np.ndarray  # (S, S) E E'
+    a: np.ndarray  # (S,) E p
+    c: np.ndarray  # (S,) E v
+    pi: float  # |p|^2
+    rho: float  # p.v
+    nu: float  # |v|^2
+
+    @classmethod
+    def from_vectors(cls, E: Any, p: Any, v: Any) -> GramState:
+        """The inner products of given vectors.
+
+        >>> from hardmax.embeddings.gram import GramState
+        >>> GramState.from_vectors([[1, 2]], [1, 0], [0, 1]).c.tolist()
+        [2.0]
+        """
+        E = _inputs.finite_array("E", E, (None, None))
+        p, v = (_inputs.finite_array(name, x, (E.shape[1],)) for name, x in (("p", p), ("v", v)))
+        return cls(E @ E.T, E @ p, E @ v, float(p @ p), float(p @ v), float(v @ v))
+
+    @classmethod
+    def infinite(cls, S: int) -> GramState:
+        """The start at infinite width: all vectors orthogonal, all lengths 1 (A-RED-3).
+
+        >>> from hardmax.embeddings.gram import GramState
+        >>> GramState.infinite(2).matrix.diagonal().tolist()
+        [1.0, 1.0, 1.0, 1.0]
+        """
+        S = _inputs.whole("S", S, 1)
+        return cls(np.eye(S), np.zeros(S), np.zeros(S), 1.0, 0.0, 1.0)
+
+    # -- measures -----------------------------------------------------------------------------------------
+
+    @property
+    def S(self) -> int:
+        """Number of tokens."""
+        return len(self.a)
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """All inner products of the stack [E; p; v], (S + 2, S + 2)."""
+        G = np.empty((self.S + 2, self.S + 2))
+        G[:-2, :-2] = self.K
+        G[:-2, -2] = G[-2, :-2] = self.a
+        G[:-2, -1] = G[-1, :-2] = self.c
+        G[-2:, -2:] = [[self.pi, self.rho], [self.rho, self.nu]]
+        return G
+
+    @property
+    def token_norms(self) -> np.ndarray:
+        """|E_s| of every token."""
+        return np.sqrt(np.maximum(self.K.diagonal(), 0.0))
+
+    @property
+    def p_norm(self) -> float:
+        """|p|."""
+        return math.sqrt(max(self.pi, 0.0))
+
+    @property
+    def v_norm(self) -> float:
+        """|v|."""
+        return math.sqrt(max(self.nu, 0.0))
+
+    def cosine(self, theta: Any) -> float:
+        """Cosine of p with the vector E' theta (A-RED-4).
+
+        Inner products hold 1 - cos down to rounding, 1e-16 of it; for less, measure on `vectors`.
+
+        >>> from hardmax.embeddings.gram import GramState
+        >>> round(GramState.from_vectors([[1, 0], [1, 1]], [3, 4], [0, 1]).cosine([-1, 1]), 12)
+        0.8
+        """
+        theta = _inputs.finite_array("theta", theta, (self.S,))
+        length = math.sqrt(max(float(theta @ self.K @ theta), 0.0))
+        if length == 0.0 or self.p_norm == 0.0:
+            raise ValueError("theta must give a vector E' theta with a direction, and p must not be zero")
+        return float(theta @ self.a) / (self.p_norm * length)
+
+    def vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """E, p and v with these inner products, in at most S + 2 coordinates.
+
+        With them E and v fixed, `Corpus.problem` makes a problem of which `hardmax.flow` trains p.
+
+        >>> from hardmax.embeddings.gram import GramState
+        >>> E, p, v = GramState.infinite(3).vectors()
+        >>> E.shape, round(float(abs(E @ E.T).sum()), 12)
+        ((3, 5), 3.0)
+        """
+        stack = isometric_keys(self.matrix)
+        return stack[:-2], stack[-2], stack[-1]
+
+    def step(self, corpus: Corpus, rate: float, train: Iterable[str] = ("E", "p")) -> GramState:
+        """One gradient step on what ``train`` names, all at once (A-RED-2).
+
+        >>> import hardmax as hm
+        >>> from hardmax.embeddings.gram import GramState
+        >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+        >>> after = GramState.infinite(3).step(corpus, 64)
+        >>> after.c.tolist(), after.K.tolist()[0]
+        ([8.0, -8.0, 0.0], [65.0, -64.0, 0.0])
+        """
+        names, rate = read_names(train), _inputs.positive("rate", rate)
+        return _advance(self, one_layer.evaluate(corpus, self.a, self.c), rate, names)
+
+
+@dataclass(frozen=True, eq=False)
+class GramDescent:
+    """Where training by inner products ended, and the loss, logits a and values c at the recorded ``steps``.
+
+    ``beta`` is set where E is fixed: p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
+
+    >>> import hardmax as hm
+    >>> from hardmax.embeddings.gram import GramState, descend_gram
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> run = descend_gram(corpus, GramState.infinite(3), steps=40, rate=2.0)
+    >>> bool(run.losses[0] > 0.69), bool(run.loss < 0.1)
+    (True, True)
+    """
+
+    state: GramState
+    steps: np.ndarray  # (R,)
+    losses: np.ndarray  # (R,)
+    a: np.ndarray  # (R, S)
+    c: np.ndarray  # (R, S)
+    beta: np.ndarray | None  # (S,)
+
+    @property
+    def loss(self) -> float:
+        """The loss at the end."""
+        return float(self.losses[-1])
+
+
+def descend_gram(
+    corpus: Corpus,
+    state: GramState,
+    *,
+    steps: int,
+    rate: float,
+    train: Iterable[str] = ("E", "p"),
+    record: int | Sequence[int] | None = None,
+) -> GramDescent:
+    """Full-batch gradient descent on what ``train`` names, by inner products; the rest stays as given.
+
+    The same path as `descend_embeddings` on vectors with these inner products, whatever their dimension.
+    ``record`` is as in `hardmax.descend`.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.embeddings.gram import GramState, descend_gram
+    >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
+    >>> E, p, v = hm.embeddings.initial_vectors(corpus.S, 100, rng=1)
+    >>> run = descend_gram(corpus, GramState.from_vectors(E, p, v), steps=100, rate=0.1)
+    >>> same = hm.embeddings.descend_embeddings(corpus, E, p, v, steps=100, rate=0.1)
+    >>> bool(np.abs(run.a[-1] - same.a[-1]).max() < 1e-13)
+    True
+    """
+    names = read_names(train)
+    steps, rate = _inputs.whole("steps", steps), _inputs.positive("rate", rate)
+    if state.S != corpus.S:
+        raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
+    kept = steps_to_record(record, steps)
+    losses, scalars = np.empty(len(kept)), np.empty((2, len(kept), corpus.S))
+    beta = np.zeros(corpus.S)
+    at = 0
+    for step in range(steps + 1):
+        point = one_layer.evaluate(corpus, state.a, state.c)
+        if step == kept[at]:
+            losses[at], scalars[0, at], scalars[1, at] = point.loss, state.a, state.c
+            at += 1
+        if step == steps:
+            break
+        if "p" in names:
+            beta -= rate * point.A
+        state = _advance(state, point, rate, names)
+    return GramDescent(state, kept, losses, scalars[0], scalars[1], None if "E" in names else beta)
+
+
+def read_names(train: Iterable[str]) -> frozenset[str]:
+    """What is trained, as a set of "E", "p" and "v"."""
+    names = frozenset(train)
+    if not names or not names <= {"E", "p", "v"}:
+        raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
+    return names
+
+
+def _advance(state: GramState, point: one_layer.Evaluation, rate: float, names: frozenset[str]) -> GramState:
+    """A-RED-2: E <- E - A p' - C v', p <- p - E' A, v <- v - E' C, each only if it is trained."""
+    K, a, c, pi, rho, nu = state.K, state.a, state.c, state.pi, state.rho, state.nu
+    E, p, v = ("E" in names), ("p" in names), ("v" in names)
+    A, C = rate * point.A, rate * point.C
+    KA = K @ A if p else np.zeros_like(A)
+    KC = K @ C if v else np.zeros_like(C)
+    new_a, new_c = a - KA, c - KC
+    new_pi = pi - p * float(2.0 * (a @ A) - A @ KA)
+    new_nu = nu - v * float(2.0 * (c @ C) - C @ KC)
+    new_rho = rho - p * float(c @ A - A @ KC) - v * float(a @ C)
+    if E:
+        along_p, along_v = pi * A + rho * C, rho * A + nu * C  # the step of E times p, and times v
+        new_a += p * (A * (a @ A) + C * (c @ A)) - along_p
+        new_c += v * (A * (a @ C) + C * (c @ C)) - along_v
+        half = np.column_stack([A, C]) @ np.vstack([0.5 * along_p - a, 0.5 * along_v - c])
+        K = K + (half + half.T)  # added first, so that K stays symmetric to the bit
+    return GramState(K, new_a, new_c, new_pi, new_rho, new_nu)

@@ -1,0 +1,51 @@
+"""The one-layer model with a key-query matrix W: the logits are p' W E_s, or E u with u = W' p (A-DEF-2).
+
+So every gradient is that of the plain model at u, and training W alone with p fixed trains u with the step
+times |p|^2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.embeddings import one_layer
+from hardmax.embeddings.corpus import Corpus
+
+
+class KeyQueryGradients(NamedTuple):
+    """Loss, and its gradients by E, p, W and v; ``u`` is that by u = W' p.
+
+    >>> import numpy as np, hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
+    >>> E, p, v = np.array([[1.0, 0], [0, 0], [0, 1]]), [1.0, 2.0], [1.0, -1.0]
+    >>> found = hm.embeddings.key_query.gradients(corpus, E, p, np.eye(2), v)
+    >>> bool(np.allclose(found.p, hm.embeddings.one_layer.gradients(corpus, E, p, v).p))
+    True
+    """
+
+    loss: float
+    E: np.ndarray
+    p: np.ndarray
+    W: np.ndarray
+    v: np.ndarray
+    u: np.ndarray
+
+
+def gradients(corpus: Corpus, E: Any, p: Any, W: Any, v: Any) -> KeyQueryGradients:
+    """Loss and gradients of softmax(p' W E_X') E_X v.
+
+    >>> import numpy as np, hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
+    >>> found = hm.embeddings.key_query.gradients(corpus, np.eye(3), [0, 0, 1], np.zeros((3, 3)), [1, 0, -1])
+    >>> round(found.loss, 6), found.W.shape
+    (0.474077, (3, 3))
+    """
+    E, p, v = one_layer.read_vectors(corpus, E, p, v)
+    W = _inputs.finite_array("W", W, (len(p), len(p)))
+    u = W.T @ p
+    point = one_layer.evaluate(corpus, E @ u, E @ v)
+    by_E, by_u, by_v = one_layer.gradients_at(point, E, u, v)
+    return KeyQueryGradients(point.loss, by_E, W @ by_u, np.outer(p, by_u), by_v, by_u)

@@ -1,0 +1,274 @@
+"""The one-layer model: loss, gradients A = dL/da and C = dL/dc, and by vectors (A-DEF-1, A-LEM-7, A-LEM-8).
+
+The model sees the parameters only through a = E p and c = E v. With the softmax mass Q_s(X) of a token,
+
+    A_s = -E[y g Q_s (c_s - f)],  C_s = -E[y g Q_s],  grad_E = A p' + C v',  grad_p = E' A,  grad_v = E' C.
+
+In each sequence the terms of A sum to zero. Where the softmax is saturated c_top - f is a difference of
+nearly equal numbers, so the terms are formed from values relative to the top token's, and the top token's
+term is minus the sum of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+
+from hardmax import _inputs
+from hardmax.dynamics.softmax import INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, settle
+from hardmax.embeddings.corpus import Corpus
+from hardmax.heads import as_loss
+
+# Twice the spread of the logits plus the size of the values: below this no term of A underflows.
+MODERATE = 600.0
+
+LOGISTIC = as_loss("logistic")
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The model at (a, c): A = exp(log_scale) A_hat and C = exp(log_scale_C) C_hat, whatever the logits.
+
+    ``A_hat`` is right in direction when A itself underflows; log_scale is -inf if A is exactly zero, that is
+    where no sequence has two tokens of different value.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
+    >>> point = hm.embeddings.one_layer.evaluate(corpus, a=[2000.0, 0.0, 1000.0], c=[1.0, 0.0, -1.0])
+    >>> bool(point.A.any()), point.A_hat.round(6).tolist(), round(point.log_scale, 4)
+    (False, [0.0, 1.0, -1.0], -1002.0064)
+    """
+
+    f: np.ndarray  # (n,) predictions
+    log_g: np.ndarray  # (n,) log of the logistic weights g = 1/(1 + exp(y f))
+    loss: float
+    A_hat: np.ndarray  # (S,)
+    log_scale: float
+    C_hat: np.ndarray  # (S,)
+    log_scale_C: float
+
+    @property
+    def g(self) -> np.ndarray:
+        """Logistic weight of every sequence, equation (13)."""
+        return np.exp(self.log_g)
+
+    @cached_property
+    def A(self) -> np.ndarray:
+        """dL/da; it underflows to zero where exp(log_scale) does."""
+        return self.A_hat * math.exp(self.log_scale)
+
+    @cached_property
+    def C(self) -> np.ndarray:
+        """dL/dc."""
+        return self.C_hat * math.exp(self.log_scale_C)
+
+
+class Gradients(NamedTuple):
+    """Gradients by E (S, d), p (d,) and v (d,).
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
+    >>> found = hm.embeddings.one_layer.gradients(corpus, [[1, 0], [0, 0], [0, 1]], p=[0, 0], v=[1, -1])
+    >>> found.p.round(4).tolist(), found.v.round(4).tolist()
+    ([-0.0472, -0.0472], [-0.0944, 0.0944])
+    """
+
+    E: np.ndarray
+    p: np.ndarray
+    v: np.ndarray
+
+
+def evaluate(corpus: Corpus, a: Any, c: Any) -> Evaluation:
+    """Predictions, loss and scalar gradients at the logits a and the values c of all tokens (A-LEM-7).
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
+    >>> point = hm.embeddings.one_layer.evaluate(corpus, a=[0, 0, 0], c=[3, 0, -3])
+    >>> point.f.tolist(), round(point.loss, 6), point.A.round(6).tolist()
+    ([1.0, -1.0], 0.313262, [-0.089647, 0.179294, -0.089647])
+    """
+    a = _inputs.finite_array("a", a, (corpus.S,))
+    c = _inputs.finite_array("c", c, (corpus.S,))
+    if 2.0 * (a.max() - a.min()) + np.abs(c).max() <= MODERATE:
+        return _evaluate_moderate(corpus, a, c)
+    return _evaluate_anywhere(corpus, a, c)
+
+
+def gradients(corpus: Corpus, E: Any, p: Any, v: Any) -> Gradients:
+    """Gradients of the loss by the vectors: A p' + C v', E' A and E' C.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
+    >>> hm.embeddings.one_layer.gradients(corpus, [[1, 0], [0, 0], [0, 1]], p=[0, 0], v=[1, -1]).E.shape
+    (3, 2)
+    """
+    E, p, v = read_vectors(corpus, E, p, v)
+    return gradients_at(evaluate(corpus, E @ p, E @ v), E, p, v)
+
+
+def gradients_at(point: Evaluation, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Gradients:
+    """The same at an evaluation of the model."""
+    A, C = point.A, point.C
+    return Gradients(np.outer(A, p) + np.outer(C, v), E.T @ A, E.T @ C)
+
+
+def token_mass(corpus: Corpus, a: Any) -> np.ndarray:
+    """Softmax mass Q_s(X) of every slot: a sparse matrix with the corpus's pattern holds it as its data.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
+    >>> hm.embeddings.one_layer.token_mass(corpus, [0, 0, 0]).round(4).tolist()
+    [0.3333, 0.6667, 0.6667, 0.3333]
+    """
+    a = _inputs.finite_array("a", a, (corpus.S,))
+    gaps, _ = _gaps(corpus, a)
+    share = np.exp(gaps)
+    return share / corpus.per_slot(np.add.reduceat(share, corpus.offsets[:-1]))
+
+
+def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
+    """-p_hat.grad_p from pairs of tokens, for a_hat = E p_hat (A-LEM-8); equal to -sum_s a_hat_s A_s.
+
+    This is the paper's formula, E[g sum_{i<j} (a_hat_i - a_hat_j) q_i q_j (gamma_i - gamma_j)], over distinct
+    tokens with their masses; its cost is the square of their number. It says the sign of every pair's pull.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
+    >>> round(hm.embeddings.one_layer.pairwise_pull(corpus, [0, 0, 0], [1, 0, -1], [1, 0, 1]), 6)
+    0.094385
+    """
+    a_hat = _inputs.finite_array("a_hat", a_hat, (corpus.S,))
+    point = evaluate(corpus, a, c)
+    Q, c = token_mass(corpus, a), _inputs.finite_array("c", c, (corpus.S,))
+    total = 0.0
+    for k in range(corpus.n):
+        slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
+        tokens, q = corpus.tokens[slots], Q[slots]
+        rise, gain = a_hat[tokens], corpus.signs[k] * c[tokens]
+        pairs = (rise[:, None] - rise) * np.outer(q, q) * (gain[:, None] - gain)
+        total += 0.5 * math.exp(point.log_g[k]) * float(pairs.sum())
+    return total / corpus.n
+
+
+def read_vectors(corpus: Corpus, E: Any, p: Any, v: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """E, p and v as float64 arrays that fit the corpus and each other."""
+    E = _inputs.finite_array("E", E, (corpus.S, None))
+    d = E.shape[1]
+    return E, _inputs.finite_array("p", p, (d,)), _inputs.finite_array("v", v, (d,))
+
+
+def _evaluate_moderate(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Evaluation:
+    """One exponential per token, and one pass over the slots."""
+    f, A, C = np.empty(corpus.n), np.zeros(corpus.S), np.zeros(corpus.S)
+    e = np.exp(a - a.max())
+    _balance(corpus.tokens, corpus.weights, corpus.offsets, corpus.signs, e, c, f, A, C)
+    u = corpus.signs * f
+    return Evaluation(f, -LOGISTIC.value(-u), float(LOGISTIC.value(u).mean()), A, 0.0, C, 0.0)
+
+
+def _evaluate_anywhere(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Evaluation:
+    """One exponential per slot, in the log domain, with the kernel that trains p on any problem."""
+    n, y = corpus.n, corpus.signs
+    gaps, tops = _gaps(corpus, a)
+    gamma = corpus.per_slot(y) * c[corpus.tokens]
+    weights, u, log_scale, log_mass = settle_slots(gaps, tops, gamma, corpus.offsets)
+    log_g = -LOGISTIC.value(-u)
+    log_scale += log_g - math.log(n)
+    common, common_C = float(log_scale.max()), float(log_g.max())
+    scale = np.exp(log_scale - common) if common > -math.inf else np.zeros(n)
+    A_hat, C_hat = np.zeros(corpus.S), np.zeros(corpus.S)
+    slots = (corpus.tokens, corpus.offsets, gaps, weights)
+    _scatter(*slots, y, scale, log_g - log_mass - common_C, A_hat, C_hat)
+    loss = float(LOGISTIC.value(u).mean())
+    return Evaluation(y * u, log_g, loss, A_hat, common, C_hat, common_C - math.log(n))
+
+
+def settle_slots(
+    gaps: np.ndarray, tops: np.ndarray, gamma: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Q (gamma - u) of every slot over exp(log scale), then u, log scale and log mass per sequence."""
+    weights, ones = np.empty(len(gaps)), np.ones(len(gaps))
+    u, depth, lean, log_mass = (np.empty(len(tops)) for _ in range(4))
+    settle(gaps, tops, gamma, ones, offsets, 0.0, weights, u, depth, lean, log_mass)
+    return weights, u, depth - log_mass, log_mass
+
+
+def _gaps(corpus: Corpus, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log masses relative to the top slot of each sequence, and the top slots."""
+    gaps, tops = np.empty(corpus.nnz), np.empty(corpus.n, np.intp)
+    gaps_to_heaviest(a[corpus.tokens], corpus.log_counts, corpus.offsets, gaps, tops)
+    return gaps, tops
+
+
+@njit(types.void(VECTOR, VECTOR, INDEX, OUT, OUT_INDEX), cache=True, nogil=True)
+def gaps_to_heaviest(logits, log_counts, offsets, gaps, tops):  # type: ignore[no-untyped-def]
+    """The slot of the largest mass, count times exp(logit), of each sequence; log masses relative to it."""
+    for k in range(offsets.size - 1):
+        top = offsets[k]
+        best = logits[top] + log_counts[top]
+        for slot in range(offsets[k] + 1, offsets[k + 1]):
+            mass = logits[slot] + log_counts[slot]
+            if mass > best:
+                best, top = mass, slot
+        tops[k] = top
+        for slot in range(offsets[k], offsets[k + 1]):
+            gaps[slot] = (logits[slot] - logits[top]) + (log_counts[slot] - log_counts[top])
+
+
+@njit(types.void(INDEX, INDEX, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, OUT, OUT), cache=True, nogil=True)
+def _scatter(tokens, offsets, gaps, weights, labels, scale, log_rate, A, C):  # type: ignore[no-untyped-def]
+    """Add up A and C over the slots of each token, with the common exponents taken out."""
+    for k in range(offsets.size - 1):
+        for slot in range(np.uintp(offsets[k]), np.uintp(offsets[k + 1])):
+            token = np.uintp(tokens[slot])
+            A[token] -= scale[k] * weights[slot]
+            x = gaps[slot] + log_rate[k]
+            if x > UNDERFLOW:
+                C[token] -= labels[k] * math.exp(x)
+
+
+@njit(
+    types.void(INDEX, VECTOR, INDEX, VECTOR, VECTOR, VECTOR, OUT, OUT, OUT),
+    cache=True, nogil=True, error_model="numpy",
+)  # fmt: skip
+def _balance(tokens, counts, offsets, labels, e, c, f, A, C):  # type: ignore[no-untyped-def]
+    """f, A and C from e = exp(a - max a), with values relative to that of each sequence's heaviest token."""
+    n = offsets.size - 1
+    for k in range(n):
+        first, last = np.uintp(offsets[k]), np.uintp(offsets[k + 1])
+        top = first
+        heaviest = 0.0
+        for slot in range(first, last):
+            mass = counts[slot] * e[np.uintp(tokens[slot])]
+            if mass > heaviest:
+                heaviest = mass
+                top = np.uintp(slot)
+        unit = 1.0 / heaviest
+        star = np.uintp(tokens[top])
+        value = c[star]
+        mass = 0.0
+        pull = 0.0
+        for slot in range(first, last):
+            token = np.uintp(tokens[slot])
+            share = counts[slot] * e[token] * unit
+            mass += share
+            pull += share * (c[token] - value)
+        drift = pull / mass
+        f[k] = value + drift
+        rate = -labels[k] / (n * (1.0 + math.exp(labels[k] * f[k])) * mass)
+        total = 0.0
+        for slot in range(first, last):
+            token = np.uintp(tokens[slot])
+            if slot != top:
+                share = rate * (counts[slot] * e[token] * unit)
+                term = share * ((c[token] - value) - drift)
+                C[token] += share
+                A[token] += term
+                total += term
+        C[star] += rate
+        A[star] -= total

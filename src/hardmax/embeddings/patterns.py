@@ -1,0 +1,197 @@
+"""Selection patterns of a corpus: S_X, S2_X, S<_X (A-DEF-9), their max-margin problem, local optimality.
+
+A pattern names, for every sequence X, the set Z_X of distinct tokens that share the largest score p.E_s.
+Ties are part of it: the max-margin problem of a pattern holds them as equalities (A-DEF-11, A-ERR-8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.embeddings.assumption4 import assumption_4
+from hardmax.embeddings.corpus import Corpus
+from hardmax.margin.constraints import Constraints
+from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.pattern import pattern
+from hardmax.margin.solve import solve
+
+Pattern = tuple[tuple[int, ...], ...]
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class TokenSelection:
+    """The tokens of every sequence by score: the highest, the second highest, and the rest (A-DEF-9).
+
+    Scores tie within ``tolerance`` times |p| and the longest difference of embeddings in the sequence.
+    ``doubtful`` lists (sequence, token) that ten times that tolerance would place in another set. ``gap`` is
+    the least step from a selected token to a second one, ``second_gap`` from there to the rest; inf if there
+    is none.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2, 3], [1, 2, 3]], [1, -1])
+    >>> found = hm.embeddings.token_selection(corpus, [[1, 0], [2, 0], [1, 5], [0, 1]], p=[1.0, 0.0])
+    >>> found.selected, found.second, found.rest, found.gap
+    (((0, 2), (1,)), ((3,), (2,)), ((), (3,)), 1.0)
+    """
+
+    selected: Pattern
+    second: Pattern
+    rest: Pattern
+    tolerance: float
+    gap: float
+    second_gap: float
+    doubtful: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every sequence selects all its tokens, so that nothing is told apart."""
+        return not any(self.second)
+
+
+def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE) -> TokenSelection:
+    """S_X(p), S2_X(p) and S<_X(p) of every sequence, as sets of distinct tokens; ties are kept.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2, 2], [1, 2, 2]], [1, -1])
+    >>> E = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> hm.embeddings.token_selection(corpus, E, [1e9, 1.0, 1e9]).selected
+    ((0, 2), (2,))
+    """
+    E = _inputs.finite_array("E", E, (corpus.S, None))
+    p = _inputs.finite_array("p", p, (E.shape[1],))
+    scores = E @ p
+    tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
+    differences = E[corpus.tokens] - E[tops]
+    longest = np.maximum.reduceat(np.linalg.norm(differences, axis=1), corpus.offsets[:-1])
+    # Differences of embeddings first: the scores are large, their gaps need not be.
+    return _levels(corpus, differences @ p, tolerance * float(np.linalg.norm(p)) * longest, tolerance)
+
+
+def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
+    """The same from the scores of all tokens, which tie only if they are equal.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> hm.embeddings.score_selection(corpus, [1.0, 2.0, 1.0]).selected
+    ((0, 2), (1,))
+    """
+    scores = _inputs.finite_array("scores", scores, (corpus.S,))
+    tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
+    return _levels(corpus, scores[corpus.tokens] - scores[tops], np.zeros(corpus.n), 0.0)
+
+
+def important_pattern(corpus: Corpus) -> Pattern:
+    """The pattern that selects exactly the important token of every sequence; it needs Assumption 4.
+
+    >>> import hardmax as hm
+    >>> hm.embeddings.important_pattern(hm.Corpus.from_sequences(["good film", "bad film"], [1, -1]))
+    ((0,), (2,))
+    """
+    found = assumption_4(corpus)
+    if found.important is None:
+        raise ValueError(f"corpus must satisfy Assumption 4 to have important tokens: {found.witness}")
+    return tuple((int(s),) for s in found.important)
+
+
+def pattern_max_margin(
+    corpus: Corpus,
+    selection: TokenSelection | Sequence[Iterable[int]],
+    E: Any = None,
+    *,
+    gram: Any = None,
+    exact: bool = False,
+) -> MaxMargin:
+    """p_hat of a pattern: the shortest p that ties its tokens and lifts them over the others by 1 (A-DEF-11).
+
+    Give the embeddings ``E`` or their inner products ``gram``. A pattern that no p makes is infeasible, with
+    proof; one that ties everything asks for nothing and has the solution 0.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> E = hm.embeddings.infinite_width(corpus, 64).E
+    >>> solve = hm.embeddings.pattern_max_margin
+    >>> [str(solve(corpus, Z, E, exact=True).exact.norm_squared) for Z in ([[0], [1]], [[0, 2], [1]])]
+    ['2/3', '22/129']
+    """
+    chosen = selection.selected if isinstance(selection, TokenSelection) else selection
+    if E is not None:
+        E = _inputs.finite_array("E", E, (corpus.S, None))
+    return solve(constraints_of(distinct_tokens(corpus), chosen, E, gram), exact)
+
+
+def constraints_of(
+    sequences: list[list[int]], selection: Sequence[Iterable[int]], E: Any = None, gram: Any = None
+) -> Constraints:
+    """The rows of A-DEF-11; none where every sequence has one token only.
+
+    >>> from hardmax.embeddings.patterns import constraints_of
+    >>> constraints_of([[0, 1]], [[0]], E=[[1.0], [0.0]]).rows().tolist()
+    [[1.0]]
+    """
+    if all(len(tokens) == 1 for tokens in sequences):
+        return Constraints.dense(np.zeros((0, 0 if E is None else np.shape(E)[1])))
+    return pattern(sequences, list(selection), E, gram)
+
+
+def local_gap(corpus: Corpus, c: Any, selection: TokenSelection) -> float:
+    """The mu of Definition 16: least sum over selected positions of gamma_i - gamma_j, j in S2_X (A-DEF-16).
+
+    ``c`` are the values v.E_s. The direction is locally optimal if this is positive; inf if no token is
+    second anywhere.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> limit = hm.embeddings.infinite_width(corpus, 64)
+    >>> hm.embeddings.local_gap(corpus, limit.c, hm.embeddings.score_selection(corpus, [1.0, 1.0, 0.0]))
+    8.0
+    """
+    c = _inputs.finite_array("c", c, (corpus.S,))
+    least = np.inf
+    for k, (inside, near) in enumerate(zip(selection.selected, selection.second, strict=True)):
+        slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
+        times = dict(zip(corpus.tokens[slots].tolist(), corpus.counts[slots].tolist(), strict=True))
+        for j in near:
+            gain = sum(times[i] * (c[i] - c[j]) for i in inside)
+            least = min(least, float(corpus.signs[k] * gain))
+    return least
+
+
+def distinct_tokens(corpus: Corpus) -> list[list[int]]:
+    """The distinct tokens of every sequence, ascending."""
+    return [part.tolist() for part in np.split(corpus.tokens, corpus.offsets[1:-1])]
+
+
+def _tops(corpus: Corpus, scores: np.ndarray) -> np.ndarray:
+    """A token with the largest score of every sequence."""
+    parts = np.split(corpus.tokens, corpus.offsets[1:-1])
+    return np.array([tokens[np.argmax(scores[tokens])] for tokens in parts])
+
+
+def _levels(corpus: Corpus, gaps: np.ndarray, within: np.ndarray, tolerance: float) -> TokenSelection:
+    """Split the tokens of every sequence by their scores relative to its top token's."""
+    sets: list[tuple[tuple[int, ...], ...]] = []
+    doubtful: list[tuple[int, int]] = []
+    gap = second_gap = np.inf
+    for k, width in enumerate(within.tolist()):
+        slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
+        tokens, below = corpus.tokens[slots], -gaps[slots]
+        first = below <= width
+        low = below[~first].min(initial=np.inf)
+        second = ~first & (below <= low + width)
+        rest = ~(first | second)
+        near = (~first & (below <= 10 * width)) | (rest & (below <= low + 10 * width))
+        doubtful += [(k, s) for s in tokens[near].tolist()]
+        gap = min(gap, low - float(below[first].max()))
+        second_gap = min(second_gap, below[rest].min(initial=np.inf) - below[second].max(initial=0.0))
+        sets.append(tuple(tuple(tokens[part].tolist()) for part in (first, second, rest)))
+    selected, second_best, others = zip(*sets, strict=True)
+    return TokenSelection(
+        selected, second_best, others, tolerance, float(gap), float(second_gap), tuple(doubtful)
+    )

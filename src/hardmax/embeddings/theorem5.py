@@ -1,0 +1,208 @@
+"""Theorem 5 at its own width: first step, gradient flow of p, selection, max-margin direction (A-THM-5).
+
+Assumption 4, a first step of at least 4 n^2 T^2 and a width of at least (88 eta0^2 + 111 eta0 + 2)^8 make p
+select the important tokens and tend to the max-margin direction of its own selection. Such widths start at
+1e44; the first step is drawn in the structured form, which has S + 2 coordinates whatever the width, and the
+flow is that of paper B on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.dynamics.flow import flow
+from hardmax.dynamics.gradient import settle_at
+from hardmax.dynamics.trajectory import Trajectory
+from hardmax.embeddings.assumption4 import assumption_4
+from hardmax.embeddings.corpus import Corpus
+from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent
+from hardmax.embeddings.gram_sampler import draw_initial
+from hardmax.embeddings.patterns import Pattern, pattern_max_margin, token_selection
+from hardmax.embeddings.structured import StructuredState
+from hardmax.embeddings.thresholds import Thresholds, theorem_5_thresholds
+from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.serial import serial_blas
+from hardmax.problem import Problem
+
+# The angle to the limit falls like what is left beside it over |p|, and that is of the size of the values c.
+DISTANCE = 1e5
+
+
+@dataclass(frozen=True)
+class StrongConditions:
+    """The hypotheses of A-THM-5S: then p converges in direction, to the max margin of the designated tokens.
+
+    ``apart``: no designated token is an ordinary one of another input. (H1) ``lead``, the least score of a
+    designated token over another of its input, is positive. (H2) ``rank`` equals ``tokens``, the number of
+    distinct tokens: their keys are independent. (H3) the loss at the start is below ``loss_bound``, what one
+    input without its designated token costs at least.
+
+    >>> import hardmax as hm
+    >>> from hardmax.embeddings.theorem5 import strong_conditions
+    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[2.0, 0.0]])
+    >>> found = strong_conditions(problem, [0], start=[1.0, 0.0])
+    >>> found.lead, round(found.loss, 4), round(found.loss_bound, 4), found.rank, found.holds
+    (2.0, 0.2084, 0.6931, 1, False)
+    """
+
+    apart: bool
+    lead: float
+    rank: int
+    tokens: int
+    loss: float
+    loss_bound: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether all of them do."""
+        return self.apart and self.lead > 0.0 and self.rank == self.tokens and self.loss < self.loss_bound
+
+
+def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = None) -> StrongConditions:
+    """The hypotheses of A-THM-5S for one designated position per input and the flow's ``start``.
+
+    >>> import hardmax as hm
+    >>> from hardmax.embeddings.theorem5 import strong_conditions
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> limit = hm.embeddings.infinite_width(corpus, eta0=64)
+    >>> strong_conditions(corpus.problem(limit.E, limit.v), [0, 0]).holds
+    True
+    """
+    if len(designated) != problem.n:
+        raise ValueError(f"designated must hold {problem.n} positions, one per input, got {len(designated)}")
+    lead, floor = math.inf, math.inf
+    stars, others = set(), set()
+    for i, (scores, tokens) in enumerate(
+        zip(problem.split(problem.scores), problem.split(problem.tokens), strict=True)
+    ):
+        star = _inputs.whole(f"designated[{i}]", designated[i])
+        if star >= len(tokens):
+            raise ValueError(f"designated[{i}] must be a position below {len(tokens)}, got {star}")
+        rest = np.delete(scores, star)
+        stars.add(int(tokens[star]))
+        others.update(np.delete(tokens, star).tolist())
+        if rest.size:
+            lead = min(lead, float(scores[star] - rest.max()))
+            floor = min(floor, float(problem.loss.value(rest.max())))
+    used = np.unique(problem.tokens)
+    rank = int(np.linalg.matrix_rank(problem.keys[used]))
+    u = settle_at(problem, problem.vector("start", start)).u
+    loss = float(problem.loss.value(u).mean())
+    return StrongConditions(not stars & others, lead, rank, len(used), loss, floor / problem.n)
+
+
+@dataclass(frozen=True, eq=False)
+class TheoremFive:
+    """One run of Theorem 5: the width, the state after the first step, the flow from there and its limit.
+
+    ``pattern`` holds the tokens that the end of ``path`` selects in every sequence, ``best`` the max-margin
+    vector of that pattern, and ``important`` the tokens s*_X.
+
+    >>> import hardmax as hm
+    >>> from hardmax.embeddings.theorem5 import run_theorem_5
+    >>> run = run_theorem_5(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), rng=0)
+    >>> run.hypotheses_hold, run.pattern, run.misalignment < 1e-10
+    (True, ((0,), (1,)), True)
+    """
+
+    corpus: Corpus
+    thresholds: Thresholds
+    d: int
+    event: InitialEvent
+    errors: FirstStepErrors
+    state: StructuredState
+    path: Trajectory
+    pattern: Pattern
+    best: MaxMargin
+    important: tuple[int, ...]
+    conditions: StrongConditions
+
+    @property
+    def hypotheses_hold(self) -> bool:
+        """Equation (10) and the event (14); Assumption 4 holds in every run."""
+        return self.thresholds.allow(self.d) and self.event.holds
+
+    @property
+    def selects_important(self) -> bool:
+        """Part (1) for every sequence: s*_X is among the selected tokens (A-LEM-14)."""
+        return all(star in chosen for star, chosen in zip(self.important, self.pattern, strict=True))
+
+    @property
+    def selects_only_important(self) -> bool:
+        """Nothing but s*_X is selected, which A-THM-5S proves and the paper leaves open."""
+        return self.pattern == tuple((star,) for star in self.important)
+
+    @property
+    def misalignment(self) -> float:
+        """Part (2): 1 - cos of p with the max-margin direction of its own selection; nan if there is none."""
+        return self.path.misalignment(self.best) if self.best.direction is not None else math.nan
+
+    @property
+    def loss(self) -> float:
+        """The loss after the first step."""
+        return self.conditions.loss
+
+    @property
+    def loss_bound(self) -> float:
+        """Lemma 12's bound on it."""
+        y, eta0 = self.corpus.signs, float(self.thresholds.eta0)
+        mean = self.corpus.matrix @ self.corpus.alpha / self.corpus.lengths
+        return float(np.logaddexp(0.0, -0.5 * eta0 * y * mean + 1.0 / (22.0 * eta0)).mean())
+
+
+def run_theorem_5(
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    eta0: float | Fraction | None = None,
+    delta: float = 0.01,
+    until_norm: float | None = None,
+    rng: int | np.random.Generator,
+) -> TheoremFive:
+    """Draw the first step at width d, let p flow with E fixed, and compare with its own max margin.
+
+    By default ``eta0`` and ``d`` are the least that Theorem 5 allows at probability 1 - delta, and p flows to
+    a norm at which its direction has settled. The corpus has to satisfy Assumption 4. If the flow stops
+    early, ``path.event`` says why.
+
+    >>> import hardmax as hm
+    >>> from hardmax.embeddings.theorem5 import run_theorem_5
+    >>> run = run_theorem_5(hm.embeddings.assumption_4_corpus(4, 3, rng=0), rng=1)
+    >>> f"{float(run.d):.3g}", run.selects_only_important, run.misalignment < 1e-8, run.loss < run.loss_bound
+    ('5.37e+59', True, True, True)
+    """
+    found = assumption_4(corpus)
+    if found.important is None:
+        raise ValueError(f"corpus must satisfy Assumption 4, and does not: {found.witness}")
+    thresholds = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, eta0=eta0)
+    d = thresholds.width if d is None else _inputs.whole("d", d, 1)
+    start = draw_initial(corpus.S, d, rng=rng)
+    step = float(thresholds.eta0)
+    state, errors = start.first_step(corpus, step)
+    problem = state.problem(corpus)
+    distance = DISTANCE * float(np.abs(state.c).max()) if until_norm is None else until_norm
+    with serial_blas():
+        path = flow(problem, until_norm=distance, start=state.p)
+    chosen = token_selection(corpus, state.E, path.p).selected
+    stands = problem.tokens == np.repeat(found.important, problem.sizes)
+    positions = [int(np.argmax(at)) for at in problem.split(stands)]
+    return TheoremFive(
+        corpus=corpus,
+        thresholds=thresholds,
+        d=d,
+        event=start.initial_event(d, delta),
+        errors=errors,
+        state=state,
+        path=path,
+        pattern=chosen,
+        best=pattern_max_margin(corpus, chosen, state.E),
+        important=tuple(found.important.tolist()),
+        conditions=strong_conditions(problem, positions, state.p),
+    )
