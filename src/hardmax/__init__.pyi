@@ -1,6 +1,8 @@
 """Types of the public surface: the same names as the table in __init__.py."""
 
 from . import data as data
+from . import embeddings as embeddings
+from . import nexttoken as nexttoken
 from .dynamics.descent import descend as descend
 from .dynamics.descent import descend_batch as descend_batch
 from .dynamics.display import TrajectoryDisplay as TrajectoryDisplay
@@ -21,6 +23,12 @@ from .dynamics.trajectory import Trajectory as Trajectory
 from .dynamics.trajectory import misalignment as misalignment
 from .dynamics.weights import WeightTrajectory as WeightTrajectory
 from .dynamics.weights import descend_weights as descend_weights
+from .embeddings.corpus import Corpus as Corpus
+from .figures.claims import Claim as Claim
+from .figures.figure import Figure as Figure
+from .figures.figure import figure as figure
+from .figures.reproduce import Reproduction as Reproduction
+from .figures.reproduce import reproduce as reproduce
 from .heads import LinearHead as LinearHead
 from .heads import Loss as Loss
 from .heads import NonlinearHead as NonlinearHead
@@ -78,5 +86,9 @@ from .selection.position import general_position as general_position
 from .theory.check import Check as Check
 from .theory.check import check as check
 from .theory.check import checks as checks
+from .trials.display import PhaseDisplay as PhaseDisplay
+from .trials.results import Sweep as Sweep
+from .trials.results import run_one as run_one
+from .trials.sweep import sweep as sweep
 
 __version__: str

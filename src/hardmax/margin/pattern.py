@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax.margin.constraints import Constraints
@@ -43,7 +44,7 @@ def pattern(
         wins.update({(s, int(r)): None for s in inside for r in tokens if r not in inside})
     pairs = [*wins, *ties]
     plus, minus = [s for s, _ in pairs], [r for _, r in pairs]
-    h, equal = [1.0] * len(wins) + [0.0] * len(ties), [False] * len(wins) + [True] * len(ties)
+    h, equal = np.repeat([1.0, 0.0], [len(wins), len(ties)]), np.repeat([False, True], [len(wins), len(ties)])
     if (embeddings is None) == (gram is None):
         raise ValueError("embeddings, gram: expected exactly one of them")
     if gram is not None:

@@ -1,0 +1,149 @@
+"""What several statements of the trained-embeddings paper assume or start from: a corpus, its important
+tokens, embeddings after the first step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.embeddings.assumption4 import assumption_4
+from hardmax.embeddings.corpus import Corpus
+from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, infinite_width
+from hardmax.embeddings.gram_sampler import draw_initial
+from hardmax.embeddings.structured import StructuredState
+from hardmax.embeddings.theorem5 import strong_conditions
+from hardmax.embeddings.thresholds import Thresholds, least_first_step, theorem_5_thresholds
+from hardmax.margin.maxmargin import to_float
+from hardmax.problem import Problem
+from hardmax.theory.check import Hypothesis
+
+DELTA = 0.01
+
+
+def as_corpus(subject: Any) -> Corpus:
+    """The corpus that a statement is about; a ValueError says how to make one."""
+    if not isinstance(subject, Corpus):
+        came = type(subject).__name__
+        raise ValueError(f"corpus must be a hardmax.Corpus, got {came}; make one with Corpus.from_sequences")
+    return subject
+
+
+def as_problem(subject: Any) -> Problem:
+    """The problem that a statement about fixed keys is about."""
+    if not isinstance(subject, Problem):
+        came = type(subject).__name__
+        raise ValueError(
+            f"problem must be a hardmax.Problem, got {came}; a corpus makes one with problem(E, v)"
+        )
+    return subject
+
+
+def important_tokens(corpus: Corpus) -> tuple[Hypothesis, tuple[int, ...] | None]:
+    """Assumption 4 as a hypothesis, with the token s* of every sequence where it holds."""
+    found = assumption_4(corpus)
+    tokens = None if found.important is None else tuple(found.important.tolist())
+    return Hypothesis("Assumption 4", found.holds, None if found.holds else str(found.witness)), tokens
+
+
+def pattern_or_important(
+    corpus: Corpus, selection: Sequence[Iterable[int]] | None
+) -> tuple[list[Hypothesis], Sequence[Iterable[int]] | None]:
+    """The pattern that is given; if none is, that of the important tokens, which needs Assumption 4."""
+    if selection is not None:
+        return [], selection
+    condition, important = important_tokens(corpus)
+    return [condition], None if important is None else [(s,) for s in important]
+
+
+def least_step(corpus: Corpus) -> int:
+    """4 n^2 T^2 with T the longest sequence: the first step taken where none is given."""
+    return least_first_step(corpus.n, int(corpus.lengths.max()))
+
+
+def fixed_embeddings(
+    corpus: Corpus, E: Any = None, v: Any = None, eta0: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The given E and v, or those that a first step of size eta0 leaves at infinite width.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_a.common import fixed_embeddings
+    >>> E, v = fixed_embeddings(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), eta0=16)
+    >>> (E @ v).tolist()
+    [2.0, -2.0, 0.0]
+    """
+    if E is None:
+        limit = infinite_width(corpus, least_step(corpus) if eta0 is None else eta0)
+        return limit.E, limit.v
+    E = _inputs.finite_array("E", E, (corpus.S, None))
+    return E, _inputs.finite_array("v", v, (E.shape[1],))
+
+
+def score_lead(corpus: Corpus, E: np.ndarray, v: np.ndarray, important: tuple[int, ...]) -> float:
+    """Least gamma of an important token minus gamma of another token of its sequence, (H1)'s kappa."""
+    positions = [X.tolist().index(star) for X, star in zip(corpus.sequences(), important, strict=True)]
+    return strong_conditions(corpus.problem(E, v), positions).lead
+
+
+@dataclass(frozen=True, eq=False)
+class FirstStepDraw:
+    """A random start at width d, the first step from there, and what the theory asks of both."""
+
+    d: int
+    start: StructuredState
+    after: StructuredState
+    errors: FirstStepErrors
+    event: InitialEvent
+    thresholds: Thresholds
+
+    @property
+    def conditions(self) -> list[Hypothesis]:
+        """What Lemma 2 asks: the width, and the event (14) that everything is conditional on."""
+        least = max(256, self.thresholds.logarithmic)
+        return [
+            Hypothesis("d >= max(256, (2 log(S^2/delta))^2)", self.d >= least, to_float(Fraction(self.d))),
+            Hypothesis("event (14)", self.event.holds, self.event.overlap),
+        ]
+
+    def wide_for_the_loss(self) -> Hypothesis:
+        """Lemma 12's condition on d."""
+        least = self.thresholds.polynomial
+        share = to_float(Fraction(self.d, least))
+        return Hypothesis("d >= (88 eta0^2 + 111 eta0 + 2)^8", self.d >= least, share)
+
+    def wide_for_the_norm(self) -> Hypothesis:
+        """Lemma 19's second condition on d, (2 eta0 (n sqrt(2 log(S^2/delta)) + 44 n))^4."""
+        asked = self.thresholds
+        root = math.sqrt(2 * (2 * math.log(asked.S) - math.log(asked.delta)))
+        least = (2 * asked.eta0 * asked.n * (Fraction(root) + 44)) ** 4
+        return Hypothesis("d as Lemma 19 asks", self.d >= least, to_float(self.d / least))
+
+
+def draw_first_step(
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    eta0: float | None = None,
+    delta: float = DELTA,
+    rng: int | np.random.Generator = 0,
+) -> FirstStepDraw:
+    """Draw E0, p0 at width d (Theorem 5's own by default) and take the first step, 4 n^2 T^2 by default.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_a.common import draw_first_step
+    >>> found = draw_first_step(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]))
+    >>> len(str(found.d)), (found.after.c.round(9) + 0.0).tolist()
+    (45, [8.0, -8.0, 0.0])
+    """
+    step = least_step(corpus) if eta0 is None else eta0
+    asked = theorem_5_thresholds(corpus.n, int(corpus.lengths.max()), corpus.S, delta=delta, eta0=step)
+    width = asked.width if d is None else d
+    start = draw_initial(corpus.S, width, rng=rng)
+    after, errors = start.first_step(corpus, float(step))
+    return FirstStepDraw(width, start, after, errors, start.initial_event(width, delta), asked)

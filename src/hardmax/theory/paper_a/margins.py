@@ -1,0 +1,213 @@
+"""Lemmas 3, 20 and 21: the max-margin problem of a pattern, and its closed form where there is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax.embeddings.corpus import Corpus
+from hardmax.embeddings.first_step import infinite_width
+from hardmax.embeddings.pattern_enumeration import realisable
+from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin
+from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.pattern import ImportantOnly, important_only
+from hardmax.margin.solve import EXACT_ROWS, solve
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.paper_a.common import (
+    DELTA,
+    as_corpus,
+    draw_first_step,
+    fixed_embeddings,
+    important_tokens,
+    least_step,
+    pattern_or_important,
+)
+from hardmax.theory.paper_a.first_step import power_of_width
+
+EQUAL = 1e-9  # relative distance up to which two solutions are one
+
+
+def all_tight(best: MaxMargin) -> np.ndarray:
+    """The paper's closed form M^+ 1, which takes every constraint to be tight and drops the ties."""
+    rows = best.constraints.rows()[~best.constraints.equal]
+    solution: np.ndarray = np.linalg.pinv(rows) @ np.ones(len(rows))
+    return solution
+
+
+def pattern_hypotheses(corpus: Corpus, selection: Sequence[Iterable[int]], E: np.ndarray) -> list[Hypothesis]:
+    """That some p makes the pattern, and that it leaves a token out (A-ERR-16)."""
+    sets = [set(z) for z in selection]
+    out = any(set(tokens) - z for tokens, z in zip(distinct_tokens(corpus), sets, strict=True))
+    return [
+        Hypothesis("some p makes the pattern", realisable(corpus, selection, E)),
+        Hypothesis("the pattern leaves a token out", out, erratum="A-ERR-16"),
+    ]
+
+
+@statement(
+    "A-LEM-3",
+    "Lemma 3: the max-margin solution of a pattern",
+    "A pattern that some p makes and that leaves a token out has exactly one max-margin solution; the proof "
+    "in the paper makes every constraint tight, with the solution M^+ 1.",
+    errata=("A-ERR-7", "A-ERR-8", "A-ERR-9", "A-ERR-16"),
+)
+def one_solution(
+    subject: Any,
+    *,
+    selection: Sequence[Iterable[int]] | None = None,
+    E: Any = None,
+    eta0: float | None = None,
+) -> Outcome:
+    """Two ways to solve it must meet; M^+ 1 is compared with what they find."""
+    corpus = as_corpus(subject)
+    hypotheses, chosen = pattern_or_important(corpus, selection)
+    if chosen is None:
+        return Outcome(tuple(hypotheses))
+    if E is None:
+        E, _ = fixed_embeddings(corpus, eta0=eta0)
+    hypotheses += pattern_hypotheses(corpus, chosen, E)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    best = pattern_max_margin(corpus, chosen, E)
+    assert best.p is not None
+    again, closed = second_solution(best), all_tight(best)
+    apart, off = (float(np.linalg.norm(x - best.p)) / best.norm for x in (again, closed))
+    measured = {
+        "|p_hat|^2": best.norm**2, "distance of two solutions": apart, "distance of M^+ 1": off,
+        "|M^+ 1|^2": float(closed @ closed), "largest margin": float(row_margins(best).max()),
+    }  # fmt: skip
+    return Outcome(tuple(hypotheses), 1 - apart / EQUAL, measured, best.p, paper_slack=1 - off / EQUAL)
+
+
+def second_solution(best: MaxMargin) -> np.ndarray:
+    """The same solution by another way: in rational numbers, or with the rows the other way round."""
+    few = best.constraints.count <= EXACT_ROWS
+    rows = best.constraints if few else best.constraints.subset(np.arange(best.constraints.count)[::-1])
+    again = solve(rows, exact=few)
+    assert again.p is not None
+    return again.p
+
+
+@statement(
+    "A-LEM-20",
+    "Lemma 20: some constraint is tight",
+    "The max-margin solution of a pattern that leaves a token out has least margin exactly 1.",
+    errata=("A-ERR-16",),
+)
+def some_constraint_is_tight(
+    subject: Any,
+    *,
+    selection: Sequence[Iterable[int]] | None = None,
+    E: Any = None,
+    eta0: float | None = None,
+) -> Outcome:
+    """The least margin of the certified solution."""
+    corpus = as_corpus(subject)
+    hypotheses, chosen = pattern_or_important(corpus, selection)
+    if chosen is None:
+        return Outcome(tuple(hypotheses))
+    if E is None:
+        E, _ = fixed_embeddings(corpus, eta0=eta0)
+    hypotheses += pattern_hypotheses(corpus, chosen, E)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    best = pattern_max_margin(corpus, chosen, E)
+    margins = row_margins(best)
+    slack = 1 - abs(float(margins.min()) - 1) / EQUAL
+    return Outcome(tuple(hypotheses), slack, {"margins": margins}, best.p)
+
+
+def row_margins(best: MaxMargin) -> np.ndarray:
+    """p_hat.(E_s - E_s') of every inequality."""
+    assert best.slack is not None
+    margins: np.ndarray = 1 + best.slack[~best.constraints.equal]
+    return margins
+
+
+def closed_form(corpus: Corpus, important: tuple[int, ...]) -> tuple[ImportantOnly, np.ndarray]:
+    """A-LEM-3P's rational solution, and the same as numbers over the initial embeddings."""
+    form = important_only(distinct_tokens(corpus), important)
+    weights = np.zeros(corpus.S)
+    for s, x in form.coefficients.items():
+        weights[s] = float(x)
+    return form, weights
+
+
+@statement(
+    "A-LEM-3P",
+    "Lemma 3 mended: when every constraint is tight",
+    "Under Assumption 4 and for d to infinity, M^+ 1 of the important-only pattern has the closed form by "
+    "components of the co-occurrence graph, has no part along v, and is p_hat exactly if Gale's condition "
+    "|N(J)|/n_c >= |J|/n_r holds.",
+    label="derived",
+    errata=("A-ERR-7",),
+)
+def when_all_is_tight(subject: Any, *, eta0: float | None = None) -> Outcome:
+    """The closed form against M^+ 1 and the certified solution, at infinite width."""
+    corpus = as_corpus(subject)
+    condition, important = important_tokens(corpus)
+    if important is None:
+        return Outcome((condition,))
+    form, weights = closed_form(corpus, important)
+    if not form.coefficients:
+        return unsaid((condition,))
+    E = infinite_width(corpus, least_step(corpus) if eta0 is None else eta0).E
+    best = pattern_max_margin(corpus, [[s] for s in important], E)
+    assert best.p is not None
+    tight, full = all_tight(best), np.append(weights, 0.0)
+    off = float(np.linalg.norm(tight - full) / np.linalg.norm(full))
+    apart = float(np.linalg.norm(best.p - full)) / best.norm
+    norm = abs(float(full @ full) / float(form.norm_squared) - 1)
+    agrees = 1 - apart / EQUAL if form.is_max_margin else apart / EQUAL - 1
+    measured = {
+        "Gale's condition": form.is_max_margin, "|M^+ 1|^2": form.norm_squared, "|p_hat|^2": best.norm**2,
+        "closed form to M^+ 1": off, "closed form to p_hat": apart, "v.M^+ 1": float(tight[-1]),
+    }  # fmt: skip
+    return Outcome((condition,), min(1 - max(off, norm) / EQUAL, agrees), measured, form.witness)
+
+
+def norm_bound(n: int) -> float:
+    """Lemma 21's bound on |p_hat|."""
+    return 4.0 * n
+
+
+@statement(
+    "A-LEM-21",
+    "Lemma 21: the important-only solution is short",
+    "On event (14), with nearly orthogonal embeddings of norm at least 1/2, |p_hat| <= 4 n for the "
+    "important-only pattern.",
+    errata=("A-ERR-15",),
+)
+def important_only_is_short(
+    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+) -> Outcome:
+    """p_hat after a first step at width d, by default that of Theorem 5."""
+    corpus = as_corpus(subject)
+    condition, important = important_tokens(corpus)
+    if important is None:
+        return Outcome((condition,))
+    drawn = draw_first_step(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
+    K = drawn.start.gram.K
+    overlap = float(np.abs(K - np.diag(K.diagonal())).max())
+    shortest = float(drawn.start.gram.token_norms.min())
+    hypotheses = (
+        condition, *drawn.conditions,
+        drawn.wide_for_the_norm(),
+        Hypothesis("|E_s.E_s'| <= d^(-1/4)", overlap <= power_of_width(drawn.d, -0.25), overlap, "A-ERR-15"),
+        Hypothesis("|E_s| >= 1/2", shortest >= 0.5, shortest, "A-ERR-15"),
+    )  # fmt: skip
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    best = pattern_max_margin(corpus, [[s] for s in important], drawn.after.E)
+    if not best.norm:
+        return unsaid(hypotheses)
+    slack = 1 - best.norm / norm_bound(corpus.n)
+    measured = {
+        "|p_hat|": best.norm,
+        "bound": norm_bound(corpus.n),
+        "sqrt |S_c|": math.sqrt(len(set(important))),
+    }
+    return Outcome(hypotheses, slack, measured, paper_slack=slack)

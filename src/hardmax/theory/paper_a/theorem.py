@@ -1,0 +1,132 @@
+"""Theorem 5 and its Lemmas 14 and 18: what p selects after the first step, and in which direction it goes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax.embeddings.theorem5 import TheoremFive, run_theorem_5
+from hardmax.embeddings.thresholds import theorem_5_thresholds
+from hardmax.margin.maxmargin import to_float
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.paper_a.common import DELTA, as_corpus, important_tokens
+
+ALIGNED = 1e-8
+RISE = 1e-13  # a relative rise of the loss that is rounding
+
+
+def flow_after_first_step(
+    subject: Any, d: int | None, eta0: float | None, delta: float, rng: int
+) -> tuple[list[Hypothesis], TheoremFive | None]:
+    """Assumption 4, (10) and event (14); and the run, where they hold and some token competes."""
+    corpus = as_corpus(subject)
+    condition, important = important_tokens(corpus)
+    if important is None:
+        return [condition], None
+    asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, eta0=eta0)
+    width = asked.width if d is None else d
+    hypotheses = [
+        condition,
+        Hypothesis("eta0 >= 4 n^2 T^2", asked.eta0 >= asked.least_eta0, float(asked.eta0)),
+        Hypothesis("d as in (10)", width >= asked.width, to_float(Fraction(width, asked.width))),
+    ]
+    if unmet(hypotheses) or int(np.diff(corpus.offsets).max()) == 1:
+        return hypotheses, None
+    run = run_theorem_5(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
+    return [*hypotheses, Hypothesis("event (14)", run.event.holds, run.event.overlap)], run
+
+
+def diverged(run: TheoremFive) -> bool:
+    """Whether the flow reached the norm it was sent to; a tie at the end is no reason to stop."""
+    return run.path.event in (None, "tie")
+
+
+def described(run: TheoremFive) -> dict[str, Any]:
+    """What every statement about a run reports."""
+    return {
+        "d": to_float(Fraction(run.d)), "norm": run.path.norm, "event": run.path.event,
+        "selected": run.pattern, "only important tokens": run.selects_only_important,
+        "1 - cos to its own": run.misalignment, "(H1)-(H3)": run.conditions.holds,
+    }  # fmt: skip
+
+
+def own_direction(run: TheoremFive) -> float:
+    """How near p is to the max-margin direction of its own selection, in units of what is allowed."""
+    return 1 - run.misalignment / ALIGNED
+
+
+@statement(
+    "A-THM-5",
+    "Theorem 5: p selects the important tokens, by the largest margin",
+    "Under Assumption 4 and (10), with probability at least 1 - delta, |p_t| grows without bound, and the "
+    "limit of p_t/|p_t| selects the important token of every sequence and is the max-margin direction of its "
+    "own selection.",
+    errata=("A-ERR-11", "A-ERR-12"),
+)
+def important_tokens_win(
+    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+) -> Outcome:
+    """A first step drawn at width d, by default the least that (10) allows, and the flow from there."""
+    hypotheses, run = flow_after_first_step(subject, d, eta0, delta, rng)
+    if run is None:
+        return unsaid(hypotheses)
+    good = diverged(run) and run.selects_important
+    slack = own_direction(run) if good else -1.0
+    return Outcome(tuple(hypotheses), slack, described(run), witness=run.pattern)
+
+
+def loss_that_settles(n: int) -> float:
+    """A loss below this leaves no sequence without its important token."""
+    return 1 / (2 * n)
+
+
+@statement(
+    "A-LEM-14",
+    "Lemma 14: important tokens are selected",
+    "Under Assumption 4 and (10) the loss after the first step is below 1/(2n) and never rises, and a limit "
+    "of p_t/|p_t| selects the important token of every sequence.",
+    errata=("A-ERR-17",),
+)
+def loss_settles_the_selection(
+    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+) -> Outcome:
+    """The loss along the flow, and by how much the important tokens lead at its end."""
+    hypotheses, run = flow_after_first_step(subject, d, eta0, delta, rng)
+    if run is None:
+        return unsaid(hypotheses)
+    losses = run.path.losses
+    rise = float(np.diff(losses).max(initial=-np.inf)) / float(losses[0]) if losses[0] else 0.0
+    lead = lead_at_the_end(run)
+    slack = min(1 - run.loss / loss_that_settles(run.corpus.n), lead, 1 - rise / RISE)
+    extra = {"loss after the first step": run.loss, "largest rise": rise, "least lead over |p|": lead}
+    return Outcome(tuple(hypotheses), slack, described(run) | extra, witness=run.pattern)
+
+
+def lead_at_the_end(run: TheoremFive) -> float:
+    """The least score of an important token over another of its sequence at the end, over |p|."""
+    corpus, a = run.corpus, run.state.E @ run.path.direction
+    stars = corpus.per_slot(np.array(run.important))
+    other = corpus.tokens != stars
+    return float((a[stars] - a[corpus.tokens])[other].min(initial=np.inf))
+
+
+@statement(
+    "A-LEM-18",
+    "Lemma 18: the limit is its own max-margin direction",
+    "Under the conditions of Lemma 14 a limit of p_t/|p_t| that selects one token per sequence is the "
+    "max-margin direction of its own selection.",
+    errata=("A-ERR-12",),
+)
+def limit_is_its_own_direction(
+    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+) -> Outcome:
+    """1 - cos of the end of the flow with the max-margin direction of what it selects."""
+    hypotheses, run = flow_after_first_step(subject, d, eta0, delta, rng)
+    if run is None:
+        return unsaid(hypotheses)
+    tied = max(len(chosen) for chosen in run.pattern)
+    untied = Hypothesis("the limit has no ties", tied == 1, tied, erratum="A-ERR-12")
+    slack = own_direction(run)
+    return Outcome((*hypotheses, untied), slack, described(run), witness=run.pattern, paper_slack=slack)
