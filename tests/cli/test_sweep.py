@@ -173,7 +173,8 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(sweep, folder: Pa
     jsonschema.validate(answer, SCHEMA)
     assert 3 < answer["done"] < 200
     assert answer["remaining"] == 200 - answer["done"]
-    assert sweep("mine.toml", "--json")[1]["remaining"] == 0
+    # somebody may have edited a file of hardmax in the meantime
+    assert sweep("mine.toml", "--json", "--allow-changes")[1]["remaining"] == 0
 
 
 def _settled() -> int:
@@ -276,3 +277,45 @@ def test_progress_in_lines_where_no_bar_can_be_drawn(sweep, folder: Path, monkey
     assert "failed, " in last
     assert last.endswith("trials/s, 0 s left")
     assert sweep("mine.toml", "--store", "b.sqlite", "--quiet")[2] == ""
+
+
+@pytest.mark.parametrize("way", [[], ["--trial", "0:1"]])
+def test_what_a_users_file_prints_does_not_mix_with_the_answer(folder: Path, way: list[str]) -> None:
+    (folder / "noisy.py").write_text(
+        "import os\nprint('loaded')\n"
+        "def f(parameters, seed):\n    os.system('echo from a program')\n    return {'x': 1}\n"
+    )
+    (folder / "noisy.toml").write_text('function = "noisy.py:f"\ntrials = 2\nworkers = 1')
+    hm.sweep(f"{folder / 'noisy.py'}:f", {}, 2, store=folder / "noisy.sqlite", workers=1).store.close()
+    program = "from hardmax.cli import main; main()"
+    command = [sys.executable, "-c", program, "sweep", "noisy.toml", "--json", "--allow-changes", *way]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    jsonschema.validate(json.loads(run.stdout), SCHEMA)
+    assert "loaded" in run.stderr
+
+
+@pytest.mark.parametrize("leave", ["import sys; sys.exit(0)", "raise SystemExit"])
+def test_a_file_that_leaves_the_program_is_a_mistake(sweep, folder: Path, leave: str) -> None:
+    (folder / "leaving.py").write_text(f"{leave}\ndef f(parameters, seed):\n    return {{}}\n")
+    (folder / "leaving.toml").write_text('function = "leaving.py:f"\ntrials = 2')
+    code, out, err = sweep("leaving.toml", "--json")
+    assert (code, out) == (2, "")
+    assert "leaving.py cannot be run: SystemExit" in err
+
+
+def test_a_trial_that_leaves_the_program_is_shown(sweep, folder: Path) -> None:
+    (folder / "quits.py").write_text("import sys\ndef f(parameters, seed):\n    sys.exit(3)\n")
+    (folder / "quits.toml").write_text('function = "quits.py:f"\ntrials = 1\nworkers = 1')
+    code, answer, _ = sweep("quits.toml", "--json")
+    assert (code, answer["failures"][0]["error"]) == (1, "SystemExit: 3")
+    code, answer, err = sweep("quits.toml", "--json", "--trial", "0:0", "--allow-changes")
+    assert (code, answer["row"], answer["error"]) == (1, None, "SystemExit: 3")
+    assert "quits.py" in err
+
+
+def test_the_time_is_over_although_no_trial_ends(sweep, folder: Path) -> None:
+    write(folder, pause=1e6)
+    code, answer, err = sweep("mine.toml", "--json", "--seconds", "0.5")
+    assert (code, answer["done"], answer["remaining"]) == (3, 0, 40)
+    assert "go on with: hardmax sweep mine.toml" in err

@@ -57,6 +57,17 @@ def test_what_a_trial_prints_goes_to_standard_error(capfd, tmp_path):
     assert capfd.readouterr() == ("", "hello\n" * 3)
 
 
+def test_a_trial_cannot_read_what_the_driver_sends(tmp_path):
+    curious = tmp_path / "curious.py"
+    curious.write_text(
+        "import subprocess, sys\n"
+        "def f(parameters, seed):\n"
+        "    return {'own': sys.stdin.read(), 'of a program': subprocess.check_output('cat', text=True)}\n"
+    )
+    result = hm.sweep(f"{curious}:f", {}, 3, workers=1)
+    assert [(row["own"], row["of a program"]) for row in result.rows()] == [("", "")] * 3
+
+
 def test_a_worker_with_other_code_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("hardmax.trials.sweep.source_hash", lambda function: "other")
     with pytest.raises(ValueError, match=r"the worker's copy of .* differs from the driver's"):
@@ -110,6 +121,15 @@ def test_a_missing_package_names_the_extra(backend, module, monkeypatch):
     monkeypatch.delitem(sys.modules, f"hardmax.trials.backends.{backend}", raising=False)
     with pytest.raises(ValueError, match=r'pip install "hardmax\[cluster\]"'):
         hm.sweep(f"{TASKS}:rows", GRID, 5, backend=backend)
+
+
+def test_dask_that_cannot_start_names_the_guard(monkeypatch):
+    def broken(**options):
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr("hardmax.trials.backends.dask.distributed.LocalCluster", broken)
+    with pytest.raises(ValueError, match='start the sweep under if __name__ == "__main__":'):
+        hm.sweep(f"{TASKS}:rows", GRID, 5, backend="dask", workers=1)
 
 
 def test_no_dask_at_the_address(monkeypatch):

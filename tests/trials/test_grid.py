@@ -84,6 +84,20 @@ def test_seeds_do_not_collide():
     assert max(abs(count - 50_000) for count in ones) < 5 * 158
 
 
+def test_neighbours_draw_independently():
+    """Trials next to each other, cells next to each other, roots next to each other: no correlation."""
+    table = np.array(
+        [
+            [np.random.default_rng(s).random() for s in seeds(root, cell_key({"d": d}), 0, 500)]
+            for root, d in ((0, 2), (0, 3), (0, 4), (1, 2))
+        ]
+    )
+    pairs = [np.corrcoef(row[:-1], row[1:])[0, 1] for row in table]
+    pairs += [np.corrcoef(table[0], other)[0, 1] for other in table[1:]]
+    assert np.abs(pairs).max() < 4.5 / math.sqrt(500)
+    assert abs(table.mean() - 0.5) < 4.5 / math.sqrt(12 * table.size)
+
+
 def test_product_in_order_and_explicit_cells():
     grid = Grid({"a": [1, 2], "b": ("x", None), "c": np.linspace(0, 1, 2), "d": "one", "e": np.float64(3)})
     assert len(grid) == 8
@@ -110,6 +124,12 @@ def test_product_in_order_and_explicit_cells():
         ({"a": [[1, 2]]}, r"grid\['a'\] must be a bool, a number, a text or None"),
         ({"seed": [1]}, "'seed' is a column of every sweep"),
         ({3: [1]}, "name of a parameter must be a text"),
+        ({"a": ["\udce9"]}, r"grid\['a'\] must be a text that UTF-8 can hold"),
+        ({"\udce9": [1]}, "name of a parameter must be a text that UTF-8 can hold"),
+        ({"a": [10**309]}, r"grid\['a'\] must be a number that a float can hold"),
+        ({"a": range(4000), "b": range(4000)}, "at most 10,000,000 cells"),
+        ({"a": [1, True, 1.0]}, r"grid\['a'\] holds a value twice"),
+        ([{"a": 1, "b": 2}, {"b": 2.0, "a": 1}], "grid holds a cell twice"),
     ],
 )
 def test_refusals(grid, message):

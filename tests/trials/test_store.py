@@ -3,6 +3,8 @@
 import math
 import sqlite3
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,7 +92,7 @@ def test_more_cells_and_more_trials_extend(made):
         ({"batched": True}, "made with batched False, not True"),
         ({"trials": 2}, "holds 3 trials for each cell, more than the 2 asked for"),
         ({"grid": {"a": [1]}}, "holds 1 cells that are not in the grid"),
-        ({"grid": {"a": [1, 2, 2.0]}}, "grid holds 1 cells twice"),
+        ({"grid": {"a": [1, 2, 2.0]}}, r"grid\[\'a\'\] holds a value twice"),
         ({"data_files": [__file__]}, "made by other code: data files changed"),
         ({"data_files": ["no-such-file"]}, "data_files: cannot read no-such-file"),
     ],
@@ -153,3 +155,61 @@ def test_files_that_are_no_stores(tmp_path):
         ValueError, match=r"has the format hardmax\.sweep/9, this version reads hardmax\.sweep/1"
     ):
         hm.Sweep.open(made)
+
+
+def test_a_store_that_was_deleted_stops_the_sweep(tmp_path):
+    store = tmp_path / "s.db"
+    with pytest.raises(OSError, match="deleted or moved while the sweep was writing"):
+        hm.sweep(
+            f"{TASKS}:rows", {"a": 1}, 9, store=store, workers=0, batch=3, progress=lambda _: store.unlink()
+        )
+
+
+def test_a_store_that_never_began_holds_no_sweep(tmp_path):
+    Store.drive(tmp_path / "s.db").close()
+    with pytest.raises(ValueError, match="holds no sweep yet"):
+        hm.Sweep.open(tmp_path / "s.db")
+    assert hm.sweep(f"{TASKS}:rows", {"a": 1}, 2, store=tmp_path / "s.db", workers=0).remaining == 0
+
+
+def test_a_store_with_a_strange_table_is_no_store(tmp_path):
+    Store.drive(tmp_path / "s.db").close()
+    with sqlite3.connect(tmp_path / "s.db") as connection:
+        connection.execute("UPDATE meta SET value = 'no JSON'")
+    connection.close()
+    with pytest.raises(ValueError, match="is not a store of a sweep"):
+        hm.Sweep.open(tmp_path / "s.db")
+
+
+def test_a_full_disk_is_said_and_costs_nothing_that_was_kept(tmp_path):
+    program = (
+        "import resource, signal, sys, hardmax as hm\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)\n"
+        f"hm.sweep({str(TASKS) + ':rows'!r}, {{'a': 1}}, 2000, store='s.db', workers=0, batch=50)\n"
+    )
+    for size in (20_000, 80_000):  # while the store begins, and later
+        command = [sys.executable, "-c", program, str(size)]
+        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert run.stderr.splitlines()[-1].startswith("OSError: "), run.stderr
+    result = hm.sweep(f"{TASKS}:rows", {"a": 1}, 2000, store=tmp_path / "s.db", workers=0, allow_changes=True)
+    assert result.remaining == 0
+    result.store.close()
+
+
+def test_a_session_without_rows_binds_nothing(tmp_path, monkeypatch):
+    ready = []
+
+    def trial(parameters, seed):
+        if not ready:
+            raise KeyboardInterrupt
+        return {"x": seed}
+
+    call = {"function": trial, "grid": {"a": 1}, "trials": 2, "store": tmp_path / "s.db", "workers": 0}
+    with pytest.raises(KeyboardInterrupt):
+        hm.sweep(**call)
+    ready.append(True)
+    monkeypatch.setattr(provenance, "version", lambda name: "0.9")
+    result = hm.sweep(**call)
+    assert (result.done, len(result.sessions())) == (2, 2)
+    result.store.close()

@@ -120,6 +120,9 @@ def test_failed_trials_run_again_only_if_asked(tmp_path):
         ({"seed": 1}, "not 'seed', which is taken"),
         ({"a": 1}, "not 'a', which is taken"),
         ({1: 1}, "not 1, which is taken"),
+        ({"x": 10**400}, "result 'x' must be a number that a float can hold, got one of 1329 bits"),
+        ({"x": "caf\udce9"}, "result 'x' must be a text that UTF-8 can hold"),
+        ({"caf\udce9": 1}, "the name of a result must be a text that UTF-8 can hold"),
     ],
 )
 def test_a_row_that_cannot_be_kept_is_a_failure(returned, message):
@@ -154,6 +157,34 @@ def test_any_error_can_be_kept(error, message):
         raise error
 
     assert next(hm.sweep(broken, {}, 1, workers=0).failures()).error == message
+
+
+class Rude(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_what_is_no_exception_ends_its_trial_only(batched):
+    def rude(parameters, seed):
+        raise Rude("out of the way")
+
+    result = hm.sweep(rude, {}, 2, workers=0, batched=batched)
+    assert [failure.error for failure in result.failures()] == ["Rude: out of the way"] * 2
+
+
+def test_a_watcher_can_stop_trials_that_never_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("hardmax.trials.sweep.BEAT", 0.1)
+    (tmp_path / "endless.py").write_text("import time\ndef f(parameters, seed):\n    time.sleep(1e6)\n")
+    told = []
+
+    def stop(progress):
+        told.append(progress)
+        if len(told) == 3:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        hm.sweep(f"{tmp_path / 'endless.py'}:f", {}, 2, workers=1, progress=stop)
+    assert {(each.done, each.failed, each.total) for each in told} == {(0, 0, 2)}
 
 
 def test_exit_is_a_failure_and_interrupt_is_not():

@@ -40,7 +40,7 @@ class Scale(StrEnum):
 def reproduce(
     out: Output,
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Figures, as in B-FIG-9a; all if none.")
+        list[str] | None, typer.Argument(metavar="ID", help="Figures, as in B-FIG-9a; all if none.")
     ] = None,
     paper: Annotated[Paper | None, typer.Option(help="Only the figures of this paper.")] = None,
     scale: Annotated[Scale, typer.Option(help="quick, or the paper's own sizes.")] = Scale.quick,

@@ -1,7 +1,11 @@
 """`hardmax sweep`: the trials of a TOML file, each run once."""
 
+import os
 import shlex
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,9 +51,11 @@ def sweep(
     from hardmax.cli.sweep_text import failures_of, report, summary_of
     from hardmax.trials.plan import read_plan
     from hardmax.trials.results import Sweep
+    from hardmax.trials.store import sqlite_errors
     from hardmax.trials.sweep import sweep as run
 
-    plan = read_plan(file)
+    with _standard_output_free():
+        plan = read_plan(file)
     place = plan.store if store is None else store
     again = ["hardmax", "sweep", str(file), *([] if store is None else ["--store", str(store)])]
     if trial is not None:
@@ -58,7 +64,7 @@ def sweep(
         if target is not None and not target.parent.is_dir():
             raise ValueError(f"{target}: there is no folder {target.parent}; make it or choose another place")
     start, interrupted = time.monotonic(), False
-    with out.progress("sweeping", 1) as bar:
+    with out.progress("sweeping", 1) as bar, sqlite_errors(place), _standard_output_free():
         watch = _Watch(out, bar, seconds)
         try:
             found = run(
@@ -67,10 +73,13 @@ def sweep(
                 allow_changes=allow_changes, **plan.options,
             )  # fmt: skip
         except (KeyboardInterrupt, _OutOfTime) as stop:
-            if not place.is_file():
-                raise
             interrupted = isinstance(stop, KeyboardInterrupt)
-            found = Sweep.open(place)
+            try:
+                found = Sweep.open(place)
+            except ValueError:
+                if interrupted:  # before there was anything to keep
+                    raise stop from None
+                raise
         except ValueError as error:
             raise ValueError(str(error).replace("allow_changes=True", "--allow-changes")) from None
     answer = {
@@ -144,12 +153,29 @@ def _alone(out: Output, store: Path, which: str) -> int:
     (seed,) = seeds(opened.store.meta["seed"], cell_key(parameters), number, number + 1)
     answer = {"cell": int(cell), "trial": number, "seed": seed, "parameters": parameters, "error": None}
     try:
-        answer["row"] = run_one(opened, int(cell), number)
-    except Exception as error:
+        with _standard_output_free():
+            answer["row"] = run_one(opened, int(cell), number)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         traceback.print_exc()
         answer |= {"row": None, "error": f"{type(error).__name__}: {error}"}
     out.result({"store": str(store), **answer}, lambda: _lines(answer))
     return DONE if answer["error"] is None else NOT_AS_EXPECTED
+
+
+@contextmanager
+def _standard_output_free() -> Iterator[None]:
+    """Keep standard output for the result: what a user's file or a worker prints goes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _lines(answer: dict[str, Any]) -> str:

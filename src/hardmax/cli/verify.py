@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def verify(
     out: Output,
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Statements, as in B-THM-3; all if none.")
+        list[str] | None, typer.Argument(metavar="ID", help="Statements, as in B-THM-3; all if none.")
     ] = None,
 ) -> int:
     """Check lemmas, theorems and assumptions on instances where they hold and where they break."""

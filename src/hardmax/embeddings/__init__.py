@@ -1,4 +1,4 @@
-"""Paper A: attention with trained embeddings. Corpora, models, the first step, and dynamics in any dimension."""
+"""Paper A, trained embeddings: corpora, models, the first step, and dynamics in any dimension."""
 
 from hardmax.embeddings import key_query, one_layer
 from hardmax.embeddings.assumption4 import Assumption4, Assumption4Witness, assumption_4

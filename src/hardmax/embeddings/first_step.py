@@ -242,6 +242,17 @@ class InfiniteWidth:
         return np.append(np.zeros(len(self.c)), 1.0)
 
 
+def loss_bound(gains: np.ndarray, eta0: float) -> float:
+    """Lemma 12's bound on the loss after the first step, from (1/T) sum_i y alpha_{x_i} of every sequence.
+
+    >>> import numpy as np
+    >>> from hardmax.embeddings.first_step import loss_bound
+    >>> round(loss_bound(np.array([1 / 8, 1 / 8]), 64.0), 7)
+    0.0181627
+    """
+    return float(one_layer.LOGISTIC.value(0.5 * eta0 * gains - 1.0 / (22.0 * eta0)).mean())
+
+
 def infinite_width(corpus: Corpus, eta0: float) -> InfiniteWidth:
     """What one step of size eta0 leaves when d is infinite.
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from hardmax import _inputs
 from hardmax.embeddings.corpus import Corpus
-from hardmax.embeddings.patterns import Pattern, constraints_of, distinct_tokens
+from hardmax.embeddings.patterns import Pattern, distinct_tokens
+from hardmax.margin.pattern import pattern
 from hardmax.margin.solve import solve
 
 RANK = 1e-12  # singular values above this share of the largest are not rounding
@@ -146,7 +147,7 @@ def _grown(
 
 
 def _certified(sequences: list[list[int]], selection: Sequence[Iterable[int]], E: Any) -> bool | None:
-    return solve(constraints_of(sequences, selection, np.asarray(E, dtype=float))).is_feasible
+    return solve(pattern(sequences, list(selection), np.asarray(E, dtype=float))).is_feasible
 
 
 def _subsets(tokens: list[int], fixed: tuple[int, ...]) -> list[tuple[int, ...]]:

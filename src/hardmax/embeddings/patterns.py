@@ -15,7 +15,6 @@ import numpy as np
 from hardmax import _inputs
 from hardmax.embeddings.assumption4 import assumption_4
 from hardmax.embeddings.corpus import Corpus
-from hardmax.margin.constraints import Constraints
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.pattern import pattern
 from hardmax.margin.solve import solve
@@ -123,21 +122,7 @@ def pattern_max_margin(
     chosen = selection.selected if isinstance(selection, TokenSelection) else selection
     if E is not None:
         E = _inputs.finite_array("E", E, (corpus.S, None))
-    return solve(constraints_of(distinct_tokens(corpus), chosen, E, gram), exact)
-
-
-def constraints_of(
-    sequences: list[list[int]], selection: Sequence[Iterable[int]], E: Any = None, gram: Any = None
-) -> Constraints:
-    """The rows of A-DEF-11; none where every sequence has one token only.
-
-    >>> from hardmax.embeddings.patterns import constraints_of
-    >>> constraints_of([[0, 1]], [[0]], E=[[1.0], [0.0]]).rows().tolist()
-    [[1.0]]
-    """
-    if all(len(tokens) == 1 for tokens in sequences):
-        return Constraints.dense(np.zeros((0, 0 if E is None else np.shape(E)[1])))
-    return pattern(sequences, list(selection), E, gram)
+    return solve(pattern(distinct_tokens(corpus), list(chosen), E, gram), exact)
 
 
 def local_gap(corpus: Corpus, c: Any, selection: TokenSelection) -> float:

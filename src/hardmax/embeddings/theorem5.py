@@ -22,7 +22,7 @@ from hardmax.dynamics.gradient import settle_at
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.embeddings.assumption4 import assumption_4
 from hardmax.embeddings.corpus import Corpus
-from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent
+from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, loss_bound
 from hardmax.embeddings.gram_sampler import draw_initial
 from hardmax.embeddings.patterns import Pattern, pattern_max_margin, token_selection
 from hardmax.embeddings.structured import StructuredState
@@ -152,9 +152,8 @@ class TheoremFive:
     @property
     def loss_bound(self) -> float:
         """Lemma 12's bound on it."""
-        y, eta0 = self.corpus.signs, float(self.thresholds.eta0)
         mean = self.corpus.matrix @ self.corpus.alpha / self.corpus.lengths
-        return float(np.logaddexp(0.0, -0.5 * eta0 * y * mean + 1.0 / (22.0 * eta0)).mean())
+        return loss_bound(self.corpus.signs * mean, float(self.thresholds.eta0))
 
 
 def run_theorem_5(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -21,6 +22,7 @@ Parameters = dict[str, Scalar]
 
 # Columns that every table of trials has besides parameters and results.
 RESERVED = ("cell", "trial", "seed", "status", "error")
+MOST = 10_000_000  # cells: each is a row of the store
 
 
 def scalar(name: str, value: Any) -> Scalar:
@@ -30,10 +32,15 @@ def scalar(name: str, value: Any) -> Scalar:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)  # what it holds, also if it is a member of an enumeration
-    for kind in (int, float):
-        if isinstance(value, kind):
-            return kind(value)
+        return _text(name, str.__str__(value))  # what it holds, also if it is a member of an enumeration
+    if isinstance(value, int):
+        if abs(value) > sys.float_info.max:
+            raise ValueError(
+                f"{name} must be a number that a float can hold, got one of {value.bit_length()} bits"
+            )
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
     raise ValueError(f"{name} must be a bool, a number, a text or None, got {_inputs._short(value)}")
 
 
@@ -95,6 +102,9 @@ class Grid:
             )
         if not len(self):
             raise ValueError("grid must have at least one cell, got none: some list of values is empty")
+        if len(self) > MOST:
+            raise ValueError(f"grid must have at most {MOST:,} cells; make it coarser")
+        self._refuse_twins()
 
     def __len__(self) -> int:
         return math.prod(map(len, self.axes.values())) if self.cells is None else len(self.cells)
@@ -106,10 +116,29 @@ class Grid:
         for values in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
 
+    def _refuse_twins(self) -> None:
+        """Equal parameters are one cell: a product has twins if one of its lists has."""
+        if self.cells is None:
+            for name, values in self.axes.items():
+                if len({cell_key({name: value}) for value in values}) < len(values):
+                    raise ValueError(f"grid[{name!r}] holds a value twice; equal parameters are one cell")
+        elif len({cell_key(cell) for cell in self.cells}) < len(self.cells):
+            raise ValueError("grid holds a cell twice; equal parameters are one cell")
+
+
+def _text(name: str, value: str) -> str:
+    """Texts go into files, as UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be a text that UTF-8 can hold, got {value!r}") from None
+    return value
+
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
         raise ValueError(f"grid: the name of a parameter must be a text, got {_inputs._short(name)}")
+    _text("grid: the name of a parameter", name)
     if name in RESERVED:
         raise ValueError(f"grid: {name!r} is a column of every sweep; give the parameter another name")
     return name

@@ -11,7 +11,7 @@ from typing import Any
 
 from hardmax import _inputs
 from hardmax.trials.functions import load
-from hardmax.trials.grid import Grid
+from hardmax.trials.grid import MOST, Grid
 
 BUILT_IN = "hardmax.trials.experiments_named:built_in"
 KEYS = (
@@ -137,7 +137,7 @@ def _axis(name: str, values: Any) -> list[Any]:
     if set(values) != {"from", "to"}:
         raise ValueError(f"grid.{name} must be a list of values or {{ from = a, to = b }}, got {values!r}")
     first, last = (_inputs.whole(f"grid.{name}.{end}", values[end]) for end in ("from", "to"))
-    return list(range(first, last + 1))
+    return list(range(first, min(last, first + MOST) + 1))  # more than a grid may have: it refuses them
 
 
 def _table(key: str, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _own(path: Path, function: Any) -> str:
         load(function)
     except ValueError as error:
         raise ValueError(f"function: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"function: {where} cannot be run: {type(error).__name__}: {error}") from None
     return str(function)
 

@@ -51,7 +51,10 @@ class Sweep:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Sweep:
         """Read a store; a driver may be writing to it."""
-        return cls(Store.read(path))
+        store = Store.read(path)
+        if "trials" not in store.meta:
+            raise ValueError(f"{path} holds no sweep yet: it is starting, or was stopped before it began")
+        return cls(store)
 
     @property
     def done(self) -> int:

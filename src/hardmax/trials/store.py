@@ -60,7 +60,7 @@ class Store:
             )
         try:
             store = cls(where, _connect(where), lock)
-            with _sqlite_errors(where):
+            with sqlite_errors(where):
                 store._prepare()
                 store.connection.execute("PRAGMA journal_mode = WAL")  # so that readers never wait
                 store.connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
@@ -76,7 +76,7 @@ class Store:
         if not where.is_file():
             raise ValueError(f"{path}: no such store; `hardmax.sweep` makes one")
         store = cls(where, _connect(where))
-        with _sqlite_errors(where):
+        with sqlite_errors(where):
             store.connection.execute("PRAGMA query_only = ON")
             store._check_schema()
         return store
@@ -100,7 +100,10 @@ class Store:
 
     def _check_schema(self) -> None:
         names = {name for (name,) in self.connection.execute("SELECT name FROM sqlite_master")}
-        found = self.meta.get("schema") if {"meta", "cells", "trials", "sessions"} <= names else None
+        try:
+            found = self.meta.get("schema") if {"meta", "cells", "trials", "sessions"} <= names else None
+        except json.JSONDecodeError:
+            found = None
         if found is None:
             raise ValueError(f"{self.path} is not a store of a sweep; choose another file")
         if found != SCHEMA:
@@ -118,13 +121,15 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
+        with sqlite_errors(self.path):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:  # a full disk has ended it already
+                    self.connection.execute("ROLLBACK")
+                raise
 
     def begin(
         self, plan: dict[str, Any], grid: Grid, trials: int, record: dict[str, Any], allow_changes: bool
@@ -151,7 +156,8 @@ class Store:
             self._set("trials", trials)
             self._add_cells(grid)
             last = self.connection.execute(
-                "SELECT provenance FROM sessions ORDER BY session DESC LIMIT 1"
+                "SELECT provenance FROM sessions WHERE EXISTS (SELECT 1 FROM trials) "
+                "ORDER BY session DESC LIMIT 1"
             ).fetchone()
             found = changes(json.loads(last[0])["code"], record["code"]) if last else []
             if found and not allow_changes:
@@ -173,8 +179,6 @@ class Store:
             ((cell_key(parameters), json.dumps(parameters)) for parameters in grid),
         )
         after = self.cell_count
-        if after < len(grid):
-            raise ValueError(f"grid holds {len(grid) - after} cells twice; equal parameters are one cell")
         if before and after > len(grid):
             raise ValueError(
                 f"{self.path} holds {after - len(grid)} cells that are not in the grid; keep the old cells "
@@ -187,7 +191,9 @@ class Store:
 
     def record(self, session: int, cell: int, outcomes: Iterable[Outcome], attempts: int) -> None:
         """Write what became of a batch, in one transaction."""
-        with _sqlite_errors(self.path), self.transaction():
+        if self.path is not None and not self.path.exists():  # SQLite would go on writing to nowhere
+            raise OSError(f"{self.path} was deleted or moved while the sweep was writing to it")
+        with self.transaction():
             self.connection.executemany(
                 "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 ((cell, *outcome, attempts, session) for outcome in outcomes),
@@ -229,7 +235,7 @@ class Store:
 
     def select(self, columns: str, where: str = "1", *values: Any) -> Iterator[tuple[Any, ...]]:
         """Columns of the trials in the order of cells and trials."""
-        with _sqlite_errors(self.path):
+        with sqlite_errors(self.path):
             yield from self.connection.execute(
                 f"SELECT {columns} FROM trials WHERE {where} ORDER BY cell, trial", values
             )
@@ -245,7 +251,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     log = path.with_name(path.name + "-wal")
     frozen = path.exists() and not log.exists() and not os.access(path.parent, os.W_OK)
     name = path.as_uri() + ("?immutable=1" if frozen else "")
-    with _sqlite_errors(path):
+    with sqlite_errors(path):
         return sqlite3.connect(name, uri=True, isolation_level=None, timeout=60, check_same_thread=False)
 
 
@@ -263,7 +269,7 @@ def _driver(path: Path) -> str:
 
 
 @contextmanager
-def _sqlite_errors(path: Path | None) -> Iterator[None]:
+def sqlite_errors(path: Path | None) -> Iterator[None]:
     """SQLite's errors as a user's: a file that is no store, a disk that is full."""
     try:
         yield

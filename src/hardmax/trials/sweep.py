@@ -20,6 +20,7 @@ from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
 from hardmax.trials.work import FAILED, Batch, Job, Outcome
 
+BEAT = 1.0  # seconds after which progress is told although no batch has ended
 LOST = "the worker died while it ran this trial"
 
 
@@ -60,7 +61,8 @@ def sweep(
     start a cluster on this machine, or join the one at ``address``. Every worker uses one thread. A trial
     that raises is recorded as failed; one whose worker died is tried again ``retries`` times. Batches take
     about half a second unless ``batch`` gives their size; results do not depend on it. ``progress`` is
-    called after each batch with a `hardmax.trials.pace.Progress`.
+    called after each batch, and every second while none ends, with a `hardmax.trials.pace.Progress`; what it
+    raises stops the sweep.
 
     >>> import random
     >>> import hardmax as hm
@@ -169,9 +171,12 @@ class _Drive:
                     flights[self.pool.submit(flight.batch)] = flight
                 if not flights:
                     return
-                for handle in self.pool.wait(flights):
+                finished = self.pool.wait(flights, BEAT)
+                for handle in finished:
                     self._settle(handle, flights[handle], again)
                     del flights[handle]
+                if not finished:
+                    self._count(0, 0)  # whoever watches may stop a sweep whose trials never end
         except BaseException:  # an interrupt, an error of a worker's machine, or what progress raised
             silent = replace(self, progress=None)
             with suppress(Exception):
@@ -198,7 +203,10 @@ class _Drive:
     def _record(self, flight: _Flight, outcomes: list[Outcome]) -> None:
         self.store.record(self.session, flight.batch.cell, outcomes, flight.deaths + 1)
         failed = sum(outcome.status == FAILED for outcome in outcomes)
-        progress = self.clock.count(len(outcomes) - failed, failed)
+        self._count(len(outcomes) - failed, failed)
+
+    def _count(self, done: int, failed: int) -> None:
+        progress = self.clock.count(done, failed)
         if self.progress is not None:
             self.progress(progress)
 

@@ -95,7 +95,9 @@ def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> lis
         try:
             rows = function(dict(batch.parameters), list(own))
             whole = isinstance(rows, Sequence) and len(rows) == len(own)
-        except (Exception, SystemExit):
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             whole = False
         if whole:
             each = (time.perf_counter() - start) / len(own)
@@ -126,6 +128,7 @@ def checked(row: Any, parameters: Parameters) -> dict[str, Any]:
             raise ValueError(
                 f"a trial must name its results by texts of its own, not {name!r}, which is taken"
             )
+        scalar("the name of a result", name)
         found[name] = scalar(f"result {name!r}", value)
     return found
 
@@ -134,7 +137,9 @@ def _run_alone(function: Function, batched: bool, batch: Batch, trial: int, seed
     start = time.perf_counter()
     try:
         row = call(function, batched, batch.parameters, seed)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also what leaves a program: it ends this trial only
         seconds = time.perf_counter() - start
         trace = _storable("".join(traceback.format_exception(error)))
         return Outcome(trial, seed, FAILED, None, _storable(_sentence(error)), trace, seconds)

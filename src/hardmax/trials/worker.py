@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import queue
-import signal
-import sys
 import threading
 from typing import Any, BinaryIO
 
@@ -21,11 +19,12 @@ READY = "ready"
 
 def main() -> None:
     """Answer batches until standard input is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the driver decides
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a trial prints must not mix with the answers
+    batches = os.fdopen(os.dup(0), "rb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nor may it, or a program it starts, read the batches
     tasks: queue.SimpleQueue[tuple[Job, Batch]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, tasks), daemon=True).start()
+    threading.Thread(target=_listen, args=(batches, tasks), daemon=True).start()
     _send(answers, READY)
     while True:
         job, batch = tasks.get()

@@ -28,16 +28,13 @@ class Dask:
         self.workers = workers
         self.cluster: distributed.LocalCluster | None = None
         if address is None:
-            with dask.config.set(SETTINGS):
-                self.cluster = distributed.LocalCluster(
-                    n_workers=workers or cores(),
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address="127.0.0.1:0",  # any free port: dask opens one even without a dashboard
-                    memory_limit=0,
-                    silence_logs=logging.CRITICAL,
-                    env=ONE_THREAD,
-                )
+            try:
+                self.cluster = _cluster(workers)
+            except RuntimeError as error:
+                raise ValueError(
+                    f"dask cannot start workers here ({error}); if this is a script, start the sweep under "
+                    'if __name__ == "__main__":'
+                ) from error
         try:
             self.client = distributed.Client(self.cluster or address, timeout=PATIENCE, set_as_default=False)
         except OSError as error:
@@ -76,3 +73,16 @@ class Dask:
         self.client.close(timeout=5)
         if self.cluster is not None:
             self.cluster.close(timeout=5)
+
+
+def _cluster(workers: int | None) -> distributed.LocalCluster:
+    with dask.config.set(SETTINGS):
+        return distributed.LocalCluster(
+            n_workers=workers or cores(),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",  # any free port: dask opens one even without a dashboard
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+            env=ONE_THREAD,
+        )

@@ -87,6 +87,7 @@ class Local:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ | ONE_THREAD | {"PYTHONPATH": search_path()},
+                process_group=0,  # Ctrl-C is for the driver, which decides; a worker may still be starting
             )
             self.processes.add(process)
         try:

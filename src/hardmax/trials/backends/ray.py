@@ -44,8 +44,8 @@ class Ray:
                 )
             except (ConnectionError, ValueError) as error:
                 raise ValueError(
-                    f"cannot join the ray cluster at address {address} ({error}); is it running, and is "
-                    "RAY_AUTH_MODE the same here as there?"
+                    f"cannot join the ray cluster at address {address} ({error}); is it running? If it asks "
+                    "for a token, as new versions of ray do, export RAY_AUTH_MODE=token first"
                 ) from error
         # Retries are the sweep's: it halves a batch that kills its worker.
         options = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": environment}}
