@@ -9,8 +9,11 @@ import typer
 from hardmax import __version__
 from hardmax.cli.certify import certify
 from hardmax.cli.doctor import doctor
-from hardmax.cli.output import BAD_INPUT, DONE, INTERRUPTED, NoColor, Quiet, complain
+from hardmax.cli.ntp import app as ntp
+from hardmax.cli.output import BAD_INPUT, DONE, INTERRUPTED, Interrupted, NoColor, Quiet, complain
+from hardmax.cli.reproduce import reproduce
 from hardmax.cli.solve import solve
+from hardmax.cli.sweep import sweep
 from hardmax.cli.verify import verify
 
 # Plain help: drawing boxes around it would double the time it takes to appear.
@@ -18,7 +21,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 app.command()(solve)
 app.command()(certify)
 app.command()(verify)
+app.command()(reproduce)
+app.command()(sweep)
 app.command()(doctor)
+app.add_typer(ntp, name="ntp")
 
 
 def _print_version(wanted: bool) -> None:
@@ -59,6 +65,8 @@ def run(arguments: Sequence[str]) -> int:
         return complain(f"{error.filename}: {error.strerror}; check the path and its permissions.", BAD_INPUT)
     except ValueError as error:
         return complain(str(error), BAD_INPUT)
+    except Interrupted as stop:
+        return complain(str(stop), INTERRUPTED)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:  # typer itself turns most interrupts into this code

@@ -1,0 +1,206 @@
+"""Stage 2 of next-token training: time per step against the literal formula and structured numpy, and growth.
+
+    python benchmarks/bench_nexttoken.py            # tables
+    python benchmarks/bench_nexttoken.py --json F   # the same numbers as JSON in F ("-" for standard output)
+
+The literal formula (6) goes sentence by sentence through dense d x d and V x d matrices with d = V; from
+|V| = 2,000 on it is timed on 40 sentences and scaled up. Structured numpy is the log-domain form C-ALG-LOG in
+array operations. All three find the same step from the same point, in one process; CPU time counts, the best
+of several runs. The ratio is what to quote.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import report
+from rich.console import Console
+from rich.table import Table
+
+import hardmax as hm
+from hardmax.nexttoken.naive import literal_gradient
+
+MARGIN = 9.0
+# |V|, length of the longest raw sentence, probability of lag 0, largest lag.
+SIZES = (
+    (20, 8, 0.5, 3),
+    (200, 12, 0.8, 4),
+    (2_000, 12, 0.8, 4),
+    (2_000, 40, 0.95, 4),
+    (20_000, 12, 0.8, 4),
+)
+
+
+def samples_of(V: int, longest: int, lag0: float = 0.8, max_lag: int = 4) -> hm.nexttoken.Samples:
+    made = hm.nexttoken.generate(V, lag0=lag0, max_lag=max_lag, max_length=longest, rng=0)
+    return hm.nexttoken.Samples.from_sentences(made.sentences, vocabulary=[str(x) for x in range(V)])
+
+
+def best(work: Callable[[], object], least: float = 0.3, repeats: int = 3) -> float:
+    """CPU seconds of one call, the best of several averages."""
+    calls, found = 1, []
+    while len(found) < repeats:
+        start = time.process_time()
+        for _ in range(calls):
+            work()
+        spent = time.process_time() - start
+        if spent < least / 3 and not found:
+            calls = max(2 * calls, int(calls * least / max(spent, 1e-6)))
+            continue
+        found.append(spent / calls)
+    return min(found)
+
+
+class StructuredNumpy:
+    """C-ALG-LOG in array operations: log-masses, log-magnitudes, log-sum-exp per pair, with known signs."""
+
+    def __init__(self, pairs: hm.nexttoken.Pairs) -> None:
+        self.pairs, self.row, self.start = pairs, pairs.row, pairs.offsets[:-1]
+        self.log_count, self.is_optimal = np.log(pairs.count), pairs.is_optimal
+        self.rest = pairs.samples.V - np.diff(pairs.offsets)
+        self.order = np.argsort(pairs.pair, kind="stable")
+        self.first = np.flatnonzero(np.diff(pairs.pair[self.order], prepend=-1))
+        sign = np.where(self.is_optimal, -1.0, 1.0)
+        self.sign = sign[self.order][self.first]
+
+    def _lse(self, values: np.ndarray) -> np.ndarray:
+        top = np.maximum.reduceat(values, self.start)
+        return top + np.log(np.add.reduceat(np.exp(values - top[self.row]), self.start))
+
+    def direction(self, a: np.ndarray) -> np.ndarray:
+        logit = self.log_count + a[self.pairs.pair]
+        log_m = logit - self._lse(logit)[self.row]
+        m = np.exp(log_m)
+        grown = np.where(self.is_optimal, 0.0, np.exp(MARGIN * m))
+        S = np.add.reduceat(grown, self.start) + self.rest
+        m_star = m[self.start]  # the optimal entry is the first of its sentence
+        log_S = np.log(S)
+        miss = log_S - np.logaddexp(MARGIN * m_star, log_S)
+        u = grown / S[self.row]
+        drag = np.add.reduceat(m * u, self.start)
+        with np.errstate(divide="ignore"):
+            outside = np.where(self.is_optimal, -np.inf, log_m + np.log1p(u))
+        pull = np.where(
+            self.is_optimal, self._lse(outside)[self.row], np.log(m_star[self.row] + u - drag[self.row])
+        )
+        size = (self.pairs.log_weight + miss)[self.row] + log_m + pull
+        size = size[self.order]
+        top = np.maximum.reduceat(size, self.first)
+        each = np.repeat(top, np.diff(np.append(self.first, len(size))))
+        log_G = top + np.log(np.add.reduceat(np.exp(size - each), self.first))
+        scale = log_G.max()
+        G = self.sign * np.exp(log_G - scale)
+        return G / np.linalg.norm(G)
+
+
+def compare(V: int, longest: int, lag0: float, max_lag: int) -> dict[str, Any]:
+    samples = samples_of(V, longest, lag0, max_lag)
+    pairs = hm.nexttoken.Pairs.of(samples)
+    W_ov = hm.nexttoken.OutputValue.aligned(pairs.collocation, MARGIN)
+    stage = hm.nexttoken.StageTwo(pairs, W_ov)
+    rate = 0.05 / np.sqrt(V)
+    a = np.zeros(pairs.P)
+    stage.descend(a, rate, 20)
+    few, many = 5, 5 + max(10, 2_000_000 // len(pairs.pair))
+
+    def span(steps: int) -> float:
+        return best(lambda: stage.descend(a.copy(), rate, steps), least=0.1)
+
+    ours = (span(many) - span(few)) / (many - few)
+    numpy_form = StructuredNumpy(pairs)
+    np.testing.assert_allclose(numpy_form.direction(a), stage.direction(a).unit, atol=1e-12)
+    by_numpy = best(lambda: numpy_form.direction(a))
+    row = {
+        "V": V, "longest": longest, "samples": samples.n, "sentences": pairs.n, "entries": len(pairs.pair),
+        "pairs": pairs.P, "hardmax_us": 1e6 * ours, "numpy_us": 1e6 * by_numpy,
+        "numpy_ratio": by_numpy / ours,
+        "literal_us": None, "literal_ratio": None,
+    }  # fmt: skip
+    if V <= 2_000 and longest <= 12:
+        share = min(samples.n, 40) if V > 200 else samples.n
+        part = _first(samples, share)
+        E, B, A = np.eye(V), W_ov.table, pairs.table(a)
+        literal = best(lambda: literal_gradient(part, E, B, A), least=0.0, repeats=2)
+        row["literal_us"] = 1e6 * literal * samples.n / share
+        row["literal_ratio"] = row["literal_us"] / row["hardmax_us"]
+    return row
+
+
+def _first(samples: hm.nexttoken.Samples, share: int) -> Any:
+    from dataclasses import replace
+
+    chosen = slice(0, share)
+    return replace(
+        samples, offsets=samples.offsets[: share + 1], query=samples.query[chosen],
+        target=samples.target[chosen], weight=samples.weight[chosen], length=samples.length[chosen],
+    )  # fmt: skip
+
+
+def per_step(samples: hm.nexttoken.Samples) -> tuple[int, float]:
+    pairs = hm.nexttoken.Pairs.of(samples)
+    stage = hm.nexttoken.StageTwo(pairs, hm.nexttoken.OutputValue.aligned(pairs.collocation, MARGIN))
+    a = np.zeros(pairs.P)
+    stage.descend(a, 1e-3, 3)
+    steps = max(5, 1_000_000 // len(pairs.pair))
+    return len(pairs.pair), best(lambda: stage.descend(a.copy(), 1e-3, steps), least=0.1) / steps
+
+
+def growth() -> dict[str, Any]:
+    """Exponents of the time per step: in the token entries, and in |V| with the sentences unchanged."""
+    entries, times = zip(
+        *(per_step(samples_of(V, 12)) for V in (200, 632, 2_000, 6_320, 20_000)), strict=True
+    )
+    made = hm.nexttoken.generate(500, lag0=0.8, max_lag=4, max_length=12, rng=0)
+    sizes, wide = (500, 5_000, 50_000, 500_000), []
+    for V in sizes:
+        names = [str(x) for x in range(V)]
+        wide.append(per_step(hm.nexttoken.Samples.from_sentences(made.sentences, vocabulary=names))[1])
+    return {
+        "entries": entries,
+        "entries_us": [1e6 * t for t in times],
+        "entries_exponent": float(np.polyfit(np.log(entries), np.log(times), 1)[0]),
+        "V": sizes,
+        "V_us": [1e6 * t for t in wide],
+        "V_exponent": float(np.polyfit(np.log(sizes), np.log(wide), 1)[0]),
+    }
+
+
+def show(console: Console, result: dict[str, Any]) -> None:
+    table = Table(title="one step of stage 2, CPU time")
+    for name in ("|V|", "L", "entries", "pairs", "hardmax", "numpy", "ratio", "literal (6)", "ratio"):
+        table.add_column(name, justify="right")
+    for row in result["steps"]:
+        literal = row["literal_us"] is not None
+        table.add_row(
+            f"{row['V']:,}", str(row["longest"]), f"{row['entries']:,}", f"{row['pairs']:,}",
+            f"{row['hardmax_us']:.4g} us", f"{row['numpy_us']:.4g} us", f"{row['numpy_ratio']:.1f}",
+            f"{row['literal_us'] / 1e3:.4g} ms" if literal else "",
+            f"{row['literal_ratio']:,.0f}" if literal else "",
+        )  # fmt: skip
+    console.print(table)
+    run = result["figure_2"]
+    console.print(f"900 + 900 steps at |V| = 20: {1e3 * run['seconds']:.2f} ms, loss {run['loss']:.9f}")
+    grown = result["growth"]
+    console.print(
+        f"time per step grows as entries^{grown['entries_exponent']:.2f} and |V|^{grown['V_exponent']:.2f} "
+        "(sentences unchanged)"
+    )
+
+
+def main() -> None:
+    options = report.parser(__doc__).parse_args()
+    console = report.console(options.json)
+    steps = [compare(*size) for size in SIZES]
+    data = hm.nexttoken.Samples.from_sentences(hm.nexttoken.generate(rng=0).sentences)
+    run = hm.nexttoken.train(data, record=())
+    whole = best(lambda: hm.nexttoken.train(data, record=()))
+    result = {"steps": steps, "figure_2": {"seconds": whole, "loss": run.loss}, "growth": growth()}
+    show(console, result)
+    report.write(result, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""What `hardmax ntp check` tells a reader: the verdict, a few witnesses of each kind, what can be kept."""
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from hardmax.cli.ntp_words import shown
+from hardmax.nexttoken.collocation import never_first
+
+if TYPE_CHECKING:
+    from hardmax.nexttoken import Analysis, RealizablePart
+
+LINES = 12  # of the collocation and of the orders
+RIGID = 0.5  # a smaller share is explained
+
+
+def report(analysis: "Analysis", part: "RealizablePart | None", fields: dict[str, Any]) -> Text:
+    text = Text()
+    sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
+    text.append(f"{shown(fields['file'])}: ")
+    text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
+    if analysis.realizable:
+        text.append("realizable", style="bold green")
+    else:
+        text.append("not realizable", style="bold red")
+    if fields["repaired"]:
+        text.append(f", with a next token made up for {_some(fields['repaired'])}")
+    text.append("\n")
+    for each in analysis.violations:
+        text.append(f"\n{each.kind}", style="bold")
+        text.append(f"  {each.count:,}  ({_COUNTED[each.kind]})\n")
+        for witness in each.witnesses:
+            text.append(f"  {_told(each.kind, witness)}\n")
+    if part is None:
+        text.append(_tables(fields))
+    else:
+        text.append(_about(analysis, part, fields))
+    return text[:-1]
+
+
+_COUNTED = {
+    "nondeterministic": "sentences with several next tokens",
+    "missing_collocation": "tokens without a next token of their own",
+    "not_injective": "tokens that several tokens lead to",
+    "unreachable": "samples in which no token leads to the next one",
+    "confused": "tokens under a query that are both above and below others",
+    "cycle": "queries whose order goes round in a circle",
+    "assumption3": "tokens of a sample more frequent in it than the deciding one",
+}
+
+
+def _told(kind: str, w: dict[str, Any]) -> str:
+    """One witness as a sentence."""
+    w = {key: shown(value) for key, value in w.items()}
+    if kind == "nondeterministic":
+        return f"[{w['sentence']}] goes on with {_some(w['next'], w['choices'])}"
+    if kind == "missing_collocation":
+        return f"{w['token']}: {w['reason']}"
+    if kind == "not_injective":
+        return f"{_some(w['tokens'])} all lead to {w['common_next']}"
+    if kind == "unreachable":
+        leads = "no token leads there" if w["preimage"] is None else f"{w['preimage']} leads there"
+        return f"[{w['sentence']}] goes on with {w['next']}, but {leads}"
+    if kind == "confused":
+        over, under = w["above"], w["below"]
+        return (
+            f"under {w['query']}: {over['token']} > {w['token']} in [{over['sentence']}] -> {over['next']}, "
+            f"but {w['token']} > {under['token']} in [{under['sentence']}] -> {under['next']}"
+        )
+    if kind == "cycle":
+        return f"under {w['query']}: {' > '.join(w['cycle'])}"
+    return (
+        f"[{w['sentence']}] -> {w['next']}: {w['token']} occurs {w['count']} times, "
+        f"what decides {w['optimal_count']}"
+    )
+
+
+def _some(words: list[str], of: int | None = None) -> str:
+    more = (of or len(words)) - min(len(words), LINES)
+    return ", ".join(shown(words[:LINES])) + (f" and {more:,} others" if more else "")
+
+
+def _tables(fields: dict[str, Any]) -> str:
+    pairs = [f"{shown(x)} -> {shown(y)}" for x, y in list(fields["collocation"].items())[:LINES]]
+    more = len(fields["collocation"]) - len(pairs)
+    lines = ["\ncollocation: " + ", ".join(pairs) + (f" and {more:,} others" if more else "")]
+    active = [(q, typed) for q, typed in fields["orders"].items() if typed["optimal"]]
+    for q, typed in active[:LINES]:
+        lines.append(f"under {shown(q)}: {_some(typed['optimal'])} > {_some(typed['non_optimal'])}")
+    if len(active) > LINES:
+        lines.append(f"and {len(active) - LINES:,} other queries; --json lists all")
+    return "\n".join(lines) + "\n"
+
+
+def _about(analysis: "Analysis", part: "RealizablePart", fields: dict[str, Any]) -> str:
+    if not part.of_samples:
+        return "\nrealizable part found: none, because no sentence has two tokens.\n"
+    idle = len(never_first(analysis.trie))
+    hint = ""
+    if idle > len(analysis.repaired):
+        hint = f"{idle:,} tokens begin no sentence; --repair gives them a next token, and more may be kept.\n"
+    if not part.samples:
+        return (
+            "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of\n"
+            f"a realizable dataset, can be put together from the first two tokens of sentences.\n{hint}"
+        )
+    share = part.samples / part.of_samples
+    kept = (
+        f"\nrealizable part found: {part.samples:,} of {part.of_samples:,} samples ({share:.2%}), "
+        f"from {part.whole:,} whole sentences and the beginnings of {part.cut:,}\n"
+    )
+    if share < RIGID:
+        kept += (
+            "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
+            "made of\ns, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
+        )
+    saved = fields["saved"]
+    if not saved:
+        return f"{kept}{hint}--save-realizable OUT writes it.\n"
+    repair = " --repair" if fields["repaired"] else ""
+    train = f"hardmax ntp train {shown(shlex.quote(saved))} --out MODEL{repair}"
+    return f"{kept}written to {shown(saved)}; {train} trains on it\n"

@@ -1,0 +1,181 @@
+"""Is a dataset realizable? If not, every kind of violation with witnesses (C-ALG-EXTRACT, C-ALG-ORDERS)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardmax.nexttoken.collocation import MISSING, collocation, complete, never_first
+from hardmax.nexttoken.orders import Deciding, Gatherer, Orders, deciding
+from hardmax.nexttoken.samples import Samples
+from hardmax.nexttoken.sentences import Sentences
+from hardmax.nexttoken.trie import Trie
+from hardmax.nexttoken.witnesses import SHOWN, Witnesses, cyclic_queries
+
+Ints = NDArray[np.int64]
+SHORTEST = 2  # depth of the sample of a one-token sentence
+Dataset = Samples | Trie | Sentences | Iterable[str | Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """How often one kind of violation occurs, and the first few as facts in the user's own words.
+
+    What `count` counts:
+
+    - ``nondeterministic``: sentences with several next tokens;
+    - ``missing_collocation``: tokens x without n(x), because no sentence begins with x, or because [x] has
+      several next tokens;
+    - ``not_injective``: tokens y that are n(x) of several x;
+    - ``unreachable``: samples (X, y) of two tokens or more in X, none of which has n(x) = y;
+    - ``confused``: pairs (query, token) of a token both above and below others;
+    - ``cycle``: queries whose order has a cycle;
+    - ``assumption3``: pairs (sample, token) of a token that does not decide the sample and yet occurs more
+      often in it than those that do.
+
+    >>> from hardmax.nexttoken import check
+    >>> check(["A B A", "B C", "C A"]).violations
+    (Violation(kind='unreachable', count=1, witnesses=({'sentence': 'A B', 'next': 'A', 'preimage': 'C'},)),)
+    """
+
+    kind: str
+    count: int
+    witnesses: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """What `check` found: the collocation ``n`` (-1 where missing), the orders under it, the violations.
+
+    ``repaired`` lists the tokens whose n(x) is not in the data but was chosen on request.
+
+    >>> from hardmax.nexttoken import check
+    >>> analysis = check(["S V O P", "V O P", "O P P", "P S V"])
+    >>> analysis.realizable, analysis.words(analysis.n)
+    (True, ['V', 'O', 'P', 'S'])
+    """
+
+    trie: Trie
+    n: Ints
+    orders: Orders
+    violations: tuple[Violation, ...]
+    repaired: Ints
+
+    @property
+    def realizable(self) -> bool:
+        """No violation of any kind: C-ASM-1, C-ASM-1R and C-ASM-3 hold."""
+        return not self.violations
+
+    @property
+    def legal(self) -> bool:
+        """No violation except possibly of Assumption 3: what C-THM-STRUCT asks for."""
+        return all(each.kind == "assumption3" for each in self.violations)
+
+    @property
+    def assumptions(self) -> dict[str, bool]:
+        """Which hold: C-ASM-1 (collocation, no confusion), C-ASM-1R (determinism, reachability), C-ASM-3."""
+        kinds = {each.kind for each in self.violations}
+        return {
+            "C-ASM-1": not kinds & {"missing_collocation", "not_injective", "confused", "cycle"},
+            "C-ASM-1R": not kinds & {"nondeterministic", "unreachable"},
+            "C-ASM-3": "assumption3" not in kinds,
+        }
+
+    def words(self, tokens: Iterable[int]) -> list[str]:
+        """Tokens in the user's own words."""
+        return [self.trie.sentences.vocabulary[x] for x in tokens]
+
+
+def check(data: Dataset, *, repair: bool = False) -> Analysis:
+    """Check a dataset against the assumptions of paper C; sentences are given as to `Sentences.from_lists`.
+
+    With `repair`, a token that begins no sentence gets a next token that no other token has; it is listed
+    in ``repaired`` and no longer counts as missing.
+
+    >>> from hardmax.nexttoken import check
+    >>> [(v.kind, v.count) for v in check(["A B", "B C"]).violations]
+    [('missing_collocation', 1)]
+    >>> mended = check(["A B", "B C"], repair=True)
+    >>> mended.realizable, mended.words(mended.repaired), mended.words(mended.n)
+    (True, ['C'], ['B', 'C', 'A'])
+    """
+    trie = as_trie(data)
+    n, repaired = collocation(trie), np.empty(0, dtype=np.int64)
+    if repair:
+        repaired = never_first(trie)
+        n[repaired] = complete(n)[repaired]
+    witnesses = Witnesses(trie, n)
+    gatherer = Gatherer(trie.V)
+    unreachable, heavier = Tally(), Tally()
+    for block in deciding(trie, n):
+        gatherer.add(block)
+        # a one-token sentence defines n: if it fails to, that is reported as missing
+        unreachable.add(block.node[(block.hits == 0) & (trie.depth[block.node] > SHORTEST)])
+        heavier.add(_heavier(block))
+    orders = gatherer.orders()
+    confused = np.stack(orders.of_type("confused"), axis=1)
+    torn = _sentences_with_several_next(trie)
+    images, times = np.unique(n[n != MISSING], return_counts=True)
+    found: list[tuple[str, Any, Callable[[Any], dict[str, Any]]]] = [
+        ("nondeterministic", torn, witnesses.nondeterministic),
+        ("missing_collocation", np.flatnonzero(n == MISSING), witnesses.missing_collocation),
+        ("not_injective", images[times > 1], witnesses.not_injective),
+        ("unreachable", unreachable, witnesses.unreachable),
+        ("confused", confused, lambda pair: witnesses.confused(orders, *pair)),
+        ("cycle", cyclic_queries(orders), lambda query: witnesses.cycle(orders, query)),
+        ("assumption3", heavier, lambda facts: witnesses.assumption3(*facts)),
+    ]
+    violations = tuple(
+        Violation(kind, len(cases), tuple(tell(case) for case in list(cases[:SHOWN])))
+        for kind, cases, tell in found
+        if len(cases)
+    )
+    return Analysis(trie, n, orders, violations, repaired)
+
+
+class Tally:
+    """Counts cases and keeps the first few."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first: list[Any] = []
+
+    def add(self, cases: Ints) -> None:
+        self._count += len(cases)
+        self._first += cases[: SHOWN - len(self._first)].tolist()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, some: slice) -> list[Any]:
+        return self._first[some]
+
+
+def as_trie(data: Any) -> Trie:
+    """The trie behind any form of a dataset."""
+    if isinstance(data, Trie):
+        return data
+    if isinstance(data, Samples):
+        return data.trie
+    if isinstance(data, str):
+        raise ValueError("data: expected a list of sentences, got one string; use read_sentences for a file")
+    return Trie.build(data if isinstance(data, Sentences) else Sentences.from_lists(data))
+
+
+def _sentences_with_several_next(trie: Trie) -> Ints:
+    """Prefixes with two children or more, in the order in which a reader meets the second one."""
+    parents, first, children = np.unique(trie.parent[trie.samples], return_index=True, return_counts=True)
+    several = children > 1
+    return parents[several][np.argsort(first[several])]
+
+
+def _heavier(block: Deciding) -> Ints:
+    """C-ASM-3: (node, token, its count, count of the deciding tokens) where the token is more frequent."""
+    deciding_count = np.bincount(block.row, block.counts * block.hit, len(block.node)).astype(np.int64)
+    limit = deciding_count[block.row]
+    bad = (block.counts > limit) & (limit > 0)
+    return np.stack([block.node[block.row[bad]], block.tokens[bad], block.counts[bad], limit[bad]], axis=1)

@@ -1,0 +1,166 @@
+"""Realizable datasets made to order (C-ALG-GEN), random legal ones, and the named examples."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardmax._inputs import whole
+from hardmax.nexttoken.legality import Legality
+from hardmax.nexttoken.sentences import Sentences
+from hardmax.nexttoken.structure import chain, optimal_tokens
+
+Ints = NDArray[np.int64]
+PERMUTATIONS = ("cycle", "derangement", "uniform")
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """Raw ``sentences`` of token numbers, the permutation ``n`` and the ``lag`` of each query behind them.
+
+    >>> from hardmax.nexttoken import generate
+    >>> made = generate(3, rng=0)
+    >>> made.sentences, made.n.tolist(), made.lag.tolist()
+    ([[0, 2, 1, 2, 1], [1, 0, 2, 1], [2, 1]], [2, 0, 1], [0, 2, 0])
+    """
+
+    sentences: list[list[int]]
+    n: Ints
+    lag: Ints
+
+    @property
+    def text(self) -> Sentences:
+        """The sentences with the vocabulary 0, 1, 2, ... whether or not each token occurs."""
+        words = [str(x) for x in range(len(self.n))]
+        return Sentences.from_lists(self.sentences, words, max(map(len, self.sentences)))
+
+
+def generate(
+    vocabulary: int = 20,
+    *,
+    permutation: str = "cycle",
+    lag0: float = 0.5,
+    max_lag: int = 3,
+    max_length: int = 8,
+    truncate: bool = False,
+    assumption3: bool = True,
+    multiplicity: int = 1,
+    rng: int | np.random.Generator,
+) -> Generated:
+    """C-ALG-GEN: a random realizable dataset with one chain for each first token.
+
+    `permutation` is ``cycle`` (one of all tokens), ``derangement`` (no token follows itself) or ``uniform``.
+    The lag of a query is 0 with probability `lag0`, otherwise uniform on 1..`max_lag`. Chains have at most
+    `max_length` tokens; `truncate` cuts each at a uniform length; `assumption3` ends them before it breaks;
+    each is given a uniform number of times in 1..`multiplicity`.
+
+    >>> from hardmax.nexttoken import check, generate
+    >>> made = generate(4, rng=1)
+    >>> made.sentences
+    [[0, 2, 1, 3, 3], [1, 3, 3], [2, 1, 3, 3], [3, 0, 2, 1, 3]]
+    >>> check(made.text).realizable
+    True
+    """
+    V = whole("vocabulary", vocabulary, least=1)
+    if permutation not in PERMUTATIONS:
+        raise ValueError(f"permutation: expected one of {', '.join(PERMUTATIONS)}, got {permutation!r}")
+    if permutation == "derangement" and V == 1:
+        raise ValueError("permutation: a vocabulary of one token has no derangement; choose uniform")
+    if not 0 <= lag0 <= 1:
+        raise ValueError(f"lag0: expected a probability between 0 and 1, got {lag0}")
+    whole("max_lag", max_lag, least=1)
+    whole("max_length", max_length, least=2)
+    whole("multiplicity", multiplicity, least=1)
+    draw = _source(rng)
+    n = _permutation(V, permutation, draw)
+    lag = np.array([0 if draw.random() < lag0 else draw.randint(1, max_lag) for _ in range(V)])
+    following, optimal = n.tolist(), optimal_tokens(n, lag).tolist()
+    sentences = []
+    for start in range(V):
+        sentence = chain(following, optimal, start, max_length, balanced=assumption3)
+        if truncate:
+            sentence = sentence[: draw.randint(2, len(sentence))]
+        times = draw.randint(1, multiplicity) if multiplicity > 1 else 1
+        sentences += [sentence] * times
+    return Generated(sentences, n, lag)
+
+
+def generate_by_rejection(
+    vocabulary: int, *, steps: int = 100, max_length: int = 8, rng: int | np.random.Generator
+) -> list[list[int]]:
+    """A random legal dataset that knows nothing of chains and lags, to test C-THM-STRUCT.
+
+    Over a random permutation n, `steps` times a random sentence is offered n(x) of one of its tokens; it
+    takes it if no token becomes confused. Assumption 3 may fail.
+
+    >>> from hardmax.nexttoken import check, generate_by_rejection
+    >>> check(generate_by_rejection(5, rng=0)).legal
+    True
+    """
+    draw = _source(rng)
+    n = _permutation(whole("vocabulary", vocabulary, least=1), "uniform", draw).tolist()
+    law = Legality({y: x for x, y in enumerate(n)})
+    sentences = [[s, n[s]] for s in range(vocabulary)]
+    for _ in range(whole("steps", steps)):
+        sentence = draw.choice(sentences)
+        target = n[draw.choice(sentence)]
+        counts = {x: sentence.count(x) for x in sentence}
+        if len(sentence) < max_length and law.join(counts, sentence[-1], target):
+            sentence.append(target)
+    return sentences
+
+
+_NAMED = {
+    "C-EX-1": ("SVOP", ["SVOP", "VOP", "OPP", "PSV"]),
+    "C-CEX-P2": ("abyzq", ["aqq", "byzqy", "yz", "zq", "qa"]),
+    "C-ERR-02": ("ABC", ["ABA", "BC", "CA"]),
+    "C-ERR-06": ("abcd", ["abb", "ba", "cdd", "dc"]),
+    "C-EXT-1": ("rpq", ["pqq", "rpqp", "qr"]),
+    "C-EXT-2": ("bya", ["byayay", "ya", "ay"]),
+    "C-EXT-3": ("hos", ["ho" + 20 * "sh" + "s", "oshs", "sh"]),
+}
+
+
+def named(name: str) -> Sentences:
+    """The raw sentences of an example: C-EX-1, C-CEX-P2, C-ERR-02, C-ERR-06, C-EXT-1 to 3 or C-FIG-2.
+
+    C-EX-1 is the paper's Example 1; C-FIG-2 the data of figure 2, `generate(rng=0)`. The others each
+    break one assumption, except C-ERR-06, which is realizable.
+
+    >>> from hardmax.nexttoken import named
+    >>> named("C-ERR-02").words(0)
+    ['A', 'B', 'A']
+    """
+    if name == "C-FIG-2":
+        return generate(rng=0).text
+    if name not in _NAMED:
+        raise ValueError(f"name: expected one of {', '.join([*_NAMED, 'C-FIG-2'])}, got {name!r}")
+    vocabulary, raw = _NAMED[name]
+    return Sentences.from_lists([list(sentence) for sentence in raw], list(vocabulary))
+
+
+def _source(rng: int | np.random.Generator) -> random.Random:
+    # The specification's seeds are those of Python's own generator, so that its tables can be compared.
+    if isinstance(rng, np.random.Generator):
+        return random.Random(int(rng.integers(2**63)))
+    return random.Random(whole("rng", rng))
+
+
+def _permutation(V: int, kind: str, draw: random.Random) -> Ints:
+    order = _shuffled(V, draw)
+    if kind == "cycle":
+        n = np.empty(V, dtype=np.int64)
+        n[order] = np.roll(order, -1)
+        return n
+    while kind == "derangement" and any(x == y for x, y in enumerate(order)):
+        order = _shuffled(V, draw)
+    return np.array(order, dtype=np.int64)
+
+
+def _shuffled(V: int, draw: random.Random) -> list[int]:
+    order = list(range(V))
+    draw.shuffle(order)
+    return order

@@ -1,0 +1,181 @@
+"""Masses, losses and accuracy at a point of stage 2, without cancellation and at any exponent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from hardmax.nexttoken.output_value import OutputValue, best_loss
+from hardmax.nexttoken.pairs import Floats, Pairs
+
+
+def log_masses(pairs: Pairs, a: Any) -> Floats:
+    """log m_n(x) of every entry: log c + A[x, q] minus the log-sum-exp over its sentence.
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.measures import log_masses
+    >>> from hardmax.nexttoken.pairs import Pairs
+    >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
+    >>> np.exp(log_masses(pairs, np.array([np.log(3.0), 0.0]))).round(12).tolist()
+    [0.75, 0.25]
+    """
+    logit = np.asarray(a)[pairs.pair] + np.log(pairs.count)
+    top = np.maximum.reduceat(logit, pairs.offsets[:-1])
+    gap = (logit - top[pairs.row]).astype(np.float64)
+    return gap - np.log(np.add.reduceat(np.exp(gap), pairs.offsets[:-1]))[pairs.row]
+
+
+def log_off_masses(pairs: Pairs, a: Any) -> Floats:
+    """log m_- of every sentence: the mass on tokens that its next token does not continue."""
+    return _log_sums(log_masses(pairs, a), ~pairs.is_optimal, pairs)
+
+
+def target_masses(pairs: Pairs, a: Any) -> Floats:
+    """m_* of every sentence: the mass on tokens x with n(x) = next token.
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.measures import target_masses
+    >>> from hardmax.nexttoken.pairs import Pairs
+    >>> target_masses(Pairs.of(Samples.from_sentences(["a b b", "b a"])), np.zeros(2)).tolist()
+    [0.5]
+    """
+    mass = np.where(pairs.is_optimal, np.exp(log_masses(pairs, a)), 0.0)
+    return np.add.reduceat(mass, pairs.offsets[:-1])
+
+
+def accuracy(pairs: Pairs, a: Any) -> float:
+    """Share of the sentences with two tokens or more whose next token has the largest mass, strictly.
+
+    That is the accuracy of the model for any W_ov = margin W_ov*, margin > 0.
+    """
+    group, output_mass = _output_masses(pairs, a)
+    is_target = pairs.is_optimal[group]
+    row = pairs.row[group]
+    best = np.full(pairs.n, -1.0)
+    np.maximum.at(best, row[~is_target], output_mass[~is_target])
+    own = np.zeros(pairs.n)
+    own[row[is_target]] = output_mass[is_target]
+    return float(np.mean(own > best))
+
+
+def log_excess_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
+    """log(loss - L*) of every sentence with two tokens or more, for W_ov = margin W_ov* and reachable data.
+
+    l - L* = log1p(e^-D [sum_v expm1(D (M_v + m_-)) + (V - |n(X)|) expm1(D m_-)] / (1 + (V-1) e^-D)), with
+    the sum over the outputs v other than the next token, all in logs.
+    """
+    D, V = W_ov.margin, W_ov.V
+    if D is None or not pairs.is_reachable:
+        raise ValueError("the excess loss needs W_ov = margin W_ov* and a token with n(x) = next token")
+    log_m = log_masses(pairs, a)
+    off = _log_sums(log_m, ~pairs.is_optimal, pairs)
+    group = _groups(pairs)
+    log_M = np.logaddexp.reduceat(log_m, group)
+    row = pairs.row[group]
+    wrong = ~pairs.is_optimal[group]
+    terms = _log_expm1(math.log(D) + np.logaddexp(log_M[wrong], off[row[wrong]]))
+    outputs = np.bincount(row, minlength=pairs.n)
+    with np.errstate(divide="ignore"):
+        parts = np.log(V - outputs) + _log_expm1(math.log(D) + off)
+    np.logaddexp.at(parts, row[wrong], terms)
+    parts -= D + math.log1p((V - 1) * math.exp(-D))
+    return np.where(parts < -37.0, parts, np.log(np.logaddexp(0.0, np.maximum(parts, -37.0))))
+
+
+def log_excess_loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
+    """log(L - L*) of the dataset; -inf if nothing is left, nan where L* is not known."""
+    if W_ov.margin is None or W_ov.margin == 0.0 or not pairs.is_reachable or _misread(pairs).any():
+        return math.nan
+    if not pairs.n:
+        return -math.inf
+    return float(logsumexp(pairs.log_weight + log_excess_losses(pairs, W_ov, a)))
+
+
+def loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
+    """The loss (1) of the dataset, constant sentences included.
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.measures import loss
+    >>> from hardmax.nexttoken.pairs import Pairs
+    >>> from hardmax.nexttoken.stage1 import stage_1
+    >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
+    >>> round(loss(pairs, stage_1(pairs.collocation, 20, 0.1), np.zeros(pairs.P)), 12)
+    0.946657505523
+    """
+    excess = log_excess_loss(pairs, W_ov, a)
+    if W_ov.margin is not None and not math.isnan(excess):
+        return best_loss(W_ov.V, W_ov.margin) + math.exp(excess)
+    weight = pairs.samples.weight
+    alone = np.flatnonzero(np.diff(pairs.samples.offsets) == 1)
+    token = pairs.samples.tokens[pairs.samples.offsets[alone]]
+    total = float(weight[alone] @ _constant_losses(W_ov, token, pairs.samples.target[alone]))
+    if pairs.n:
+        total += float(np.exp(pairs.log_weight) @ _sentence_losses(pairs, W_ov, a))
+    return total
+
+
+def _constant_losses(W_ov: OutputValue, token: Any, target: Any) -> Floats:
+    if W_ov.margin is None:
+        columns = W_ov.table[:, token]
+        return logsumexp(columns, axis=0) - columns[target, np.arange(len(token))]
+    n, D, V = W_ov.collocation[token], W_ov.margin, W_ov.V
+    wrong = np.where(n == target, 0.0, D)
+    return np.where(n < 0, math.log(V), best_loss(V, D) + wrong)
+
+
+def _sentence_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
+    """Losses from the logits, where nothing is known about W_ov or the targets."""
+    if W_ov.margin is None:
+        found = np.empty(pairs.n)
+        mass, token = np.exp(log_masses(pairs, a)), pairs.token[pairs.pair]
+        for k in range(pairs.n):
+            inside = slice(pairs.offsets[k], pairs.offsets[k + 1])
+            z = W_ov.table[:, token[inside]] @ mass[inside]
+            found[k] = np.logaddexp(0.0, logsumexp(np.delete(z, pairs.target[k])) - z[pairs.target[k]])
+        return found
+    group, M = _output_masses(pairs, a)
+    row, output = pairs.row[group], pairs.collocation[pairs.token[pairs.pair[group]]]
+    is_target = output == pairs.target[row]
+    z_y = np.zeros(pairs.n)
+    z_y[row[is_target]] = W_ov.margin * M[is_target]
+    wrong = (output >= 0) & ~is_target
+    with np.errstate(divide="ignore"):
+        others = np.log(W_ov.V - 1.0 - np.bincount(row[wrong], minlength=pairs.n))
+    np.logaddexp.at(others, row[wrong], W_ov.margin * M[wrong])
+    return np.logaddexp(0.0, others - z_y)
+
+
+def _misread(pairs: Pairs) -> np.ndarray:
+    """Constant sentences that are not continued by n(x): attention cannot mend them, so L* is no limit."""
+    samples = pairs.samples
+    alone = np.flatnonzero(np.diff(samples.offsets) == 1)
+    return pairs.collocation[samples.tokens[samples.offsets[alone]]] != samples.target[alone]
+
+
+def _groups(pairs: Pairs) -> np.ndarray:
+    """First entry of each (sentence, output)."""
+    output = pairs.collocation[pairs.token[pairs.pair]]
+    return np.flatnonzero((np.diff(output, prepend=-2) != 0) | (np.diff(pairs.row, prepend=-1) != 0))
+
+
+def _output_masses(pairs: Pairs, a: Any) -> tuple[np.ndarray, Floats]:
+    group = _groups(pairs)
+    return group, np.add.reduceat(np.exp(log_masses(pairs, a)), group)
+
+
+def _log_sums(log_values: Floats, chosen: np.ndarray, pairs: Pairs) -> Floats:
+    return np.logaddexp.reduceat(np.where(chosen, log_values, -np.inf), pairs.offsets[:-1])
+
+
+def _log_expm1(log_x: Floats) -> Floats:
+    """log(e^x - 1) from log x."""
+    x = np.exp(np.minimum(log_x, 700.0))
+    with np.errstate(divide="ignore", over="ignore"):
+        exact = np.where(x > 37.0, x, np.log(np.expm1(np.minimum(x, 37.0))))
+    return np.where(log_x < -37.0, log_x, exact)

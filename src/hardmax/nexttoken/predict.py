@@ -1,0 +1,169 @@
+"""The next token of any sentence, seen or not: probabilities, what was attended to, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from hardmax.nexttoken.orders import Orders
+from hardmax.nexttoken.output_value import OutputValue
+from hardmax.nexttoken.pairs import Floats, Ints
+from hardmax.nexttoken.regenerate import Regenerated, regenerate
+
+# Logits this close, beside their size, are a tie: exact ones differ by rounding only.
+TIE = 1e-12
+
+
+@dataclass(frozen=True)
+class Attended:
+    """A token of the sentence, the attention on all its positions, and its type under the query."""
+
+    token: int
+    word: str
+    weight: float
+    type: str
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a model says to a sentence.
+
+    ``probabilities`` has one entry per token, ``attended`` the sentence's tokens by falling weight. ``rule``
+    is "tie" if several next tokens are equally probable, "ambiguous" if the orders do not decide and only
+    weights do, else "unique"; ``reason`` says why in a sentence.
+
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.training import train
+    >>> told = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predict("O S P")
+    >>> told.rule, told.reason
+    ('unique', 'O: optimal under the last token')
+    """
+
+    probabilities: Floats
+    attended: tuple[Attended, ...]
+    rule: str
+    reason: str
+    vocabulary: tuple[str, ...]
+
+    def next(self, most: int | None = None) -> list[tuple[str, float]]:
+        """The words and their probabilities, most probable first."""
+        order = np.argsort(-self.probabilities, kind="stable")[:most]
+        return [(self.vocabulary[v], float(self.probabilities[v])) for v in order]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A trained model: W_ov, the values of W_kq on its pairs (sorted by query, then token), and the orders.
+
+    ``star`` and ``residual`` are W_kq* and R_perp on the same pairs, None where they are not known; the
+    limit of infinite training needs them.
+
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.training import train
+    >>> model = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predictor
+    >>> told = model.predict("O S P")
+    >>> told.next(1)[0][0], told.attended[0].word, told.attended[0].type, told.rule
+    ('P', 'O', 'optimal', 'unique')
+    >>> model.predict("S V P").rule
+    'tie'
+    """
+
+    vocabulary: tuple[str, ...]
+    W_ov: OutputValue
+    token: Ints
+    query: Ints
+    values: Floats
+    orders: Orders
+    star: Floats | None = None
+    residual: Floats | None = None
+
+    def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
+        """The next token of a sentence, given as words in a string, a list of words, or a list of numbers of
+        tokens in ``vocabulary``.
+
+        With ``limit`` stage 2 has gone on for ever: attention is on the tokens with the largest W_kq* only.
+
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.training import train
+        >>> model = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predictor
+        >>> [each.weight for each in model.predict("S P", limit=True).attended]
+        [1.0, 0.0]
+        """
+        ids = self._read(sentence)
+        tokens, counts = np.array([*dict.fromkeys(ids)]), np.array([ids.count(x) for x in dict.fromkeys(ids)])
+        mass = self._limit_masses(tokens, counts, ids[-1]) if limit else self._masses(tokens, counts, ids[-1])
+        logits = self._logits(tokens, mass)
+        types = self.orders.types(ids[-1])
+        order = np.argsort(-mass, kind="stable")
+        attended = tuple(
+            Attended(int(tokens[i]), self.vocabulary[tokens[i]], float(mass[i]), types[tokens[i]])
+            for i in order
+        )
+        decided = regenerate(self.W_ov.collocation, self.orders, ids)
+        best = np.flatnonzero(logits >= logits.max() - TIE * np.abs(logits).max())
+        rule = "tie" if len(best) > 1 else decided.rule
+        return Prediction(
+            softmax(logits), attended, rule, self._reason(decided, best.tolist()), self.vocabulary
+        )
+
+    def _read(self, sentence: str | Sequence[Any]) -> list[int]:
+        words = sentence.split() if isinstance(sentence, str) else list(sentence)
+        if not words:
+            raise ValueError("sentence: expected at least one token, got none")
+        number: dict[Any, int] = {word: x for x, word in enumerate(self.vocabulary)}
+        found = []
+        for word in words:
+            is_number = isinstance(word, int | np.integer) and not isinstance(word, bool)
+            x = int(word) if is_number else number.get(word)
+            if x is None or not 0 <= x < len(self.vocabulary):
+                few = ", ".join(map(repr, self.vocabulary[:8]))
+                more = ", ..." if len(self.vocabulary) > 8 else ""
+                raise ValueError(f"sentence: the model does not know {word!r}; it knows {few}{more}")
+            found.append(x)
+        return found
+
+    def _lookup(self, column: Floats, tokens: Ints, query: int) -> Floats:
+        """Values of the pairs (token, query); zero for those that training never met."""
+        V = len(self.vocabulary)
+        keys = self.query * V + self.token
+        if not len(keys):
+            return np.zeros(len(tokens))
+        at = np.minimum(np.searchsorted(keys, query * V + tokens), len(keys) - 1)
+        return np.where(keys[at] == query * V + tokens, column[at], 0.0)
+
+    def _masses(self, tokens: Ints, counts: Ints, query: int) -> Floats:
+        return softmax(self._lookup(self.values, tokens, query) + np.log(counts))
+
+    def _limit_masses(self, tokens: Ints, counts: Ints, query: int) -> Floats:
+        if self.star is None:
+            raise ValueError("limit: there is no W_kq* for this dataset, so the limit is not known")
+        star = self._lookup(self.star, tokens, query)
+        top = star >= star.max() - 1e-9
+        beside = np.zeros(len(tokens))
+        if top.sum() > 1 and self.residual is not None:
+            beside = self._lookup(self.residual, tokens, query)
+        elif top.sum() > 1 and star.max() != 0.0:
+            raise ValueError("limit: tokens with the same W_kq*, and how they share is not known")
+        return softmax(np.where(top, np.log(counts) + beside, -np.inf))
+
+    def _logits(self, tokens: Ints, mass: Floats) -> Floats:
+        if self.W_ov.margin is None:
+            return self.W_ov.table[:, tokens] @ mass
+        n, logits = self.W_ov.collocation[tokens], np.zeros(len(self.vocabulary))
+        np.add.at(logits, n[n >= 0], self.W_ov.margin * mass[n >= 0])
+        return logits
+
+    def _reason(self, decided: Regenerated, best: list[int]) -> str:
+        names = " and ".join(self.vocabulary[x] for x in decided.candidates)
+        why = f"{names}: {decided.reason}" if names else decided.reason
+        outputs = " and ".join(self.vocabulary[v] for v in best[:8])
+        if len(best) > 1:
+            return f"{why}; {outputs} are equally probable" if len(best) <= 8 else f"{why}; an exact tie"
+        if decided.next is not None and decided.next != best[0]:
+            due = self.vocabulary[decided.next]
+            return f"{why}, which leads to {due}; so far the weights prefer {outputs}"
+        return why if decided.next is not None else f"{why}; the weights prefer {outputs}"

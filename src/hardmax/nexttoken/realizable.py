@@ -1,0 +1,177 @@
+"""The largest realizable part of a corpus that a greedy search finds."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
+
+from hardmax.nexttoken.analysis import Dataset, as_trie
+from hardmax.nexttoken.legality import Legality
+from hardmax.nexttoken.sentences import Sentences
+from hardmax.nexttoken.trie import Trie
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RealizablePart:
+    """A realizable part of a corpus: the longest legal beginnings of its ``sentences``, None if it is empty.
+
+    ``whole`` raw sentences are kept whole and ``cut`` only in their beginnings; ``samples`` of ``of_samples``
+    are kept, counted as often as they occur.
+
+    >>> from hardmax.nexttoken import realizable_part
+    >>> part = realizable_part(["a b b", "a b c", "b a", "c c"])
+    >>> [part.sentences.words(i) for i in range(part.sentences.n)], part.samples, part.of_samples
+    ([['a', 'b', 'b'], ['a', 'b'], ['b', 'a'], ['c', 'c']], 5, 6)
+    """
+
+    sentences: Sentences | None
+    whole: int
+    cut: int
+    samples: int
+    of_samples: int
+
+
+def realizable_part(data: Dataset, *, repair: bool = False) -> RealizablePart:
+    """Keep of each raw sentence the longest beginning such that all of them together are realizable.
+
+    First the collocation: of all ways to choose for some tokens a next token seen in the data, so that they
+    form cycles, one that agrees with the first two tokens of the most raw sentences (exact, by a minimum
+    weight matching). Then the continuations, the most frequent first, each taken if the whole stays legal and
+    keeps Assumption 3. The result satisfies `check` without a violation; another choice may keep more.
+
+    With `repair`, tokens need not form cycles: the last one of a chain may lack a next token, and `check`
+    needs `repair` too.
+
+    >>> from hardmax.nexttoken import check, realizable_part
+    >>> part = realizable_part(["a b c", "b a b", "a c", "c d"])
+    >>> [part.sentences.words(i) for i in range(part.sentences.n)], check(part.sentences).realizable
+    ([['a', 'b'], ['b', 'a', 'b']], True)
+    """
+    trie = as_trie(data)
+    starts = np.flatnonzero(trie.depth == 2)
+    x, y, count = trie.token[trie.parent[starts]], trie.token[starts], trie.count[starts]
+    chosen = starts[_heaviest_paths(x, y, count) if repair else _heaviest_cycles(x, y, count)]
+    chains = _grow(trie, chosen)
+    kept = _kept_lengths(trie.sentences, chains)
+    full = np.diff(trie.sentences.offsets)
+    inside = kept > 1
+    return RealizablePart(
+        _beginnings(trie.sentences, np.where(inside, kept, 0)) if inside.any() else None,
+        whole=int(np.count_nonzero(inside & (kept == full))),
+        cut=int(np.count_nonzero(inside & (kept < full))),
+        samples=int((kept - 1)[inside].sum()),
+        of_samples=int(np.maximum(full - 1, 0).sum()),
+    )
+
+
+def _heaviest_cycles(x: Ints, y: Ints, count: Ints) -> Ints:
+    """The edges x -> y of disjoint cycles with the greatest total count."""
+    if not len(x):
+        return np.empty(0, dtype=np.int64)
+    size = int(max(x.max(), y.max())) + 1
+    graph = coo_array((np.ones(len(x)), (x, y)), shape=(size, size)).tocsr()
+    _, component = connected_components(graph, directed=True, connection="strong")
+    on_cycle = np.flatnonzero(component[x] == component[y])  # an edge lies on a cycle iff it stays inside
+    tokens, ends = np.unique(np.stack([x[on_cycle], y[on_cycle]]), return_inverse=True)
+    row, column = ends.reshape(2, -1)
+    # a token on none of the chosen cycles is matched with itself, at no gain
+    idle = np.setdiff1d(np.arange(len(tokens)), row[row == column])
+    return on_cycle[_matched(row, column, count[on_cycle], idle, idle, len(tokens), len(tokens))]
+
+
+def _heaviest_paths(x: Ints, y: Ints, count: Ints) -> Ints:
+    """The edges x -> y of disjoint paths and cycles with the greatest total count."""
+    sources, row = np.unique(x, return_inverse=True)
+    images, column = np.unique(y, return_inverse=True)
+    each = np.arange(len(sources))  # every source may also be matched with a column of its own, at no gain
+    return _matched(row, column, count, each, len(images) + each, len(each), len(images) + len(each))
+
+
+def _matched(
+    row: Ints, column: Ints, gain: Ints, idle_row: Ints, idle_column: Ints, rows: int, columns: int
+) -> Ints:
+    """The edges in the full matching of all rows with the greatest gain; idle pairs gain nothing."""
+    if not rows:
+        return np.empty(0, dtype=np.int64)
+    worst = gain.max(initial=0) + 1.0  # a cost of zero would mean no edge
+    cost = np.concatenate([worst - gain, np.full(len(idle_row), worst)])
+    ends = np.concatenate([row, idle_row]), np.concatenate([column, idle_column])
+    matched_rows, matched_columns = min_weight_full_bipartite_matching(
+        coo_array((cost, ends), shape=(rows, columns)).tocsr()
+    )
+    partner = np.empty(rows, dtype=np.int64)
+    partner[matched_rows] = matched_columns
+    return np.flatnonzero(partner[row] == column)
+
+
+def _grow(trie: Trie, chosen: Ints) -> dict[int, list[int]]:
+    """From each chosen pair (x, n(x)) one chain, by its first token; frequent continuations first."""
+    law = Legality({int(trie.token[v]): int(trie.token[trie.parent[v]]) for v in chosen}, balanced=True)
+    by_parent = np.argsort(trie.parent, kind="stable")
+    parents = trie.parent[by_parent]
+    chains: dict[int, list[int]] = {}
+    ends: dict[int, int] = {}
+    heap: list[tuple[int, int, int, int]] = []
+
+    def take(start: int, node: int) -> None:
+        chains[start].append(int(trie.token[node]))
+        ends[start] = node
+        low, high = np.searchsorted(parents, [node, node + 1])
+        for child in by_parent[low:high].tolist():
+            heapq.heappush(heap, (-int(trie.count[child]), int(trie.first[child]), child, start))
+
+    for node in chosen.tolist():
+        start = int(trie.token[trie.parent[node]])
+        law.join({start: 1}, start, int(trie.token[node]))
+        chains[start] = [start]
+        take(start, node)
+    while heap:
+        _, _, node, start = heapq.heappop(heap)
+        chain = chains[start]
+        # a sibling may have been taken before: then this sentence already goes on otherwise
+        if trie.parent[node] == ends[start]:
+            counts = {token: chain.count(token) for token in chain}
+            if law.join(counts, chain[-1], int(trie.token[node])):
+                take(start, node)
+    return chains
+
+
+def _kept_lengths(sentences: Sentences, chains: dict[int, list[int]]) -> Ints:
+    """How far each raw sentence agrees with the chain of its first token; 0 if there is none."""
+    longest = max(map(len, chains.values()), default=0)
+    table = np.full((len(chains), longest + 1), -1, dtype=np.int64)
+    number = np.full(len(sentences.vocabulary), -1, dtype=np.int64)
+    for i, (start, chain) in enumerate(chains.items()):
+        table[i, : len(chain)] = chain
+        number[start] = i
+    begin, full = sentences.offsets[:-1], np.diff(sentences.offsets)
+    row = number[sentences.tokens[begin]]
+    kept = np.zeros(sentences.n, dtype=np.int64)
+    agreeing = np.flatnonzero(row >= 0)
+    for depth in range(longest):
+        agreeing = agreeing[full[agreeing] > depth]
+        same = sentences.tokens[begin[agreeing] + depth] == table[row[agreeing], depth]
+        agreeing = agreeing[same]
+        kept[agreeing] += 1
+    return kept
+
+
+def _beginnings(sentences: Sentences, kept: Ints) -> Sentences:
+    position = np.arange(len(sentences.tokens)) - np.repeat(
+        sentences.offsets[:-1], np.diff(sentences.offsets)
+    )
+    tokens = sentences.tokens[position < np.repeat(kept, np.diff(sentences.offsets))]
+    used, numbered = np.unique(tokens, return_inverse=True)
+    return Sentences(
+        numbered.astype(np.int64),
+        np.concatenate([[0], np.cumsum(kept[kept > 0])]).astype(np.int64),
+        tuple(sentences.vocabulary[x] for x in used),
+        sentences.max_length,
+    )

@@ -1,0 +1,269 @@
+"""Algorithm 1: stage 1 in closed form, stage 2 step by step (C-ALG-1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hardmax import _inputs
+from hardmax.dynamics.descent import steps_to_record
+from hardmax.nexttoken.direction import StageTwo
+from hardmax.nexttoken.late import Late, late_of
+from hardmax.nexttoken.limits import KqStar
+from hardmax.nexttoken.measures import log_excess_loss, loss, target_masses
+from hardmax.nexttoken.observe import Observables, observe
+from hardmax.nexttoken.orders import Orders, orders
+from hardmax.nexttoken.output_value import OutputValue, best_loss, star_norm
+from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.nexttoken.predict import Prediction, Predictor
+from hardmax.nexttoken.samples import Samples
+from hardmax.nexttoken.stage1 import stage_1
+
+# Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
+STEPS, RATE_0, RATE = 900, 0.2, 0.05
+
+# Token entries between two calls of `progress`: some hundredths of a second.
+REPORT = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A run of Algorithm 1: W_ov, and W_kq as one value per pair at every recorded time.
+
+    ``clock`` is "step" for normalised gradient descent and "flow" for its limit of small steps, with times
+    t so that eta t is the arc length. ``signed_steps`` of the steps left the structured form.
+
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.training import train
+    >>> run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=900, rate=0.025)
+    >>> run.norm_kq <= 900 * 0.025, run.misalignment_ov, run.signed_steps
+    (True, 0.0, 0)
+    >>> f"{run.misalignment_kq:.1e}", bool(run.loss > run.best_loss)
+    ('4.8e-04', True)
+    """
+
+    pairs: Pairs
+    W_ov: OutputValue
+    rate: float
+    clock: str
+    times: Floats
+    points: Any  # (times, pairs), in extended precision where a flow went far
+    rate_0: float | None = None
+    stage_1_steps: int | None = None
+    signed_steps: int = 0
+    _stage: StageTwo | None = field(default=None, repr=False)
+
+    @property
+    def samples(self) -> Samples:
+        """The merged samples."""
+        return self.pairs.samples
+
+    @property
+    def steps(self) -> int:
+        """The last time."""
+        return int(self.times[-1])
+
+    @property
+    def a(self) -> Any:
+        """The pairs' values of W_kq at the end."""
+        return self.points[-1]
+
+    @property
+    def W_kq(self) -> Any:
+        """W_kq[token, query] at the end, as a sparse array."""
+        from scipy.sparse import coo_array
+
+        V = self.samples.V
+        where = (self.pairs.token, self.pairs.query)
+        return coo_array((np.asarray(self.a, dtype=np.float64), where), shape=(V, V)).tocsr()
+
+    @cached_property
+    def stage(self) -> StageTwo:
+        """The gradient of stage 2 at any point."""
+        return StageTwo(self.pairs, self.W_ov) if self._stage is None else self._stage
+
+    @cached_property
+    def orders(self) -> Orders:
+        """The orders of the data."""
+        return orders(self.samples, self.pairs.collocation)
+
+    @cached_property
+    def star(self) -> KqStar:
+        """W_kq* of the data."""
+        return KqStar.of(self.pairs, self.orders)
+
+    @cached_property
+    def late(self) -> Late | None:
+        """C-THM-ASY for the data; None where it says nothing."""
+        return late_of(self.star)
+
+    @cached_property
+    def loss(self) -> float:
+        """The loss (1) at the end."""
+        return loss(self.pairs, self.W_ov, self.a)
+
+    @property
+    def best_loss(self) -> float:
+        """L*, the loss that attention alone can approach; nan where it is not known."""
+        if self.W_ov.margin is None or math.isnan(self.log_excess_loss):
+            return math.nan
+        return best_loss(self.W_ov.V, self.W_ov.margin)
+
+    @cached_property
+    def log_excess_loss(self) -> float:
+        """log(L - L*), which does not underflow; nan where L* is not known."""
+        return log_excess_loss(self.pairs, self.W_ov, self.a)
+
+    @property
+    def excess_loss(self) -> float:
+        """L - L* without cancellation; nan where L* is not known."""
+        return math.exp(self.log_excess_loss)
+
+    @property
+    def norm_ov(self) -> float:
+        """|W_ov|."""
+        return self.W_ov.norm
+
+    @property
+    def norm_kq(self) -> float:
+        """|W_kq| at the end."""
+        return float(np.sqrt(self.a @ self.a))
+
+    @property
+    def misalignment_ov(self) -> float:
+        """1 - cos(W_ov, W_ov*)."""
+        return self.W_ov.misalignment
+
+    @property
+    def misalignment_kq(self) -> float:
+        """1 - cos(W_kq, W_kq*) at the end; nan where there is no W_kq*."""
+        return self.star.misalignment(self.a)
+
+    @cached_property
+    def masses(self) -> Floats:
+        """m_* at the end: attention on the right tokens, for each sentence with two tokens or more."""
+        return target_masses(self.pairs, self.a)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The trained model by itself: predicts, and can be saved."""
+        return Predictor(
+            self.samples.vocabulary, self.W_ov, self.pairs.token, self.pairs.query,
+            np.asarray(self.a, dtype=np.float64), self.orders, self.star.values,
+            None if self.late is None else self.late.R,
+        )  # fmt: skip
+
+    def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
+        """The next token of any sentence, with the reason; see `Predictor.predict`.
+
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.training import train
+        >>> train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predict("S P").next(1)
+        [('V', 1.0)]
+        """
+        return self.predictor.predict(sentence, limit=limit)
+
+    def observe(self) -> Observables:
+        """All observables at every recorded time."""
+        return observe(self.stage, self.star, self.times, self.points)
+
+    @property
+    def conditions(self) -> dict[str, tuple[float, float]]:
+        """Step sizes and the bounds that the proofs put on them, by name: (step, bound).
+
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.training import train
+        >>> run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=1)
+        >>> [name for name, (step, bound) in run.conditions.items() if step > bound]
+        []
+        """
+        length, found = self.star.norm, {}
+        if self.rate_0 is not None:
+            found["eta0 <= |W_ov*|/2"] = (self.rate_0, 0.5 * star_norm(self.W_ov.collocation))
+        if self.star.values is not None:
+            found["eta <= |W_kq*|/e"] = (self.rate, length / math.e)
+            found["eta <= L_max |W_kq*|^2"] = (self.rate, self.samples.raw_length * length**2)
+        if self.late is not None:
+            found["eta < eta_c"] = (self.rate, self.late.eta_c)
+        return found
+
+
+def train(
+    samples: Samples,
+    *,
+    steps: int = STEPS,
+    stage1: int = STEPS,
+    rate: float | None = None,
+    rate0: float | None = None,
+    record: int | Sequence[int] | None = None,
+    W_ov: OutputValue | None = None,
+    start: Any = None,
+    after: int = 0,
+    n: Ints | None = None,
+    progress: Callable[[int], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Training:
+    """Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalised steps of W_kq.
+
+    Rates default to those of the paper's experiment scaled to |V|. ``W_ov`` replaces stage 1, ``start`` (one
+    value per pair, or a V x V table) the zero of stage 2, ``n`` the collocation. If ``start`` was reached
+    ``after`` so many steps, only the others are taken: to the same bits as in one go. ``record`` is every how
+    many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is told of steps
+    done; ``stop`` is asked now and then, and its yes ends the run there.
+
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.training import train
+    >>> run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=10_000, rate=0.1)
+    >>> round(run.late.misalignment(1_000.0) / run.misalignment_kq, 3)
+    1.0
+    """
+    pairs = Pairs.of(samples, n)
+    done = _inputs.whole("after", after)
+    steps = _inputs.whole("steps", steps, least=done)
+    root = math.sqrt(samples.V)
+    rate0 = _inputs.positive("rate0", RATE_0 / root if rate0 is None else rate0)
+    rate = _inputs.positive("rate", RATE / root if rate is None else rate)
+    given = W_ov is not None
+    if W_ov is None:
+        W_ov = stage_1(pairs.collocation, _inputs.whole("stage1", stage1), rate0)
+    stage = StageTwo(pairs, W_ov)
+    a = point(pairs, start)
+    wanted = steps_to_record(_log_spaced(steps) if record is None else record, steps)
+    times, points, signed = [done], [a.copy()], 0
+    piece = max(1, REPORT // len(pairs.pair)) if progress or stop else steps
+    for until in wanted[wanted > done].tolist():
+        while done < until and not (stop and stop()):
+            some = min(until - done, piece)
+            signed += stage.descend(a, rate, some)
+            done += some
+            if progress:
+                progress(some)
+        if done > times[-1]:
+            times.append(done)
+            points.append(a.copy())
+    return Training(
+        pairs, W_ov, rate, "step", np.array(times, dtype=np.float64), np.array(points),
+        None if given else rate0, None if given else int(stage1), signed, stage,
+    )  # fmt: skip
+
+
+def point(pairs: Pairs, start: Any) -> Floats:
+    """A start of stage 2: zero, one value per pair, or a V x V table that is zero elsewhere."""
+    if start is None:
+        return np.zeros(pairs.P)
+    given = np.array(start, dtype=np.float64)
+    if given.shape == (pairs.samples.V, pairs.samples.V):
+        values = pairs.values(given)
+        if np.count_nonzero(given) != np.count_nonzero(values):
+            raise ValueError("start must be zero for tokens and queries that never meet in a sentence")
+        given = values
+    return np.array(_inputs.finite_array("start", given, (pairs.P,)))
+
+
+def _log_spaced(steps: int) -> list[int]:
+    return np.unique(np.geomspace(1, steps, 60).round().astype(np.intp)).tolist() if steps else []

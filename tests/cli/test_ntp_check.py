@@ -1,0 +1,253 @@
+"""`hardmax ntp check` and `hardmax ntp generate`: the contract, the exit codes, and what they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import jsonschema
+import pytest
+
+from hardmax import cli
+from hardmax.cli import ntp_words
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = {
+    name: json.loads((ROOT / "docs" / "schemas" / f"ntp-{name}.schema.json").read_text())
+    for name in ("check", "generate")
+}
+EXAMPLE = str(ROOT / "examples" / "svop.txt")
+
+
+@pytest.fixture
+def ntp(capsys):
+    def run(*arguments):
+        code = cli.run(["ntp", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def answer(ntp):
+    """The exit code and the JSON object, held against its schema."""
+
+    def run(name, *arguments):
+        code, out, _ = ntp(name, *arguments, "--json")
+        found = json.loads(out)
+        jsonschema.validate(found, SCHEMAS[name])
+        return code, found
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="file.txt"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_example_1_is_realizable(answer, oracles):
+    code, found = answer("check", EXAMPLE)
+    oracle = oracles["c"]["C-ORC-1_example1"]
+    assert (code, found["realizable"], found["violations"]) == (0, True, [])
+    assert found["collocation"] == oracle["collocation"]
+    assert found["orders"]["P"] == {
+        "optimal": ["O"],
+        "non_optimal": ["P"],
+        "confused": [],
+        "non_comparable": ["S", "V"],
+        "status": "complete",
+    }
+    assert (found["samples"], found["sentences"]["longest"]) == (oracle["N"], oracle["L_max"])
+    assert found["frequencies"]["smallest"] == pytest.approx(1 / 9)
+    assert found["realizable_part"] is None
+
+
+def test_example_1_in_words(ntp):
+    code, out, err = ntp("check", EXAMPLE)
+    assert (code, err) == (0, "")
+    assert "collocation: S -> V, V -> O, O -> P, P -> S" in out
+    assert "under O: O > S, V" in out
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_each_violation_is_named_with_a_witness(oracles, answer, file, number):
+    oracle = oracles["c"]["C-ORC-7_violations"][number]
+    text = "\n".join(" ".join(raw) for raw in oracle["raw_sentences"])
+    code, found = answer("check", file(text))
+    assert (code, found["realizable"]) == (1, False)
+    kinds = [each["kind"] for each in found["violations"]]
+    assert oracle["witness"]["kind"] in kinds
+    assert set(kinds) - {"cycle"} == set(oracle["all_violation_kinds"])
+    assert all(each["witness"] for each in found["violations"])
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("A B C\nA C\nB C\nC A", "[A] goes on with B, C"),
+        ("A B\nB C", "C: no sentence begins with it"),
+        ("a q q\nb y z q y\ny z\nz q\nq a", "a, z all lead to q"),
+        ("A B A\nB C\nC A", "[A B] goes on with A, but C leads there"),
+        ("p q q\nr p q p\nq r", "under q: r > p in [r p q] -> p, but p > q in [p q] -> q"),
+        ("A B B\nC A B C\nB C", "under B: A > B > A"),
+        ("p q q q\nq p", "[p q q] -> q: q occurs 2 times, what decides 1"),
+    ],
+)
+def test_each_violation_in_words(ntp, file, text, words):
+    code, out, _ = ntp("check", file(text))
+    assert code == 1
+    assert "not realizable" in out
+    assert words in " ".join(out.split())
+
+
+def test_the_realizable_part_is_measured_saved_and_realizable(answer, ntp, file, tmp_path):
+    raw, out = file("a b b\na b c\nb a\nc c\n"), tmp_path / "part.txt"
+    code, found = answer("check", raw, "--save-realizable", out)
+    assert (code, found["saved"]) == (1, str(out))
+    assert found["realizable_part"] == {
+        "sentences": 4,
+        "whole": 3,
+        "cut": 1,
+        "vocabulary": 3,
+        "samples": 5,
+        "of_samples": 6,
+    }
+    assert out.read_text() == "a b b\na b\nb a\nc c\n"
+    assert answer("check", out)[0] == 0
+    code, text, _ = ntp("check", raw)
+    assert "5 of 6 samples (83.33%), from 3 whole sentences and the beginnings of 1" in text
+    assert "--save-realizable" in text
+
+
+def test_a_realizable_file_is_saved_as_it_is(answer, tmp_path):
+    out = tmp_path / "all.json"
+    assert answer("check", EXAMPLE, "--save-realizable", out)[0] == 0
+    assert json.loads(out.read_text())[0] == ["S", "V", "O", "P"]
+
+
+def test_an_empty_part_is_not_written(ntp, file, tmp_path):
+    out = tmp_path / "none.txt"
+    code, text, err = ntp("check", file("a b c\n"), "--save-realizable", out)
+    assert code == 1
+    assert "nothing was written" in err
+    assert "realizable part found: none" in text
+    assert "2 tokens begin no sentence; --repair" in text
+    assert not out.exists()
+
+
+def test_a_repair_is_asked_for_and_named(answer, ntp, file):
+    path = file("a b\nb c\n")
+    assert answer("check", path)[0] == 1
+    code, found = answer("check", path, "--repair")
+    assert (code, found["repaired"], found["collocation"]["c"]) == (0, ["c"], "a")
+    assert "with a next token made up for c" in ntp("check", path, "--repair")[1]
+
+
+def test_a_long_line_is_cut_and_said_so(answer, ntp, file):
+    path = file("a b " * 50)
+    _, found = answer("check", path, "--max-length", 10)
+    assert found["sentences"] == {"count": 1, "longest": 10, "cut": 1, "cut_tokens": 90}
+    assert "90 tokens were left out" in found["notes"][0]
+    assert "90 tokens were left out" in ntp("check", path, "--max-length", 10)[2]
+    assert ntp("check", path, "--max-length", 10, "--quiet")[2] == ""
+
+
+def test_uniform_frequencies(answer, file):
+    path = file("a b\na b\na b\nb a\n")
+    assert answer("check", path)[1]["frequencies"]["largest"] == 0.75
+    assert answer("check", path, "--uniform")[1]["frequencies"]["largest"] == 0.5
+
+
+def test_only_one_token(answer, ntp, file):
+    code, found = answer("check", file("hello\n"))
+    assert (code, found["samples"], found["frequencies"]["smallest"]) == (1, 0, None)
+    assert "none, because no sentence has two tokens" in ntp("check", file("hello\n"))[1]
+
+
+def test_many_tokens_are_not_all_listed_under_each_query(answer, ntp, file):
+    path = file("\n".join(f"w{i} w{(i + 1) % 1200} w{(i + 1) % 1200}" for i in range(1200)))
+    code, found = answer("check", path)
+    assert code == 0
+    assert found["orders"]["w1"]["optimal"] == ["w0"]
+    assert found["orders"]["w1"]["non_comparable"] is None
+    assert "not listed" in found["orders"]["w1"]["status"]
+    assert len(ntp("check", path)[1].splitlines()) < 20
+
+
+def test_words_that_steer_a_terminal_are_spelled_out(ntp, file):
+    _, out, _ = ntp("check", file("a \x1b[31mred [bold]x\n"))
+    assert "\x1b[31m" not in out
+    assert r"\x1b[31mred" in out
+    assert "[bold]x" in out
+    _, out, _ = ntp("check", file("\x1b[31m b b\nb \x1b[31m\n"))
+    assert r"collocation: '\x1b[31m' -> b, b -> '\x1b[31m'" in out
+
+
+def test_words_that_a_terminal_cannot_show_are_spelled_out(ntp, file, monkeypatch):
+    path = file("b caf\u00e9\n")
+    assert "caf\u00e9: no sentence" in ntp("check", path)[1]
+    monkeypatch.setattr(ntp_words, "sys", SimpleNamespace(stdout=SimpleNamespace(encoding="ascii")))
+    assert r"'caf\xe9': no sentence" in ntp("check", path)[1]
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [(b"", "at least one sentence"), (b"a \xff\n", "save the file as UTF-8"), (b"a\0\n", "zero bytes")],
+)
+def test_bad_files_are_exit_code_2(ntp, tmp_path, content, words):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content)
+    code, out, err = ntp("check", path)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_bad_usage_is_exit_code_2(ntp, tmp_path):
+    assert ntp("check", tmp_path / "missing.txt")[0] == 2
+    assert ntp("check", EXAMPLE, "--max-length", 1)[0] == 2
+    code, _, err = ntp("check", EXAMPLE, "--save-realizable", EXAMPLE)
+    assert (code, "the file itself" in err) == (2, True)
+    assert ntp("nonsense")[0] == 2
+    assert ntp("generate", "--permutation", "random")[0] == 2
+
+
+@pytest.mark.slow
+def test_real_text_is_told_briefly(ntp, shared_data):
+    code, out, _ = ntp("check", shared_data / "tinyshakespeare.txt.xz")
+    assert code == 1
+    assert len(out.splitlines()) < 45
+    assert "C-THM-STRUCT" in out
+
+
+def test_generate_draws_figure_2(answer, oracles):
+    code, found = answer("generate")
+    oracle = oracles["c"]["C-ORC-9_fig2_V20"]
+    assert (code, found["seed"], found["realizable"]) == (0, 0, True)
+    assert found["sentences"] == oracle["raw_sentences"]
+    assert found["lags"] == oracle["lag"]
+    assert (found["samples"], found["longest"]) == (oracle["N"], oracle["L_max"])
+
+
+def test_generate_writes_what_check_reads(ntp, answer, tmp_path):
+    path = tmp_path / "made.txt"
+    code, out, err = ntp("generate", "--vocabulary", 6, "--truncate", "--multiplicity", 3, "--out", path)
+    assert code == 0
+    assert path.read_text() == out
+    assert str(path) in err
+    assert answer("check", path)[0] == 0
+
+
+def test_generate_beyond_assumption_3(answer):
+    code, found = answer(
+        "generate", "--no-assumption3", "--permutation", "uniform", "--lag0", 0, "--max-length", 20
+    )
+    assert (code, found["realizable"]) == (0, False)
+    assert [each["kind"] for each in found["violations"]] == ["assumption3"]
