@@ -79,7 +79,7 @@ def positive(name: str, x: Any) -> float:
     """A number above zero."""
     try:
         value = float(x)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a positive number, got {_short(x)}") from None
     if not (value > 0 and np.isfinite(value)):
         raise ValueError(f"{name} must be a positive number, got {value:g}")

@@ -165,3 +165,19 @@ def test_refusals(d1: Instance) -> None:
         take_first_step(*d1, eta0=0)
     with pytest.raises(ValueError, match="K must have shape"):
         first_step_errors(d1.corpus, np.eye(3), [0.0] * 4, [0.0] * 4, 1.0, 0.0, 1.0, eta0=1)
+
+
+def test_width_and_lengths_of_the_event_are_checked() -> None:
+    event = hm.embeddings.initial_event_from_gram
+    with pytest.raises(ValueError, match="d must be an integer of at least 1"):
+        event([1.0], [0.0], [0.0], 1.0, 0.0, d=0, delta=0.1)
+    with pytest.raises(ValueError, match="a must have shape"):
+        event([1.0], [0.0, 0.0], [0.0], 1.0, 0.0, d=9, delta=0.1)
+    with pytest.raises(ValueError, match="use draw_initial"):
+        hm.embeddings.initial_vectors(4, 10**400, rng=0)
+
+
+def test_a_step_beyond_floats_is_refused():
+    corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    with pytest.raises(ValueError, match="eta0 must be a positive number"):
+        hm.embeddings.infinite_width(corpus, 10**400)

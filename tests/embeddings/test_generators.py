@@ -44,6 +44,8 @@ def test_the_same_seed_draws_the_same_and_defaults_fit() -> None:
         ({"n": 5, "T": 3}, "n must be even"),
         ({"n": 4, "T": 3, "important": (3, 1)}, "at most n/2 = 2"),
         ({"n": 4, "T": 3, "important": (0, 1)}, "important must be an integer of at least 1"),
+        ({"n": 4, "T": 3, "important": 2}, "important must be two numbers"),
+        ({"n": 4, "T": 3, "important": (1, 1, 1)}, "important must be two numbers"),
         ({"n": 4, "T": 3, "irrelevant": 5}, r"at most \(n/2\)\(T-1\) = 4"),
         ({"n": 4, "T": 3, "irrelevant": 0}, "irrelevant must be an integer of at least 1"),
     ],
@@ -118,6 +120,8 @@ def test_draws_follow_the_model() -> None:
 @pytest.mark.parametrize(
     "make, message",
     [
+        (lambda: KLevel(sizes=5), "sizes must be a tuple"),
+        (lambda: KLevel(deltas=Fraction(1, 3)), "deltas must be a tuple"),
         (lambda: KLevel(sizes=(2, 3)), "deltas must be one per level, 2"),
         (lambda: KLevel(sizes=(0,), deltas=(Fraction(1, 3),)), "sizes must be"),
         (lambda: KLevel(delta_tilde=0.05), "delta_tilde must be a Fraction"),

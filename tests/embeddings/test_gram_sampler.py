@@ -7,6 +7,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
 import hardmax as hm
 from hardmax.embeddings.gram_sampler import MANY_DEGREES, chi_deviation, draw_initial
@@ -36,6 +37,20 @@ def test_moments(d: int) -> None:
     # a fourth moment: the square of E_0.E_1 given the lengths, E[(E_0.E_1)^2 |E_0|^2] = (d + 2)/d^2
     found = (G[:, 0, 1] ** 2 * G[:, 0, 0]).mean()
     assert found == pytest.approx((d + 2) / d**2, rel=0.5)
+
+
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_distribution_is_that_of_vectors(d: int) -> None:
+    """Every inner product and the largest eigenvalues, against Gram matrices of drawn Gaussian vectors."""
+    S, draws = 3, 3_000
+    W = np.random.default_rng(1).normal(size=(draws, S + 2, d)) / math.sqrt(d)
+    W[:, -1] = np.eye(d)[0]
+    found, wanted = matrices(S, d, draws), W @ W.transpose(0, 2, 1)
+    pairs = [(found[:, i, j], wanted[:, i, j]) for i in range(S + 1) for j in range(i + 1)]
+    pairs += [(found[:, -1, j], wanted[:, -1, j]) for j in range(S + 1)]
+    eigenvalues = np.linalg.eigvalsh(found), np.linalg.eigvalsh(wanted)
+    pairs += [(eigenvalues[0][:, -k], eigenvalues[1][:, -k]) for k in range(1, min(d, S + 2) + 1)]
+    assert min(ks_2samp(*pair).pvalue for pair in pairs) > 1e-4
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4])

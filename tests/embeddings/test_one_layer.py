@@ -7,7 +7,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -73,6 +73,7 @@ def points(draw: Any) -> tuple[hm.Corpus, np.ndarray, np.ndarray]:
     )
 
 
+@settings(max_examples=40)
 @given(points(), st.sampled_from([1.0, 60.0, 500.0]))
 def test_the_papers_sum_over_positions(
     point: tuple[hm.Corpus, np.ndarray, np.ndarray], steepness: float

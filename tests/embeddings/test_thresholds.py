@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from hardmax.embeddings.thresholds import least_first_step, loss_width, theorem_5_thresholds
@@ -57,9 +58,21 @@ def test_exact_beyond_floats() -> None:
     assert not smaller.allow(10**100)  # the step is below 4 n^2 T^2
 
 
+def test_steps_of_any_kind() -> None:
+    wanted = theorem_5_thresholds(2, 2, 3, delta=0.1).width
+    for eta0 in (64, 64.0, np.int64(64), np.float64(64), Fraction(64)):
+        assert theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=eta0).width == wanted
+    eta0 = 10**400
+    assert theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=eta0).width == (88 * eta0**2 + 111 * eta0 + 2) ** 8
+
+
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match="delta must be"):
-        theorem_5_thresholds(2, 2, 3, delta=0.0)
+    for delta in (0.0, 1, "0.1", None, float("nan")):
+        with pytest.raises(ValueError, match="delta must be"):
+            theorem_5_thresholds(2, 2, 3, delta=delta)
+    for eta0 in (0, Fraction(-1, 2), float("inf"), "many"):
+        with pytest.raises(ValueError, match="eta0 must be a positive number"):
+            theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=eta0)
     with pytest.raises(ValueError, match="eta0 must be a positive number"):
         theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=-1.0)
     with pytest.raises(ValueError, match="n must be an integer"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # Without a vocabulary the largest number decides its size, and a table of that size has to fit.
 LARGEST_TOKEN = 2**31 - 1
+# Signed counts are summed as floating-point numbers, which up to here are whole and exact.
+MOST_TOKENS = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,8 @@ class Corpus:
 
         try:
             matrix = csr_array(M)
+            if np.iscomplexobj(matrix):
+                raise TypeError
             with np.errstate(invalid="ignore"):  # nan and infinity are refused below
                 whole = matrix.data.astype(np.int64)
         except (TypeError, ValueError):
@@ -106,6 +111,8 @@ class Corpus:
         if (sizes == 0).any():
             k = int(np.argmin(sizes))
             raise ValueError(f"sequence {k} is empty: every sequence needs at least one token; drop it")
+        if (amount := float(counts.sum(dtype=float))) > MOST_TOKENS:
+            raise ValueError(f"M must hold at most 2^53 tokens in all, got about {amount:.3g}; scale it down")
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         signs = _inputs.signs("labels", labels, len(sizes))
         return cls(
@@ -275,6 +282,8 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 def _flattened(sequences: Iterable[Any]) -> tuple[list[Any], np.ndarray]:
     """All tokens in one list, and the number of tokens of each sequence."""
+    if not hasattr(sequences, "__iter__") or isinstance(sequences, (str, bytes)):
+        raise ValueError(f"sequences must be a list of sequences, got {sequences!r:.60}")
     listed = []
     for k, sequence in enumerate(sequences):
         if not hasattr(sequence, "__iter__") or isinstance(sequence, bytes):
@@ -293,8 +302,10 @@ def _flattened(sequences: Iterable[Any]) -> tuple[list[Any], np.ndarray]:
 
 def _words(vocabulary: Sequence[str]) -> tuple[str, ...]:
     words = tuple(vocabulary)
+    if not words or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"vocabulary must be a list of words, got {vocabulary!r:.60}")
     if len(set(words)) < len(words):
-        twice = next(word for x, word in enumerate(words) if word in words[:x])
+        twice = Counter(words).most_common(1)[0][0]
         raise ValueError(f"vocabulary must hold every word once, got {twice!r} twice")
     return words
 

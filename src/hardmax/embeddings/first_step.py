@@ -19,6 +19,10 @@ import numpy as np
 from hardmax import _inputs
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.corpus import Corpus
+from hardmax.embeddings.thresholds import read_delta
+
+# Numbers in E0 (16 GiB); inner products need no vectors.
+LARGEST_TABLE = 2**31
 
 
 def initial_vectors(
@@ -32,6 +36,10 @@ def initial_vectors(
     ((5, 400), 1.0, True)
     """
     S, d, rng = _inputs.whole("S", S, 1), _inputs.whole("d", d, 1), _inputs.generator(rng)
+    if S * d > LARGEST_TABLE:
+        raise ValueError(
+            f"d must be at most {LARGEST_TABLE // S} for {S} vectors in memory; use draw_initial"
+        )
     E, p, v = rng.normal(size=(S, d)), rng.normal(size=d), rng.normal(size=d)
     return E / math.sqrt(d), p / math.sqrt(d), v / np.linalg.norm(v)
 
@@ -80,9 +88,10 @@ def initial_event_from_gram(
     >>> hm.embeddings.initial_event_from_gram([1.0], [1e-31], [1e-30], 1.0, 0.0, d=10**60, delta=0.01).holds
     True
     """
+    diagonal = _inputs.finite_array("diagonal", diagonal, (None,))
     S = len(diagonal)
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}")
+    a, c = (_inputs.finite_array(name, x, (S,)) for name, x in (("a", a), ("c", c)))
+    d, delta = _inputs.whole("d", d, 1), read_delta(delta)
     bound = math.exp(-0.5 * math.log(d)) * math.sqrt(2.0 * (2.0 * math.log(S) - math.log(delta)))
     overlap = max(float(np.abs(a).max()), float(np.abs(c).max()), abs(rho))
     return InitialEvent(overlap, math.sqrt(max(float(np.max(diagonal)), pi)), bound)

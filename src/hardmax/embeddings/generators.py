@@ -43,6 +43,8 @@ def assumption_4_corpus(
         )
     places = half * (_inputs.whole("T", T, 1) - 1)
     stars = (half, half) if important is None else important
+    if not isinstance(stars, (tuple, list)) or len(stars) != 2:
+        raise ValueError(f"important must be two numbers, of positive and of negative tokens, got {stars!r}")
     P, N = (_inputs.whole("important", x, 1) for x in stars)
     R = min(T, places) if irrelevant is None else _inputs.whole("irrelevant", irrelevant, min(places, 1))
     if max(P, N) > half:
@@ -93,6 +95,9 @@ class KLevel:
     T: int = 256
 
     def __post_init__(self) -> None:
+        for name, levels in [("sizes", self.sizes), ("deltas", self.deltas)]:
+            if not isinstance(levels, (tuple, list)):
+                raise ValueError(f"{name} must be a tuple, one number per level, got {levels!r}")
         if not self.sizes or len(self.sizes) != len(self.deltas):
             raise ValueError(f"deltas must be one per level, {len(self.sizes)}, got {len(self.deltas)}")
         for name, x, least in [("irrelevant", self.irrelevant, 1), ("T", self.T, 1)]:

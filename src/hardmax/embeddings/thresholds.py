@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral, Rational, Real
+from typing import Any
 
 from hardmax import _inputs
 
@@ -70,11 +72,10 @@ def theorem_5_thresholds(
     >>> f"{float(theorem_5_thresholds(100, 50, S=150, delta=0.01).width):.3g}"
     '3.6e+143'
     """
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}")
+    delta = read_delta(delta)
     n, T, S = _inputs.whole("n", n, 1), _inputs.whole("T", T, 1), _inputs.whole("S", S, 1)
     taken = Fraction(least_first_step(n, T)) if eta0 is None else _positive_fraction(eta0)
-    return Thresholds(n, T, S, float(delta), taken)
+    return Thresholds(n, T, S, delta, taken)
 
 
 def least_first_step(n: int, T: int) -> int:
@@ -98,6 +99,21 @@ def loss_width(eta0: float | Fraction) -> int:
     return math.ceil((88 * exact**2 + 111 * exact + 2) ** 8)
 
 
-def _positive_fraction(eta0: float | Fraction) -> Fraction:
-    _inputs.positive("eta0", eta0)
-    return Fraction(eta0)
+def read_delta(delta: Any) -> float:
+    """The probability with which the initialisation may fail.
+
+    >>> from hardmax.embeddings.thresholds import read_delta
+    >>> read_delta(0.01)
+    0.01
+    """
+    if not isinstance(delta, Real) or not 0 < float(delta) < 1:
+        raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}")
+    return float(delta)
+
+
+def _positive_fraction(eta0: Any) -> Fraction:
+    # An integer or a fraction may be larger than any float.
+    if not isinstance(eta0, Rational) or eta0 <= 0:
+        _inputs.positive("eta0", eta0)
+    # A numpy integer would stay one inside the fraction, and overflow.
+    return Fraction(int(eta0)) if isinstance(eta0, Integral) else Fraction(eta0)

@@ -81,14 +81,14 @@ def draw_basins(panel: Axes, tables: Tables) -> None:
         panel.plot(path["x"], path["y"], color=colour, linewidth=0.9, zorder=2)
         panel.plot(path["x"][0], path["y"][0], "o", color=colour, markersize=3, markeredgewidth=0)
     for name, colour, label, place in (("good", BLUE, r"$\hat p$", (61, 4)),
-                                       ("bad", RED, r"$\hat p_{bad}$", (13, 60))):  # fmt: skip
+                                       ("bad", RED, r"$\hat p_{\mathrm{bad}}$", (13, 60))):  # fmt: skip
         ray = part(tables["directions"], "name", name)
         x, y = 80 * ray["x"][0], 80 * ray["y"][0]
         panel.plot([0, x], [0, y], color=colour, alpha=0.3, linewidth=3, zorder=1)
         panel.text(*place, label, color=colour, va="center", fontsize=8)
     panel.set(xlim=(-4, 70), ylim=(-6, 68), xlabel=r"$p$ along $\hat p$",
-              ylabel=r"$p$ across, towards $\hat p_{bad}$")  # fmt: skip
-    panel.set_title("(c) A-ORC-6: two basins")
+              ylabel=r"$p$ across, towards $\hat p_{\mathrm{bad}}$")  # fmt: skip
+    panel.set_title("(c) two basins")
 
 
 def paths_table(basins: Basins) -> Table:

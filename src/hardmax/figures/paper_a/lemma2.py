@@ -161,7 +161,8 @@ def draw_l2(tables: Tables, canvas: Canvas) -> None:
                    label=r"sharper: $2.11\,d^{-1/4}$")  # fmt: skip
         panel.plot(d, 0.1 * d**-0.5, color=GREY, linestyle=(0, (1, 1.4)), label=r"slope $-1/2$", zorder=1)
         panel.set(xscale="log", yscale="log", xlabel="width $d$")
-    near_by.set(ylabel=r"$\max(|err_s|, |err_p|)\,/\,\eta_0$", ylim=(1e-5, 30), xticks=WIDTHS,
+    near_by.set(ylabel=r"$\max(|\mathrm{err}_s|, |\mathrm{err}_p|)\,/\,\eta_0$",
+                ylim=(1e-5, 30), xticks=WIDTHS,
                 xticklabels=[str(d) for d in WIDTHS])  # fmt: skip
     near_by.minorticks_off()
     near_by.set_title("(a) with vectors")
