@@ -29,13 +29,14 @@ reproduce: $(core)
 	@$(venv)/bin/hardmax reproduce
 
 # Lines inside compiled kernels can only be counted by a second run without the compiler, over the folders
-# that test kernels and without what would take too long interpreted; the report joins both.
+# that test kernels and without what would take too long interpreted; the report joins both. Every core has a
+# process of its own, so BLAS gets one thread in each.
 test: $(dev)
 	@$(python) -m ruff check --quiet .
 	@$(python) -m mypy
 	@rm -f .coverage .coverage.*
-	@COVERAGE_FILE=.coverage.compiled $(python) -m pytest -q -n auto --cov --cov-report=
-	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 \
+	@COVERAGE_FILE=.coverage.compiled OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q -n auto --cov --cov-report=
+	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 OPENBLAS_NUM_THREADS=1 \
 		$(python) -m pytest -q -n auto --cov --cov-report= -m "not slow and not compiled" \
 		tests/dynamics tests/margin tests/nexttoken tests/embeddings
 	@$(python) -m coverage combine --quiet

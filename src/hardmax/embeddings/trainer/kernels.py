@@ -1,0 +1,106 @@
+"""Compiled loops of a training step, for float32 and float64: updates of the optimisers, and passes over E.
+
+They share a file because numba's cache looks at one file only: a pass compiled with an older update would
+otherwise stay in use.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import boolean, float32, float64, intp, njit, types
+
+from hardmax.dynamics.softmax import VECTORISED
+
+TILE = 512  # columns; five stretches of them fit into the first-level cache
+
+
+def stretch(kind: Any, readonly: bool = False) -> Any:
+    """Type of a contiguous array of numbers, as the kernels take it."""
+    return types.Array(kind, 1, "C", readonly=readonly)
+
+
+_UPDATES = [types.void(*[stretch(kind)] * 4, stretch(kind, readonly=True)) for kind in (float32, float64)]
+
+
+@njit(_UPDATES, cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
+    """One AdamW step of the parameters x with gradient g, in place, with the scalars k."""
+    keep, gain, hold, gain2, rate, scale, eps = k[0], k[1], k[2], k[3], k[4], k[5], k[6]
+    for j in range(x.size):
+        m = first[j] + gain * (g[j] - first[j])
+        s = hold * second[j] + gain2 * g[j] * g[j]
+        first[j] = m
+        second[j] = s
+        x[j] = keep * x[j] - rate * (m / (math.sqrt(s) * scale + eps))
+
+
+@njit(_UPDATES, cache=True, nogil=True, fastmath=VECTORISED)
+def update_sgd(x, g, first, second, k):  # type: ignore[no-untyped-def]
+    """One step of SGD; the second moment is not used."""
+    decay, momentum, rate = k[0], k[1], k[2]
+    for j in range(x.size):
+        m = momentum * first[j] + (g[j] + decay * x[j])
+        first[j] = m
+        x[j] = x[j] - rate * m
+
+
+def _read(kind: types.Type, dimensions: int) -> types.Type:
+    return types.Array(kind, dimensions, "C", readonly=True)
+
+
+_GATHER = [
+    types.void(_read(x, 2), _read(x, 1), _read(x, 1), intp, intp, x[:, ::1]) for x in (float32, float64)
+]
+_MOVE = [
+    types.void(
+        x[:, ::1], x[:, ::1], x[:, ::1], _read(x, 1), _read(x, 1), _read(x, 2), _read(x, 2), _read(x, 1),
+        boolean, intp, intp, stretch(x), stretch(x),
+    )
+    for x in (float32, float64)
+]  # fmt: skip
+
+
+@njit(_GATHER, cache=True, nogil=True, fastmath=VECTORISED)
+def gradients_of_vectors(E, A, C, lo, hi, out):  # type: ignore[no-untyped-def]
+    """E' A and E' C over the rows lo..hi; rows of tokens that the batch does not hold are not read."""
+    by_p, by_v = out[0], out[1]
+    by_p[:] = 0
+    by_v[:] = 0
+    for s in range(lo, hi):
+        x, y = A[s], C[s]
+        if x != 0 or y != 0:
+            row = E[s]
+            for j in range(row.size):
+                by_p[j] += x * row[j]
+                by_v[j] += y * row[j]
+
+
+@njit(_MOVE, cache=True, nogil=True, fastmath=VECTORISED)
+def update_rows(E, first, second, A, C, old, new, k, adaptive, lo, hi, a, c):  # type: ignore[no-untyped-def]
+    """Update the rows lo..hi by the gradient A_s p + C_s v, and form a and c with the new p and v."""
+    d = E.shape[1]
+    g = np.empty(TILE, E.dtype)
+    zero = E.dtype.type(0)
+    for s in range(lo, hi):
+        x, y = A[s], C[s]
+        total_a, total_c = zero, zero
+        for start in range(0, d, TILE):
+            end = min(start + TILE, d)
+            size = end - start
+            p, v = old[0][start:end], old[1][start:end]
+            for j in range(size):
+                g[j] = x * p[j] + y * v[j]
+            row, m = E[s][start:end], first[s][start:end]
+            if adaptive:
+                update_adamw(row, g[:size], m, second[s][start:end], k)
+            else:
+                update_sgd(row, g[:size], m, m, k)
+            p, v = new[0][start:end], new[1][start:end]
+            for j in range(size):
+                total_a += row[j] * p[j]
+                total_c += row[j] * v[j]
+        a[s] = total_a
+        c[s] = total_c
