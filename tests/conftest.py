@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,13 @@ elif _is_set("CI"):
     settings.load_profile("ci")
 else:
     settings.load_profile("default")
+
+# A run started in the background hands down an ignored SIGINT, and tests send that signal to programs they start.
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
