@@ -30,7 +30,8 @@ elif _is_set("CI"):
 else:
     settings.load_profile("default")
 
-# A run started in the background hands down an ignored SIGINT, and tests send that signal to programs they start.
+# A run started in the background hands down an ignored SIGINT, and tests send that signal to the
+# programs they start.
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     and threading.current_thread() is threading.main_thread()
