@@ -130,7 +130,7 @@ def test_loss_and_excess_at_extreme_values(margin, scale):
     assert log_excess_loss(pairs, W_ov, a) == pytest.approx(excess, rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(st.integers(3, 7), seeds, st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=5), max_size=8))
 @pytest.mark.slow
 def test_the_limit_of_predictions_is_where_the_flow_goes(V, seed, unseen):
