@@ -2,7 +2,7 @@
 # again until pyproject.toml or constraints.txt changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test bench clean
+.PHONY: help reproduce test torch bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -21,6 +21,7 @@ stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.torch-*
 help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
 	@echo "make test        lint, types, all tests, coverage"
+	@echo "make torch       install PyTorch too, so that make test compares with it"
 	@echo "make bench       benchmarks (installs PyTorch to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
 	@echo "PYTHON=...       which Python makes .venv, for example: make test PYTHON=python3.12"
@@ -41,6 +42,8 @@ test: $(dev)
 		tests/dynamics tests/margin tests/nexttoken tests/embeddings
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
+
+torch: $(torch)
 
 bench: $(torch)
 	@for script in benchmarks/bench_*.py; do $(python) "$$script" || exit 1; done
