@@ -39,7 +39,7 @@ test: $(dev)
 	@COVERAGE_FILE=.coverage.compiled OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q -n auto --cov --cov-report=
 	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 OPENBLAS_NUM_THREADS=1 \
 		$(python) -m pytest -q -n auto --cov --cov-report= -m "not slow and not compiled" \
-		tests/dynamics tests/margin tests/nexttoken tests/embeddings
+		tests/dynamics tests/margin
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
 
