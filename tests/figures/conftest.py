@@ -1,5 +1,8 @@
 """A table of figures small enough to test how figures are made, saved and shown."""
 
+from dataclasses import replace
+from io import BytesIO
+
 import numpy as np
 import pytest
 
@@ -67,3 +70,32 @@ def reproduction(tmp_path_factory):
         patch.setattr(figure, "_RECIPES", {})
         _enter()
         return reproduce(data=folder, out=folder)
+
+
+def _pixels(figure):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    agg = FigureCanvasAgg(figure.plot())
+    agg.draw()
+    return np.array(agg.buffer_rgba())
+
+
+@pytest.fixture
+def check_redrawn():
+    """A picture drawn from tables that went through a file is the same, and neither empty nor full of ink."""
+
+    def check(figure):
+        columns = {f"{table}/{name}": x for table, each in figure.tables.items() for name, x in each.items()}
+        file = BytesIO()
+        np.savez(file, **columns)
+        file.seek(0)
+        tables = {}
+        with np.load(file, allow_pickle=False) as saved:
+            for key in saved.files:
+                table, name = key.split("/")
+                tables.setdefault(table, {})[name] = saved[key]
+        picture = _pixels(replace(figure, tables=tables))
+        assert np.array_equal(picture, _pixels(figure))
+        assert 0.01 < np.mean(picture[..., :3].min(axis=-1) < 200) < 0.6
+
+    return check

@@ -1,8 +1,6 @@
 """The figures of paper C: their claims hold and can fail, their numbers are the oracles', they redraw."""
 
-from dataclasses import replace
 from functools import cache
-from io import BytesIO
 
 import numpy as np
 import pytest
@@ -42,29 +40,8 @@ def test_claims_hold(figure):
     assert all(each.startswith(figure.id + ".") for each in ids)
 
 
-def pixels(figure):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    agg = FigureCanvasAgg(figure.plot())
-    agg.draw()
-    return np.array(agg.buffer_rgba())
-
-
-def test_draws_the_same_from_saved_tables(figure):
-    columns = {
-        f"{table}/{name}": values for table, each in figure.tables.items() for name, values in each.items()
-    }
-    file = BytesIO()
-    np.savez(file, **columns)
-    file.seek(0)
-    tables = {}
-    with np.load(file, allow_pickle=False) as saved:
-        for key in saved.files:
-            table, name = key.split("/")
-            tables.setdefault(table, {})[name] = saved[key]
-    picture = pixels(replace(figure, tables=tables))
-    assert np.array_equal(picture, pixels(figure))
-    assert 0.01 < np.mean(picture[..., :3].min(axis=-1) < 200) < 0.6  # neither empty nor full of ink
+def test_draws_the_same_from_saved_tables(figure, check_redrawn):
+    check_redrawn(figure)
 
 
 def test_sentences_and_deciding_tokens_are_those_of_example_1(oracles):
@@ -113,10 +90,10 @@ def test_bands_hold_the_curves():
 
 
 @pytest.mark.slow
-def test_rate(oracles):
+def test_rate(oracles, check_redrawn):
     figure = hm.figure("C-FIG-RATE")
     test_claims_hold(figure)
-    test_draws_the_same_from_saved_tables(figure)
+    check_redrawn(figure)
     expected = oracles["c"]["C-ORC-8_asymptotic_rate_example1"]
     rows = part(figure.tables["curves"], "dataset", "Example 1")
     at = int(np.flatnonzero(rows["t"] == expected["check"]["t"])[0])
@@ -126,11 +103,11 @@ def test_rate(oracles):
 
 
 @pytest.mark.slow
-def test_bounds():
+def test_bounds(check_redrawn):
     """Beyond 900 steps the truth is a flow; where it takes over, steps of the paper's size agree with it."""
     figure = hm.figure("C-FIG-BOUNDS")
     test_claims_hold(figure)
-    test_draws_the_same_from_saved_tables(figure)
+    check_redrawn(figure)
     for setting, seed in (("short", 0), ("derangement", 1)):
         rows = part(figure.tables["curves"], "dataset", setting)
         at = int(np.flatnonzero(rows["t"] == 1000)[0])

@@ -47,6 +47,19 @@ def pattern_hypotheses(corpus: Corpus, selection: Sequence[Iterable[int]], E: np
     ]
 
 
+def solved_pattern(
+    corpus: Corpus, selection: Sequence[Iterable[int]] | None, E: Any, eta0: float | None
+) -> tuple[list[Hypothesis], MaxMargin | None]:
+    """The conditions on a pattern (by default the important tokens) and, if they are met, its solution."""
+    hypotheses, chosen = pattern_or_important(corpus, selection)
+    if chosen is None:
+        return hypotheses, None
+    if E is None:
+        E, _ = fixed_embeddings(corpus, eta0=eta0)
+    hypotheses += pattern_hypotheses(corpus, chosen, E)
+    return hypotheses, None if unmet(hypotheses) else pattern_max_margin(corpus, chosen, E)
+
+
 @statement(
     "A-LEM-3",
     "Lemma 3: the max-margin solution of a pattern",
@@ -62,16 +75,9 @@ def one_solution(
     eta0: float | None = None,
 ) -> Outcome:
     """Two ways to solve it must meet; M^+ 1 is compared with what they find."""
-    corpus = as_corpus(subject)
-    hypotheses, chosen = pattern_or_important(corpus, selection)
-    if chosen is None:
+    hypotheses, best = solved_pattern(as_corpus(subject), selection, E, eta0)
+    if best is None:
         return Outcome(tuple(hypotheses))
-    if E is None:
-        E, _ = fixed_embeddings(corpus, eta0=eta0)
-    hypotheses += pattern_hypotheses(corpus, chosen, E)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    best = pattern_max_margin(corpus, chosen, E)
     assert best.p is not None
     again, closed = second_solution(best), all_tight(best)
     apart, off = (float(np.linalg.norm(x - best.p)) / best.norm for x in (again, closed))
@@ -105,16 +111,9 @@ def some_constraint_is_tight(
     eta0: float | None = None,
 ) -> Outcome:
     """The least margin of the certified solution."""
-    corpus = as_corpus(subject)
-    hypotheses, chosen = pattern_or_important(corpus, selection)
-    if chosen is None:
+    hypotheses, best = solved_pattern(as_corpus(subject), selection, E, eta0)
+    if best is None:
         return Outcome(tuple(hypotheses))
-    if E is None:
-        E, _ = fixed_embeddings(corpus, eta0=eta0)
-    hypotheses += pattern_hypotheses(corpus, chosen, E)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    best = pattern_max_margin(corpus, chosen, E)
     margins = row_margins(best)
     slack = 1 - abs(float(margins.min()) - 1) / EQUAL
     return Outcome(tuple(hypotheses), slack, {"margins": margins}, best.p)
