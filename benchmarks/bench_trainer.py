@@ -25,7 +25,7 @@ from rich.table import Table
 from hardmax.embeddings import KLevel, initial_vectors
 from hardmax.embeddings.trainer.batches import epoch_batches, epoch_order
 from hardmax.embeddings.trainer.optimisers import AdamW
-from hardmax.embeddings.trainer.step import State, Stepper
+from hardmax.embeddings.trainer.step import OneLayerModel
 
 D, BATCH, RATE, DECAY = 2048, 128, 1e-4, 1e-4
 THREADS = (1, 2)
@@ -44,10 +44,9 @@ def timed(work: Callable[[], object], times: int) -> dict[str, float]:
 
 def ours(model: KLevel, threads: int, times: int) -> dict[str, float]:
     corpus = model.draw(4096, rng=0)
-    rule = AdamW(DECAY)
-    state = State.start(*initial_vectors(model.S, D, rng=1), rule, "float32")
+    start = initial_vectors(model.S, D, rng=1)
     batches = (part for epoch in range(1000) for part in epoch_batches(corpus, BATCH, 0, epoch))
-    with Stepper(state, rule, threads) as stepper:
+    with OneLayerModel(*start, AdamW(DECAY), "float32", threads) as stepper:
         for _ in range(3):
             stepper.step(next(batches), RATE)
         return timed(lambda: stepper.step(next(batches), RATE), times)

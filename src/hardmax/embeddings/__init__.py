@@ -33,6 +33,7 @@ from hardmax.embeddings.statistics import TokenStatistics
 from hardmax.embeddings.structured import StructuredState
 from hardmax.embeddings.theorem5 import StrongConditions, TheoremFive, run_theorem_5, strong_conditions
 from hardmax.embeddings.thresholds import Thresholds, theorem_5_thresholds
+from hardmax.embeddings.trainer import EmbeddingTraining, train_embeddings
 from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGradients
 from hardmax.embeddings.two_layer_gram import TwoLayerDescent, TwoLayerGram, descend_two_layer
 
@@ -41,6 +42,7 @@ __all__ = [
     "Assumption4Witness",
     "Corpus",
     "EmbeddingDescent",
+    "EmbeddingTraining",
     "FirstStep",
     "FirstStepErrors",
     "GramDescent",
@@ -85,4 +87,5 @@ __all__ = [
     "take_first_step",
     "theorem_5_thresholds",
     "token_selection",
+    "train_embeddings",
 ]

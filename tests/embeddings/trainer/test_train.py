@@ -95,6 +95,24 @@ def test_equals_torch_step_by_step(options, make, batch):
         assert len(got.losses) == -(-corpus.n // batch) * epochs
 
 
+def test_rows_that_no_batch_needs_for_long_move_as_torch_moves_them():
+    """Token 0 is in one sequence of 150, so its row misses more steps than are remembered."""
+    rng = np.random.default_rng(8)
+    sequences = [[0, 1], *rng.integers(1, 6, (149, 3)).tolist()]
+    corpus = hm.Corpus.from_sequences(sequences, rng.choice([-1, 1], 150))
+    start = hm.embeddings.initial_vectors(corpus.S, 5, rng=1)
+    options = {"rate": 0.02, "weight_decay": 0.3}
+
+    def make(torch, x):
+        return torch.optim.AdamW(x, lr=0.02, weight_decay=0.3)
+
+    expected = torch_run(corpus, start, make, 1, 2, ())[-1]
+    more = {"epochs": 2, "batch": 1, "milestones": (), "rng": 5, "start": start, "dtype": "float64"}
+    got = train_embeddings(corpus, 5, **options, **more)
+    for ours, theirs in zip((got.E, got.p, got.v), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
 def decimals(nested: Any) -> np.ndarray:
     return np.array(nested, dtype=float)
 
@@ -218,6 +236,8 @@ def test_more_epochs_go_on_from_the_end(tmp_path, optimiser):
     resumed, straight = run_with(path, 7, optimiser=optimiser), run_with(None, 7, optimiser=optimiser)
     for name in ("E", "p", "v", "a", "c", "losses"):
         assert getattr(resumed, name).tobytes() == getattr(straight, name).tobytes()
+    assert [each.epochs for each in resumed.snapshots] == [each.epochs for each in straight.snapshots]
+    assert all((x.a == y.a).all() for x, y in zip(resumed.snapshots, straight.snapshots, strict=True))
     assert not list(tmp_path.glob("*.part"))
 
 
@@ -227,7 +247,7 @@ def test_checkpoint_of_another_training_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*weight_decay"):
         run_with(path, 2, weight_decay=0.5)
     path.write_bytes(b"half a file")
-    with pytest.raises(ValueError, match="checkpoint must be a file that train_embeddings wrote"):
+    with pytest.raises(ValueError, match="checkpoint must be a file that a training of hardmax wrote"):
         run_with(path, 2)
 
 
@@ -282,6 +302,16 @@ def test_observables():
     first = model.level == 1
     assert means.value[0] == pytest.approx((model.sign * end.c)[first & seen].mean())
     assert means.logit[3] > means.logit[0] > means.irrelevant_logit
+    order = np.argsort(np.abs(x), kind="stable")
+    tenth = len(order) // 10
+    assert end.deciles.top == np.median(end.a[seen][order[-tenth:]])
+    assert end.deciles.top > end.deciles.bottom == np.median(end.a[seen][order[:tenth]])
+    assert [each.epochs for each in end.snapshots] == [0, 1, 2, 5, 10, 12]
+    E, p, _ = hm.embeddings.initial_vectors(corpus.S, 32, rng=3)
+    np.testing.assert_allclose(end.snapshots[0].a, E @ p, atol=1e-6)
+    early = train_embeddings(corpus, 32, rate=1e-2, epochs=5, batch=64, rng=3)
+    assert end.snapshots[3].c.tobytes() == early.c.tobytes()
+    assert end.snapshots[3].r_v == early.r_v < end.r_v == end.snapshots[-1].r_v
     assert np.isnan(end.sign_accuracy(beyond=1.0))
     with pytest.raises(ValueError, match="model must have the corpus's 192 tokens"):
         end.level_means(hm.embeddings.KLevel())

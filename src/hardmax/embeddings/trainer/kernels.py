@@ -52,55 +52,70 @@ def _read(kind: types.Type, dimensions: int) -> types.Type:
 
 
 _GATHER = [
-    types.void(_read(x, 2), _read(x, 1), _read(x, 1), intp, intp, x[:, ::1]) for x in (float32, float64)
+    types.void(_read(x, 2), _read(intp, 1), _read(x, 1), _read(x, 1), intp, intp, x[:, ::1])
+    for x in (float32, float64)
 ]
-_MOVE = [
+_ADVANCE = [
     types.void(
-        x[:, ::1], x[:, ::1], x[:, ::1], _read(x, 1), _read(x, 1), _read(x, 2), _read(x, 2), _read(x, 1),
-        boolean, intp, intp, stretch(x), stretch(x),
+        x[:, ::1], x[:, ::1], x[:, ::1], _read(intp, 1), intp[::1], stretch(x), stretch(x),
+        _read(x, 3), _read(x, 2), intp, _read(x, 2), boolean, intp, intp, stretch(x), stretch(x),
     )
     for x in (float32, float64)
 ]  # fmt: skip
 
 
 @njit(_GATHER, cache=True, nogil=True, fastmath=VECTORISED)
-def gradients_of_vectors(E, A, C, lo, hi, out):  # type: ignore[no-untyped-def]
-    """E' A and E' C over the rows lo..hi; rows of tokens that the batch does not hold are not read."""
+def gradients_of_vectors(E, rows, A, C, lo, hi, out):  # type: ignore[no-untyped-def]
+    """E' A and E' C over the rows lo..hi of a list."""
     by_p, by_v = out[0], out[1]
     by_p[:] = 0
     by_v[:] = 0
-    for s in range(lo, hi):
+    for r in range(lo, hi):
+        s = rows[r]
         x, y = A[s], C[s]
-        if x != 0 or y != 0:
-            row = E[s]
-            for j in range(row.size):
-                by_p[j] += x * row[j]
-                by_v[j] += y * row[j]
+        row = E[s]
+        for j in range(row.size):
+            by_p[j] += x * row[j]
+            by_v[j] += y * row[j]
 
 
-@njit(_MOVE, cache=True, nogil=True, fastmath=VECTORISED)
-def update_rows(E, first, second, A, C, old, new, k, adaptive, lo, hi, a, c):  # type: ignore[no-untyped-def]
-    """Update the rows lo..hi by the gradient A_s p + C_s v, and form a and c with the new p and v."""
+@njit(_ADVANCE, cache=True, nogil=True, fastmath=VECTORISED)
+def advance_rows(  # type: ignore[no-untyped-def]
+    E, first, second, rows, done, A, C, vectors_at, k_at, now, vectors, adaptive, lo, hi, a, c
+):
+    """Take the rows lo..hi of a list through the steps they missed, and form a and c with today's p and v.
+
+    Row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p and v; in the steps
+    after it, up to ``now``, no batch held its token and the gradient is zero.
+    """
     d = E.shape[1]
-    g = np.empty(TILE, E.dtype)
+    g, none = np.empty(TILE, E.dtype), np.zeros(TILE, E.dtype)
     zero = E.dtype.type(0)
-    for s in range(lo, hi):
-        x, y = A[s], C[s]
+    for r in range(lo, hi):
+        s = rows[r]
+        x, y, begin = A[s], C[s], done[s]
         total_a, total_c = zero, zero
         for start in range(0, d, TILE):
             end = min(start + TILE, d)
             size = end - start
-            p, v = old[0][start:end], old[1][start:end]
-            for j in range(size):
-                g[j] = x * p[j] + y * v[j]
             row, m = E[s][start:end], first[s][start:end]
-            if adaptive:
-                update_adamw(row, g[:size], m, second[s][start:end], k)
-            else:
-                update_sgd(row, g[:size], m, m, k)
-            p, v = new[0][start:end], new[1][start:end]
+            if begin < now:
+                p, v = vectors_at[begin, 0][start:end], vectors_at[begin, 1][start:end]
+                for j in range(size):
+                    g[j] = x * p[j] + y * v[j]
+            gradient = g[:size]
+            for step in range(begin, now):
+                if adaptive:
+                    update_adamw(row, gradient, m, second[s][start:end], k_at[step])
+                else:
+                    update_sgd(row, gradient, m, m, k_at[step])
+                gradient = none[:size]
+            p, v = vectors[0][start:end], vectors[1][start:end]
             for j in range(size):
                 total_a += row[j] * p[j]
                 total_c += row[j] * v[j]
         a[s] = total_a
         c[s] = total_c
+        A[s] = zero
+        C[s] = zero
+        done[s] = now

@@ -1,102 +1,36 @@
-"""A trained one-layer model, and what A-FIG-2 and A-FIG-3 look at: E p and E v against the label's share."""
+"""A trained model of paper A: its parameters, its loss curve, and its observables now and on the way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.embeddings.corpus import Corpus
-from hardmax.embeddings.generators import KLevel
-from hardmax.embeddings.one_layer import evaluate
-
-
-class LevelMeans(NamedTuple):
-    """Means over the tokens of each level 1..K: of sign E v and of E p; and of E p over irrelevant tokens."""
-
-    value: np.ndarray  # (K,)
-    logit: np.ndarray  # (K,)
-    irrelevant_logit: float
+from hardmax.embeddings.trainer.observables import Observables
 
 
 @dataclass(frozen=True, eq=False)
-class EmbeddingTraining:
-    """The end of a training: parameters, logits a = E p, values c = E v, and the loss of every step.
+class EmbeddingTraining(Observables):
+    """The end of a training: parameters, observables, and the loss of every step.
 
-    ``stopped`` is "epochs" or "loss" (the mean loss of an epoch fell to ``until_loss``). Observables are
-    over the tokens that occur, with x the posterior difference (A-DATA-2) minus the mean label, which is
-    where a token that says nothing lies.
+    ``stopped`` is "epochs" or "loss" (the mean loss of an epoch fell to ``until_loss``). ``snapshots`` are
+    the observables after 0, 1, 2, 5, 10, 20, 50, ... epochs and at the end.
     """
 
-    corpus: Corpus
     E: np.ndarray  # (S, d)
     p: np.ndarray  # (d,)
     v: np.ndarray  # (d,)
-    a: np.ndarray  # (S,) float64
-    c: np.ndarray  # (S,) float64
+    loss: float  # of the trained model on the whole corpus
     losses: np.ndarray  # (steps,) mean loss of each batch, before its step
+    snapshots: tuple[Observables, ...]
     batch: int
     stopped: str
-
-    @property
-    def epochs(self) -> int:
-        """Epochs trained."""
-        return len(self.epoch_losses)
 
     @cached_property
     def epoch_losses(self) -> np.ndarray:
         """Loss curve: mean over the sequences of each epoch, as they were met."""
         return mean_by_epoch(self.losses, self.corpus.n, self.batch)
-
-    @cached_property
-    def loss(self) -> float:
-        """Loss of the trained model on the whole corpus."""
-        return evaluate(self.corpus, self.a, self.c).loss
-
-    @cached_property
-    def x(self) -> np.ndarray:
-        """Posterior difference minus the mean label; nan for a token that never occurs."""
-        return self.corpus.posterior_difference - self.corpus.signs.mean()
-
-    @property
-    def _seen(self) -> np.ndarray:
-        return ~np.isnan(self.x)
-
-    @cached_property
-    def r_v(self) -> float:
-        """Spearman correlation of x and E v."""
-        return _spearman(self.x[self._seen], self.c[self._seen])
-
-    @cached_property
-    def r_p(self) -> float:
-        """Spearman correlation of |x| and E p."""
-        return _spearman(np.abs(self.x[self._seen]), self.a[self._seen])
-
-    def sign_accuracy(self, beyond: float = 0.3) -> float:
-        """Share of the tokens with |x| above ``beyond`` whose E v has the sign of x; nan if there is none."""
-        clear = self._seen & (np.abs(self.x) > beyond)
-        return float((np.sign(self.c) == np.sign(self.x))[clear].mean()) if clear.any() else float("nan")
-
-    def pearson(self, relevant: np.ndarray) -> float:
-        """Pearson correlation of x and E v over the tokens of a mask, such as ``model.level > 0``."""
-        chosen = self._seen & relevant
-        return float(np.corrcoef(self.x[chosen], self.c[chosen])[0, 1])
-
-    def level_means(self, model: KLevel) -> LevelMeans:
-        """Means by the levels of the model that drew the corpus; nan where no token of a level occurs."""
-        if model.S != self.corpus.S:
-            raise ValueError(
-                f"model must have the corpus's {self.corpus.S} tokens, got {model.S}; "
-                "give the KLevel that drew it"
-            )
-        means = np.full((2, len(model.sizes) + 1), np.nan)
-        for level in range(means.shape[1]):
-            chosen = self._seen & (model.level == level)
-            if chosen.any():
-                means[:, level] = (model.sign * self.c)[chosen].mean(), self.a[chosen].mean()
-        return LevelMeans(means[0, 1:], means[1, 1:], float(means[1, 0]))
 
 
 def mean_by_epoch(losses: np.ndarray, n: int, batch: int) -> np.ndarray:
@@ -104,12 +38,3 @@ def mean_by_epoch(losses: np.ndarray, n: int, batch: int) -> np.ndarray:
     first = np.arange(0, n, batch)
     share = np.minimum(batch, n - first) / n
     return np.asarray(losses).reshape(-1, len(first)) @ share
-
-
-def _spearman(x: np.ndarray, y: np.ndarray) -> float:
-    from scipy.stats import rankdata
-
-    ranks = rankdata(x), rankdata(y)
-    if any(np.ptp(rank) == 0 for rank in ranks):
-        return float("nan")
-    return float(np.corrcoef(*ranks)[0, 1])

@@ -13,13 +13,12 @@ from hardmax import _inputs
 from hardmax._parallel import cores
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.first_step import initial_vectors
-from hardmax.embeddings.one_layer import read_vectors
-from hardmax.embeddings.trainer import checkpoint as files
-from hardmax.embeddings.trainer.batches import epoch_batches
+from hardmax.embeddings.one_layer import evaluate, read_vectors
+from hardmax.embeddings.trainer.checkpoint import digest
+from hardmax.embeddings.trainer.loop import Plan, run
 from hardmax.embeddings.trainer.optimisers import SGD, AdamW
-from hardmax.embeddings.trainer.result import EmbeddingTraining, mean_by_epoch
-from hardmax.embeddings.trainer.schedule import rate_at
-from hardmax.embeddings.trainer.step import State, Stepper
+from hardmax.embeddings.trainer.result import EmbeddingTraining
+from hardmax.embeddings.trainer.step import OneLayerModel
 
 
 def train_embeddings(
@@ -74,55 +73,31 @@ def train_embeddings(
     every = _inputs.whole("checkpoint_every", checkpoint_every, 1)
     stages = [_inputs.whole("milestones", m) for m in milestones]
     threads = cores() if threads is None else _inputs.whole("threads", threads, 1)
-
-    begun = _begin(corpus, d, start, rule, kind, rng)
-    E, vectors = begun.state.E, begun.state.vectors
-    settings = {**rule.settings(), "rate": rate, "batch": batch, "milestones": stages, "dtype": kind}
-    parts = corpus.tokens, corpus.counts, corpus.offsets, corpus.labels
-    settings |= {"seed": begun.seed, "corpus": files.digest(*parts), "start": files.digest(E, vectors)}
     path = None if checkpoint is None else Path(checkpoint)
-    if path is not None and path.exists():
-        begun = files.load(path, settings)
-    state, losses = begun.state, begun.losses
-    steps = -(-corpus.n // batch)
-    epoch = len(losses) // steps
-    stopped = bool(losses) and mean_by_epoch(np.array(losses[-steps:]), corpus.n, batch)[0] <= until
-    with Stepper(state, rule, threads) as stepper:
-        while epoch < epochs and not stopped:
-            now = rate_at(rate, stages, epoch)
-            for part in epoch_batches(corpus, batch, begun.seed, epoch):
-                losses.append(stepper.step(part, now))
-                if not np.isfinite(state.a.sum() + state.c.sum()):
-                    raise FloatingPointError(f"training diverged in epoch {epoch + 1}: lower rate ({rate:g})")
-            epoch += 1
-            mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, batch)[0])
-            stopped = mean <= until
-            if path is not None and (epoch % every == 0 or epoch == epochs or stopped):
-                files.save(path, begun, settings)
-            if progress is not None:
-                progress(epoch, mean)
-    p, v = state.vectors
-    numbers = state.a.astype(float), state.c.astype(float), np.array(losses)
-    return EmbeddingTraining(corpus, state.E, p, v, *numbers, batch, "loss" if stopped else "epochs")
 
-
-def _begin(
-    corpus: Corpus,
-    d: int,
-    start: tuple[Any, Any, Any] | None,
-    rule: AdamW | SGD,
-    kind: str,
-    rng: int | np.random.Generator,
-) -> files.Progress:
-    """Initial parameters and the seed of the shuffles, both from ``rng``."""
     rng = _inputs.generator(rng)
+    vectors = starting_vectors(corpus, d, start, rng)
+    plan = Plan(rate, stages, epochs, batch, until, int(rng.integers(2**63)), path, every)
+    identity = {"model": "one layer", **rule.settings(), "dtype": kind, "start": digest(*vectors)}
+    with OneLayerModel(*vectors, rule, kind, threads) as model:
+        done = run(model, corpus, plan, identity, progress)
+    end, (p, v) = done.end, model.vectors
+    return EmbeddingTraining(
+        corpus, end.epochs, end.a, end.c, model.E, p, v,
+        evaluate(corpus, end.a, end.c).loss, done.losses, done.snapshots, batch, done.stopped,
+    )  # fmt: skip
+
+
+def starting_vectors(
+    corpus: Corpus, d: int, start: tuple[Any, Any, Any] | None, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """E, p and v as A-DEF-4 draws them, or as they are given."""
     if start is None:
-        E, p, v = initial_vectors(corpus.S, d, rng=rng)
-    else:
-        E, p, v = read_vectors(corpus, *start)
-        if E.shape[1] != d:
-            raise ValueError(f"start must hold vectors of d = {d} numbers, got {E.shape[1]}")
-    return files.Progress(State.start(E, p, v, rule, kind), int(rng.integers(2**63)), [])
+        return initial_vectors(corpus.S, d, rng=rng)
+    E, p, v = read_vectors(corpus, *start)
+    if E.shape[1] != d:
+        raise ValueError(f"start must hold vectors of d = {d} numbers, got {E.shape[1]}")
+    return E, p, v
 
 
 def _chosen(name: str, x: str, known: tuple[str, ...]) -> str:

@@ -1,0 +1,126 @@
+"""The loop over epochs that all models share: schedule, early stopping, snapshots, checkpoints, progress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from hardmax.embeddings.corpus import Corpus
+from hardmax.embeddings.trainer import checkpoint as files
+from hardmax.embeddings.trainer.batches import epoch_batches
+from hardmax.embeddings.trainer.observables import Observables
+from hardmax.embeddings.trainer.result import mean_by_epoch
+from hardmax.embeddings.trainer.schedule import rate_at
+
+
+class Model(Protocol):
+    """Parameters with their optimiser."""
+
+    def step(self, batch: Corpus, rate: float) -> float:
+        """One optimiser step; returns the batch's loss before it, nan where the parameters overflowed."""
+
+    def observe(self) -> tuple[np.ndarray, np.ndarray]:
+        """a = E p and c = E v of all tokens, float64."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that the next step depends on; asked for at the end of an epoch only."""
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `arrays` was taken."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how fast to train, and where to keep the work."""
+
+    rate: float
+    milestones: Sequence[int]
+    epochs: int
+    batch: int
+    until_loss: float
+    seed: int  # of the shuffles
+    checkpoint: Path | None
+    checkpoint_every: int
+
+
+class Run(NamedTuple):
+    """What a loop leaves beside the model."""
+
+    losses: np.ndarray  # (steps,)
+    snapshots: tuple[Observables, ...]
+    stopped: str
+
+    @property
+    def end(self) -> Observables:
+        """The observables of the trained model."""
+        return self.snapshots[-1]
+
+
+def run(
+    model: Model,
+    corpus: Corpus,
+    plan: Plan,
+    identity: dict[str, Any],
+    progress: Callable[[int, float], None] | None,
+) -> Run:
+    """Train, from the checkpoint if there is one; ``identity`` says which training it must be of."""
+    same = {
+        **identity,
+        "rate": plan.rate,
+        "batch": plan.batch,
+        "milestones": list(plan.milestones),
+        "seed": plan.seed,
+        "corpus": files.digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels),
+    }
+    losses: list[float] = []
+    kept: list[Observables] = []
+    path = plan.checkpoint
+    if path is not None and path.exists():
+        held = files.load(path, same)
+        model.restore(held)
+        losses = held["losses"].tolist()
+        marks = zip(held["snapshot_epochs"].tolist(), held["snapshots"], strict=True)
+        kept = [Observables(corpus, epoch, a, c) for epoch, (a, c) in marks]
+    steps = -(-corpus.n // plan.batch)
+    epoch = len(losses) // steps
+    mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0]) if losses else np.inf
+    if not kept:
+        kept.append(Observables(corpus, 0, *model.observe()))
+    while epoch < plan.epochs and mean > plan.until_loss:
+        rate = rate_at(plan.rate, plan.milestones, epoch)
+        for part in epoch_batches(corpus, plan.batch, plan.seed, epoch):
+            losses.append(model.step(part, rate))
+            if not math.isfinite(losses[-1]):
+                where = f"training diverged in epoch {epoch + 1}"
+                raise FloatingPointError(f"{where}: lower rate ({plan.rate:g})")
+        epoch += 1
+        mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
+        a, c = model.observe()
+        last = epoch == plan.epochs or mean <= plan.until_loss
+        if last or _recorded(epoch):
+            kept.append(Observables(corpus, epoch, a, c))
+        if path is not None and (last or epoch % plan.checkpoint_every == 0):
+            # An end that is no recorded epoch stays out of the file: a longer training has no such snapshot.
+            lasting = [each for each in kept if _recorded(each.epochs)]
+            arrays = {
+                "losses": np.array(losses),
+                "snapshot_epochs": np.array([each.epochs for each in lasting]),
+                "snapshots": np.array([(each.a, each.c) for each in lasting]),
+            }
+            files.save(path, {**model.arrays(), **arrays}, same)
+        if progress is not None:
+            progress(epoch, mean)
+    if kept[-1].epochs != epoch:
+        kept.append(Observables(corpus, epoch, *model.observe()))
+    stopped = "loss" if mean <= plan.until_loss else "epochs"
+    return Run(np.array(losses), tuple(kept), stopped)
+
+
+def _recorded(epoch: int) -> bool:
+    """0, 1, 2, 5, 10, 20, 50, ..."""
+    return str(epoch).rstrip("0") in ("", "1", "2", "5")
