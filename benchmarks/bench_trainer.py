@@ -5,12 +5,18 @@
 
 PyTorch gathers nn.Embedding rows for every position and lets autograd do the rest. Both sides run in one
 process, one after the other, float32, the best over 1 and 2 threads by wall time. The memory limit is what
-the step must at least move: E read once for the gradients of p and v, then E and two moments read and
-written; it is timed by a kernel that does this and no arithmetic worth the name, over the same threads.
+the step must at least move: the rows of the batch's tokens, E and two moments read and written, and E read
+once more for the gradients of p and v. It is timed by kernels that do this and no arithmetic worth the name,
+with plain threads here and with numba's parallel loops under OpenMP (passive waits) and workqueue in
+processes of their own; the least of all counts. Growth exponents are of the CPU time of one thread.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,9 +25,10 @@ from typing import Any
 import numpy as np
 import report
 import torch
-from numba import njit
+from numba import njit, prange
 from rich.table import Table
 
+import hardmax as hm
 from hardmax.embeddings import KLevel, initial_vectors
 from hardmax.embeddings.trainer.batches import epoch_batches, epoch_order
 from hardmax.embeddings.trainer.optimisers import AdamW
@@ -93,52 +100,108 @@ def touch(E, m, s, one):  # type: ignore[no-untyped-def]
         s[j] *= one
 
 
-def memory_limit(S: int, threads: int, times: int) -> dict[str, float]:
-    arrays = [np.ones(S * D, np.float32) for _ in range(3)]
+def memory_limit(rows: int, threads: int, times: int) -> dict[str, float]:
+    """With plain threads."""
+    arrays = [np.ones(rows * D, np.float32) for _ in range(3)]
     parts = [np.array_split(x, threads) for x in arrays]
     sinks = np.empty((threads, 1), np.float32)
     with ThreadPoolExecutor(threads) as pool:
 
         def move() -> None:
-            list(pool.map(read, parts[0], sinks))
             list(pool.map(touch, *parts, [np.float32(1)] * threads))
+            list(pool.map(read, parts[0], sinks))
 
         move()
         return timed(move, times)
 
 
+def memory_limit_of_layer(rows: int, layer: str, times: int) -> dict[str, float] | None:
+    """With numba's parallel loop under a threading layer, in its own process; None if it is not there."""
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": layer, "OMP_WAIT_POLICY": "passive"}
+    child = [sys.executable, __file__, "--layer", str(rows), str(times)]
+    found = subprocess.run(child, env=environment, capture_output=True, text=True, check=False)
+    return json.loads(found.stdout) if found.returncode == 0 else None
+
+
+def in_parallel_loops(rows: int, times: int) -> dict[str, float]:
+    """What the process of a threading layer runs."""
+    arrays = [np.ones((rows, D), np.float32) for _ in range(3)]
+    sinks = np.empty((rows, 1), np.float32)
+
+    @njit(parallel=True)
+    def moved(E, m, s, one, sinks):  # type: ignore[no-untyped-def]
+        for r in prange(len(E)):
+            touch(E[r], m[r], s[r], one)
+        for r in prange(len(E)):
+            read(E[r], sinks[r])
+
+    one = np.float32(1)  # an argument: as a constant it would be optimised away, and the loop with it
+    moved(*arrays, one, sinks)
+    return timed(lambda: moved(*arrays, one, sinks), times)
+
+
+def growth(times: int) -> dict[str, float]:
+    """Exponents of a step's CPU time in the number of rows, in d, and in the number of slots of a batch."""
+
+    def cpu(S: int, d: int, n: int) -> float:
+        counts = np.random.default_rng(0).multinomial(256, np.full(S, 1 / S), n)
+        corpus = hm.Corpus.from_counts(counts, np.resize([1, -1], n))
+        with OneLayerModel(*initial_vectors(S, d, rng=1), AdamW(DECAY), "float32", 1) as model:
+            model.step(corpus, RATE)
+            return timed(lambda: model.step(corpus, RATE), times)["cpu_ms"]
+
+    slopes = {
+        "S": [(S, cpu(S, 1024, BATCH)) for S in (1024, 2048, 4096)],
+        "d": [(d, cpu(2048, d, BATCH)) for d in (512, 1024, 2048)],
+        "nnz": [(n, cpu(1024, 8, n)) for n in (512, 2048, 8192)],
+    }
+    return {name: float(np.polyfit(*np.log(np.transpose(pairs)), 1)[0]) for name, pairs in slopes.items()}
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--layer"]:
+        print(json.dumps(in_parallel_loops(*map(int, sys.argv[2:]))))
+        return
     options = report.parser(__doc__)
     options.add_argument("--steps", type=int, default=200, help="steps of hardmax to time")
     options.add_argument("--torch-steps", type=int, default=4, help="steps of PyTorch to time")
     asked = options.parse_args()
     console = report.console(asked.json)
     model = KLevel()
-    runs: dict[str, dict[int, dict[str, float]]] = {
-        "memory limit": {t: memory_limit(model.S, t, asked.steps) for t in THREADS},
-        "hardmax": {t: ours(model, t, asked.steps) for t in THREADS},
-        "plain torch": {t: plain_torch(model, t, asked.torch_steps) for t in THREADS},
+    corpus = model.draw(4096, rng=0)
+    held = [len(np.unique(part.tokens)) for part in epoch_batches(corpus, BATCH, 0, 0)]
+    rows = round(float(np.mean(held)))
+    layers = {layer: memory_limit_of_layer(rows, layer, asked.steps) for layer in ("omp", "workqueue", "tbb")}
+    limits = {f"{t} threads": memory_limit(rows, t, asked.steps) for t in THREADS}
+    runs: dict[str, dict[str, dict[str, float]]] = {
+        "memory limit": limits | {layer: found for layer, found in layers.items() if found is not None},
+        "hardmax": {f"{t} threads": ours(model, t, asked.steps) for t in THREADS},
+        "plain torch": {f"{t} threads": plain_torch(model, t, asked.torch_steps) for t in THREADS},
     }
     table = Table(title=f"One AdamW step, |S| = {model.S}, d = {D}, T = {model.T}, batch {BATCH}, float32")
-    for head in ("", "threads", "wall, median ms", "wall, least ms", "CPU ms"):
+    for head in ("", "by", "wall, median ms", "wall, least ms", "CPU ms"):
         table.add_column(head, justify="right")
-    for name, by_threads in runs.items():
-        for threads, row in by_threads.items():
-            table.add_row(name, str(threads), *(f"{x:.2f}" for x in row.values()))
+    for name, ways in runs.items():
+        for way, row in ways.items():
+            table.add_row(name, way, *(f"{x:.2f}" for x in row.values()))
     console.print(table)
-    best = {name: min(row["median_ms"] for row in by.values()) for name, by in runs.items()}
+    best = {name: min(row["median_ms"] for row in ways.values()) for name, ways in runs.items()}
     result: dict[str, Any] = {
+        "rows_of_a_batch": rows,
         "runs": runs,
         "ratio_to_torch": best["plain torch"] / best["hardmax"],
         "ratio_to_memory_limit": best["hardmax"] / best["memory limit"],
         "cpu_ratio_to_torch": min(r["cpu_ms"] for r in runs["plain torch"].values())
         / min(r["cpu_ms"] for r in runs["hardmax"].values()),
+        "exponents": growth(20),
     }
     console.print(
         f"{result['ratio_to_torch']:.0f} times faster than plain torch (wall; "
         f"{result['cpu_ratio_to_torch']:.0f} in CPU time), "
-        f"{result['ratio_to_memory_limit']:.2f} times the memory limit"
+        f"{result['ratio_to_memory_limit']:.2f} times the memory limit; a batch holds {rows} of the rows"
     )
+    powers = ", ".join(f"{name}^{power:.2f}" for name, power in result["exponents"].items())
+    console.print(f"The step grows as {powers}")
     report.write(result, asked.json)
 
 
