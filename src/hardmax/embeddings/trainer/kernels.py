@@ -15,6 +15,7 @@ from numba import boolean, float32, float64, intp, njit, types
 from hardmax.dynamics.softmax import VECTORISED
 
 TILE = 512  # columns; five stretches of them fit into the first-level cache
+TINY = 2.0**-126  # the least normal number of float32
 
 
 def stretch(kind: Any, readonly: bool = False) -> Any:
@@ -27,11 +28,18 @@ _UPDATES = [types.void(*[stretch(kind)] * 4, stretch(kind, readonly=True)) for k
 
 @njit(_UPDATES, cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
 def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
-    """One AdamW step of the parameters x with gradient g, in place, with the scalars k."""
+    """One AdamW step of the parameters x with gradient g, in place, with the scalars k.
+
+    Moments below the normal numbers of float32 become zero. They are so far below eps that x does not see it;
+    arithmetic with them is slow, and a decaying one would be rounded to itself and never end.
+    """
     keep, gain, hold, gain2, rate, scale, eps = k[0], k[1], k[2], k[3], k[4], k[5], k[6]
+    zero, tiny = x.dtype.type(0), x.dtype.type(TINY)
     for j in range(x.size):
         m = first[j] + gain * (g[j] - first[j])
         s = hold * second[j] + gain2 * g[j] * g[j]
+        m = m if abs(m) >= tiny else zero
+        s = s if s >= tiny else zero
         first[j] = m
         second[j] = s
         x[j] = keep * x[j] - rate * (m / (math.sqrt(s) * scale + eps))
