@@ -86,6 +86,20 @@ def positive(name: str, x: Any) -> float:
     return value
 
 
+def nonnegative(name: str, x: float) -> float:
+    """A number of at least zero."""
+    if not 0.0 <= x < np.inf:
+        raise ValueError(f"{name} must be a number of at least 0, got {_short(x)}")
+    return float(x)
+
+
+def one_of(name: str, x: str, known: tuple[str, ...]) -> str:
+    """One of some words."""
+    if x not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {_short(x)}")
+    return x
+
+
 def whole(name: str, x: Any, least: int = 0) -> int:
     """An integer of at least ``least``."""
     if isinstance(x, bool) or not isinstance(x, (int, np.integer)) or x < least:

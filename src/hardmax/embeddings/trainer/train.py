@@ -59,16 +59,16 @@ def train_embeddings(
     >>> trained.loss < 1e-2, trained.r_v > 0.9, trained.sign_accuracy() > 0.95
     (True, True, True)
     """
-    d, kind = _inputs.whole("d", d, 1), _chosen("dtype", dtype, ("float32", "float64"))
-    decay, mass = _nonnegative("weight_decay", weight_decay), _nonnegative("momentum", momentum)
+    d, kind = _inputs.whole("d", d, 1), _inputs.one_of("dtype", dtype, ("float32", "float64"))
+    decay, mass = _inputs.nonnegative("weight_decay", weight_decay), _inputs.nonnegative("momentum", momentum)
     rule: AdamW | SGD
-    if _chosen("optimiser", optimiser, ("adamw", "sgd")) == "sgd":
+    if _inputs.one_of("optimiser", optimiser, ("adamw", "sgd")) == "sgd":
         rule = SGD(decay, mass)
     elif mass:
         raise ValueError(f'momentum must be 0 for "adamw", got {momentum}; AdamW has its own moments')
     else:
         rule = AdamW(decay)
-    rate, until = _inputs.positive("rate", rate), _nonnegative("until_loss", until_loss)
+    rate, until = _inputs.positive("rate", rate), _inputs.nonnegative("until_loss", until_loss)
     epochs, batch = _inputs.whole("epochs", epochs), _inputs.whole("batch", batch, 1)
     every = _inputs.whole("checkpoint_every", checkpoint_every, 1)
     stages = [_inputs.whole("milestones", m) for m in milestones]
@@ -98,15 +98,3 @@ def starting_vectors(
     if E.shape[1] != d:
         raise ValueError(f"start must hold vectors of d = {d} numbers, got {E.shape[1]}")
     return E, p, v
-
-
-def _chosen(name: str, x: str, known: tuple[str, ...]) -> str:
-    if x not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {x!r}")
-    return x
-
-
-def _nonnegative(name: str, x: float) -> float:
-    if not 0.0 <= x < np.inf:
-        raise ValueError(f"{name} must be a number of at least 0, got {x!r}")
-    return float(x)
