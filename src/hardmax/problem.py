@@ -25,8 +25,10 @@ class Problem:
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores(keys=[[[1, 0], [0, 0]], [[-1, 1], [1, 0], [0, 2]]],
     ...                                  scores=[[1, 0], [1, 0, 0]])
-    >>> problem.n, problem.d, problem.sizes.tolist()
-    (2, 2, [2, 3])
+    >>> problem
+    Problem(n=2, T=2..3, d=2, loss='logistic')
+    >>> problem.sizes.tolist()
+    [2, 3]
     """
 
     keys: np.ndarray  # (N, d) the token table
@@ -173,6 +175,10 @@ class Problem:
         write_problem(self, Path(path))
 
     # -- what it holds ------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        T = "..".join(str(size) for size in sorted({int(self.sizes.min()), int(self.sizes.max())}))
+        return f"Problem(n={self.n}, T={T}, d={self.d}, loss={self.loss.name!r})"
 
     @property
     def n(self) -> int:

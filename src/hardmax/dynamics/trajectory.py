@@ -29,8 +29,10 @@ class Trajectory:
 
     >>> import hardmax as hm
     >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
-    >>> path.selection().tokens, round(path.norm, 3), path.clock
-    ((0,), 99.804, 'step')
+    >>> path
+    Trajectory(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
+    >>> path.selection().tokens
+    (0,)
     """
 
     problem: Problem
@@ -40,6 +42,10 @@ class Trajectory:
     event: str | None = None
     heads: np.ndarray | None = None  # (S, e), joint training only
     method: str = ""
+
+    def __repr__(self) -> str:
+        end = f"{self.clock} = {self.times[-1]:g}, |p| = {self.norm:g}"
+        return f"Trajectory({self.method} to {end}, event={self.event!r})"
 
     @property
     def p(self) -> np.ndarray:

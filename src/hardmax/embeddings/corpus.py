@@ -36,8 +36,8 @@ class Corpus:
     >>> corpus = hm.Corpus.from_sequences(["good good film", "bad film film"], labels=[1, -1])
     >>> corpus.vocabulary, corpus.matrix.toarray().tolist()
     (('good', 'film', 'bad'), [[2, 1, 0], [0, 2, 1]])
-    >>> corpus.n, corpus.S, corpus.T, corpus.nnz
-    (2, 3, 3, 4)
+    >>> corpus, corpus.T
+    (Corpus(n=2, S=3, nnz=4), 3)
     """
 
     tokens: np.ndarray  # (nnz,) intp
@@ -125,6 +125,9 @@ class Corpus:
         )
 
     # -- what it holds ------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"Corpus(n={self.n}, S={self.S}, nnz={self.nnz})"
 
     @property
     def n(self) -> int:

@@ -32,8 +32,10 @@ class MaxMargin:
 
     >>> import hardmax as hm
     >>> best = hm.max_margin(hm.Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))
-    >>> best.status, [round(float(x), 12) for x in best.p], best.support
-    ('certified', [1.333333333333, 0.333333333333], ((1,), (2,)))
+    >>> best
+    MaxMargin(certified, margin=0.727607, support=((1,), (2,)))
+    >>> [round(float(x), 12) for x in best.p]
+    [1.333333333333, 0.333333333333]
     """
 
     constraints: Constraints
@@ -45,6 +47,10 @@ class MaxMargin:
     kkt: float
     farkas: Floats | None = None
     exact: Exact | None = None
+
+    def __repr__(self) -> str:
+        tight = f", support={self.support}" if self.is_certified and len(self.support) <= 8 else ""
+        return f"MaxMargin({self.status}, margin={self.margin:.6g}{tight})"
 
     @property
     def is_certified(self) -> bool:

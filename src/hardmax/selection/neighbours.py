@@ -76,6 +76,7 @@ def is_locally_optimal(problem: Problem, max_margin: MaxMargin, tolerance: float
     >>> [hm.is_locally_optimal(problem, hm.max_margin(problem, [t])) for t in range(3)]
     [True, True, False]
     """
+    selection_of(problem, max_margin)
     if max_margin.is_feasible is False:
         return False
     return score_gap(problem, max_margin, tolerance) > 0
@@ -100,7 +101,7 @@ def selection_of(problem: Problem, max_margin: MaxMargin) -> tuple[int, ...]:
         for i, t in _labels(max_margin):
             missing[i].remove(t)
         (tokens,) = zip(*missing, strict=True)
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         raise ValueError(
             "max_margin must be a solution of this problem, as max_margin(problem, selection) gives it"
         ) from None

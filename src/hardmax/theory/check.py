@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import Any, Literal
 
 Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided"]
@@ -167,6 +168,12 @@ def check(
     ('not applicable', 'fails')
     """
     found = statement_of(id)
+    asked = signature(found.test)
+    try:
+        asked.bind(subject, *evidence, **options)
+    except TypeError as error:
+        named = (f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in asked.parameters.values())
+        raise ValueError(f"{id}: {error}; ask check({id!r}, {', '.join(named)})") from None
     outcome = found.test(subject, *evidence, **options)
     paper = _paper_verdict(outcome)
     if reading == "paper" and paper is None:

@@ -40,8 +40,8 @@ class Sweep:
 
     >>> import hardmax as hm
     >>> result = hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 3, workers=0)
-    >>> result.done, result.failed, result.remaining
-    (6, 0, 0)
+    >>> result
+    Sweep(done=6, failed=0, remaining=0)
     >>> next(result.rows())
     {'d': 2, 'trial': 0, 'seed': 8321822199535528429, 'status': 'done', 'odd': True}
     """
@@ -55,6 +55,9 @@ class Sweep:
         if "trials" not in store.meta:
             raise ValueError(f"{path} holds no sweep yet: it is starting, or was stopped before it began")
         return cls(store)
+
+    def __repr__(self) -> str:
+        return f"Sweep(done={self.done}, failed={self.failed}, remaining={self.remaining})"
 
     @property
     def done(self) -> int:
