@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 ROOT = Path(__file__).parents[1]
 
 # A deadline would time numba's compiler, not the code. CI draws the same examples every time; the run
-# without the compiler is there to count lines, for which a few examples do.
-settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+# without the compiler is there to count lines, for which a few examples do; for a deliberate mistake it is
+# enough to be found, whatever the smallest example is.
+settings.register_profile("default", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("jitless", deadline=None, derandomize=True, max_examples=5)
+settings.register_profile(
+    "mutations", deadline=None, max_examples=50, derandomize=True, phases=[Phase.generate]
+)
 
 
 def _is_set(variable: str) -> bool:
@@ -37,6 +41,12 @@ if (
     and threading.current_thread() is threading.main_thread()
 ):
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing is read from or left in the user's cache of texts."""
+    os.environ["HARDMAX_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")

@@ -2,5 +2,6 @@
 
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.named import named
+from hardmax.data.reviews import Review, find_reviews, read_reviews
 
-__all__ = ["fig9_oracle", "gaussian", "named", "sphere"]
+__all__ = ["Review", "fig9_oracle", "find_reviews", "gaussian", "named", "read_reviews", "sphere"]

@@ -31,9 +31,10 @@ from hardmax.embeddings.patterns import (
 )
 from hardmax.embeddings.statistics import TokenStatistics
 from hardmax.embeddings.structured import StructuredState
+from hardmax.embeddings.text import TextCorpus, TextReport, imdb_corpus, text_corpus, yelp_corpus
 from hardmax.embeddings.theorem5 import StrongConditions, TheoremFive, run_theorem_5, strong_conditions
 from hardmax.embeddings.thresholds import Thresholds, theorem_5_thresholds
-from hardmax.embeddings.trainer import EmbeddingTraining, train_embeddings
+from hardmax.embeddings.trainer import EmbeddingTraining, train_embeddings, train_two_layer
 from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGradients
 from hardmax.embeddings.two_layer_gram import TwoLayerDescent, TwoLayerGram, descend_two_layer
 
@@ -53,6 +54,8 @@ __all__ = [
     "KLevel",
     "StrongConditions",
     "StructuredState",
+    "TextCorpus",
+    "TextReport",
     "TheoremFive",
     "Thresholds",
     "TokenSelection",
@@ -70,6 +73,7 @@ __all__ = [
     "draw_initial",
     "first_step_errors",
     "flow_gram",
+    "imdb_corpus",
     "important_pattern",
     "infinite_width",
     "initial_event",
@@ -85,7 +89,10 @@ __all__ = [
     "score_selection",
     "strong_conditions",
     "take_first_step",
+    "text_corpus",
     "theorem_5_thresholds",
     "token_selection",
     "train_embeddings",
+    "train_two_layer",
+    "yelp_corpus",
 ]

@@ -1,0 +1,98 @@
+"""Texts to words (A-DATA-6, steps 1 and 3): what is done to every character, and to every distinct word.
+
+Workers run this file as a program, see `workers.py`. It therefore imports nothing of the package, which would
+take longer to load than the work of a worker takes.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import pickle
+import re
+import sys
+import unicodedata
+from array import array
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+# A tag begins with a letter, so that "<3" and "2 < 3 > 1" are none.
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+
+# Distinct words in order of first appearance; for every text in turn, the places of its words among them; and
+# how many words each text has.
+Split = tuple[list[str], "array[int]", "array[int]"]
+
+
+def split_words(texts: list[str]) -> Split:
+    """Strip HTML, lower-case, remove punctuation, and split at white space."""
+    number: defaultdict[str, int] = defaultdict()
+    number.default_factory = number.__len__
+    numbers, sizes = array("i"), array("i")
+    for text in texts:
+        words = plain(text).split()
+        numbers.extend(map(number.__getitem__, words))
+        sizes.append(len(words))
+    return list(number), numbers, sizes
+
+
+def plain(text: str) -> str:
+    """The text without HTML, capitals, punctuation and what cannot be seen."""
+    if "<" in text:
+        text = _TAG.sub(" ", text)
+    if "&" in text:
+        text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+    text = text.lower().translate(_KEPT)
+    # Composed, the two ways to write an accented letter are one word.
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+class _Kept(dict[int, int | None]):
+    """What becomes of a character, found when it is first met: itself or nothing."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = None if _is_removed(chr(code)) else code
+        return self[code]
+
+
+def _is_removed(letter: str) -> bool:
+    """Punctuation, symbols, and what cannot be seen; never white space, which separates words."""
+    if letter.isspace():
+        return False
+    # Marks belong to their letter, but for those that only choose a picture or draw a ring around it.
+    kind = unicodedata.category(letter)
+    return kind[0] in "PSC" or kind == "Me" or unicodedata.name(letter, "").startswith("VARIATION SELECTOR")
+
+
+_KEPT = _Kept()
+
+
+def stem_words(words: list[str]) -> list[str]:
+    """Porter's stem of each word."""
+    import snowballstemmer
+
+    # One for each call: it keeps the word it works on, and two threads would mix theirs.
+    return snowballstemmer.stemmer("porter").stemWords(words)
+
+
+TASKS: dict[str, Callable[[list[str]], Any]] = {"split": split_words, "stem": stem_words}
+
+
+def main() -> None:
+    """Answer blocks of texts or words until standard input is closed."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing that is printed may mix with the answers
+    while True:
+        try:
+            task, block = pickle.load(sys.stdin.buffer)
+            pickle.dump(TASKS[task](block), answers)
+            answers.flush()
+        except (EOFError, BrokenPipeError):
+            os._exit(0)  # the driver is gone, and with it the pipes that a normal end would flush
+
+
+if __name__ == "__main__":
+    main()
