@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from hardmax import __version__
+from hardmax import __version__, _compile_cache
 
 # distribution on the package index -> module it is imported as
 PACKAGES = {
@@ -135,21 +135,19 @@ def compile_cache() -> Finding:
         return Finding(name, False, "unknown: numba cannot be imported")
     if numba.config.DISABLE_JIT:
         return Finding(name, True, "not in use: NUMBA_DISABLE_JIT is set, so nothing is compiled")
-    advice = "set NUMBA_CACHE_DIR to a folder that you can write to"
+    if _compile_cache.is_lent():
+        why = "no folder can be written to, so every command compiles its kernels again, up to half a minute"
+        return Finding(name, False, f"{why}; {_compile_cache.ADVICE}")
     try:
-        # numba chooses a folder it can write to (NUMBA_CACHE_DIR, next to the source, the user's cache)
-        # when a function asks for caching; nothing is compiled for that
-        chosen = numba.njit(cache=True)(_nothing).stats.cache_path
+        chosen = _compile_cache.place()
     except RuntimeError as error:
-        return Finding(name, False, f"no folder can be written to ({_line(error)}); {advice}")
+        return Finding(name, False, f"no folder can be written to ({_line(error)}); {_compile_cache.ADVICE}")
     asked = numba.config.CACHE_DIR
-    if asked and not Path(chosen).is_relative_to(asked):
-        return Finding(name, False, f"{asked} cannot be written to, so {chosen} is used; {advice}")
+    if asked and not chosen.is_relative_to(asked):
+        return Finding(
+            name, False, f"{asked} cannot be written to, so {chosen} is used; {_compile_cache.ADVICE}"
+        )
     return Finding(name, True, f"{chosen} (can be written to)")
-
-
-def _nothing() -> None:
-    """Stand in for a kernel of this package when numba is asked for its cache."""
 
 
 def numerics() -> Finding:

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from hardmax import __version__, cli
-from hardmax.cli import progress
+from hardmax.cli import commands, progress
 from hardmax.cli.output import Output, command
 
 
@@ -26,9 +26,9 @@ def run_body(monkeypatch, capsys):
 
     def run(body, *arguments, before=()):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.callback()(cli.hardmax)
+        app.callback()(commands.hardmax)
         app.command("try")(command("hardmax.try/1")(body))
-        monkeypatch.setattr(cli, "app", app)
+        monkeypatch.setattr(commands, "app", app)
         code = cli.run([*before, "try", *arguments])
         return code, *capsys.readouterr()
 
@@ -63,10 +63,10 @@ def test_no_arguments_print_help(capsys):
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["doctor", "--json", "--nonsense"]])
-def test_bad_usage_is_one_sentence_and_exit_2(arguments, capsys):
+def test_bad_usage_is_one_sentence_and_exit_2(arguments, capsys, validated):
     assert cli.run(arguments) == 2
     out, err = capsys.readouterr()
-    assert out == ""
+    assert out == "" if "--json" not in arguments else f"hardmax: {validated(out)['error']}\n" == err
     assert "nonsense" in err
     assert "--help" in err
     assert err.count("\n") == 1
@@ -125,25 +125,34 @@ def test_quiet_and_no_color_work_on_both_sides_of_the_command(where, run_body, r
         (ValueError("labels must be +1 or -1,\n  not 3"), 2, "labels must be +1 or -1, not 3"),
         (FileNotFoundError(2, "No such file or directory", "data.json"), 2, "data.json: No such file"),
         (OSError("the disk went away"), 2, "the disk went away"),
+        (
+            OSError(28, "No space left on device", "proof.json"),
+            2,
+            "proof.json: No space left on device; free",
+        ),
+        (OSError(27, "File too large"), 2, "NUMBA_CACHE_DIR"),
+        (BrokenPipeError(32, "Broken pipe"), 2, "a connection was lost"),
+        (MemoryError(), 2, "not enough memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
-def test_mistakes_end_in_one_sentence(error, code, words, run_body):
+def test_mistakes_end_in_one_sentence(error, code, words, run_body, validated):
     def body(out: Output) -> int:
         raise error
 
     got, out, err = run_body(body, "--json")
-    assert (got, out) == (code, "")
-    assert err.startswith("hardmax: ")
+    told = validated(out)
+    assert (got, told["code"], told["schema"]) == (code, code, "hardmax.error/1")
+    assert err == f"hardmax: {told['error']}\n"
     assert words in err
-    assert err.count("\n") == 1
+    assert run_body(body) == (code, "", err)
 
 
 def test_interrupt_outside_a_command(monkeypatch, capsys):
     def interrupted(**_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(commands, "app", interrupted)
     assert cli.run(["doctor"]) == 130
     assert "interrupted" in capsys.readouterr().err
 

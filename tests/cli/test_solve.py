@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
@@ -11,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -22,12 +20,11 @@ from hardmax.margin.certify import certify
 from hardmax.problem import Problem
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "docs" / "schemas" / "solve.schema.json").read_text())
 EXAMPLE = ROOT / "examples" / "three-inputs.json"
 
 
 @pytest.fixture
-def solve(tmp_path, capsys):
+def solve(tmp_path, capsys, validated):
     """Run the command on a problem (or a file); return exit code, the JSON and standard error."""
 
     def run(problem: Any, *options: str) -> tuple[int, Any, str]:
@@ -40,10 +37,7 @@ def solve(tmp_path, capsys):
             file.write_text(problem)
         code = cli.run(["solve", str(file), "--json", *options])
         out, err = capsys.readouterr()
-        answer = json.loads(out) if out else None
-        if answer is not None:
-            jsonschema.validate(answer, SCHEMA)
-        return code, answer, err
+        return code, validated(out), err
 
     return run
 
@@ -213,6 +207,8 @@ def test_table_for_a_reader_of_odd_cases(capsys, tmp_path):
     [
         ('{"keys": [[[1, NaN], [0, 0]]], "scores": [[1, 0]]}', (), "finite"),
         ('{"keys": [[[1, 2], [0', (), "not valid JSON"),
+        ('{"keys": ' + "[" * 100_000, (), "problem.json: not a problem that can be read: maximum recursion"),
+        ('{"keys": [[[1' + "0" * 400 + ']]], "scores": [[1]]}', (), "too large to convert"),
         ('{"keys": [[[1, 2], [0, 0]]]}', (), "scores"),
         ('{"keys": [[[1, 2], [0, 0]]], "scores": [[1, 0]]}', ("--start", "zero"), "--flow"),
         ('{"keys": [[[1, 2], [0, 0]]], "scores": [[1, 0]]}', ("--seconds", "-1"), "seconds"),
@@ -224,9 +220,8 @@ def test_table_for_a_reader_of_odd_cases(capsys, tmp_path):
 )
 def test_mistakes_end_in_one_sentence(solve, content, options, words):
     code, answer, err = solve(content, *options)
-    assert (code, answer) == (2, None)
+    assert (code, answer["schema"], err) == (2, "hardmax.error/1", f"hardmax: {answer['error']}\n")
     assert words in err
-    assert err.count("\n") == 1
 
 
 def test_files_that_are_not_there(solve, tmp_path):
@@ -236,7 +231,7 @@ def test_files_that_are_not_there(solve, tmp_path):
     start = tmp_path / "start.json"
     code, _, err = solve(EXAMPLE, "--flow", "--start", str(start))
     assert code == 2
-    for text in ("nonsense", "[1, 2, 3]", "[1, NaN]"):
+    for text in ("nonsense", "[1, 2, 3]", "[1, NaN]", "[" * 100_000):
         start.write_text(text)
         code, _, err = solve(EXAMPLE, "--flow", "--start", str(start))
         assert code == 2
@@ -268,7 +263,7 @@ def _interrupt(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_real_interrupt(tmp_path):
+def test_a_real_interrupt(tmp_path, validated):
     sphere(n=25, T=8, d=30, rng=0).save(tmp_path / "large.npz")
     script = (
         "import sys, hardmax.margin.enumerate as _, hardmax.cli as cli;"
@@ -279,12 +274,10 @@ def test_a_real_interrupt(tmp_path):
         assert running.stderr is not None
         assert running.stderr.readline() == b"ready\n"
         time.sleep(1.5)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(signal.SIGTERM)  # means the same as Ctrl-C, which the tests of sweep send
         out, err = running.communicate(timeout=30)
     assert running.returncode == 130, err
-    answer = json.loads(out)
-    jsonschema.validate(answer, SCHEMA)
-    assert answer["status"] == "truncated"
+    assert validated(out)["status"] == "truncated"
     assert b"Traceback" not in err
 
 

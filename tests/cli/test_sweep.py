@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shlex
 import signal
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -19,8 +17,6 @@ import hardmax as hm
 from hardmax import cli
 from hardmax.trials.experiments import outcomes
 from hardmax.trials.experiments_named import built_in
-
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "sweep.schema.json").read_text())
 
 OWN = """
 import math, random, time
@@ -49,14 +45,12 @@ def write(folder: Path, trials: int = 20, **parameters: float) -> None:
 
 
 @pytest.fixture
-def sweep(capsys: pytest.CaptureFixture[str]):
+def sweep(capsys: pytest.CaptureFixture[str], validated):
     def run(*arguments: str):
         code = cli.run(["sweep", *arguments])
         out, err = capsys.readouterr()
-        if "--json" in arguments and out:
-            answer = json.loads(out)
-            jsonschema.validate(answer, SCHEMA)
-            return code, answer, err
+        if "--json" in arguments:
+            return code, validated(out), err
         return code, out, err
 
     return run
@@ -123,6 +117,7 @@ def test_failed_trials_can_be_run_alone(sweep, folder: Path) -> None:
     assert (code, err) == (0, "")
     assert out["seed"] == row["seed"]
     assert out["row"]["x"] == row["x"]
+    assert (out["row"]["y"], out["status"]) == (None, "not finite: y")
     assert f"x = {row['x']}" in sweep("mine.toml", "--store", "else where.sqlite", "--trial", f"0:{good}")[1]
 
 
@@ -156,7 +151,7 @@ def test_the_time_runs_out_and_the_next_run_goes_on(sweep, folder: Path) -> None
 
 
 @pytest.mark.slow
-def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(sweep, folder: Path) -> None:
+def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(sweep, folder: Path, validated) -> None:
     write(folder, pause=0.02, trials=100)
     program = "import sys; from hardmax import cli; sys.exit(cli.run(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "sweep", "mine.toml", "--json"]
@@ -169,8 +164,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(sweep, folder: Pa
     assert err.strip() == (
         "hardmax: interrupted; what is done is kept in mine.sqlite; go on with: hardmax sweep mine.toml"
     )
-    answer = json.loads(out)
-    jsonschema.validate(answer, SCHEMA)
+    answer = validated(out)
     assert 3 < answer["done"] < 200
     assert answer["remaining"] == 200 - answer["done"]
     # somebody may have edited a file of hardmax in the meantime
@@ -239,6 +233,10 @@ def test_long_tables_and_lists_are_cut_for_people(sweep, folder: Path) -> None:
         (["mine.toml", "--trial", "0:0"], "no such store"),
         (["mine.toml", "--seconds", "-1"], "seconds"),
         (["mine.toml", "--csv", "none/a.csv"], "none/a.csv: there is no folder none"),
+        (["mine.toml", "--csv", "."], "--csv .: this is a folder"),
+        (["mine.toml", "--csv", "mine.sqlite"], "--csv mine.sqlite: this file is needed"),
+        (["mine.toml", "--csv", "a", "--parquet", "a"], "--parquet a: this file is needed"),
+        (["mine.toml", "--trial", "0:0", "--csv", "a"], "leave --csv and --parquet out"),
     ],
 )
 def test_mistakes_are_one_sentence(sweep, folder: Path, arguments: list[str], message: str) -> None:
@@ -280,7 +278,9 @@ def test_progress_in_lines_where_no_bar_can_be_drawn(sweep, folder: Path, monkey
 
 
 @pytest.mark.parametrize("way", [[], ["--trial", "0:1"]])
-def test_what_a_users_file_prints_does_not_mix_with_the_answer(folder: Path, way: list[str]) -> None:
+def test_what_a_users_file_prints_does_not_mix_with_the_answer(
+    folder: Path, way: list[str], validated
+) -> None:
     (folder / "noisy.py").write_text(
         "import os\nprint('loaded')\n"
         "def f(parameters, seed):\n    os.system('echo from a program')\n    return {'x': 1}\n"
@@ -291,7 +291,7 @@ def test_what_a_users_file_prints_does_not_mix_with_the_answer(folder: Path, way
     command = [sys.executable, "-c", program, "sweep", "noisy.toml", "--json", "--allow-changes", *way]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    jsonschema.validate(json.loads(run.stdout), SCHEMA)
+    validated(run.stdout)
     assert "loaded" in run.stderr
 
 
@@ -299,8 +299,8 @@ def test_what_a_users_file_prints_does_not_mix_with_the_answer(folder: Path, way
 def test_a_file_that_leaves_the_program_is_a_mistake(sweep, folder: Path, leave: str) -> None:
     (folder / "leaving.py").write_text(f"{leave}\ndef f(parameters, seed):\n    return {{}}\n")
     (folder / "leaving.toml").write_text('function = "leaving.py:f"\ntrials = 2')
-    code, out, err = sweep("leaving.toml", "--json")
-    assert (code, out) == (2, "")
+    code, answer, err = sweep("leaving.toml", "--json")
+    assert (code, answer["schema"]) == (2, "hardmax.error/1")
     assert "leaving.py cannot be run: SystemExit" in err
 
 

@@ -74,6 +74,7 @@ class _Holds:
     holds, witness = True, None
 
 
+@pytest.mark.no_cover
 def test_several_are_as_expected(verify):
     """All of them are run one by one in tests/theory/test_instances.py."""
     chosen = ["B-ASM-B", "B-EQ-73", "B-EQ-79", "B-NEW-2", "B-THM-1", "B-THM-L1"]

@@ -1,74 +1,38 @@
 """The command line: parse, call, print. Each command has a file here; its work is done elsewhere."""
 
+import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
-
-from hardmax import __version__
-from hardmax.cli.certify import certify
-from hardmax.cli.doctor import doctor
-from hardmax.cli.ntp import app as ntp
-from hardmax.cli.output import BAD_INPUT, DONE, INTERRUPTED, Interrupted, NoColor, Quiet, complain
-from hardmax.cli.reproduce import reproduce
-from hardmax.cli.solve import solve
-from hardmax.cli.sweep import sweep
-from hardmax.cli.verify import verify
-
-# Plain help: drawing boxes around it would double the time it takes to appear.
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-app.command()(solve)
-app.command()(certify)
-app.command()(verify)
-app.command()(reproduce)
-app.command()(sweep)
-app.command()(doctor)
-app.add_typer(ntp, name="ntp")
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"hardmax {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def hardmax(
-    ctx: typer.Context,
-    quiet: Quiet = False,
-    no_color: NoColor = False,
-    show_version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Where gradient training drives attention: directions, margins and proofs."""
-    ctx.obj = quiet  # read by hardmax.cli.output.command, so that --quiet may stand before the command
+from hardmax.cli.errors import INTERRUPTED, complain
+from hardmax.cli.interrupts import take_over
 
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
+    _stand_ready()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; a user's mistake ends in a sentence, not a traceback."""
     try:
-        code = app(args=list(arguments) or ["--help"], prog_name="hardmax", standalone_mode=False)
-    except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "hardmax"
-        return complain(f"{error.format_message()} Try '{command} --help'.", BAD_INPUT)
-    except OSError as error:
-        if error.filename is None:
-            return complain(f"{error}; mend that and run the command again.", BAD_INPUT)
-        return complain(f"{error.filename}: {error.strerror}; check the path and its permissions.", BAD_INPUT)
-    except ValueError as error:
-        return complain(str(error), BAD_INPUT)
-    except Interrupted as stop:
-        return complain(str(stop), INTERRUPTED)
+        from hardmax.cli.commands import call  # here, because it takes long enough to be interrupted
     except KeyboardInterrupt:
-        code = INTERRUPTED
-    if code == INTERRUPTED:  # typer itself turns most interrupts into this code
-        return complain("interrupted; give the same command again to start over.", INTERRUPTED)
-    return int(code or DONE)
+        return complain("interrupted before it began", INTERRUPTED, as_json="--json" in arguments)
+    return call(arguments)
+
+
+def _stand_ready() -> None:
+    """Meet what a shell can hand down: closed streams, a poor encoding, a request to end."""
+    for number in range(3):  # else the next file that is opened becomes a standard stream
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
+        getattr(sys, name).reconfigure(errors="backslashreplace")
+    take_over()

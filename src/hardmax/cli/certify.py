@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hardmax.cli.output import DONE, NOT_AS_EXPECTED, Output, command
+from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
+from hardmax.cli.output import Output, command
 
 
 @command("hardmax.certify/1")
@@ -18,8 +19,8 @@ def certify(
     from hardmax.margin.certify import certify as check
 
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+        content = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is not valid JSON: {error}; give a certificate") from None
     if not isinstance(content, dict) or content.get("schema") != "hardmax.certificate/1":
         raise ValueError(f"{file} is not a certificate; give a file that hardmax solve --certificates wrote")

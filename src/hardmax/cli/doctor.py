@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from hardmax.cli.output import DONE, NOT_AS_EXPECTED, Output, command
+from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
+from hardmax.cli.output import Output, command
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.output import DONE, NOT_AS_EXPECTED, Output, command
+from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
+from hardmax.cli.output import Output, command
+from hardmax.cli.writing import whole, writable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -43,6 +45,8 @@ def check(
 
     if save_realizable is not None and save_realizable.resolve() == file.resolve():
         raise ValueError(f"--save-realizable {save_realizable}: this is the file itself; choose another name")
+    if save_realizable is not None:
+        writable("--save-realizable", save_realizable)
     sentences = nexttoken.read_sentences(file, max_length=max_length)
     trie = nexttoken.Trie.build(sentences)
     analysis = nexttoken.check(trie, repair=repair)
@@ -55,7 +59,8 @@ def check(
         if kept is None:
             out.say(f"nothing was written to {save_realizable}: the realizable part is empty")
         else:
-            nexttoken.write_sentences(save_realizable, kept)
+            with whole(save_realizable) as draft:
+                nexttoken.write_sentences(draft, kept)
             saved = str(save_realizable)
     weight = trie.frequencies(uniform=uniform)
     fields = {

@@ -5,19 +5,21 @@ from typing import Annotated
 
 import typer
 
-from hardmax.cli.output import DONE, NOT_AS_EXPECTED, Output, command
+from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
+from hardmax.cli.output import Output, command
+from hardmax.cli.writing import whole, writable
 
 
 @command("hardmax.ntp-generate/1")
 def generate(
     out: Output,
-    vocabulary: Annotated[int, typer.Option(min=1, help="Number of tokens.")] = 20,
+    vocabulary: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of tokens.")] = 20,
     permutation: Annotated[
         str, typer.Option(help="cycle (one of all tokens), derangement (no token follows itself) or uniform.")
     ] = "cycle",
     lag0: Annotated[float, typer.Option(min=0, max=1, help="Probability that a query has lag 0.")] = 0.5,
-    max_lag: Annotated[int, typer.Option(min=1, help="Other lags are uniform on 1 to this.")] = 3,
-    max_length: Annotated[int, typer.Option(min=2, help="Longest raw sentence.")] = 8,
+    max_lag: Annotated[int, typer.Option(min=1, max=10_000, help="Other lags are uniform on 1 to this.")] = 3,
+    max_length: Annotated[int, typer.Option(min=2, max=10_000, help="Longest raw sentence.")] = 8,
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Cut each sentence at a random length.")
     ] = False,
@@ -25,7 +27,8 @@ def generate(
         bool, typer.Option("--assumption3/--no-assumption3", help="End sentences before Assumption 3 breaks.")
     ] = True,
     multiplicity: Annotated[
-        int, typer.Option(min=1, help="Give each sentence a random number of times, 1 to this.")
+        int,
+        typer.Option(min=1, max=1_000_000, help="Give each sentence a random number of times, 1 to this."),
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     file: Annotated[
@@ -36,6 +39,8 @@ def generate(
     """Draw a random realizable dataset (C-ALG-GEN) and check it."""
     from hardmax import nexttoken
 
+    if file is not None:
+        writable("--out", file)
     made = nexttoken.generate(
         vocabulary,
         permutation=permutation,
@@ -49,7 +54,8 @@ def generate(
     )
     analysis = nexttoken.check(made.text)
     if file is not None:
-        nexttoken.write_sentences(file, made.text)
+        with whole(file) as draft:
+            nexttoken.write_sentences(draft, made.text)
         out.say(f"{len(made.sentences):,} sentences written to {file}")
     fields = {
         "seed": seed,

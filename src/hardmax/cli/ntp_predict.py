@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hardmax.cli.output import DONE, Output, command
+from hardmax.cli.errors import DONE
+from hardmax.cli.output import Output, command
 
 if TYPE_CHECKING:
     from rich.console import Group

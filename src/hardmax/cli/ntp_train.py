@@ -2,15 +2,15 @@
 
 import math
 import shlex
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.output import DONE, Interrupted, Output, command
+from hardmax.cli.errors import DONE, Interrupted
+from hardmax.cli.interrupts import noted
+from hardmax.cli.output import Output, command
+from hardmax.cli.writing import named, writable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,10 +59,7 @@ def train(
     for name, step in (("--eta", eta), ("--eta0", eta0)):
         if step is not None:
             _inputs.positive(name, step)
-    if not model.parent.is_dir():
-        raise ValueError(f"--out {model}: there is no folder {model.parent}; make it first")
-    if model.is_dir():
-        raise ValueError(f"--out {model}: this is a folder; give the name of a file in it")
+    writable("--out", model)
     if model.resolve() == file.resolve():
         raise ValueError(f"--out {model}: this is the file of sentences itself; choose another name")
     sentences = nexttoken.read_sentences(file, max_length=max_length)
@@ -76,14 +73,15 @@ def train(
     start, before = None, None
     if resume and model.exists():
         start, before = _found(model, Reached.by(run_training(samples, steps=0, **settings)), steps)
-    with out.progress("training", steps) as bar, _interrupt_noted() as interrupted:
+    with out.progress("training", steps) as bar, noted() as interrupted:
         bar.advance(before.steps if before else 0)
         run = run_training(
             samples, steps=steps, start=start, after=before.steps if before else 0,
             progress=bar.advance, stop=interrupted, **settings,
         )  # fmt: skip
         reached = Reached.by(run, before=before.signed_steps if before else 0)
-        save_model(model, run.predictor, reached)
+        with named(model):
+            save_model(model, run.predictor, reached)
     for name, (step, bound) in run.conditions.items():
         if not step <= bound:
             out.say(f"the step {step:g} is above the bound of the condition {name}, {bound:g}")
@@ -109,25 +107,6 @@ def train(
             f"go on with: {shlex.join(again)}"
         )
     return DONE
-
-
-@contextmanager
-def _interrupt_noted() -> Iterator[Callable[[], bool]]:
-    """Whether there was an interrupt: the first is noted, so that no step is torn; a second one raises."""
-    noted: list[int] = []
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield lambda: False  # somebody else decides what an interrupt means
-        return
-
-    def note(number: int, _: object) -> None:
-        noted.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: bool(noted)
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _found(model: Path, wanted: "Reached", steps: int) -> tuple[Any, "Reached"]:
@@ -193,13 +172,16 @@ def _fields(
         "misalignment_ov": run.misalignment_ov,
         "misalignment_kq": run.misalignment_kq,
         "signed_steps": reached.signed_steps,
-        "conditions": [
-            {"condition": name, "step": step, "bound": bound, "holds": step <= bound}
-            for name, (step, bound) in run.conditions.items()
-        ],
+        "conditions": [_condition(name, *pair) for name, pair in run.conditions.items()],
         "model": str(model),
         "status": "; ".join(reason for holds, reason in reasons if holds) or "complete",
     }
+
+
+def _condition(name: str, step: float, bound: float) -> dict[str, Any]:
+    unknown = "the bound is not known" if math.isnan(bound) else "there is no bound"
+    status = "complete" if math.isfinite(bound) else unknown
+    return {"condition": name, "step": step, "bound": bound, "holds": step <= bound, "status": status}
 
 
 def _table(fields: dict[str, Any]) -> "Table":

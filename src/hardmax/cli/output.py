@@ -1,31 +1,30 @@
-"""What every command shares: exit codes, common options, and what goes to which stream.
+"""What every command shares: common options, and what goes to which stream.
 
 Results go to standard output, everything else to standard error, so that a pipe only ever sees results.
 """
 
+import contextlib
+import errno
 import functools
 import inspect
+import io
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax import __version__
+from hardmax import __version__, _compile_cache
 from hardmax._json import plain
 from hardmax.cli.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-DONE = 0
-NOT_AS_EXPECTED = 1
-BAD_INPUT = 2
-INCOMPLETE = 3
-INTERRUPTED = 130
+NARROWEST = 60  # columns; a narrower terminal breaks the lines, where a table would leave columns out
 
 
 def _disable_color(wanted: bool) -> None:
@@ -42,8 +41,12 @@ NoColor = Annotated[
 ]
 
 
-class Interrupted(Exception):
-    """An interrupt whose partial results are kept; the message gives the command that goes on."""
+@dataclass
+class Session:
+    """One command line: what was said before the command, and whether it has given its result."""
+
+    quiet: bool = False
+    answered: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,21 +56,29 @@ class Output:
     schema: str
     as_json: bool
     quiet: bool
+    session: Session = field(default_factory=Session)
 
     def result(self, fields: Mapping[str, Any], text: Callable[[], "RenderableType"]) -> None:
         """Print the result: `fields` as one JSON object, or what `text` makes for a reader."""
         if self.as_json:
             everything = {"schema": self.schema, "version": __version__, **fields}
-            print(json.dumps(plain(everything), allow_nan=False))
+            line = json.dumps(plain(everything), allow_nan=False)
+            self.session.answered = True
+            _write(line + "\n")
             return
         from rich.console import Console
 
-        Console(highlight=False).print(text(), soft_wrap=True)
+        page = io.StringIO()  # rich itself ends the process where a pipe is closed
+        console = Console(file=page, force_terminal=sys.stdout.isatty() or None, highlight=False)
+        console.width = max(console.width, NARROWEST)
+        console.print(text(), soft_wrap=True)
+        _write(page.getvalue())
 
     def say(self, message: str) -> None:
         """Tell the person at the terminal something that is not the result."""
         if not self.quiet:
-            print(message, file=sys.stderr)
+            with contextlib.suppress(OSError):  # a message is no reason to lose the result
+                print(message, file=sys.stderr)
 
     def progress(self, what: str, total: int) -> Progress:
         """Return a progress bar for `total` steps, to be entered with `with`."""
@@ -81,7 +92,12 @@ def command(schema: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
         @functools.wraps(function)
         def run(*, ctx: typer.Context, as_json: bool, quiet: bool, no_color: bool, **own: Any) -> int:
             # no_color has done its work in its callback, before the first line is printed
-            return function(Output(schema, as_json, quiet=quiet or bool(ctx.obj)), **own)
+            session: Session = ctx.obj
+            _compile_cache.lend()
+            try:
+                return function(Output(schema, as_json, quiet or session.quiet, session), **own)
+            except BrokenPipeError as error:  # not of standard output, and typer would end the process
+                raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
 
         # typer reads options off the signature: the function's own, without the Output, then the shared ones
         _, *own = inspect.signature(function, eval_str=True).parameters.values()
@@ -99,10 +115,15 @@ def command(schema: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     return decorate
 
 
-def complain(message: str, code: int) -> int:
-    """Print what went wrong, on one line of standard error, and return the exit code."""
-    print("hardmax:", " ".join(message.split()), file=sys.stderr)
-    return code
+def _write(text: str) -> None:
+    """Put the result on standard output. A reader who has seen enough (`| head`) is no failure."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python tries once more when it ends
+        if error.errno != errno.EPIPE:
+            raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def _flag(name: str, annotation: Any) -> inspect.Parameter:

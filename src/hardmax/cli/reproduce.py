@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.output import DONE, NOT_AS_EXPECTED, Interrupted, Output, command
+from hardmax.cli.errors import DONE, NOT_AS_EXPECTED, Interrupted
+from hardmax.cli.output import Output, command
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,11 +62,13 @@ def reproduce(
     with out.progress("reproducing", STEPS * len(job.recipes)) as bar:
         try:
             for place, recipe in enumerate(job.recipes):
-                bar.rename(f"{recipe.id} ({place + 1} of {len(job.recipes)})")
+                name = f"{recipe.id} ({place + 1} of {len(job.recipes)})"
 
-                def bar_to(share: float, place: int = place) -> None:
+                def bar_to(share: float, what: str = "", /, name: str = name, place: int = place) -> None:
+                    bar.rename(f"{name} {what}".rstrip())
                     bar.advance(int(STEPS * (place + share)) - bar.done)
 
+                bar_to(0.0)
                 out.say(_line(job.make(recipe, bar_to)))
                 bar_to(1.0)
         except KeyboardInterrupt:

@@ -1,12 +1,17 @@
 """`hardmax solve`: the directions that attract in a problem of one's own."""
 
 import itertools
+import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.output import DONE, INCOMPLETE, INTERRUPTED, Output, command
+from hardmax.cli.errors import DONE, INCOMPLETE, INTERRUPTED
+from hardmax.cli.interrupts import none_lost
+from hardmax.cli.output import Output, command
+from hardmax.cli.writing import whole, writable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,10 +50,17 @@ def solve(
     from hardmax.margin.enumerate import feasible_selections
     from hardmax.problem import Problem
 
-    problem = Problem.load(file)
+    try:
+        problem = Problem.load(file)
+    except (RecursionError, OverflowError) as error:
+        raise ValueError(
+            f"{file}: not a problem that can be read: {error}; docs/files.md shows one"
+        ) from None
     begin = _start(problem, start, flow)
     if plot is not None:
         _drawable(problem, plot)
+    if certificates is not None and certificates.exists() and not certificates.is_dir():
+        raise ValueError(f"--certificates {certificates}: this is a file; give the name of a folder")
     answer = _Answer(problem, file, every)
     with out.progress("searching", STEPS) as bar:
 
@@ -57,18 +69,19 @@ def solve(
 
         search = feasible_selections(problem, limit=limit, seconds=seconds, progress=bar_to)
         try:
-            answer.collect(search, exact)
-            answer.globally(limit, exact)
-            if flow:
-                answer.follow(begin, "zero" if start is None else start)
+            with none_lost():
+                answer.collect(search, exact)
+                answer.globally(limit, exact)
+                if flow:
+                    answer.follow(begin, "zero" if start is None else start)
             answer.is_whole = True
         except KeyboardInterrupt:
             out.say("stopping; what was found follows")
+    out.result(answer.fields(search), lambda: answer.text(search))
     if certificates is not None:
         out.say(answer.save(certificates))
     if plot is not None:
         answer.draw(plot)
-    out.result(answer.fields(search), lambda: answer.text(search))
     if not answer.is_whole:
         return INTERRUPTED
     return DONE if answer.status(search) == "complete" else INCOMPLETE
@@ -86,8 +99,11 @@ def _start(problem: "Problem", start: str | None, flow: bool) -> Any:
         return None
     path = Path(start)
     try:
-        p = np.load(path, allow_pickle=False) if path.suffix == ".npy" else json.loads(path.read_text())
-    except ValueError:
+        if path.suffix == ".npy":
+            p = np.load(path, allow_pickle=False)
+        else:
+            p = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, EOFError, RecursionError):
         raise ValueError(f"{path} must hold {problem.d} numbers, as a JSON list or .npy") from None
     return problem.vector(str(path), p)
 
@@ -97,8 +113,7 @@ def _drawable(problem: "Problem", plot: Path) -> None:
         raise ValueError(f"--plot draws keys in 2 dimensions and these have {problem.d}; leave --plot out")
     if plot.suffix not in PICTURES:
         raise ValueError(f"--plot writes {', '.join(PICTURES)}, got the ending {plot.suffix!r}")
-    if not plot.parent.is_dir():
-        raise ValueError(f"--plot: there is no folder {plot.parent}; make it first")
+    writable("--plot", plot)
 
 
 class _Answer:
@@ -129,7 +144,7 @@ class _Answer:
         from hardmax.margin.attention import global_max_margins
 
         selections = global_max_margins(self.problem, exact=exact)
-        self.best.extend(itertools.islice(selections, limit))
+        self.best.extend(itertools.islice(selections, min(limit, sys.maxsize)))
         self.all_best = next(selections, None) is None
 
     def status(self, search: "Enumeration") -> str:
@@ -147,7 +162,7 @@ class _Answer:
         angles = {
             k: misalignment(path.p, f.direction)
             for k, f in enumerate(self.listed)
-            if moved and f.direction is not None
+            if moved and f.direction is not None and math.isfinite(f.max_margin.norm)
         }
         nearest = min(angles, key=lambda k: angles[k], default=None)
         reasons = [
@@ -175,7 +190,8 @@ class _Answer:
         refuted = [best for _, best in self.best if best.is_feasible is False]
         proofs |= {f"global-{k}.json": best for k, best in enumerate(refuted)}
         for name, best in proofs.items():
-            best.save(folder / name)
+            with whole(folder / name) as draft:
+                best.save(draft)
         return f"{len(proofs)} certificates in {folder}; check one with hardmax certify"
 
     def draw(self, plot: Path) -> None:
@@ -185,8 +201,9 @@ class _Answer:
 
         figure = PlaneDisplay.of(self.problem, self.listed, self.path).plot()
         dated = "CreationDate" if plot.suffix == ".pdf" else "Date"
-        with rc_context({"svg.hashsalt": "hardmax"}):  # without dates the same picture is the same file
-            figure.savefig(plot, dpi=200, metadata=None if plot.suffix == ".png" else {dated: None})
+        # without dates the same picture is the same file
+        with rc_context({"svg.hashsalt": "hardmax"}), whole(plot) as draft:
+            figure.savefig(draft, dpi=200, metadata=None if plot.suffix == ".png" else {dated: None})
 
     def fields(self, search: "Enumeration") -> dict[str, Any]:
         """The JSON of the contract."""
@@ -207,9 +224,14 @@ class _Answer:
 
 def _selection_fields(found: "FeasibleSelection") -> dict[str, Any]:
     best = found.max_margin
+    direction, status = found.direction, "certified"
+    if direction is None:
+        status = "p is zero: no token competes"
+    elif not math.isfinite(best.norm):
+        direction, status = None, "p is too long for a float; multiply the keys by a large number"
     return {
         "selection": found.selection,
-        "direction": found.direction,
+        "direction": direction,
         "norm": best.norm,
         "margin_interval": best.margin_interval,
         "kkt": best.kkt,
@@ -217,7 +239,7 @@ def _selection_fields(found: "FeasibleSelection") -> dict[str, Any]:
         "support": best.support,
         "locally_optimal": found.locally_optimal,
         "globally_optimal": found.globally_optimal,
-        "status": "certified" if found.direction is not None else "p is zero: no token competes",
+        "status": status,
     }
 
 

@@ -1,5 +1,6 @@
 """What `hardmax solve` shows a reader: a table, what is globally best, and where the flow went."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,7 @@ def _tokens(selection: Sequence[int]) -> str:
 
 
 def _vector(direction: Any) -> str:
-    if direction is None:
+    if direction is None or not all(map(math.isfinite, direction)):
         return "none"
     shown = " ".join(f"{x:+.4f}" for x in direction[:NUMBERS])
     return shown if len(direction) <= NUMBERS else shown + " ..."

@@ -1,17 +1,20 @@
 """`hardmax sweep`: the trials of a TOML file, each run once."""
 
+import math
 import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.output import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted, Output, command
+from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted
+from hardmax.cli.output import Output, command
+from hardmax.cli.writing import named, writable
 
 if TYPE_CHECKING:
     from hardmax.cli.progress import Progress as Bar
@@ -59,10 +62,10 @@ def sweep(
     place = plan.store if store is None else store
     again = ["hardmax", "sweep", str(file), *([] if store is None else ["--store", str(store)])]
     if trial is not None:
+        if csv is not None or parquet is not None:
+            raise ValueError("--trial runs one trial and records nothing; leave --csv and --parquet out")
         return _alone(out, place, trial)
-    for target in (csv, parquet):
-        if target is not None and not target.parent.is_dir():
-            raise ValueError(f"{target}: there is no folder {target.parent}; make it or choose another place")
+    _exportable({"--csv": csv, "--parquet": parquet}, (file, place))
     start, interrupted = time.monotonic(), False
     with out.progress("sweeping", 1) as bar, sqlite_errors(place), _standard_output_free():
         watch = _Watch(out, bar, seconds)
@@ -92,11 +95,11 @@ def sweep(
         "failures": failures_of(found, shlex.join(again)),
         "summary": summary_of(found, of),
     }
-    if csv is not None:
-        found.to_csv(csv)
-    if parquet is not None:
-        found.to_parquet(parquet)
     out.result(answer, lambda: report(answer, plan.varying, of))
+    for target, export in ((csv, found.to_csv), (parquet, found.to_parquet)):
+        if target is not None:
+            with named(target):
+                export(target)
     where = ["--backend", backend] if backend != "local" else []
     where += [] if address is None else ["--address", address]
     goes_on = f"go on with: {shlex.join(again + where)}"
@@ -106,6 +109,22 @@ def sweep(
         out.say(f"{seconds:g} seconds are over; {goes_on}")
         return INCOMPLETE
     return NOT_AS_EXPECTED if found.failed else DONE
+
+
+def _exportable(targets: dict[str, Path | None], taken: Sequence[Path]) -> None:
+    """Refuse now what cannot be written when all trials are done."""
+    for option, target in targets.items():
+        if target is None:
+            continue
+        writable(option, target)
+        if target.resolve() in [each.resolve() for each in taken]:
+            raise ValueError(f"{option} {target}: this file is needed; choose another name")
+        taken = [*taken, target]
+    if targets["--parquet"] is not None:
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise ValueError(f'--parquet needs pyarrow ({error}): pip install "hardmax[export]"') from None
 
 
 class _OutOfTime(Exception):
@@ -154,12 +173,14 @@ def _alone(out: Output, store: Path, which: str) -> int:
     answer = {"cell": int(cell), "trial": number, "seed": seed, "parameters": parameters, "error": None}
     try:
         with _standard_output_free():
-            answer["row"] = run_one(opened, int(cell), number)
+            answer["row"] = row = run_one(opened, int(cell), number)
+        odd = [name for name, x in row.items() if isinstance(x, float) and not math.isfinite(x)]
+        answer["status"] = f"not finite: {', '.join(odd)}" if odd else "complete"
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         traceback.print_exc()
-        answer |= {"row": None, "error": f"{type(error).__name__}: {error}"}
+        answer |= {"row": None, "status": "it raised", "error": f"{type(error).__name__}: {error}"}
     out.result({"store": str(store), **answer}, lambda: _lines(answer))
     return DONE if answer["error"] is None else NOT_AS_EXPECTED
 

@@ -1,14 +1,21 @@
 """`hardmax verify`: does every statement hold where it should, and fail where it should?"""
 
+import math
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.output import DONE, INCOMPLETE, NOT_AS_EXPECTED, Output, command
+from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted
+from hardmax.cli.interrupts import none_lost
+from hardmax.cli.output import Output, command
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from hardmax.theory.check import Check
+    from hardmax.theory.instances import Instance
 
 
 @command("hardmax.verify/1")
@@ -22,31 +29,46 @@ def verify(
     from hardmax.theory.instances import instances
 
     chosen = instances(ids or None)
-    found = []
+    found: list[dict[str, Any]] = []
     with out.progress("verifying", len(chosen)) as progress:
-        for each in chosen:
-            check = each.run()
-            found.append(
-                {
-                    "id": check.id,
-                    "instance": check.instance,
-                    "hypotheses": [
-                        {key: value for key, value in asdict(h).items() if key != "erratum"}
-                        for h in check.hypotheses
-                    ],
-                    "verdict": check.verdict,
-                    "expected": each.expected,
-                    "slack": check.slack,
-                    "witness": check.witness,
-                }
-            )
-            if check.verdict != each.expected:
-                out.say(f"{check.id} on {check.instance}: {check.verdict}, expected {each.expected}")
-            progress.advance()
+        try:
+            for each in chosen:
+                with none_lost():
+                    told = _fields(each, each.run())
+                found.append(told)
+                if told["verdict"] != each.expected:
+                    out.say(f"{each.id} on {each.name}: {told['verdict']}, expected {each.expected}")
+                progress.advance()
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            out.say("stopping; what was checked so far follows")
     out.result({"checks": found}, lambda: _table(found))
+    if len(found) < len(chosen):
+        rest = dict.fromkeys(each.id for each in chosen[len(found) :])
+        raise Interrupted(f"interrupted; to go on: {shlex.join(['hardmax', 'verify', *rest])}")
     if any(each["verdict"] not in ("undecided", each["expected"]) for each in found):
         return NOT_AS_EXPECTED
     return INCOMPLETE if any(each["verdict"] == "undecided" for each in found) else DONE
+
+
+def _fields(asked: "Instance", check: "Check") -> dict[str, Any]:
+    if check.slack is None:
+        status = "the slack was not measured"
+    else:
+        status = "complete" if math.isfinite(check.slack) else f"the slack is {check.slack}"
+    return {
+        "id": check.id,
+        "instance": check.instance,
+        "hypotheses": [
+            {key: value for key, value in asdict(h).items() if key != "erratum"} for h in check.hypotheses
+        ],
+        "verdict": check.verdict,
+        "expected": asked.expected,
+        "slack": check.slack,
+        "status": status,
+        "witness": check.witness,
+    }
 
 
 def _table(found: list[dict[str, Any]]) -> "Table":

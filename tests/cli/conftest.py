@@ -1,0 +1,24 @@
+"""What the tests of all commands share."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+
+
+@pytest.fixture(scope="session")
+def validated():
+    """Parse what a command printed with --json, and hold it against the schema that it names."""
+    schemas = [json.loads(path.read_text()) for path in SCHEMAS.glob("*.schema.json")]
+    by_name = {each["properties"]["schema"]["const"]: each for each in schemas}
+
+    def parse(text: str) -> dict[str, Any]:
+        answer = json.loads(text)
+        jsonschema.validate(answer, by_name[answer["schema"]])
+        return answer
+
+    return parse
