@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hardmax.figures.claims import Claim, failed
 from hardmax.figures.tables import Tables
@@ -26,13 +26,22 @@ Scale = Literal["quick", "paper"]
 _PAPERS: tuple[str, ...] = ("paper_b", "paper_c", "paper_a")
 
 
-def _ignore(done: float) -> None:
+class Progress(Protocol):
+    """Who hears how far a figure is, from 0 to 1, and in long work at what it is."""
+
+    def __call__(self, done: float, what: str = "", /) -> None:
+        """Take note."""
+
+
+def _ignore(done: float, what: str = "") -> None:
     """Progress nobody watches."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a figure is computed under: the scale, a folder of real data, and who hears of progress (0 to 1).
+    """What a figure is computed under: the scale, a folder of real data, and who hears of progress.
+
+    Work of many minutes is kept in the folder ``checkpoints``, if there is one, and goes on from there.
 
     >>> from hardmax.figures.figure import Setting
     >>> Setting().scale
@@ -41,7 +50,8 @@ class Setting:
 
     scale: Scale = "quick"
     data: Path | None = None
-    progress: Callable[[float], None] = _ignore
+    progress: Progress = _ignore
+    checkpoints: Path | None = None
 
     def __post_init__(self) -> None:
         if self.scale not in ("quick", "paper"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hardmax.figures.figure import Recipe, Scale, Setting, make, recipes_of
+from hardmax.figures.figure import Progress, Recipe, Scale, Setting, make, recipes_of
 from hardmax.figures.record import ClaimRecord, Record, Run, read_records
 from hardmax.figures.report import write_report
 from hardmax.figures.save import save
@@ -52,6 +52,8 @@ def reproduce(
 
     The folder ``out`` gets pictures, numbers, a record per figure and index.html, which shows every figure
     that the folder holds. A figure that cannot be computed is recorded as such and the others are made.
+    Long trainings leave their state in ``out``/checkpoints: one that was interrupted or killed goes on from
+    there, and a finished one is not done again.
 
     >>> import tempfile
     >>> import hardmax as hm
@@ -73,7 +75,8 @@ class Job:
     """Figures to be made into a folder one by one; what is done stays done when the rest is interrupted."""
 
     def __init__(self, recipes: list[Recipe], scale: Scale, data: Path | None, out: Path) -> None:
-        self.recipes, self.setting, self.out = recipes, Setting(scale, data), out
+        self.recipes, self.out = recipes, out
+        self.setting = Setting(scale, data, checkpoints=out / "checkpoints")
         out.mkdir(parents=True, exist_ok=True)
         read_records(out)  # a folder whose page cannot be made is refused before hours of work, not after
         self.done: list[Record] = []
@@ -84,11 +87,12 @@ class Job:
         """The figures that have not been made yet."""
         return self.recipes[len(self.done) :]
 
-    def make(self, recipe: Recipe, progress: Callable[[float], None] = lambda done: None) -> Record:
+    def make(self, recipe: Recipe, progress: Progress | None = None) -> Record:
         """Compute and save a figure and write its record; an error becomes part of the record."""
         start = time.perf_counter()
+        setting = self.setting if progress is None else replace(self.setting, progress=progress)
         try:
-            figure = make(recipe, replace(self.setting, progress=progress))
+            figure = make(recipe, setting)
             files = save(figure, self.out)
             record = Record.of(figure, files, time.perf_counter() - start, self.run)
         except Exception as error:  # one figure's bug must not cost the reader the others

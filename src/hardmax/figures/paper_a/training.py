@@ -1,0 +1,235 @@
+"""What figures 1 to 4 share: how a model is trained (A-TRAIN-1), and the tables and notes of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax.embeddings import Corpus, KLevel
+from hardmax.embeddings.trainer import EmbeddingTraining, train_embeddings
+from hardmax.figures.figure import Setting
+from hardmax.figures.tables import Table, Tables
+
+SEED = 0
+BINS = 20  # of equally many tokens, for the line of medians through real text
+CLEAR = 0.3  # a token beyond this distance from the mean label has a sign to speak of
+WORDS = 6  # that the notes name for either sign
+TOLD = (1, 5, 20, 100)  # epochs after which the notes tell r_v and r_p, beside the last
+EVERY = 5  # epochs between two checkpoints
+THEORY = (
+    "Trained with AdamW, which scales the step of every coordinate by itself. The theory is about gradient "
+    "descent and flow in the l2 geometry; about AdamW it is silent."
+)
+
+Train = Callable[..., EmbeddingTraining]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast a model is trained; the rate falls tenfold at each milestone."""
+
+    d: int
+    epochs: int
+    rate: float
+    weight_decay: float
+    milestones: tuple[int, ...]
+
+    def __str__(self) -> str:
+        falls = " and ".join(map(str, self.milestones))
+        return (
+            f"d = {self.d}, {self.epochs} epochs in batches of 128, rate {self.rate:g} (times 0.1 from epoch "
+            f"{falls} on), weight decay {self.weight_decay:g}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A trained model and its data; ``drawn_from`` is None for real text, ``says`` stands on the figure."""
+
+    name: str
+    says: str
+    schedule: Schedule
+    training: EmbeddingTraining
+    drawn_from: KLevel | None = None
+
+    @property
+    def corpus(self) -> Corpus:
+        """What it was trained on."""
+        return self.training.corpus
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a figure's work that one training is, from ``first`` to ``last`` of 0 to 1."""
+
+    setting: Setting
+    first: float = 0.0
+    last: float = 1.0
+
+    def tell(self, what: str, epochs: int, done: int, loss: float) -> None:
+        """Pass on how many epochs are done."""
+        reached = self.first + (self.last - self.first) * done / epochs
+        self.setting.progress(reached, f"{what}, epoch {done:,} of {epochs:,}, loss {loss:.2g}")
+
+    def checkpoint(self, name: str) -> Path | None:
+        """Where a training of the paper's size is kept; quick ones are not worth a file."""
+        folder = self.setting.checkpoints
+        if folder is None or self.setting.scale == "quick":
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name}.npz"
+
+
+def train(
+    corpus: Corpus,
+    schedule: Schedule,
+    share: Share,
+    name: str,
+    *,
+    by: Train = train_embeddings,
+    **options: Any,
+) -> EmbeddingTraining:
+    """Train on a schedule by ``by``, the one-layer model as it comes; ``name`` is that of the checkpoint."""
+    return by(
+        corpus,
+        schedule.d,
+        rate=schedule.rate,
+        weight_decay=schedule.weight_decay,
+        epochs=schedule.epochs,
+        milestones=schedule.milestones,
+        rng=SEED,
+        checkpoint=share.checkpoint(name),
+        checkpoint_every=EVERY,
+        progress=partial(share.tell, name, schedule.epochs),
+        **options,
+    )
+
+
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+def training_tables(cases: Sequence[Case]) -> Tables:
+    """What is drawn of some trainings: tokens, a line through them, r_v and r_p on the way, the loss."""
+    return {
+        "cases": _cases(cases),
+        "tokens": _stacked(cases, _tokens),
+        "lines": _stacked(cases, _line),
+        "course": _stacked(cases, _course),
+        "losses": _stacked(cases, _losses),
+    }
+
+
+def _cases(cases: Sequence[Case]) -> Table:
+    return {
+        "case": np.array([case.name for case in cases]),
+        "says": np.array([case.says for case in cases]),
+        "text": np.array([case.drawn_from is None for case in cases]),
+        "n": np.array([case.corpus.n for case in cases]),
+        "S": np.array([case.corpus.S for case in cases]),
+        "d": np.array([case.schedule.d for case in cases]),
+        "epochs": np.array([case.training.epochs for case in cases]),
+        "mean_label": np.array([case.corpus.signs.mean() for case in cases]),
+        "loss": np.array([case.training.loss for case in cases]),
+    }
+
+
+def _stacked(cases: Sequence[Case], columns: Callable[[Case], dict[str, np.ndarray]]) -> Table:
+    """One table over all cases, each row with the name of its case."""
+    each = [columns(case) for case in cases]
+    sizes = [len(next(iter(found.values()))) for found in each]
+    names = np.repeat([case.name for case in cases], sizes)
+    return {"case": names} | {key: np.concatenate([found[key] for found in each]) for key in each[0]}
+
+
+def _tokens(case: Case) -> dict[str, np.ndarray]:
+    """Every token that occurs; ``sign`` is 0 for an irrelevant one, in text for one that is not clear."""
+    corpus, training = case.corpus, case.training
+    seen = np.flatnonzero(corpus.statistics.total)
+    return {
+        "token": np.array([corpus.word(s) for s in seen.tolist()]),
+        "count": corpus.statistics.total[seen],
+        "sign": signs_of(case)[seen],
+        "level": (np.zeros(len(seen), int) if case.drawn_from is None else case.drawn_from.level[seen]),
+        "posterior_difference": corpus.posterior_difference[seen],
+        "E_p": training.a[seen],
+        "E_v": training.c[seen],
+    }
+
+
+def signs_of(case: Case) -> np.ndarray:
+    """+1, -1 or 0 for every token: what the generator made it, or its side beyond 0.3 of the mean label."""
+    if case.drawn_from is not None:
+        return case.drawn_from.sign
+    x = case.training.x
+    return np.where(np.abs(x) > CLEAR, np.sign(x), 0.0).astype(int)
+
+
+def _line(case: Case) -> dict[str, np.ndarray]:
+    """Means over the tokens of each level and sign, or in text medians over bins of equally many tokens."""
+    x, a, c = case.corpus.posterior_difference, case.training.a, case.training.c
+    seen = np.flatnonzero(case.corpus.statistics.total)
+    if case.drawn_from is None:
+        groups = np.array_split(seen[np.argsort(x[seen], kind="stable")], min(BINS, len(seen)))
+        points = [(0, *(np.median(y[group]) for y in (x, a, c))) for group in groups]
+    else:
+        kinds = case.drawn_from.sign * case.drawn_from.level
+        groups = [seen[kinds[seen] == kind] for kind in np.unique(kinds[seen])]
+        points = [(np.sign(kinds[g[0]]), *(y[g].mean() for y in (x, a, c))) for g in groups]
+    names = ("sign", "posterior_difference", "E_p", "E_v")
+    return {name: np.array(column) for name, column in zip(names, zip(*points, strict=True), strict=True)}
+
+
+def _course(case: Case) -> dict[str, np.ndarray]:
+    kept = case.training.snapshots
+    return {
+        "epoch": np.array([each.epochs for each in kept]),
+        "r_v": np.array([each.r_v for each in kept]),
+        "r_p": np.array([each.r_p for each in kept]),
+        "sign_accuracy": np.array([each.sign_accuracy(CLEAR) for each in kept]),
+        "top_decile": np.array([each.deciles.top for each in kept]),
+        "bottom_decile": np.array([each.deciles.bottom for each in kept]),
+    }
+
+
+def _losses(case: Case) -> dict[str, np.ndarray]:
+    curve = case.training.epoch_losses
+    return {"epoch": np.arange(1, len(curve) + 1), "loss": curve}
+
+
+def rises(means: np.ndarray, sizes: tuple[int, ...], together: int) -> np.ndarray:
+    """Differences of neighbouring level means, with ``together`` levels at a time taken as one."""
+    weights = np.array(sizes, dtype=float).reshape(-1, together)
+    return np.diff((means.reshape(-1, together) * weights).sum(axis=1) / weights.sum(axis=1))
+
+
+# -- words ------------------------------------------------------------------------------------------------
+
+
+def course_note(case: Case) -> str:
+    """How the model was trained, r_v and r_p on the way, as they are, and the loss."""
+    last = case.training.snapshots[-1].epochs
+    shown = [each for each in case.training.snapshots if each.epochs in (*TOLD, last)]
+    epochs, r_v, r_p = (
+        ", ".join(words)
+        for words in zip(*((f"{x.epochs}", f"{x.r_v:.2f}", f"{x.r_p:.2f}") for x in shown), strict=True)
+    )
+    return (
+        f"{case.name}: {case.schedule}. After {epochs} epochs r_v is {r_v}, r_p is {r_p}; the loss ends at "
+        f"{case.training.loss:.2g}."
+    )
+
+
+def words_note(case: Case) -> str:
+    """The tokens of text that get most attention, by the side on which they are."""
+    order = np.argsort(-case.training.a, kind="stable")
+    sides = [order[signs_of(case)[order] == sign][:WORDS].tolist() for sign in (1, -1)]
+    positive, negative = (", ".join(map(case.corpus.word, side)) for side in sides)
+    return (
+        f"{case.name}: E p is largest for {positive} among the mostly positive tokens, and for {negative} "
+        "among the mostly negative ones."
+    )
