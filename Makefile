@@ -2,7 +2,7 @@
 # again until pyproject.toml or constraints.txt changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test torch bench clean
+.PHONY: help reproduce test mutations docs torch bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -15,12 +15,15 @@ install := $(python) -m pip install --quiet --disable-pip-version-check -c const
 key := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
 core := $(venv)/.core-$(key)
 dev := $(venv)/.dev-$(key)
+docs := $(venv)/.docs-$(key)
 torch := $(venv)/.torch-$(key)
-stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.torch-*
+stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.docs-* $(venv)/.torch-*
 
 help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
 	@echo "make test        lint, types, all tests, coverage"
+	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
+	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
 	@echo "make torch       install PyTorch too, so that make test compares with it"
 	@echo "make bench       benchmarks (installs PyTorch to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
@@ -29,19 +32,33 @@ help:
 reproduce: $(core)
 	@$(venv)/bin/hardmax reproduce
 
-# Lines inside compiled kernels can only be counted by a second run without the compiler, over the folders
+# While mypy keeps one core busy, the other compiles the kernels, which the processes of the tests would do once
+# each. Lines inside compiled kernels can only be counted by a second run without the compiler, over the folders
 # that test kernels and without what would take too long interpreted; the report joins both. Every core has a
 # process of its own, so BLAS gets one thread in each.
 test: $(dev)
 	@$(python) -m ruff check --quiet .
-	@$(python) -m mypy
+	@$(python) tests/compile_kernels.py & $(python) -m mypy; status=$$?; wait $$! && exit $$status
 	@rm -f .coverage .coverage.*
-	@COVERAGE_FILE=.coverage.compiled OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q -n auto --cov --cov-report=
+	@COVERAGE_FILE=.coverage.compiled OPENBLAS_NUM_THREADS=1 \
+		$(python) -m pytest -q -n auto --dist worksteal --cov --cov-report=
 	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 OPENBLAS_NUM_THREADS=1 \
-		$(python) -m pytest -q -n auto --cov --cov-report= -m "not slow and not compiled" \
-		tests/dynamics tests/margin
+		$(python) -m pytest -q -n auto --dist worksteal --cov --cov-report= \
+		-m "not slow and not compiled and not no_cover" tests/dynamics tests/margin
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
+
+mutations: $(dev)
+	@$(python) tests/test_mutations.py
+
+# Built from nothing, so that no page or output is older than the package. A warning is an error; then the
+# pages are read once more as a browser without network would read them.
+docs: $(docs)
+	@rm -rf build/docs build/doctrees docs/tutorials
+	@echo "Running the tutorials and building the site, two or three minutes ..."
+	@$(python) -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
+	@$(python) docs/_tools/check_site.py build/docs
+	@echo build/docs/index.html
 
 torch: $(torch)
 
@@ -49,7 +66,7 @@ bench: $(torch)
 	@for script in benchmarks/bench_*.py; do $(python) "$$script" || exit 1; done
 
 clean:
-	@rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf build dist docs/tutorials htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -path ./$(venv) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(core): | $(python)
@@ -61,6 +78,11 @@ $(dev): | $(python)
 	@echo "Installing hardmax and what its tests need into $(venv) ..."
 	@$(install) -e ".[dev]"
 	@rm -f $(stamps) && touch $(core) $@
+
+$(docs): | $(core)
+	@echo "Installing Sphinx into $(venv) ..."
+	@$(install) -e ".[docs]"
+	@touch $@
 
 $(torch): | $(dev)
 	@echo "Installing PyTorch into $(venv) ..."

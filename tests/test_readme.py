@@ -1,12 +1,17 @@
-"""The README's Python runs as printed, and its files and pages exist."""
+"""The README's Python and its quick commands run as printed, and its files and pages exist."""
 
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+COMMANDS = re.findall(r"^    (hardmax .*)$", README, flags=re.MULTILINE)
 
 
 @pytest.mark.slow
@@ -17,6 +22,21 @@ def test_python_blocks_run():
         names: dict[str, object] = {}
         exec(block, names)
         assert names["path"].misalignment(names["best"]) == pytest.approx(1.5e-11, rel=0.1)
+
+
+def test_commands_are_shown():
+    shown = {line.split()[1] for line in COMMANDS}
+    assert shown == {"doctor", "solve", "verify", "reproduce", "ntp", "sweep"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_run(line, tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    command = [sys.executable, "-c", "from hardmax.cli import main; main()", *shlex.split(line)[1:]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
 
 
 def test_links_lead_somewhere():

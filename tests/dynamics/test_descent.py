@@ -56,6 +56,7 @@ def test_shared_table_equals_its_dense_copy():
         np.testing.assert_allclose(a.losses, b.losses, rtol=1e-10)
 
 
+@pytest.mark.compiled
 def test_batch_is_the_single_run_to_the_bit():
     problems = [*hm.data.fig9_oracle(5, 6), *hm.data.fig9_oracle(100, 6), *hm.data.fig9_oracle(10, 6)]
     alone = [hm.descend(p, 200, 1.0) for p in problems]

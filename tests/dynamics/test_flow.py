@@ -17,6 +17,7 @@ def limit_of(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(12), 23])
+@pytest.mark.no_cover
 def test_log_time_ten_million(seed):
     path = hm.flow(hm.data.sphere(4, 6, 10, rng=seed), until_log_time=1e7)
     assert path.event is None
@@ -26,6 +27,7 @@ def test_log_time_ten_million(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.no_cover
 def test_norm_ten_to_the_twelve(seed):
     path = hm.flow(hm.data.sphere(4, 6, 10, rng=seed), until_norm=1e12)
     assert path.norm == pytest.approx(1e12, rel=1e-9)
@@ -34,6 +36,7 @@ def test_norm_ten_to_the_twelve(seed):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "correlation"])
+@pytest.mark.no_cover
 def test_follows_an_explicit_solver(loss):
     """In ordinary time, where a general solver is at ease, both give the same point."""
     problem = hm.data.sphere(3, 4, 5, rng=2, loss=loss)
@@ -128,6 +131,7 @@ def test_stops():
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1e8])
+@pytest.mark.no_cover
 def test_scale_of_keys_only_rescales(factor):
     """Keys times s: p/s at the time t/s^2. Nothing in the integration may have a size of its own."""
     plain = hm.data.sphere(3, 4, 6, rng=4)

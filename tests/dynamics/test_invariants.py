@@ -38,6 +38,7 @@ def assert_same_gradient(a, b, rotation=None):
 
 
 @given(seeds, losses)
+@pytest.mark.no_cover
 def test_gradient_against_exact_arithmetic(seed, loss):
     """The direction and the log norm, against 3,000 digits of the plain formula."""
     _, keys, scores, p, problem = draw(seed, loss)

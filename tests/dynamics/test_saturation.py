@@ -35,6 +35,7 @@ def naive_ngd(X, gamma, steps):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [100, 300, 500])
+@pytest.mark.no_cover
 def test_naive_gradient_loses_the_direction(d):
     problems = list(hm.data.fig9_oracle(d, 30))
     ours, naive = [], []

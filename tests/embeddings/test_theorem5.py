@@ -48,6 +48,7 @@ def test_oracle_limits(oracles: dict, key: str) -> None:
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(25))
+@pytest.mark.no_cover
 def test_at_the_threshold(seed: int) -> None:
     """The hypotheses hold, and p tends to the max margin of the important tokens alone."""
     corpus = random_corpus(seed)

@@ -6,6 +6,8 @@ import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
 from hardmax.figures.paper_b import basins, cone, convergence, joint, rates, rho, runs
 
+pytestmark = pytest.mark.no_cover
+
 
 def fails(id):
     """The short names of the claims of a figure that fail."""

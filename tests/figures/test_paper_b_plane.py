@@ -105,6 +105,7 @@ def test_the_boundary_of_fig_1b_parts_the_starts():
         assert tokens == [(1,), (0,)]
 
 
+@pytest.mark.no_cover
 def test_the_ramp_of_rho_is_where_the_least_risk_goes():
     """B-NEW-1b between the two selections: at 90 digits, the best direction of p for v = rho R (0, 1)."""
     mp = pytest.importorskip("mpmath")

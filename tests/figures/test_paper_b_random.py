@@ -1,5 +1,7 @@
 """B-FIG-9a, 9b, 10: the control stream against the oracle, the sweep, claims, and drawings."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure as Canvas
@@ -24,6 +26,11 @@ def expected(oracles):
 @pytest.fixture(scope="module")
 def control():
     return random_trials.control_table(200)
+
+
+@cache
+def whole_control():
+    return random_trials.control_table(1000)
 
 
 def made_up(kind, correlations, gap=0.1):
@@ -82,9 +89,10 @@ def test_expected_numbers_are_the_oracles(expected):
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_the_whole_control(expected):
     """6,000 trials, 6,000 certified directions: every count, correlation and quantile of the oracle."""
-    control = random_trials.control_table(1000)
+    control = whole_control()
     assert control["certified"].all()
     for d in DIMENSIONS:
         found, wanted = Tally.of(control, d=d), expected["per_d"][str(d)]
@@ -102,6 +110,10 @@ def test_the_whole_control(expected):
     least = control["slack"][every.saturated].min()
     assert least == pytest.approx(pooled["min_nonactive_slack"], rel=1e-6)
 
+
+@pytest.mark.slow
+def test_claims_about_the_whole_control():
+    control = whole_control()
     claims = whole_claims(control, random_trials.negative_table(control))
     assert [claim.id for claim in claims if not claim.holds] == []
     assert len(claims) == len({claim.id for claim in claims}) == 31

@@ -90,6 +90,7 @@ def test_bands_hold_the_curves():
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_rate(oracles, check_redrawn):
     figure = hm.figure("C-FIG-RATE")
     test_claims_hold(figure)
@@ -197,6 +198,7 @@ def test_another_law(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_other_bounds(monkeypatch):
     """A smaller exponent of L_max in Theorem 1, or another C_1, is seen in the table and in the curves."""
     printed = bounds.printed

@@ -20,6 +20,7 @@ def stack(B: int, m: int, d: int, separable: bool, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("m", "d"), [(20, 2), (20, 10), (20, 100), (5, 3), (150, 4)])
 @pytest.mark.parametrize("separable", [True, False])
+@pytest.mark.compiled
 def test_bits_do_not_depend_on_batch_or_workers(m: int, d: int, separable: bool) -> None:
     B = 40 if d == 100 else 150
     rows = stack(B, m, d, separable, seed=m + d)

@@ -125,6 +125,7 @@ def test_a_gram_matrix_shows_a_midpoint() -> None:
     [(2, (24, 24), (24, 24)), (3, (70, 120), (350, 600)), (5, (400, 560), (900, 1300)),
      (10, (1230, 1296), (1450, 1600)), (24, (1296, 1296), (1500, 1600))],
 )  # fmt: skip
+@pytest.mark.compiled
 def test_counts_of_the_specification(d: int, feasible: Any, qps: Any) -> None:
     """B-DEF-13's counts come without seeds, so they are held to ranges."""
     search = feasible_selections(sphere(n=4, T=6, d=d, rng=d))

@@ -34,6 +34,7 @@ SHAPES = [(4, 2), (6, 3), (12, 3), (12, 10), (6, 40), (30, 4), (60, 8)]  # small
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.no_cover
 def test_planted_solutions(shape: tuple[int, int]) -> None:
     m, d = shape
     rng = np.random.default_rng([1, m, d])
@@ -47,6 +48,7 @@ def test_planted_solutions(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("exponent", range(3, 10))
+@pytest.mark.no_cover
 def test_small_margins(exponent: int) -> None:
     """Margins of 1e-3 to 1e-9 relative to the rows, where float solvers give wrong verdicts."""
     rng = np.random.default_rng([2, exponent])
@@ -57,6 +59,7 @@ def test_small_margins(exponent: int) -> None:
 
 
 @pytest.mark.parametrize("exponent", range(3, 10))
+@pytest.mark.no_cover
 def test_just_infeasible(exponent: int) -> None:
     """The mirror image: the gap by which the rows fail to be separable is 1e-3 to 1e-9."""
     rng = np.random.default_rng([3, exponent])
@@ -79,6 +82,7 @@ def infeasible(constraints: Constraints) -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (8, 3), (20, 5), (30, 10), (40, 3)], ids=str)
+@pytest.mark.no_cover
 def test_contradictions(shape: tuple[int, int]) -> None:
     m, d = shape
     rng = np.random.default_rng([4, m, d])
@@ -86,6 +90,7 @@ def test_contradictions(shape: tuple[int, int]) -> None:
         infeasible(Constraints.dense(contradictory(rng, m, d, k=int(rng.integers(1, d + 1)))))
 
 
+@pytest.mark.no_cover
 def test_ties() -> None:
     """Equalities b.p = 0 with b orthogonal to the truth leave it optimal."""
     rng = np.random.default_rng(5)
@@ -107,6 +112,7 @@ def test_ties() -> None:
         assert np.abs(best.p - np.array([float(x) for x in p])).max() <= 1e-9 * max(map(float, map(abs, p)))
 
 
+@pytest.mark.no_cover
 def test_homogeneous_rows() -> None:
     """Rows >= 0: those the truth meets, strictly or with equality, change nothing."""
     rng = np.random.default_rng(6)
@@ -123,6 +129,7 @@ def test_homogeneous_rows() -> None:
 
 
 @pytest.mark.parametrize("exponent", [5, 7, 9, 11])
+@pytest.mark.no_cover
 def test_thin_wedges(exponent: int) -> None:
     """Gaussian rows with a first coordinate of 10^-k to 2 10^-k: e_1 separates them, by at least 10^-k."""
     rng = np.random.default_rng([9, exponent])

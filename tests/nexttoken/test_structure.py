@@ -58,6 +58,7 @@ def joined(n, sentences):
     "V, longest, legal, combinations",
     [(2, 6, 112, 169), (3, 5, 1578, 5430), pytest.param(4, 4, 12444, 28551, marks=pytest.mark.slow)],
 )
+@pytest.mark.no_cover
 def test_all_small_datasets(V, longest, legal, combinations):
     tried = found = 0
     for n in itertools.permutations(range(V)):
@@ -151,6 +152,7 @@ TABLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", TABLE)
+@pytest.mark.no_cover
 def test_the_table_of_the_specification(setting):
     found = np.array([measured(SETTINGS[setting], seed) for seed in range(300)])
     least, median, largest = TABLE[setting]

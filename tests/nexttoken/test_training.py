@@ -64,6 +64,7 @@ def test_figure_2_run(oracles, figure_2):
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_law_of_the_late_phase_and_naive_float64_beside_it(figure_2):
     """C-THM-ASY within 0.1 % at t = 2e5; the printed formula in float64 is noise from t = 1e4 on."""
     run = train(figure_2, steps=200_000, record=[1000, 10_000, 30_000, 100_000])

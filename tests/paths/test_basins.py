@@ -12,6 +12,7 @@ from hardmax.paths import basin_boundary
 @pytest.mark.parametrize(
     "x", [10.0, pytest.param(20.0, marks=pytest.mark.slow), pytest.param(40.0, marks=pytest.mark.slow)]
 )
+@pytest.mark.no_cover
 def test_separatrix_of_figure_1b(x: float) -> None:
     line = 0.1 * x + math.log(90 / 111)
     found = basin_boundary(hm.data.named("B-FIG-1b"), [x, line - 0.01], [x, line + 0.02], tolerance=2e-5)

@@ -28,6 +28,7 @@ def direction(token: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("token, first", [(1, 0.044637), (0, 0.037888)])
+@pytest.mark.no_cover
 def test_locally_optimal_directions_attract(token: int, first: float) -> None:
     path = local_path(hm.data.named("B-FIG-1b"), direction(token), **CONE)
     np.testing.assert_allclose(path.norms, CONE["radii"], rtol=1e-12)
@@ -45,6 +46,7 @@ def test_the_scan_agrees_with_newton_on_the_sphere() -> None:
     assert path.log_excess[0] == pytest.approx(end.value, abs=1e-9)
 
 
+@pytest.mark.no_cover
 def test_a_selection_that_is_not_locally_optimal_keeps_the_path_back() -> None:
     path = local_path(hm.data.named("B-FIG-1b"), direction(2), **CONE)
     np.testing.assert_allclose(path.norms, 20.0, rtol=1e-9)
@@ -54,12 +56,14 @@ def test_a_selection_that_is_not_locally_optimal_keeps_the_path_back() -> None:
 
 
 @pytest.mark.parametrize("token, angle", [(0, 5.0), (1, 3.0)])
+@pytest.mark.no_cover
 def test_other_directions_lose_the_path_to_the_rim(token: int, angle: float) -> None:
     path = local_path(hm.data.named("B-FIG-1b"), turned(direction(token), angle), **CONE)
     np.testing.assert_allclose(np.degrees(path.angles), HALF, rtol=1e-6)
     assert not path.tends_to_q
 
 
+@pytest.mark.no_cover
 def test_a_tie_is_broken_towards_the_better_token() -> None:
     problem = hm.data.named("B-FIG-1b")
     q = np.array([1.0, 1.1]) / math.hypot(1.0, 1.1)  # tokens 0 and 1 tie, 0 scores higher
@@ -70,6 +74,7 @@ def test_a_tie_is_broken_towards_the_better_token() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.no_cover
 def test_four_dimensions(seed: int) -> None:
     problem = hm.data.gaussian(n=3, T=4, d=4, rng=seed)
     found = sorted(feasible_selections(problem), key=lambda each: -each.max_margin.margin)

@@ -21,6 +21,7 @@ def polar(points: np.ndarray) -> np.ndarray:
         ({"rho": 3.0}, [12.07, 12.36, 13.13, 13.42]),
     ],
 )
+@pytest.mark.no_cover
 def test_all_inputs_support(coupling: dict[str, float], expected: list[float]) -> None:
     path = joint_path(hm.data.named("B-FIG-3a"), [5, 10, 20, 30], **coupling)
     np.testing.assert_allclose(polar(path.points), expected, atol=5.1e-3)
@@ -32,6 +33,7 @@ def test_all_inputs_support(coupling: dict[str, float], expected: list[float]) -
         assert (np.degrees(path.head_angle([0.0, 1.0])) <= 20 / path.radii).all()
 
 
+@pytest.mark.no_cover
 def test_both_norms_are_used_up() -> None:
     path = joint_path(hm.data.named("B-FIG-3a"), [5, 20], rho=3.0)
     np.testing.assert_allclose(np.linalg.norm(path.points, axis=1), [5, 20], rtol=1e-12)
@@ -39,6 +41,7 @@ def test_both_norms_are_used_up() -> None:
 
 
 @pytest.mark.parametrize("rho, expected", [(3.0, [0.0, 0.0, 0.0]), (1.5, [0.476, 0.0205, 0.0011])])
+@pytest.mark.no_cover
 def test_a_growing_head_leads_to_the_relaxed_svm(rho: float, expected: list[float]) -> None:
     path = joint_path(hm.data.named("B-FIG-3b"), [10, 20, 30], rho=rho)
     np.testing.assert_allclose(np.degrees(path.angle([1.0, 0.0])), expected, atol=5e-4)
@@ -52,6 +55,7 @@ def test_the_ratio_of_the_norms_decides(rho: float, expected: float) -> None:
     assert polar(path.points)[0] == pytest.approx(expected, abs=5.1e-3)
 
 
+@pytest.mark.no_cover
 def test_a_fixed_head_leads_to_p_mm() -> None:
     path = joint_path(hm.data.named("B-FIG-3b"), [10, 20, 30, 35], r=2.0)
     np.testing.assert_allclose(polar(path.points), [10.48, 10.87, 11.01, 11.05], atol=5.1e-3)
@@ -68,6 +72,7 @@ def test_far_beyond_the_digits_of_the_risk(oracles: dict[str, dict[str, Any]]) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rho, limit, chosen", [(1.0, 39.8, (1, 1, 1)), (8.0, 26.6, (1, 1, 0))])
+@pytest.mark.no_cover
 def test_the_ratio_may_decide_the_selection(rho: float, limit: float, chosen: tuple[int, ...]) -> None:
     tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
     problem = hm.Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])

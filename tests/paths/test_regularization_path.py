@@ -41,6 +41,7 @@ def degrees(path: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ANGLES)
+@pytest.mark.no_cover
 def test_angles_of_theorem_1(name: str, figure: Any) -> None:
     path = regularization_path(figure(name), RADII)
     np.testing.assert_allclose(degrees(path), ANGLES[name], rtol=2e-3, atol=5.1e-5)
@@ -50,6 +51,7 @@ def test_angles_of_theorem_1(name: str, figure: Any) -> None:
     np.testing.assert_allclose(np.linalg.norm(path.points, axis=1), RADII, rtol=1e-14)
 
 
+@pytest.mark.no_cover
 def test_oracle_of_figure_8(oracles: dict[str, dict[str, Any]]) -> None:
     oracle = oracles["b"]["regularisation_path_fig8"]
     radii = [float(R) for R in oracle["angles_to_gmm_deg"]]
@@ -75,6 +77,7 @@ def test_negative_scores_change_the_head_of_the_path_only(figure: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "correlation"])
+@pytest.mark.no_cover
 def test_the_angle_falls_below_twice_the_offset_over_the_radius(seed: int, loss: str) -> None:
     problem = hm.data.gaussian(n=3, T=4, d=5, rng=seed, loss=loss)
     best = max_margin(problem)
@@ -116,6 +119,7 @@ def test_more_dimensions_than_differences() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.no_cover
 def test_several_best_tokens(seed: int) -> None:
     keys = np.random.default_rng(seed).normal(size=(2, 4, 2))
     problem = hm.Problem.from_scores(keys, [[1, 1, 0, 0]] * 2)
@@ -148,6 +152,7 @@ def test_without_a_separator_the_risk_may_still_fall_for_ever() -> None:
     assert path.angle(best)[1] < 1e-2
 
 
+@pytest.mark.no_cover
 def test_the_global_grid_agrees_with_newton() -> None:
     problem = hm.data.named("B-FIG-8")
     landscape = Landscape(problem, [0, 0])

@@ -13,6 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["errata.md", "theory.md"])
+@pytest.mark.no_cover
 def test_examples_run(page):
     found = doctest.testfile(str(DOCS / page), module_relative=False)
     assert found.attempted > 3

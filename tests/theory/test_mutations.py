@@ -29,6 +29,8 @@ from hardmax.theory.paper_b import (
     weights,
 )
 
+pytestmark = pytest.mark.no_cover
+
 
 def flipped_pull(problem: Any, p: Any) -> Any:
     pull = gradient(problem, p)

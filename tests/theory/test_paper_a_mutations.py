@@ -13,6 +13,8 @@ from hardmax.margin.solve import solve
 from hardmax.theory import checks
 from hardmax.theory.paper_a import convergence, first_step, gradients, local, margins, strong, theorem, tied
 
+pytestmark = pytest.mark.no_cover
+
 event = hardmax.embeddings.structured.initial_event_from_gram
 pull = hardmax.embeddings.one_layer.pairwise_pull
 gap, closed, printed, lead = (

@@ -21,6 +21,8 @@ from hardmax.theory.paper_c import (
     structure,
 )
 
+pytestmark = pytest.mark.no_cover
+
 margin_of, closed_form, constant = stage1.margin_of, stage1.stage_1, stage1.misalignment_constant
 projection, lead, gain = gradients.projection, gradients.lead, convergence.gain
 sizes_of, critical, growth = convergence.sizes_of, convergence.critical_step, generalisation.late_growth

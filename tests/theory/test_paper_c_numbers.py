@@ -20,8 +20,6 @@ from hardmax.theory.paper_c import examples, gradients, printed
 from hardmax.theory.paper_c.common import run_of, settling_length
 from hardmax.theory.paper_c.vacuity import vacuity
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 # the four runs that the specification measures: three of C-ALG-GEN's default setting and a longer one
 FOUR = {"cycle 0": {"rng": 0}, "cycle 1": {"rng": 1}, "cycle 2": {"rng": 2}, "long": examples.DRAWN["long"]}
 
@@ -186,6 +184,7 @@ def test_the_sharp_rate(name, ratio, size):
 @pytest.mark.slow
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**6))
+@pytest.mark.no_cover
 def test_late_laws_hold_wherever_a_run_is_late_enough(seed):
     draw = np.random.default_rng(seed)
     kind = ["cycle", "derangement", "uniform"][seed % 3]

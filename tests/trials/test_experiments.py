@@ -28,6 +28,7 @@ def rates(rows: list[dict]) -> tuple[float, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", FIRST_200)
+@pytest.mark.no_cover
 def test_figure_9_on_the_first_200_trials(d: int) -> None:
     rows = outcomes(list(hm.data.fig9_oracle(d, 200)))
     assert all(row["certified"] for row in rows)
@@ -39,6 +40,7 @@ def test_figure_9_on_the_first_200_trials(d: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 10])
+@pytest.mark.no_cover
 def test_figure_9_on_whole_streams(d: int, oracles: dict) -> None:
     expected = oracles["b"]["fig9_expected"]["per_d"][str(d)]
     rows = outcomes(list(hm.data.fig9_oracle(d, 1000)))
@@ -54,6 +56,7 @@ def test_figure_9_on_whole_streams(d: int, oracles: dict) -> None:
     "d, saturated, local, best",
     [(2, (0.21, 0.42), (0.20, 0.41), (0.04, 0.18)), (10, (0.99, 1), (0.975, 1), (0.27, 0.47))],
 )
+@pytest.mark.no_cover
 def test_trials_of_their_own_seeds_stay_within_the_bands(
     d: int, saturated: tuple[float, float], local: tuple[float, float], best: tuple[float, float]
 ) -> None:
@@ -145,6 +148,7 @@ def same(a: dict, b: dict) -> bool:
 
 
 @pytest.mark.parametrize("experiment", ["sphere", "gaussian", "B-FIG-1c", "B-FIG-8"])
+@pytest.mark.no_cover
 def test_a_row_is_the_same_in_any_batch(experiment: str) -> None:
     parameters = {"experiment": experiment, "steps": 60, "measure": " ".join(COLUMNS)}
     if experiment in ("sphere", "gaussian"):

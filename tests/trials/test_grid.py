@@ -32,6 +32,7 @@ def test_seeds_are_the_documented_hash():
 
 
 @given(st.dictionaries(NAMES, SCALARS, max_size=4), st.randoms())
+@pytest.mark.no_cover
 def test_key_depends_on_values_alone(parameters, random):
     shuffled = list(parameters.items())
     random.shuffle(shuffled)
@@ -72,10 +73,11 @@ def test_members_of_enumerations_are_what_they_hold():
 
 def test_examples_run():
     for module in (functions, grid_module, provenance, summary):
-        assert doctest.testmod(module).failed == 0
-        assert doctest.testmod(module).attempted > 0
+        ran = doctest.testmod(module)
+        assert ran.attempted > ran.failed == 0
 
 
+@pytest.mark.no_cover
 def test_seeds_do_not_collide():
     found = [s for a in range(20) for s in seeds(0, cell_key({"a": a}), 0, 5000)]
     assert len(set(found)) == len(found)

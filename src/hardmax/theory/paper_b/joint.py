@@ -37,7 +37,7 @@ def _trainable_head(problem: Problem) -> list[Hypothesis]:
 
 @statement(
     "B-NEW-1",
-    "The limit of p when |v| grows like rho |p|",
+    "The limit of p when the norm of v grows like rho times that of p",
     "Joint normalised descent with rates in the ratio rho sends p to q*(rho), between p_mm and the relaxed "
     "direction, and v to the label SVM's direction.",
     label="derived",
