@@ -33,7 +33,7 @@ def test_commands_are_shown():
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_run(line, tmp_path):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    command = [sys.executable, "-c", "from hardmax.cli import main; main()", *shlex.split(line)[1:]]
+    command = [sys.executable, "-m", "hardmax", *shlex.split(line)[1:]]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout

@@ -101,7 +101,7 @@ def _offsets(offsets: np.ndarray, slots: int) -> np.ndarray:
 
 def _from_json(path: Path) -> Problem:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(content, dict):

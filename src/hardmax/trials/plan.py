@@ -71,9 +71,7 @@ def read_plan(file: str | os.PathLike[str]) -> Plan:
     """
     path = Path(file)
     try:
-        with path.open("rb") as stream:
-            content = tomllib.load(stream)
-        return _plan(path, content)
+        return _plan(path, tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not a TOML file: {error}") from None
     except tomllib.TOMLDecodeError as error:
