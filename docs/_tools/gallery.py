@@ -1,0 +1,70 @@
+"""Write docs/gallery.md and its pictures from what `hardmax reproduce` left in a folder.
+
+hardmax reproduce
+python docs/_tools/gallery.py results
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+from hardmax.figures.figure import recipes
+
+DOCS = Path(__file__).parents[1]
+DOTS = 160  # to the inch of print: a figure of one column fills three quarters of the site's
+
+HEAD = """# Gallery
+
+Every figure that `hardmax reproduce` makes, as it comes out at quick scale, without real data. The report of
+a run shows each one beside its claims; [Figures](figures.md) tells how to read it and how to get the papers'
+own sizes. Computing them all takes some minutes, longer than the rest of this site, so the pictures are kept
+with the pages. To make them again:
+
+    hardmax reproduce
+    python docs/_tools/gallery.py results
+"""
+
+CHAPTERS = {
+    "B": "Max-margin token selection (paper B)",
+    "C": "Next-token prediction (paper C)",
+    "A": "Trained embeddings (paper A)",
+}
+
+
+def shrink(picture: Path, to: Path, inches: float) -> None:
+    """A copy of a print-size picture for the screen, in 64 colours."""
+    image = Image.open(picture).convert("RGB")
+    width = round(inches * DOTS)
+    image = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
+    image.quantize(64, dither=Image.Dither.NONE).save(to, optimize=True)
+
+
+def write(results: Path) -> None:
+    """Copy every figure of the folder and write the page; a figure that is missing stops it."""
+    records = {id: results / f"{id}.json" for id in recipes()}
+    missing = [id for id, record in records.items() if not record.exists()]
+    if missing:
+        raise SystemExit(f"not in {results}: {' '.join(missing)}; run: hardmax reproduce --out {results}")
+    paper_size = [id for id, record in records.items() if json.loads(record.read_text())["scale"] != "quick"]
+    if paper_size:
+        raise SystemExit(
+            f"not at quick scale: {' '.join(paper_size)}; run: hardmax reproduce --out {results}"
+        )
+    folder = DOCS / "img" / "figures"
+    folder.mkdir(exist_ok=True)
+    page = [HEAD]
+    for paper, title in CHAPTERS.items():
+        page.append(f"## {title}\n")
+        for id, recipe in recipes().items():
+            if id.startswith(paper):
+                shrink(results / f"{id}.png", folder / f"{id}.png", recipe.size[0])
+                page.append(f"**{id}** {recipe.title}\n\n![{id}](img/figures/{id}.png)\n")
+    (DOCS / "gallery.md").write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python docs/_tools/gallery.py RESULTS, the folder of `hardmax reproduce`")
+    write(Path(sys.argv[1]))

@@ -1,0 +1,44 @@
+"""Every public name and the package it belongs to, for the API reference."""
+
+import importlib
+from typing import Any
+
+import hardmax
+
+
+def homes() -> dict[str, str]:
+    """Public names with their dots, and where each lives; what two packages share counts once.
+
+    >>> found = homes()
+    >>> found["hardmax.flow"], found["hardmax.data.sphere"]
+    ('hardmax.dynamics.flow', 'hardmax.data')
+    >>> "hardmax.Corpus" in found, "hardmax.embeddings.Corpus" in found
+    (True, False)
+    """
+    found = {}
+    for name, home in hardmax._EXPORTS.items():
+        if home != f"hardmax.{name}":
+            found[f"hardmax.{name}"] = home
+            continue
+        package = importlib.import_module(home)
+        for inner in package.__all__:
+            if inner not in hardmax._EXPORTS or getattr(hardmax, inner) is not getattr(package, inner):
+                found[f"{home}.{inner}"] = home
+    return found
+
+
+def names_of(place: str) -> list[str]:
+    """The public names of a package or module.
+
+    >>> names_of("hardmax.problem")
+    ['hardmax.Problem']
+    >>> names_of("hardmax.heads")
+    ['hardmax.LinearHead', 'hardmax.Loss', 'hardmax.NonlinearHead', 'hardmax.Scores']
+    """
+    return [name for name, home in homes().items() if f"{home}.".startswith(f"{place}.")]
+
+
+def thing_of(name: str) -> Any:
+    """What a dotted name stands for."""
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)

@@ -1,0 +1,18 @@
+"""The order in which a newcomer reads the tutorials."""
+
+ORDER = (
+    "where_does_gradient_descent_go.py",
+    "check_a_conjecture.py",
+    "read_a_theorem_check.py",
+    "is_my_dataset_realizable.py",
+    "what_did_the_embeddings_learn.py",
+)
+
+
+def place(file: str) -> int:
+    """Where a tutorial stands; one that is not listed stops the site.
+
+    >>> place("check_a_conjecture.py")
+    1
+    """
+    return ORDER.index(file)
