@@ -27,7 +27,7 @@ SIZES: dict[Scale, Mapping[Source, Size]] = {
     "quick": dict.fromkeys(SOURCES, Size(1000, schedule(64, 40, (20, 32)))),
     # 500 epochs at d = 2048 would take two cores about a day on IMDB; of Yelp there are few reviews.
     "paper": {
-        "IMDB": Size(None, schedule(256, 24, (16, 21))),
+        "IMDB": Size(None, schedule(256, 28, (4, 25))),
         "Yelp": Size(None, schedule(2048, 500, (100, 200))),
     },
 }
