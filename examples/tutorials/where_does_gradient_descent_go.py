@@ -132,5 +132,5 @@ plt.show()
 # same. If ``path.event`` is not ``None``, it names what stopped the flow: a "stationary point", for
 # example, where the data pull in opposite directions and p stays finite.
 #
-# The tutorial "Check a conjecture over 10,000 random instances", asks such a question of many problems at
-# once.
+# The next tutorial, "Check a conjecture over 10,000 random instances", asks such a question of many problems
+# at once.

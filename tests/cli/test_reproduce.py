@@ -29,11 +29,12 @@ def table(monkeypatch):
     def draw(tables, canvas):
         canvas.subplots().plot(tables["path"]["t"])
 
-    def enter(id, *claims, seed=None):
-        recipe(id, f"the title of {id}", draw=draw)(lambda setting: Findings(tables, claims, seed=seed))
+    def enter(id, *claims, seed=None, notes=()):
+        findings = Findings(tables, claims, notes, seed=seed)
+        recipe(id, f"the title of {id}", draw=draw)(lambda setting: findings)
 
     enter("B-FIG-90", at_least("B-FIG-90.cos", "cosine", 0.99, 0.9, paper="0.98"), seed=3)
-    enter("C-FIG-91", true("C-FIG-91.all", "tokens [0]", True, "x" * 90, "many"))
+    enter("C-FIG-91", true("C-FIG-91.all", "tokens [0]", True, "x" * 90, "many"), notes=("give --data DIR",))
     enter("B-FIG-92", at_least("B-FIG-92.cos", "cosine", float("nan"), 0.9))
 
     @recipe("B-FIG-93", "for ever", draw=draw)
@@ -74,8 +75,13 @@ def test_a_table_for_people(reproduce, monkeypatch):
     assert "tokens [0]" in out
     assert "many" in out
     assert "xxx..." in out
-    assert "1 of 1 claims hold; report: " in out
-    assert "index.html" in out
+    *_, scale, _, data, report = out.splitlines()
+    assert scale.endswith(": hardmax reproduce --scale paper")
+    assert data == "hardmax reproduce C-FIG-91 --data DIR"
+    assert report.startswith("1 of 1 claims hold; report: ")
+    assert report.endswith("index.html")
+    *_, before, _ = reproduce("B-FIG-90", "--scale", "paper")[1].splitlines()
+    assert before == ""
 
 
 def test_a_failed_claim_is_exit_code_1(reproduce):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hardmax import _compile_cache, cli, doctor
+from hardmax._files import whole
 from hardmax.cli import interrupts
-from hardmax.cli.writing import whole
 from hardmax.nexttoken import read_sentences
 from hardmax.theory.instances import Instance
 

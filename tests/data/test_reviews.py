@@ -177,7 +177,7 @@ def test_own_columns_and_own_labels(tmp_path: Path) -> None:
     for other, sign in ((0, -1), (-1, -1)):
         long = as_csv(["text", "label"], [("a", 1)] * 1500 + [("b", other)])
         assert read(write(tmp_path / "sorted.csv", long))[-2:] == [("a", 1), ("b", sign)]
-    for early, late in ((0, -1), (1, 4)):
+    for early, late in ((0, -1), (1, 5)):
         long = as_csv(["text", "label"], [("a", early)] * 1500 + [("b", late)])
         with pytest.raises(
             ValueError, match=rf"line 1502: .*'{late}', after which {early} would mean something"
@@ -185,6 +185,18 @@ def test_own_columns_and_own_labels(tmp_path: Path) -> None:
             read(write(tmp_path / "turned.csv", long))
     with pytest.raises(ValueError, match="line 3: signs must say what each label means, it lacks '2'"):
         read(file, text="Body", label="id", signs={1: 1, "3": -1})
+    # pandas writes truth as words, and blank lines above a header are none of it
+    truth = b"\n \ntext,label\na,True\nb,False\n"
+    assert read(write(tmp_path / "truth.csv", truth)) == [("a", 1), ("b", -1)]
+    with pytest.raises(ValueError, match="line 4: expected 2 columns"):
+        read(write(tmp_path / "short.csv", b"\n\ntext,label\nb\n"))
+    # three classes with the neutral one in the middle, four classes: no stars unless they are called so
+    for classes in ("012", "123", "0123", "1234"):
+        cells = [(f"t{k}", k) for k in classes]
+        with pytest.raises(ValueError, match="whose meaning is not clear"):
+            read(write(tmp_path / "classes.csv", as_csv(["text", "label"], cells)))
+    few = write(tmp_path / "few.csv", as_csv(["text", "stars"], [("t1", 1), ("t4", 4)]))
+    assert read(few) == [("t1", -1), ("t4", 1)]
     # 1 and 2 alone may be stars or classes: nobody guesses
     polar = as_csv([], [("1", "bad"), ("2", "good")])
     with pytest.raises(ValueError, match=r"polar\.csv: the column 'the first' must hold"):
@@ -200,7 +212,9 @@ BROKEN = {
     "open.csv": (b'text,label\na,1\n"b,1\nc,0\n', "not a row of CSV .* quote left open"),
     "label.csv": (b"text,stars\n" + b"a,1\n" * 1500 + b"b,6\n", "line 1502: .* 1 to 5 stars; it holds 1, 6"),
     "object.json": (b'{"text": "a", "stars": 5}\n{"text": \n', "line 2: expected one JSON object"),
-    "list.json": (b'[{"text": "a", "stars": 5}]', "line 1: expected one JSON object a line"),
+    "list.json": (b'[{"text": "a", "stars": 5}]', "line 1: expected one JSON object a line, got a list"),
+    "pretty.json": (b'[\n{"text": "a", "stars": 5}\n]', "line 1: .*got a list; write JSON lines"),
+    "bare.csv": (b"good film,1\nbad film,0\n", "line 1: no column of text .* a first line of column names"),
     "null.json": (b'{"text": null, "stars": 5}', "line 1: expected a text 'text', got None"),
     "empty.csv": (b"", "the file is empty"),
     "cut.csv.gz": (gzip.compress(kaggle() * 50)[:2000], "is damaged or cut short"),

@@ -207,8 +207,8 @@ def test_tables_of_theorem_5_agree_with_each_other():
 
 
 def test_every_erratum_of_paper_a_has_evidence_or_says_that_it_has_none():
-    chapter = ERRATA.split("# Errata of the trained-embeddings paper")[1].split("\n# ")[0]
-    entries = re.findall(r"^### (A-ERR-\d+):(.*?)(?=^##|\Z)", chapter, flags=re.MULTILINE | re.DOTALL)
+    chapter = ERRATA.split("# Errata of the trained-embeddings paper")[1].split("\n## ")[0]
+    entries = re.findall(r"^#### (A-ERR-\d+):(.*?)(?=^##|\Z)", chapter, flags=re.MULTILINE | re.DOTALL)
     listed = re.findall(r"^- \*\*(A-ERR-\d+)\*\* \(\*(text|argument)\*\)", chapter, flags=re.MULTILINE)
     ids = [id for id, _ in entries] + [id for id, _ in listed]
     assert sorted(ids) == sorted(f"A-ERR-{n}" for n in range(1, 18))

@@ -183,9 +183,15 @@ def _made(*claims):
 
 def test_errata_have_the_ids_of_the_page_that_tells_them():
     text = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"^(?:### |- \*\*)([ABC]-(?:ERR|NEW)-\w+)", text, flags=re.MULTILINE))
+    told = set(re.findall(r"^(?:#### |- \*\*)([ABC]-(?:ERR|NEW)-\w+)", text, flags=re.MULTILINE))
     assert set(ERRATA) == told
 
 
 def test_errata_that_figures_cite_are_known():
     assert [id for each in recipes().values() for id in each.errata if id not in ERRATA] == []
+
+
+def test_all_errata_of_the_papers_shown_stand_at_the_end(parsed, reproduction):
+    shown_papers = {record.id[0] for record in reproduction.figures}
+    for id in ERRATA:
+        assert (f"{id} :" in parsed.text) == (id[0] in shown_papers)

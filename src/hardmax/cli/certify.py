@@ -15,7 +15,10 @@ def certify(
     out: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, as hardmax solve writes it.")],
 ) -> int:
-    """Check a certificate with exact arithmetic: what it proves, or what is wrong with it."""
+    """Check a certificate in exact arithmetic, by separate code.
+
+    Example: hardmax certify proofs/selection-0.json
+    """
     from hardmax.margin.certify import certify as check
 
     try:

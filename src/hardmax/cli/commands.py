@@ -75,7 +75,9 @@ def _call(arguments: Sequence[str], session: Session) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "hardmax"
-        raise ValueError(f"{error.format_message().rstrip('.')}. Try '{command} --help'.") from None
+        message = error.format_message()
+        message = message if message.endswith(("?", ".")) else f"{message}."
+        raise ValueError(f"{message} Try '{command} --help'.") from None
     except SystemExit:  # typer's answer to a reader of the help who has seen enough
         return DONE
 

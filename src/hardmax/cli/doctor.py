@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @command("hardmax.doctor/1")
 def doctor(out: Output) -> int:
-    """Examine this installation: versions, threads, extras, compile cache, numerics."""
+    """Examine the installation: versions, threads, extras, numerics.
+
+    Example: hardmax doctor --json
+    """
     from dataclasses import asdict
 
     from hardmax.doctor import examine

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardmax._files import whole
 from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
 from hardmax.cli.output import Output, command
-from hardmax.cli.writing import whole, writable
+from hardmax.cli.writing import writable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,7 +27,7 @@ def check(
         typer.Argument(metavar="FILE", help="Sentences: text, one per line, or JSON lists; .xz and .gz too."),
     ],
     uniform: Annotated[
-        bool, typer.Option("--uniform", help="Every distinct sentence weighs the same, not its frequency.")
+        bool, typer.Option("--uniform", help="Every distinct sentence weighs the same, however frequent.")
     ] = False,
     max_length: Annotated[int, typer.Option(min=2, max=10_000, help="Cut longer raw sentences.")] = 64,
     repair: Annotated[
@@ -38,7 +39,10 @@ def check(
         typer.Option(metavar="OUT", help="Write the realizable part that was found; .json for JSON."),
     ] = None,
 ) -> int:
-    """Check that a dataset is realizable: a collocation, orders without confusion, Assumption 3."""
+    """Check that a dataset is realizable, and show where it is not.
+
+    Example: hardmax ntp check notes.txt --repair --save-realizable part.txt
+    """
     import numpy as np
 
     from hardmax import nexttoken

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from hardmax._files import whole
 from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
 from hardmax.cli.output import Output, command
-from hardmax.cli.writing import whole, writable
+from hardmax.cli.writing import writable
 
 
 @command("hardmax.ntp-generate/1")
@@ -36,7 +37,10 @@ def generate(
         typer.Option("--out", metavar="FILE", help="Write the sentences, one per line (or .json)."),
     ] = None,
 ) -> int:
-    """Draw a random realizable dataset (C-ALG-GEN) and check it."""
+    """Draw a random realizable dataset (C-ALG-GEN) and check it.
+
+    Example: hardmax ntp generate --vocabulary 50 --seed 1 --out drawn.txt
+    """
     from hardmax import nexttoken
 
     if file is not None:

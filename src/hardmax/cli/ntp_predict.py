@@ -26,7 +26,10 @@ def predict(
     ],
     limit: Annotated[bool, typer.Option("--limit", help="As if stage 2 had gone on for ever.")] = False,
 ) -> int:
-    """Predict the next token of a sentence, with the tokens attended to and the reason."""
+    """Predict the next token of a sentence, with the reason.
+
+    Example: hardmax ntp predict model.npz "boil pour steep"
+    """
     from hardmax.nexttoken.model_file import load_model
 
     words = _words(sentence)

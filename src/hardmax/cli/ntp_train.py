@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardmax._files import named
 from hardmax.cli.errors import DONE, Interrupted
 from hardmax.cli.interrupts import noted
 from hardmax.cli.output import Output, command
-from hardmax.cli.writing import named, writable
+from hardmax.cli.writing import writable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,7 +36,7 @@ def train(
     eta: Annotated[float | None, typer.Option(help="Step of stage 2; 0.05/sqrt(V) by default.")] = None,
     eta0: Annotated[float | None, typer.Option(help="Step of stage 1; 0.2/sqrt(V) by default.")] = None,
     uniform: Annotated[
-        bool, typer.Option("--uniform", help="Every distinct sentence weighs the same, not its frequency.")
+        bool, typer.Option("--uniform", help="Every distinct sentence weighs the same, however frequent.")
     ] = False,
     max_length: Annotated[int, typer.Option(min=2, max=10_000, help="Cut longer raw sentences.")] = 64,
     repair: Annotated[
@@ -49,7 +50,10 @@ def train(
         bool, typer.Option("--resume", help="Go on from the steps that MODEL holds, if it exists.")
     ] = False,
 ) -> int:
-    """Train the one-layer model in two stages and say how far it is from its max-margin limit."""
+    """Train the one-layer model in two stages, towards its limit.
+
+    Example: hardmax ntp train notes.txt --out model.npz --steps 10000
+    """
     from hardmax import _inputs, nexttoken
     from hardmax.nexttoken.model_file import save_model
     from hardmax.nexttoken.output_value import best_loss

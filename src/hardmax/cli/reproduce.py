@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 STEPS = 100  # of the progress bar, for each figure
 HEAD = ("", "claim", "expected", "measured")
+NO_DATA = "--data DIR"  # in the note of a figure that real data would change
 LONGEST = 80  # characters of a value on the terminal if the claim holds; the page shows all of them
 
 
@@ -52,7 +53,10 @@ def reproduce(
         Path, typer.Option("--out", metavar="DIR", help="Where pictures, numbers and index.html go.")
     ] = Path("results"),
 ) -> int:
-    """Compute the papers' figures, test what is claimed about them, and write a report."""
+    """Make the papers' figures, test their claims and write a report.
+
+    Example: hardmax reproduce B-FIG-9a --scale paper --out nine
+    """
     from hardmax.figures.figure import recipes_of
     from hardmax.figures.reproduce import Job
 
@@ -122,7 +126,21 @@ def _text(records: Sequence["Record"], report: str) -> "RenderableType":
             parts.append(f"[bold red]NO[/]  could not be made: {escape(record.error)}")
         styles = ["" if claim.holds else "red" for claim in record.claims]
         parts.append(_table(rows[record.id], styles, widths))
-    return Group(*parts, "", f"{tally(records)}; report: {escape(report)}")
+    return Group(*parts, "", *_more(records), f"{tally(records)}; report: {escape(report)}")
+
+
+def _more(records: Sequence["Record"]) -> list[str]:
+    """How to get what these figures leave out: the papers' sizes, and reviews instead of stand-ins."""
+    lines = []
+    if any(record.scale == "quick" for record in records):
+        lines.append("quick sizes; the papers' own take hours: hardmax reproduce --scale paper")
+    made_up = [record.id for record in records if any(NO_DATA in note for note in record.notes)]
+    if made_up:
+        lines += [
+            "synthetic data instead of reviews; for those, in a folder as docs/text.md says:",
+            f"hardmax reproduce {' '.join(made_up)} --data DIR",
+        ]
+    return lines
 
 
 def _row(claim: "ClaimRecord") -> list[str]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardmax._files import whole
 from hardmax.cli.errors import DONE, INCOMPLETE, INTERRUPTED
 from hardmax.cli.interrupts import none_lost
 from hardmax.cli.output import Output, command
-from hardmax.cli.writing import whole, writable
+from hardmax.cli.writing import writable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,11 +34,12 @@ def solve(
         bool, typer.Option("--all", help="List every feasible selection, not only those that attract.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Stop after this many feasible selections.")] = 10_000,
-    seconds: Annotated[float, typer.Option(help="Stop the search after this time.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Stop the search after this many seconds.")] = 60.0,
     exact: Annotated[bool, typer.Option("--exact", help="Solve what is listed in rational numbers.")] = False,
     flow: Annotated[bool, typer.Option("--flow", help="Run gradient flow and say where it goes.")] = False,
     start: Annotated[
-        str | None, typer.Option(metavar="zero|FILE", help="Start of the flow: a JSON list, or .npy.")
+        str | None,
+        typer.Option(metavar="zero|FILE", help="Start of the flow, zero by default; a JSON list, or .npy."),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT.svg", help="Draw a problem in 2 dimensions (svg, png, pdf).")
@@ -46,7 +48,10 @@ def solve(
         Path | None, typer.Option(metavar="DIR", help="Write a proof per selection, for hardmax certify.")
     ] = None,
 ) -> int:
-    """List the max-margin directions that attract training, each with its proof."""
+    """List the directions that attract training, each with a proof.
+
+    Example: hardmax solve problem.json --flow --plot problem.svg
+    """
     from hardmax.margin.enumerate import feasible_selections
     from hardmax.problem import Problem
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardmax._files import named
 from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted
 from hardmax.cli.output import Output, command
-from hardmax.cli.writing import named, writable
+from hardmax.cli.writing import writable
 
 if TYPE_CHECKING:
     from hardmax.cli.progress import Progress as Bar
@@ -32,10 +33,11 @@ def sweep(
         str | None, typer.Option(metavar="A", help="The cluster to join; without it one is started here.")
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where results are kept; beside FILE.toml by default.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Where results are kept; FILE.sqlite beside FILE.toml by default."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0, help="Stop after this time; the same command goes on.")
+        float | None, typer.Option(min=0, help="Stop after this many seconds; the same command goes on.")
     ] = None,
     of: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A result to summarise; may be repeated.")
@@ -50,7 +52,10 @@ def sweep(
         bool, typer.Option("--allow-changes", help="Go on although code, libraries or data changed.")
     ] = False,
 ) -> int:
-    """Run many trials over a grid of parameters; those that are done are not run again."""
+    """Run many trials over a grid; what is done is not run again.
+
+    Example: hardmax sweep conjecture.toml --seconds 600 --csv rows.csv
+    """
     from hardmax.cli.sweep_text import failures_of, report, summary_of
     from hardmax.trials.plan import read_plan
     from hardmax.trials.results import Sweep

@@ -25,7 +25,10 @@ def verify(
         list[str] | None, typer.Argument(metavar="ID", help="Statements, as in B-THM-3; all if none.")
     ] = None,
 ) -> int:
-    """Check lemmas, theorems and assumptions on instances where they hold and where they break."""
+    """Check the papers' statements, where they hold and where not.
+
+    Example: hardmax verify B-THM-3 C-THM-ASY
+    """
     from hardmax.theory.instances import instances
 
     chosen = instances(ids or None)

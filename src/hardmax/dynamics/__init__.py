@@ -1,0 +1,1 @@
+"""Training: the log-domain softmax and its gradient, descent, flow, and where they went."""

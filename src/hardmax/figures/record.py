@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hardmax import __version__
+from hardmax._files import whole
 from hardmax._json import plain
 from hardmax.figures.claims import Claim
 from hardmax.figures.figure import Figure, Recipe, Scale
@@ -150,10 +151,9 @@ class Record:
     def write(self, folder: Path) -> Path:
         """Write ID.json, whole or not at all."""
         path = folder / f"{self.id}.json"
-        half = path.with_suffix(".json.part")
         content = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False)
-        half.write_text(content + "\n", encoding="utf-8")
-        half.replace(path)
+        with whole(path) as draft:
+            draft.write_text(content + "\n", encoding="utf-8")
         return path
 
 

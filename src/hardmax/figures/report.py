@@ -14,6 +14,7 @@ from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 
+from hardmax._files import whole
 from hardmax.figures.errata import ERRATA
 from hardmax.figures.figure import recipes
 from hardmax.figures.record import ClaimRecord, Record, Run, count, read_records, tally
@@ -29,7 +30,8 @@ def write_report(folder: Path) -> Path:
     records = sorted(read_records(folder), key=lambda record: order.get(record.id, len(order)))
     pictures = {record.id: folder / f"{record.id}.svg" for record in records if record.error is None}
     path = folder / "index.html"
-    path.write_text(page(records, pictures), encoding="utf-8")
+    with whole(path) as draft:
+        draft.write_text(page(records, pictures), encoding="utf-8")
     return path
 
 
@@ -54,6 +56,7 @@ def page(records: list[Record], pictures: Mapping[str, Path]) -> str:
 {_navigation(records)}
 <main id="figures">
 {sections}
+{_errata(records)}
 {_runs(records)}
 </main>
 </div>
@@ -194,6 +197,16 @@ def _after(record: Record) -> str:
         links = [_tag("a", escape(name), href=name) for name in record.files]
         parts.append(_tag("div", _tag("h3", "Files"), _list(links), class_="files"))
     return _tag("div", *parts, class_="after")
+
+
+def _errata(records: list[Record]) -> str:
+    """All errata of the papers on the page; each figure names those that bear on it."""
+    parts = []
+    for paper in dict.fromkeys(record.id[0] for record in records):
+        lines = [f"<b>{id}</b>: {_prose(text)}" for id, text in ERRATA.items() if id.startswith(paper)]
+        heading = _tag("summary", f"Paper {paper}: {PAPERS[paper]}, {len(lines)} errata")
+        parts.append(_tag("details", heading, _list(lines)))
+    return _tag("section", _tag("h2", "Errata of the papers"), *parts, class_="runs")
 
 
 def _runs(records: list[Record]) -> str:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax._files import whole
+from hardmax.figures.figure import Figure
+
 if TYPE_CHECKING:
     from hardmax.figures.tables import Tables
-from hardmax.figures.figure import Figure
 
 
 def save(figure: Figure, folder: str | Path) -> list[Path]:
@@ -58,14 +60,15 @@ def _save_npz(figure: Figure, folder: Path) -> Path:
         for name, table in figure.tables.items()
         for column, values in table.items()
     }
-    np.savez_compressed(path, **columns)  # type: ignore[arg-type]
+    with whole(path) as draft:
+        np.savez_compressed(draft, **columns)  # type: ignore[arg-type]
     return path
 
 
 def _save_csv(figure: Figure, folder: Path) -> Iterable[Path]:
     for name, table in figure.tables.items():
         path = folder / f"{figure.id}.{name}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
+        with whole(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(table)
             # the csv module writes a Python float with all its digits
@@ -84,5 +87,6 @@ def _save_pictures(figure: Figure, folder: Path) -> Iterable[Path]:
         matplotlib.rcParams["svg.hashsalt"] = figure.id
         for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
             path = folder / f"{figure.id}.{ending}"
-            canvas.savefig(path, metadata=metadata)
+            with whole(path) as draft:
+                canvas.savefig(draft, metadata=metadata)
             yield path

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._files import whole
 from hardmax.nexttoken.orders import Orders
 from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.predict import Predictor
@@ -58,13 +59,8 @@ def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | N
     }
     optional = {"W_ov": model.W_ov.entries, "star": model.star, "residual": model.residual}
     arrays |= {name: array for name, array in optional.items() if array is not None}
-    path = Path(path).resolve()
-    # what is no file, such as a pipe, can only be written to
-    half = path if path.exists() and not path.is_file() else path.with_name(path.name + ".part")
-    with half.open("wb") as file:
+    with whole(Path(path)) as draft, draft.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    if half != path:
-        half.replace(path)
 
 
 def load_model(path: str | PathLike[str]) -> Predictor:

@@ -185,8 +185,10 @@ def test_own_function_as_tokenizer(tmp_path: Path, stopwords: Path, cache: Path)
     made = text_corpus(file, stopwords=stopwords, tokenizer=pairs, least=2, most=9)
     assert bags_of(made.corpus) == plain_loop(synthetic(30, seed=1), STOP, pairs, 2, 9)
     assert not list(cache.rglob("corpus-*"))  # a function has no content to be found by
-    with pytest.raises(ValueError, match="tokenizer must give the tokens of a text as strings"):
-        text_corpus(file, tokenizer=lambda text: [1, 2])  # type: ignore[arg-type,list-item]
+    # numbers, a text's letters, the keys of what transformers' tokenizers answer, and nothing
+    for answer in ([1, 2], "a text", {"input_ids": [1]}, None):
+        with pytest.raises(ValueError, match="tokenizer must give the tokens of a text as a list of strings"):
+            text_corpus(file, tokenizer=lambda text, answer=answer: answer)  # type: ignore[misc]
 
 
 def test_sample(tmp_path: Path) -> None:
@@ -228,15 +230,21 @@ def test_refusals(tmp_path: Path, stopwords: Path, monkeypatch: pytest.MonkeyPat
         ("workers must be", {"workers": 0}),
         ("tokenizer must be 'words', a function, or a WordPiece vocabulary", {"tokenizer": "nowhere.txt"}),
         ("is no WordPiece vocabulary", {"tokenizer": stopwords}),
+        ("tokenizer must be 'words', a function, or a WordPiece vocabulary", {"tokenizer": 5}),
         ("stopwords must be a file of words", {"stopwords": "nowhere.txt"}),
     ]
     for message, options in wrong:
         with pytest.raises(ValueError, match=re.escape(message)):
             text_corpus(file, **options)  # type: ignore[arg-type]
+    blank = write_reviews(tmp_path / "blank.csv", [("the", 1), ("", -1)])
+    with pytest.raises(ValueError, match="no token is left in 2 reviews"):
+        text_corpus(blank)
     with pytest.raises(ValueError, match="there is no file or folder"):
         text_corpus([file, tmp_path / "nowhere.csv"])
     with pytest.raises(ValueError, match="at least one file"):
         text_corpus([])
+    alike = text_corpus(write_reviews(tmp_path / "alike.csv", [("good", 1), ("fine", 1)]), least=1)
+    assert alike.report.notes == ("all 2 reviews of the corpus have the label +1",)
     apostrophe = tmp_path / "stop2.txt"
     apostrophe.write_text("don't\nthe\n")
     noted = text_corpus(file, stopwords=apostrophe, least=1).report.notes

@@ -224,8 +224,8 @@ def test_stops_at_the_stated_loss():
 
 def run_with(path: Path | None, epochs: int, **more: Any) -> Any:
     return train_embeddings(
-        ragged_corpus(), 6, rate=0.02, epochs=epochs, batch=3, milestones=(3,), rng=4, checkpoint=path,
-        **{"checkpoint_every": 2, **more},
+        ragged_corpus(), 6, rate=0.02, epochs=epochs, batch=3, milestones=(3,), checkpoint=path,
+        **{"rng": 4, "checkpoint_every": 2, **more},
     )  # fmt: skip
 
 
@@ -246,9 +246,54 @@ def test_checkpoint_of_another_training_is_refused(tmp_path):
     run_with(path, 2)
     with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*weight_decay"):
         run_with(path, 2, weight_decay=0.5)
-    path.write_bytes(b"half a file")
-    with pytest.raises(ValueError, match="checkpoint must be a file that a training of hardmax wrote"):
-        run_with(path, 2)
+    with pytest.raises(ValueError, match=r"\(another rng or d, another rng, d or start\); name another file"):
+        run_with(path, 2, rng=9)
+    whole = path.read_bytes()
+    np.save(tmp_path / "array.npy", np.ones(3))
+    for content in (b"half a file", whole[: len(whole) // 2], (tmp_path / "array.npy").read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="checkpoint must be a file that a training of hardmax wrote"):
+            run_with(path, 2)
+
+
+def test_checkpoint_folder_is_checked_before_the_first_epoch(tmp_path):
+    seen: list[int] = []
+    with pytest.raises(ValueError, match="checkpoint must lie in a folder that can be written"):
+        run_with(tmp_path / "no" / "run.npz", 2, progress=lambda epoch, loss: seen.append(epoch))
+    assert not seen
+
+
+def test_two_trainings_of_one_checkpoint_do_not_meet_in_a_half_written_file(tmp_path, monkeypatch):
+    path, straight = tmp_path / "run.npz", run_with(None, 4)
+    savez, inside = np.savez, []
+
+    def late(file: Any, **arrays: Any) -> None:
+        """While the first writes, another run begins, ends, and puts its own file in place."""
+        monkeypatch.setattr(np, "savez", savez)
+        inside.append(run_with(path, 4))
+        savez(file, **arrays)
+
+    monkeypatch.setattr(np, "savez", late)
+    ends = [run_with(path, 4), *inside, run_with(path, 4)]
+    assert all(end.E.tobytes() == straight.E.tobytes() for end in ends)
+    assert [each.name for each in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_what_a_kill_leaves_half_written_is_swept_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    old, young = tmp_path / "run.npz.0a.part", tmp_path / "run.npz.0b.part"
+    for part in (old, young):
+        part.touch()
+    os.utime(old, (0, 0))
+    run_with(tmp_path / "run.npz", 1)
+    assert {each.name for each in tmp_path.iterdir()} == {"run.npz", young.name}
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space left"):
+        run_with(tmp_path / "run.npz", 2)
+    assert {each.name for each in tmp_path.iterdir()} == {"run.npz", young.name}
 
 
 KILLED = """
@@ -313,6 +358,7 @@ def test_observables():
     assert end.snapshots[3].c.tobytes() == early.c.tobytes()
     assert end.snapshots[3].r_v == early.r_v < end.r_v == end.snapshots[-1].r_v
     assert np.isnan(end.sign_accuracy(beyond=1.0))
+    assert np.isnan([end.pearson(np.arange(corpus.S) < k) for k in (0, 1)]).all()
     with pytest.raises(ValueError, match="model must have the corpus's 192 tokens"):
         end.level_means(hm.embeddings.KLevel())
 
@@ -332,12 +378,28 @@ def test_unbalanced_labels_are_centred():
         ({"weight_decay": -1.0}, "weight_decay must be a number of at least 0"),
         ({"rate": 0.0}, "rate must be a positive number"),
         ({"batch": 0}, "batch must be an integer of at least 1"),
+        ({"milestones": 100}, "milestones must be a list of epochs"),
+        ({"start": (np.zeros((6, 4)), np.zeros(4))}, "start must be three arrays"),
         ({"start": (np.zeros((6, 3)), np.zeros(3), np.zeros(3))}, "start must hold vectors of d = 4"),
     ],
 )
 def test_bad_arguments_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         train_embeddings(ragged_corpus(), 4, **{"rate": 0.1, "epochs": 1, "rng": 0, **change})
+
+
+def test_a_corpus_is_asked_for_by_name():
+    with pytest.raises(
+        ValueError, match=r"corpus must be a Corpus, got ndarray; a TextCorpus has a \.corpus"
+    ):
+        train_embeddings(np.ones((2, 3)), 4, rate=0.1, epochs=1, rng=0)  # type: ignore[arg-type]
+
+
+def test_the_last_step_may_not_end_in_infinity_either(tmp_path):
+    path = tmp_path / "run.npz"
+    with pytest.raises(FloatingPointError, match="training diverged in epoch 1"), np.errstate(all="ignore"):
+        train_embeddings(ragged_corpus(), 4, rate=1e30, epochs=1, rng=0, threads=1, checkpoint=path)
+    assert not path.exists()
 
 
 def test_divergence_says_so():

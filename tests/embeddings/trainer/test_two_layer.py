@@ -3,7 +3,6 @@ a kill, and the surrogate of A-DATA-7."""
 
 from __future__ import annotations
 
-import doctest
 import os
 import signal
 import subprocess
@@ -22,7 +21,7 @@ from ..conftest import Instance, numbers
 
 torch = pytest.importorskip("torch", reason="the two-layer trainer needs PyTorch: install hardmax[torch]")
 
-from hardmax.embeddings.trainer import two_layer, two_layer_step  # noqa: E402
+from hardmax.embeddings.trainer import two_layer_step  # noqa: E402
 from hardmax.embeddings.trainer.two_layer import train_two_layer  # noqa: E402
 
 PARTS = ("E", "p", "v", "a", "c", "losses")
@@ -220,8 +219,3 @@ def test_bad_arguments_are_named(uneven: Instance, change: Any, message: str) ->
 def test_divergence_says_so(uneven: Instance) -> None:
     with pytest.raises(FloatingPointError, match="training diverged in epoch"), np.errstate(all="ignore"):
         train_two_layer(uneven.corpus, 6, rate=1e30, weight_decay=1.0, epochs=20, rng=0, threads=1)
-
-
-def test_example_runs() -> None:
-    found = doctest.testmod(two_layer)
-    assert (found.attempted, found.failed) == (5, 0)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 WORDS = {"positive": 1, "pos": 1, "negative": -1, "neg": -1, "neutral": None}
+_TRUTH = {"true": 1, "false": 0}
 STARS = {1: -1, 2: -1, 3: None, 4: 1, 5: 1}
 # The one number of a text such as "Review Stars: 4.0".
 _NUMBER = re.compile(r"(?:[^\d+-]*:)?\s*([+-]?\d+(?:\.\d+)?)\s*")
@@ -22,7 +23,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         found = _NUMBER.fullmatch(value)
         if found is None:
-            return value.strip().lower() or None
+            word = value.strip().lower()
+            return _TRUTH.get(word, word or None)
         value = float(found[1])
     if isinstance(value, float):
         if math.isnan(value):
@@ -61,25 +63,29 @@ class Labels:
 
 
 def _scale_of(column: str, values: Sequence[Any]) -> Scale:
-    """What labels mean, by their column's name and their values; stars by the name or a value above 1."""
+    """What labels mean, by their column's name and their values.
+
+    They are stars by the name of the column or if the highest star is among them: 1 to 3 and 0 to 2 are more
+    often classes, with the neutral one in the middle.
+    """
     seen = {plain(value) for value in values} - {None}
     if seen <= WORDS.keys():
         return WORDS
     starry = re.search("star|rating", column, re.IGNORECASE) or any(
         isinstance(value, str) and "star" in value.lower() for value in values
     )
-    if seen <= STARS.keys() and (starry or seen & {3, 4, 5}):
+    if seen <= STARS.keys() and (starry or 5 in seen):
         return STARS
     if seen <= {0, 1}:
         return {1: 1, 0: -1}
     if seen <= {-1, 0, 1}:
         return {1: 1, 0: None, -1: -1}
-    if 0 in seen and seen <= {0, 1, 2, 3, 4}:  # stars counted from zero
+    if {0, 4} <= seen <= {0, 1, 2, 3, 4}:  # stars counted from zero
         return {stars - 1: sign for stars, sign in STARS.items()}
     shown = ", ".join(sorted(map(repr, seen))[:8])
     raise ValueError(
         f"the column {column!r} must hold positive and negative, 0 and 1, -1 and 1, or 1 to 5 stars; it "
-        f"holds {shown}; name another column by label=, or {_SAY}"
+        f"holds {shown}, whose meaning is not clear; name another column by label=, or {_SAY}"
     )
 
 

@@ -106,16 +106,22 @@ def _csv(stream: io.BufferedReader, wanted: Wanted) -> Table:
         raise ValueError("expected UTF-8, got UTF-16; save the file as UTF-8")
     # A byte that is not UTF-8 becomes a mark that is found in its row, so that the row can be named.
     lines = (line.decode("utf-8", "surrogateescape") for line in stream)
-    first = next(lines, "").removeprefix("\ufeff")
-    if not first.strip():
+    blank, first = 0, next(lines, "").removeprefix("\ufeff")
+    while first and not first.strip():
+        blank, first = blank + 1, next(lines, "")
+    if not first:
         raise ValueError("the file is empty; expected a table with a column of texts and one of labels")
     comma = max(",\t;", key=first.count)
-    parsed = _blocks(csv.reader(itertools.chain([first], lines), delimiter=comma, strict=True))
+    table = itertools.chain(["\n"] * blank, [first], lines)  # a message counts the blank lines too
+    parsed = _blocks(csv.reader(table, delimiter=comma, strict=True))
     line, head = next(parsed)
     if len(head) == 2 and re.fullmatch("[0-9]", head[0].strip()) and wanted == (None, None):
         everything = itertools.chain([(line, head)], parsed)
         return Table("the first", _cells(everything, 2, 1, 0, unescape=True))
-    text, label = _chosen(head, wanted)
+    try:
+        text, label = _chosen(head, wanted)
+    except ValueError as error:
+        raise ValueError(f"line {line}: {error}, or write a first line of column names") from None
     return Table(label, _cells(parsed, len(head), head.index(text), head.index(label), unescape=False))
 
 
@@ -186,6 +192,8 @@ def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
         decoded = _decoded(content, line)
         if not decoded.strip():
             continue
+        if decoded.lstrip().startswith("["):
+            raise ValueError(f"line {line}: expected one JSON object a line, got a list; write JSON lines")
         try:
             found = json.loads(decoded)
         except (ValueError, RecursionError) as error:

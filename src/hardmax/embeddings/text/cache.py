@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 # Counted up when the same input would give another result.
-VERSION = 1
+VERSION = 2
 _STALE = 24 * 3600.0  # seconds after which a half-written file has no writer any more
 _BLOCK = 1 << 20
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -50,12 +51,19 @@ def spell_by(
     for chunk, words in zip(chunks, numbers, strict=True):
         tokens, sizes = [], []
         for part in np.split(words, np.cumsum(chunk.sizes)[:-1]):
-            found = list(function(" ".join(stems[word] for word in part if stems[word])))
-            if not all(isinstance(token, str) for token in found):
-                raise ValueError(f"tokenizer must give the tokens of a text as strings, got {found!r:.60}")
+            found = _listed(function(" ".join(stems[word] for word in part if stems[word])))
             tokens += [vocabulary.setdefault(token, len(vocabulary)) for token in found]
             sizes.append(len(found))
         yield np.array(tokens, np.int64), np.array(sizes, np.int64)
+
+
+def _listed(tokens: Any) -> list[str]:
+    """The answer of a user's function; a string would be taken for its letters, a dictionary for its keys."""
+    if isinstance(tokens, Iterable) and not isinstance(tokens, (str, Mapping)):
+        found = list(tokens)
+        if all(isinstance(token, str) for token in found):
+            return found
+    raise ValueError(f"tokenizer must give the tokens of a text as a list of strings, got {tokens!r:.60}")
 
 
 def count(
@@ -87,6 +95,8 @@ def count(
     words = list(vocabulary)
     tokens, counts = (np.concatenate(each) for each in zip(*slots, strict=True))
     total = np.bincount(tokens, weights=counts, minlength=len(words)).astype(np.int64)
+    if not total.any():
+        raise ValueError(f"no token is left in {len(labels):,} reviews: their texts are blank, or stop words")
     common = total >= least
     if not common.any():
         raise ValueError(

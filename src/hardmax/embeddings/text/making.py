@@ -133,6 +133,9 @@ def text_corpus(
         _to_cache(cache, whole_key, made)
     if progress is not None:
         progress(1.0)
+    labels = made.corpus.labels
+    if (labels == labels[0]).all():
+        notes.append(f"all {len(labels):,} reviews of the corpus have the label {labels[0]:+d}")
     notes += [cache.trouble] if cache.trouble is not None else []
     return replace(made, report=replace(made.report, notes=tuple(notes)))
 

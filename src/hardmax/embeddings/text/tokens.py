@@ -52,7 +52,7 @@ def read_vocabulary(path: str | PathLike[str]) -> dict[str, int]:
     """A vocabulary of WordPiece: one piece a line, numbered from 0."""
     try:
         content = Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, TypeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"tokenizer must be 'words', a function, or a WordPiece vocabulary in UTF-8, got {path} ({error})"
         ) from None

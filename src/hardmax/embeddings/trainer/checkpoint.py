@@ -6,15 +6,35 @@ training: settings, seed, digests of the corpus and of the start, which must mat
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import json
 import os
+import tempfile
+import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+_STALE = 24 * 3600.0  # seconds after which a half-written file has no writer any more
+# What a user set, for entries of the identity that say nothing to a reader.
+_SET_BY = {"corpus": "another corpus", "seed": "another rng or d", "start": "another rng, d or start"}
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a place that cannot be written now, rather than after the first epochs."""
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"checkpoint must lie in a folder that can be written, {path.parent} cannot ({error.strerror}); "
+            "make it or name another"
+        ) from None
 
 
 def digest(*arrays: np.ndarray) -> str:
@@ -27,29 +47,50 @@ def digest(*arrays: np.ndarray) -> str:
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray], identity: dict[str, Any]) -> None:
-    """Write the checkpoint; at any moment the path holds the old one or the new one, whole."""
-    part = path.with_name(path.name + ".part")
+    """Write the checkpoint; at any moment the path holds the old one or the new one, whole.
+
+    Two trainings of one checkpoint do not meet in a half-written file: each writes its own.
+    """
+    _sweep(path)
+    part = path.with_name(f"{path.name}.{os.urandom(4).hex()}.part")
     named: dict[str, Any] = dict(arrays)
-    with part.open("wb") as file:
-        np.savez(file, identity=json.dumps(identity, sort_keys=True), **named)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    try:
+        with part.open("wb") as file:
+            np.savez(file, identity=json.dumps(identity, sort_keys=True), **named)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def load(path: Path, identity: dict[str, Any]) -> dict[str, np.ndarray]:
     """The arrays of a checkpoint of this very training; any other is refused."""
     try:
-        with np.load(path) as file:
+        with path.open("rb") as stream, np.load(stream) as file:
             held = {name: file[name] for name in file.files}
         theirs = json.loads(str(held.pop("identity")))
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile):
         raise ValueError(
             f"checkpoint must be a file that a training of hardmax wrote, {path} is not; name another file"
         ) from None
     ours = json.loads(json.dumps(identity))
     changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
     if changed:
-        what = ", ".join(f"{name}: {theirs.get(name)} there, {ours.get(name)} here" for name in changed)
-        raise ValueError(f"checkpoint must come from the same training, {path} does not ({what}); remove it")
+        what = ", ".join(
+            _SET_BY.get(name, f"{name}: {theirs.get(name)} there, {ours.get(name)} here") for name in changed
+        )
+        raise ValueError(
+            f"checkpoint must come from the same training, {path} does not ({what}); name another file, or "
+            "remove this one"
+        )
     return held
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed trainings left half-written."""
+    for part in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
+        with contextlib.suppress(FileNotFoundError):  # its writer may have put it in place meanwhile
+            if time.time() - part.stat().st_mtime > _STALE:
+                part.unlink()

@@ -60,38 +60,40 @@ def _read(kind: types.Type, dimensions: int) -> types.Type:
 
 
 _GATHER = [
-    types.void(_read(x, 2), _read(intp, 1), _read(x, 1), _read(x, 1), intp, intp, x[:, ::1])
+    types.void(_read(x, 2), _read(intp, 1), _read(x, 1), _read(x, 1), intp, intp, x[:, :, ::1])
     for x in (float32, float64)
 ]
 _ADVANCE = [
     types.void(
         x[:, ::1], x[:, ::1], x[:, ::1], _read(intp, 1), intp[::1], stretch(x), stretch(x),
-        _read(x, 3), _read(x, 2), intp, _read(x, 2), boolean, intp, intp, stretch(x), stretch(x),
+        _read(x, 3), _read(x, 2), intp, _read(x, 2), boolean, stretch(x), stretch(x),
     )
     for x in (float32, float64)
 ]  # fmt: skip
 
 
 @njit(_GATHER, cache=True, nogil=True, fastmath=VECTORISED)
-def gradients_of_vectors(E, rows, A, C, lo, hi, out):  # type: ignore[no-untyped-def]
-    """E' A and E' C over the rows lo..hi of a list."""
-    by_p, by_v = out[0], out[1]
-    by_p[:] = 0
-    by_v[:] = 0
-    for r in range(lo, hi):
-        s = rows[r]
-        x, y = A[s], C[s]
-        row = E[s]
-        for j in range(row.size):
-            by_p[j] += x * row[j]
-            by_v[j] += y * row[j]
+def gradients_of_vectors(E, rows, A, C, first, stride, out):  # type: ignore[no-untyped-def]
+    """E' A and E' C over a list of rows, in as many blocks as ``out`` has; here each stride-th of them."""
+    blocks = len(out)
+    for block in range(first, blocks, stride):
+        by_p, by_v = out[block, 0], out[block, 1]
+        by_p[:] = 0
+        by_v[:] = 0
+        for r in range(block * rows.size // blocks, (block + 1) * rows.size // blocks):
+            s = rows[r]
+            x, y = A[s], C[s]
+            row = E[s]
+            for j in range(row.size):
+                by_p[j] += x * row[j]
+                by_v[j] += y * row[j]
 
 
 @njit(_ADVANCE, cache=True, nogil=True, fastmath=VECTORISED)
 def advance_rows(  # type: ignore[no-untyped-def]
-    E, first, second, rows, done, A, C, vectors_at, k_at, now, vectors, adaptive, lo, hi, a, c
+    E, first, second, rows, done, A, C, vectors_at, k_at, now, vectors, adaptive, a, c
 ):
-    """Take the rows lo..hi of a list through the steps they missed, and form a and c with today's p and v.
+    """Take a list of rows through the steps they missed, and form a and c with today's p and v.
 
     Row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p and v; in the steps
     after it, up to ``now``, no batch held its token and the gradient is zero.
@@ -99,7 +101,7 @@ def advance_rows(  # type: ignore[no-untyped-def]
     d = E.shape[1]
     g, none = np.empty(TILE, E.dtype), np.zeros(TILE, E.dtype)
     zero = E.dtype.type(0)
-    for r in range(lo, hi):
+    for r in range(rows.size):
         s = rows[r]
         x, y, begin = A[s], C[s], done[s]
         total_a, total_c = zero, zero

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from hardmax import _inputs
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.trainer import checkpoint as files
 from hardmax.embeddings.trainer.batches import epoch_batches
@@ -46,6 +48,37 @@ class Plan:
     seed: int  # of the shuffles
     checkpoint: Path | None
     checkpoint_every: int
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        rate: float,
+        milestones: Sequence[int],
+        epochs: int,
+        batch: int,
+        until_loss: float,
+        checkpoint: str | os.PathLike[str] | None,
+        checkpoint_every: int,
+        rng: np.random.Generator,
+    ) -> Plan:
+        """What a user asks for, checked."""
+        try:
+            stages = [_inputs.whole("milestones", m) for m in milestones]
+        except TypeError:
+            raise ValueError(
+                f"milestones must be a list of epochs, such as (100, 200), or (), got {milestones!r:.40}"
+            ) from None
+        return cls(
+            _inputs.positive("rate", rate),
+            stages,
+            _inputs.whole("epochs", epochs),
+            _inputs.whole("batch", batch, 1),
+            _inputs.nonnegative("until_loss", until_loss),
+            int(rng.integers(2**63)),
+            None if checkpoint is None else Path(checkpoint),
+            _inputs.whole("checkpoint_every", checkpoint_every, 1),
+        )
 
 
 class Run(NamedTuple):
@@ -91,16 +124,19 @@ def run(
     mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0]) if losses else np.inf
     if not kept:
         kept.append(Observables(corpus, 0, *model.observe()))
+    if path is not None and epoch < plan.epochs and mean > plan.until_loss:
+        files.check_folder(path)
     while epoch < plan.epochs and mean > plan.until_loss:
         rate = rate_at(plan.rate, plan.milestones, epoch)
         for part in epoch_batches(corpus, plan.batch, plan.seed, epoch):
             losses.append(model.step(part, rate))
             if not math.isfinite(losses[-1]):
-                where = f"training diverged in epoch {epoch + 1}"
-                raise FloatingPointError(f"{where}: lower rate ({plan.rate:g})")
+                raise _diverged(epoch + 1, plan.rate)
         epoch += 1
         mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
         a, c = model.observe()
+        if not (np.isfinite(a).all() and np.isfinite(c).all()):  # before it could become a checkpoint
+            raise _diverged(epoch, plan.rate)
         last = epoch == plan.epochs or mean <= plan.until_loss
         if last or _recorded(epoch):
             kept.append(Observables(corpus, epoch, a, c))
@@ -119,6 +155,10 @@ def run(
         kept.append(Observables(corpus, epoch, *model.observe()))
     stopped = "loss" if mean <= plan.until_loss else "epochs"
     return Run(np.array(losses), tuple(kept), stopped)
+
+
+def _diverged(epoch: int, rate: float) -> FloatingPointError:
+    return FloatingPointError(f"training diverged in epoch {epoch}: lower rate ({rate:g})")
 
 
 def _recorded(epoch: int) -> bool:

@@ -75,7 +75,7 @@ class Observables:
     def pearson(self, relevant: np.ndarray) -> float:
         """Pearson correlation of x and E v over the tokens of a mask, such as ``model.level > 0``."""
         chosen = self._seen & relevant
-        return float(np.corrcoef(self.x[chosen], self.c[chosen])[0, 1])
+        return _pearson(self.x[chosen], self.c[chosen])
 
     def level_means(self, model: KLevel) -> LevelMeans:
         """Means by the levels of the model that drew the corpus; nan where no token of a level occurs."""
@@ -95,7 +95,11 @@ class Observables:
 def _spearman(x: np.ndarray, y: np.ndarray) -> float:
     from scipy.stats import rankdata
 
-    ranks = rankdata(x), rankdata(y)
-    if any(np.ptp(rank) == 0 for rank in ranks):
+    return _pearson(rankdata(x), rankdata(y))
+
+
+def _pearson(x: np.ndarray, y: np.ndarray) -> float:
+    """nan where one of them does not vary."""
+    if x.size == 0 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(x, y)[0, 1])

@@ -16,6 +16,12 @@ class EmbeddingTraining(Observables):
 
     ``stopped`` is "epochs" or "loss" (the mean loss of an epoch fell to ``until_loss``). ``snapshots`` are
     the observables after 0, 1, 2, 5, 10, 20, 50, ... epochs and at the end.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
+    >>> trained = hm.embeddings.train_embeddings(corpus, 8, rate=0.1, epochs=20, batch=4, rng=0)
+    >>> [corpus.word(s) for s in trained.c.argsort()], trained.epochs, trained.stopped
+    (['bad', 'film', 'good'], 20, 'epochs')
     """
 
     E: np.ndarray  # (S, d)

@@ -74,10 +74,10 @@ class OneLayerModel:
         point = evaluate(batch, self.a, self.c)
         self._A[rows], self._C[rows] = point.A[rows], point.C[rows]
 
-        def gather(block: int, lo: int, hi: int) -> None:
-            gradients_of_vectors(self.E, rows, self._A, self._C, lo, hi, self._parts[block])
+        def gather(thread: int) -> None:
+            gradients_of_vectors(self.E, rows, self._A, self._C, thread, self._threads, self._parts)
 
-        self._on_blocks(gather, len(rows))
+        self._on_threads(gather)
         self.steps += 1
         k, now = self._k_at[self._now], self._now
         k[:] = self.optimiser.scalars(self.steps, rate)
@@ -109,27 +109,20 @@ class OneLayerModel:
         self._done[:] = 0
 
     def _advance(self, rows: np.ndarray) -> None:
-        # Rows that missed the same steps read the same p and v: side by side these stay in the cache.
-        rows = rows[np.argsort(self._done[rows], kind="stable")]
+        shares = np.array_split(rows, self._threads)
 
-        def advance(_: int, lo: int, hi: int) -> None:
+        def advance(thread: int) -> None:
             advance_rows(
-                self.E, self.E_first, self.E_second, rows, self._done, self._A, self._C, self._vectors_at,
-                self._k_at, self._now, self.vectors, self.optimiser.adaptive, lo, hi, self.a, self.c,
+                self.E, self.E_first, self.E_second, shares[thread], self._done, self._A, self._C,
+                self._vectors_at, self._k_at, self._now, self.vectors, self.optimiser.adaptive,
+                self.a, self.c,
             )  # fmt: skip
 
-        self._on_blocks(advance, len(rows))
+        self._on_threads(advance)
 
-    def _on_blocks(self, work: Callable[[int, int, int], None], size: int) -> None:
-        """Each thread takes a contiguous share of the blocks; the calling thread takes one too."""
-        edges = [block * size // BLOCKS for block in range(BLOCKS + 1)]
-
-        def run(thread: int) -> None:
-            share = range(thread * BLOCKS // self._threads, (thread + 1) * BLOCKS // self._threads)
-            for block in share:
-                work(block, edges[block], edges[block + 1])
-
-        others = [self._pool.submit(run, t) for t in range(1, self._threads)] if self._pool else []
-        run(0)
+    def _on_threads(self, work: Callable[[int], None]) -> None:
+        """One call for each thread, the first of them here."""
+        others = [self._pool.submit(work, t) for t in range(1, self._threads)] if self._pool else []
+        work(0)
         for other in others:
             other.result()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,23 +67,21 @@ def train_embeddings(
         raise ValueError(f'momentum must be 0 for "adamw", got {momentum}; AdamW has its own moments')
     else:
         rule = AdamW(decay)
-    rate, until = _inputs.positive("rate", rate), _inputs.nonnegative("until_loss", until_loss)
-    epochs, batch = _inputs.whole("epochs", epochs), _inputs.whole("batch", batch, 1)
-    every = _inputs.whole("checkpoint_every", checkpoint_every, 1)
-    stages = [_inputs.whole("milestones", m) for m in milestones]
     threads = cores() if threads is None else _inputs.whole("threads", threads, 1)
-    path = None if checkpoint is None else Path(checkpoint)
 
     rng = _inputs.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
-    plan = Plan(rate, stages, epochs, batch, until, int(rng.integers(2**63)), path, every)
+    plan = Plan.read(
+        rate=rate, milestones=milestones, epochs=epochs, batch=batch, until_loss=until_loss,
+        checkpoint=checkpoint, checkpoint_every=checkpoint_every, rng=rng,
+    )  # fmt: skip
     identity = {"model": "one layer", **rule.settings(), "dtype": kind, "start": digest(*vectors)}
     with OneLayerModel(*vectors, rule, kind, threads) as model:
         done = run(model, corpus, plan, identity, progress)
     end, (p, v) = done.end, model.vectors
     return EmbeddingTraining(
         corpus, end.epochs, end.a, end.c, model.E, p, v,
-        evaluate(corpus, end.a, end.c).loss, done.losses, done.snapshots, batch, done.stopped,
+        evaluate(corpus, end.a, end.c).loss, done.losses, done.snapshots, plan.batch, done.stopped,
     )  # fmt: skip
 
 
@@ -92,9 +89,15 @@ def starting_vectors(
     corpus: Corpus, d: int, start: tuple[Any, Any, Any] | None, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """E, p and v as A-DEF-4 draws them, or as they are given."""
+    if not isinstance(corpus, Corpus):
+        raise ValueError(f"corpus must be a Corpus, got {type(corpus).__name__}; a TextCorpus has a .corpus")
     if start is None:
         return initial_vectors(corpus.S, d, rng=rng)
-    E, p, v = read_vectors(corpus, *start)
+    try:
+        E, p, v = start
+    except (TypeError, ValueError):
+        raise ValueError(f"start must be three arrays (E, p, v), got {start!r:.40}") from None
+    E, p, v = read_vectors(corpus, E, p, v)
     if E.shape[1] != d:
         raise ValueError(f"start must hold vectors of d = {d} numbers, got {E.shape[1]}")
     return E, p, v

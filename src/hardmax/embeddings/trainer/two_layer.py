@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,12 +54,7 @@ def train_two_layer(
     """
     d, kind = _inputs.whole("d", d, 1), _inputs.one_of("dtype", dtype, ("float32", "float64"))
     rule = AdamW(_inputs.nonnegative("weight_decay", weight_decay))
-    rate, until = _inputs.positive("rate", rate), _inputs.nonnegative("until_loss", until_loss)
-    epochs, batch = _inputs.whole("epochs", epochs), _inputs.whole("batch", batch, 1)
-    every = _inputs.whole("checkpoint_every", checkpoint_every, 1)
-    stages = [_inputs.whole("milestones", m) for m in milestones]
     threads = cores() if threads is None else _inputs.whole("threads", threads, 1)
-    path = None if checkpoint is None else Path(checkpoint)
     try:
         from hardmax.embeddings.trainer.two_layer_step import TwoLayerModel
     except ImportError as missing:
@@ -70,7 +64,10 @@ def train_two_layer(
 
     rng = _inputs.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
-    plan = Plan(rate, stages, epochs, batch, until, int(rng.integers(2**63)), path, every)
+    plan = Plan.read(
+        rate=rate, milestones=milestones, epochs=epochs, batch=batch, until_loss=until_loss,
+        checkpoint=checkpoint, checkpoint_every=checkpoint_every, rng=rng,
+    )  # fmt: skip
     identity = {"model": "two layers", **rule.settings(), "dtype": kind, "start": digest(*vectors)}
     with TwoLayerModel(*vectors, rule, kind, threads) as model:
         done = run(model, corpus, plan, identity, progress)
@@ -78,5 +75,5 @@ def train_two_layer(
     end, W = done.end, model.arrays()["W"]
     return EmbeddingTraining(
         corpus, end.epochs, end.a, end.c, W[:-2], W[-2], W[-1],
-        loss, done.losses, done.snapshots, batch, done.stopped,
+        loss, done.losses, done.snapshots, plan.batch, done.stopped,
     )  # fmt: skip

@@ -56,7 +56,7 @@ def reviews_of(
     try:
         find_reviews(setting.data, source.lower())
     except ValueError as missing:
-        return surrogate(source, f"{missing}.")
+        return surrogate(source, f"{missing}; or name another folder by --data DIR.")
     read = imdb_corpus if source == "IMDB" else yelp_corpus
     text = read(
         setting.data,
