@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
 
 import hardmax as hm
 from hardmax.embeddings.trainer import epoch_order, rate_at, train_embeddings
@@ -220,153 +214,6 @@ def test_stops_at_the_stated_loss():
     np.testing.assert_allclose([x for _, x in seen], end.epoch_losses)
     weights = np.array([3, 3, 1]) / 7
     assert end.epoch_losses[0] == pytest.approx(end.losses[:3] @ weights)
-
-
-def run_with(path: Path | None, epochs: int, **more: Any) -> Any:
-    return train_embeddings(
-        ragged_corpus(), 6, rate=0.02, epochs=epochs, batch=3, milestones=(3,), checkpoint=path,
-        **{"rng": 4, "checkpoint_every": 2, **more},
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
-def test_more_epochs_go_on_from_the_end(tmp_path, optimiser):
-    path = tmp_path / "run.npz"
-    run_with(path, 3, optimiser=optimiser)
-    resumed, straight = run_with(path, 7, optimiser=optimiser), run_with(None, 7, optimiser=optimiser)
-    for name in ("E", "p", "v", "a", "c", "losses"):
-        assert getattr(resumed, name).tobytes() == getattr(straight, name).tobytes()
-    assert [each.epochs for each in resumed.snapshots] == [each.epochs for each in straight.snapshots]
-    assert all((x.a == y.a).all() for x, y in zip(resumed.snapshots, straight.snapshots, strict=True))
-    assert not list(tmp_path.glob("*.part"))
-
-
-def test_checkpoint_of_another_training_is_refused(tmp_path):
-    path = tmp_path / "run.npz"
-    run_with(path, 2)
-    with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*weight_decay"):
-        run_with(path, 2, weight_decay=0.5)
-    with pytest.raises(ValueError, match=r"\(another rng or d, another rng, d or start\); name another file"):
-        run_with(path, 2, rng=9)
-    whole = path.read_bytes()
-    np.save(tmp_path / "array.npy", np.ones(3))
-    for content in (b"half a file", whole[: len(whole) // 2], (tmp_path / "array.npy").read_bytes()):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="checkpoint must be a file that a training of hardmax wrote"):
-            run_with(path, 2)
-
-
-def test_checkpoint_folder_is_checked_before_the_first_epoch(tmp_path):
-    seen: list[int] = []
-    with pytest.raises(ValueError, match="checkpoint must lie in a folder that can be written"):
-        run_with(tmp_path / "no" / "run.npz", 2, progress=lambda epoch, loss: seen.append(epoch))
-    assert not seen
-
-
-def test_two_trainings_of_one_checkpoint_do_not_meet_in_a_half_written_file(tmp_path, monkeypatch):
-    path, straight = tmp_path / "run.npz", run_with(None, 4)
-    savez, inside = np.savez, []
-
-    def late(file: Any, **arrays: Any) -> None:
-        """While the first writes, another run begins, ends, and puts its own file in place."""
-        monkeypatch.setattr(np, "savez", savez)
-        inside.append(run_with(path, 4))
-        savez(file, **arrays)
-
-    monkeypatch.setattr(np, "savez", late)
-    ends = [run_with(path, 4), *inside, run_with(path, 4)]
-    assert all(end.E.tobytes() == straight.E.tobytes() for end in ends)
-    assert [each.name for each in tmp_path.iterdir()] == ["run.npz"]
-
-
-def test_what_a_kill_leaves_half_written_is_swept_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
-    old, young = tmp_path / "run.npz.0a.part", tmp_path / "run.npz.0b.part"
-    for part in (old, young):
-        part.touch()
-    os.utime(old, (0, 0))
-    run_with(tmp_path / "run.npz", 1)
-    assert {each.name for each in tmp_path.iterdir()} == {"run.npz", young.name}
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(OSError, match="No space left"):
-        run_with(tmp_path / "run.npz", 2)
-    assert {each.name for each in tmp_path.iterdir()} == {"run.npz", young.name}
-
-
-KILLED = """
-import sys
-import hardmax as hm
-from hardmax.embeddings.trainer import train_embeddings
-corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-train_embeddings(corpus, 24, rate=1e-3, epochs=int(sys.argv[2]), batch=24, rng=3, checkpoint=sys.argv[1],
-                 checkpoint_every=3, progress=lambda epoch, loss: print(epoch, flush=True))
-"""
-
-
-@pytest.mark.compiled
-def test_kill_then_resume_gives_the_same_bits(tmp_path):
-    path = tmp_path / "run.npz"
-    child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(path), "1000000"], stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout is not None
-    for line in child.stdout:
-        if int(line) >= 20:
-            break
-    os.kill(child.pid, signal.SIGKILL)
-    child.stdout.close()
-    assert child.wait() == -signal.SIGKILL
-    with np.load(path) as held:
-        done = len(held["losses"]) // 3
-    assert done >= 18
-    assert done % 3 == 0
-    corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-    options: dict[str, Any] = {"rate": 1e-3, "epochs": done + 5, "batch": 24, "rng": 3}
-    resumed = train_embeddings(corpus, 24, **options, checkpoint=path, checkpoint_every=3)
-    straight = train_embeddings(corpus, 24, **options)
-    for name in ("E", "p", "v", "a", "c", "losses"):
-        assert getattr(resumed, name).tobytes() == getattr(straight, name).tobytes()
-
-
-def test_observables():
-    model = hm.embeddings.KLevel.surrogate()
-    corpus = model.draw(400, rng=2)
-    end = train_embeddings(corpus, 32, rate=1e-2, epochs=12, batch=64, rng=3)
-    seen = corpus.statistics.total > 0
-    x = corpus.posterior_difference[seen]
-    assert end.r_v == pytest.approx(spearmanr(x, end.c[seen]).statistic)
-    assert end.r_p == pytest.approx(spearmanr(np.abs(x), end.a[seen]).statistic)
-    assert end.r_v > 0.8
-    assert end.r_p > 0.5
-    assert end.sign_accuracy() > 0.9
-    assert end.pearson(model.level > 0) > 0.9
-    means = end.level_means(model)
-    first = model.level == 1
-    assert means.value[0] == pytest.approx((model.sign * end.c)[first & seen].mean())
-    assert means.logit[3] > means.logit[0] > means.irrelevant_logit
-    order = np.argsort(np.abs(x), kind="stable")
-    tenth = len(order) // 10
-    assert end.deciles.top == np.median(end.a[seen][order[-tenth:]])
-    assert end.deciles.top > end.deciles.bottom == np.median(end.a[seen][order[:tenth]])
-    assert [each.epochs for each in end.snapshots] == [0, 1, 2, 5, 10, 12]
-    E, p, _ = hm.embeddings.initial_vectors(corpus.S, 32, rng=3)
-    np.testing.assert_allclose(end.snapshots[0].a, E @ p, atol=1e-6)
-    early = train_embeddings(corpus, 32, rate=1e-2, epochs=5, batch=64, rng=3)
-    assert end.snapshots[3].c.tobytes() == early.c.tobytes()
-    assert end.snapshots[3].r_v == early.r_v < end.r_v == end.snapshots[-1].r_v
-    assert np.isnan(end.sign_accuracy(beyond=1.0))
-    assert np.isnan([end.pearson(np.arange(corpus.S) < k) for k in (0, 1)]).all()
-    with pytest.raises(ValueError, match="model must have the corpus's 192 tokens"):
-        end.level_means(hm.embeddings.KLevel())
-
-
-def test_unbalanced_labels_are_centred():
-    corpus = hm.Corpus.from_sequences([[0, 1], [0, 1], [0, 2]], [1, 1, -1])
-    end = train_embeddings(corpus, 4, rate=0.01, epochs=1, rng=0)
-    np.testing.assert_allclose(end.x, [0, 2 / 3, -4 / 3], atol=1e-15)
 
 
 @pytest.mark.parametrize(
