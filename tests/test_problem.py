@@ -169,3 +169,20 @@ def test_display(tmp_path):
     assert display.curves["1 - cos to the target"][-1] == path.misalignment([1.0, 3.0])
     display.plot().savefig(tmp_path / "path.png")
     assert (tmp_path / "path.png").stat().st_size > 5000
+
+
+def test_groups_of_gram_problems():
+    """The same token twice, and two tokens with equal rows of the Gram matrix."""
+    x = np.array([[1.0, 0.3], [0.2, -0.7], [1.0, 0.3]])
+    problem = hm.Problem.from_gram(x @ x.T, [[1, 0, 2, 0]], [[0.0, 1.0, 1.0, 1.0]])
+    assert problem.groups.tolist() == [0, 1, 1, 1]
+    np.testing.assert_allclose(problem.keys @ problem.keys.T, x @ x.T, atol=1e-15)
+    slightly = hm.Problem.from_gram([[1.0, 0.5], [0.5 * (1 + 1e-13), 1.0]], [[0, 1]], [[1, 0]])
+    assert (slightly.gram == slightly.gram.T).all()
+
+
+def test_groups_under_a_nonlinear_head():
+    """There equal values stand for equal scores."""
+    keys, values = [[[1.0], [1.0], [1.0], [0.0]]], [[[2.0], [3.0], [2.0], [2.0]]]
+    problem = hm.Problem.from_psi(keys, values, [1], lambda z: z[:, 0], np.ones_like)
+    assert problem.groups.tolist() == [0, 1, 0, 3]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba import float64, intp, njit, types
 
 from hardmax import _inputs
 from hardmax.heads import Head, LinearHead, Loss, NonlinearHead, Scores, as_loss
@@ -145,7 +146,11 @@ class Problem:
             raise ValueError(f"inputs must hold token numbers from 0 to {N - 1} (the size of gram)")
         scores, score_offsets = _inputs.ragged("scores", scores, width=False)
         _inputs.same_tokens("scores", score_offsets, offsets)
-        return cls(isometric_keys(gram), tokens, offsets, Scores(scores, as_loss(loss)), gram=gram)
+        gram = gram if (gram == gram.T).all() else gram / 2 + gram.T / 2
+        # Equal rows are one token, and rounding in the eigenvectors must not tell them apart.
+        _, first, same = np.unique(gram, axis=0, return_index=True, return_inverse=True)
+        keys = isometric_keys(gram)[first[same.reshape(-1)]]
+        return cls(keys, tokens, offsets, Scores(scores, as_loss(loss)), gram=gram)
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
@@ -209,6 +214,27 @@ class Problem:
             return self.head.scores(self.tokens, self.offsets)
         return self.head.scores
 
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """For every slot the slot that names its token: the lowest of its input with the same key and score.
+
+        A token that stands several times in an input is one token with a multiplicity. Equal means equal to
+        the last bit; keys with different scores stay apart (B-ERR-15). Where the scores move with the
+        attention, equal values stand for equal scores.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [1.0], [1.0]]], [[2.0, 0.0, 2.0, 5.0]])
+        >>> problem.groups.tolist()
+        [0, 1, 0, 3]
+        """
+        if isinstance(self.head, NonlinearHead):
+            marks = self.head.values[self.tokens]
+        else:
+            marks = self.scores[:, None]
+        groups = find_leaders(self.keys, self.tokens, self.offsets, np.ascontiguousarray(marks))
+        groups.setflags(write=False)
+        return groups
+
     def _tied(self, W: Any) -> Problem:
         """The same problem with keys W x of its own values x."""
         assert not isinstance(self.head, Scores)
@@ -250,6 +276,35 @@ def _all_slots(offsets: np.ndarray) -> np.ndarray:
     slots = np.arange(offsets[-1])
     slots.setflags(write=False)
     return slots
+
+
+_TABLE = types.Array(float64, 2, "C", readonly=True)
+_INDEX = types.Array(intp, 1, "C", readonly=True)
+
+
+@njit(intp[::1](_TABLE, _INDEX, _INDEX, _TABLE), cache=True, nogil=True)
+def find_leaders(keys, tokens, offsets, marks):  # type: ignore[no-untyped-def]
+    """For every slot, the first slot of its input with the same key and row of marks (may be empty)."""
+    leader = np.arange(tokens.size)
+    for i in range(offsets.size - 1):
+        for slot in range(offsets[i], offsets[i + 1]):
+            for other in range(offsets[i], slot):
+                if leader[other] != other:
+                    continue
+                same = True
+                for j in range(marks.shape[1]):
+                    if marks[slot, j] != marks[other, j]:
+                        same = False
+                        break
+                if same and tokens[slot] != tokens[other]:
+                    for j in range(keys.shape[1]):
+                        if keys[tokens[slot], j] != keys[tokens[other], j]:
+                            same = False
+                            break
+                if same:
+                    leader[slot] = other
+                    break
+    return leader
 
 
 def isometric_keys(gram: np.ndarray) -> np.ndarray:

@@ -99,7 +99,7 @@ def test_other_events():
     assert hm.flow(one_token).event == "no competing token"
     opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
     assert hm.flow(opposed).event == "stationary point"
-    twins = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]], [[1.0, 0.0, 1.0]])
+    twins = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]], [[1.0, 0.0, 0.9]])
     path = hm.flow(twins)
     assert path.event == "tie"
     assert path.selection().sets == ((0, 2),)

@@ -37,13 +37,9 @@ def defect(problem: Problem, p: Any) -> float:
     """
     settled = settle_at(problem, problem.vector("p", p))
     shares = settled.slots.spread(settled.shares)
-    # Everything but the first of the top tokens: a twin of the top token counts as lost attention too.
-    logits = settled.gaps if settled.slots.group is None else settled.gaps[settled.slots.group]
-    lost = [
-        np.delete(s, np.argmax(a)).sum()
-        for s, a in zip(problem.split(shares), problem.split(logits), strict=True)
-    ]
-    return float(np.mean(lost))
+    # Copies of the top token are that token; a twin of it with another score counts as lost attention.
+    lost = problem.groups != np.repeat(settled.slots.leaders[settled.tops], problem.sizes)
+    return float(np.mean(np.add.reduceat(np.where(lost, shares, 0.0), problem.offsets[:-1])))
 
 
 def soft_sparsity(s: Any) -> float:

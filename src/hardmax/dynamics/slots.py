@@ -7,12 +7,12 @@ zero key differences out of the log-domain factoring (B-DEF-5, B-ERR-15).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.dynamics.softmax import find_twins
-from hardmax.problem import Problem
+from hardmax.problem import Problem, find_leaders
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,29 +23,44 @@ class Slots:
     tokens: np.ndarray  # (M,)
     offsets: np.ndarray  # (n + 1,)
     counts: np.ndarray  # (M,) float
+    leaders: np.ndarray  # (M,) original slot, the first of those that were merged
     group: np.ndarray | None  # (L,) merged slot of each original slot; None when nothing was merged
 
     def merge(self, flat: np.ndarray) -> np.ndarray:
-        """Mean over each group of a per-slot quantity."""
+        """Mean over each group of a per-slot quantity; copies keep their value to the last bit."""
         if self.group is None:
             return flat
-        out = np.zeros((len(self.tokens), *flat.shape[1:]))
-        np.add.at(out, self.group, flat)
-        return out / self.counts.reshape(-1, *[1] * (flat.ndim - 1))
+        out = flat[self.leaders]
+        apart = (flat != out[self.group]).reshape(len(flat), -1).any(axis=1)
+        if not apart.any():
+            return out
+        members = np.flatnonzero(np.isin(self.group, self.group[apart]))
+        members = members[np.argsort(self.group[members], kind="stable")]
+        bounds = np.flatnonzero(np.diff(self.group[members])) + 1
+        for rows in np.split(members, bounds):
+            means = [_mean(column) for column in flat[rows].reshape(len(rows), -1).T.tolist()]
+            out[self.group[rows[0]]] = np.reshape(means, flat.shape[1:])
+        return out
 
     def spread(self, flat: np.ndarray) -> np.ndarray:
         """A merged per-slot share back on the original slots, each member of a group with its part."""
         return flat if self.group is None else (flat / self.counts)[self.group]
 
 
+def _mean(x: list[float]) -> float:
+    """The mean; exact where it is a float, so that scores that balance give a gradient of exactly zero."""
+    near = math.fsum(x) / len(x)
+    return near + math.fsum([*x, *[-near] * len(x)]) / len(x)
+
+
 def slots_of(problem: Problem) -> Slots:
     """The kernels' view of a problem."""
-    leader = find_twins(problem.keys, problem.tokens, problem.offsets)
+    leader = find_leaders(problem.keys, problem.tokens, problem.offsets, np.empty((len(problem.tokens), 0)))
     kept = leader == np.arange(leader.size)
     if kept.all():
         ones = np.ones(leader.size)
-        return Slots(problem.keys, problem.tokens, problem.offsets, ones, None)
+        return Slots(problem.keys, problem.tokens, problem.offsets, ones, leader, None)
     group = (np.cumsum(kept) - 1)[leader]
     counts = np.bincount(group).astype(float)
     offsets = np.concatenate([[0], np.cumsum(kept)])[problem.offsets]
-    return Slots(problem.keys, problem.tokens[kept], offsets, counts, group)
+    return Slots(problem.keys, problem.tokens[kept], offsets, counts, np.flatnonzero(kept), group)

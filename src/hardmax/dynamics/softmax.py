@@ -147,16 +147,3 @@ def gather(table, tokens, offsets, tops, weights, log_scale, V):  # type: ignore
                     for j in range(V.size):
                         V[j] += weight * (table[token, j] - table[reference, j])
     return common
-
-
-@njit(OUT_INDEX(TABLE, INDEX, INDEX), cache=True, nogil=True)
-def find_twins(keys, tokens, offsets):  # type: ignore[no-untyped-def]
-    """For every slot, the first slot of the same input with the same key (itself, mostly)."""
-    leader = np.arange(tokens.size)
-    for i in range(offsets.size - 1):
-        for slot in range(offsets[i], offsets[i + 1]):
-            for other in range(offsets[i], slot):
-                if leader[other] == other and np.array_equal(keys[tokens[slot]], keys[tokens[other]]):
-                    leader[slot] = other
-                    break
-    return leader

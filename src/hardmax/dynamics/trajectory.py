@@ -99,8 +99,8 @@ class Trajectory:
         return np.array([misalignment(p, other) if p.any() else math.nan for p in self.points])
 
     def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
-        """Tokens that p attends to most; ties are kept."""
-        return selected_tokens(self.problem, self.points[at], tolerance)
+        """Tokens that p attends to most; ties are kept, and copies of a token are one token."""
+        return selected_tokens(self._problem(at), self.points[at], tolerance)
 
     def attention(self, at: int = -1) -> list[np.ndarray]:
         """Attention weights of every input."""

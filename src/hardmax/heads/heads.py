@@ -43,8 +43,11 @@ class LinearHead:
     loss: Loss
 
     def scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """gamma_it = Y_i v.x_it of every slot."""
-        return np.repeat(self.labels, np.diff(offsets)) * (self.values @ self.v)[tokens]
+        """gamma_it = Y_i v.x_it of every slot; equal values score equally, to the last bit.
+
+        (BLAS sums the last rows of a table in another order than the first.)
+        """
+        return np.repeat(self.labels, np.diff(offsets)) * np.einsum("ij,j->i", self.values, self.v)[tokens]
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,6 +45,8 @@ class Selection:
 def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Selection:
     """Tokens with the largest k.q of each input (B-DEF-16); they tie within ``tolerance`` of the sizes.
 
+    Copies of a token (equal key and equal score) are one token, named by the lowest index.
+
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]], [[1.0, 0.0, 0.5]])
     >>> hm.selected_tokens(problem, [1.0, 0.0]).sets
@@ -52,9 +54,15 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
     """
     q = problem.vector("q", q)
     sets = []
-    for keys in problem.split(problem.keys[problem.tokens]):
+    for start, keys, groups in zip(
+        problem.offsets,
+        problem.split(problem.keys[problem.tokens]),
+        problem.split(problem.groups),
+        strict=False,
+    ):
         top = keys[np.argmax(keys @ q)]
         gaps = (keys - top) @ q
         size = np.linalg.norm(q) * np.linalg.norm(keys - top, axis=1).max()
-        sets.append(tuple(int(t) for t in np.flatnonzero(gaps >= gaps.max() - tolerance * size)))
+        tied = np.unique(groups[gaps >= gaps.max() - tolerance * size]) - start
+        sets.append(tuple(int(t) for t in tied))
     return Selection(tuple(sets))
