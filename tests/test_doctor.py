@@ -9,7 +9,9 @@ import jsonschema
 import numba
 import pytest
 
-from hardmax import cli, doctor
+import hardmax as hm
+from hardmax import _extras, cli, doctor
+from hardmax._compiling import Compiled
 
 SCHEMAS = Path(__file__).parents[1] / "docs" / "schemas"
 
@@ -73,7 +75,7 @@ def test_extras_are_unknown_when_hardmax_is_not_installed(monkeypatch):
 def test_an_absent_extra_is_fine_and_says_how_to_get_it():
     found = doctor._extra("torch", ["no-such-distribution"])
     assert found.ok
-    assert found.detail == "absent (no-such-distribution); pip install 'hardmax[torch]'"
+    assert found.detail == f"absent (no-such-distribution); {_extras.install('torch')}"
 
 
 def test_blas_threads_without_threadpoolctl(monkeypatch):
@@ -123,6 +125,47 @@ def test_without_numba_the_doctor_still_speaks(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     assert not doctor.compile_cache().ok
     assert not doctor.threads()[0].ok
+
+
+@pytest.mark.compiled
+def test_the_doctor_compiles_what_is_not_compiled(monkeypatch):
+    monkeypatch.setattr(doctor, "compile_kernels", lambda: None)
+    assert doctor.kernels() == doctor.Finding("kernels", True, "compiled")
+
+    def compile_two():
+        Compiled.count += 2
+
+    monkeypatch.setattr(doctor, "compile_kernels", compile_two)
+    assert doctor.kernels().detail.startswith("2 compiled now")
+
+    def broken():
+        raise RuntimeError("no\nLLVM")
+
+    monkeypatch.setattr(doctor, "compile_kernels", broken)
+    assert doctor.kernels() == doctor.Finding("kernels", False, "a kernel broke off: RuntimeError: no LLVM")
+
+
+@pytest.mark.compiled
+def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile():
+    before = Compiled.count
+    doctor.compile_kernels()
+    problem = hm.data.sphere(n=3, T=4, d=2, rng=1)
+    compiled = Compiled.count
+    hm.flow(problem, until_norm=10.0)
+    list(hm.feasible_selections(problem))
+    hm.descend(problem, 3, 0.1)
+    assert Compiled.count == compiled >= before
+
+
+def test_long_findings_fit_80_columns(monkeypatch, capsys):
+    detail = "absent (" + ", ".join(f"package-{k}" for k in range(12)) + ')'
+    monkeypatch.setattr(doctor, "examine", lambda: [doctor.Finding("extra docs", True, detail)])
+    monkeypatch.setenv("COLUMNS", "80")
+    cli.run(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) > 1
+    assert " ".join("\n".join(lines).split()) == f"ok extra docs {detail}"
 
 
 def test_json_obeys_its_schema(capsys):

@@ -5,11 +5,13 @@ import os
 import platform
 import re
 import sys
+import time
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from hardmax import __version__, _compile_cache
+from hardmax import __version__, _compile_cache, _extras
+from hardmax._compiling import Compiled
 
 # distribution on the package index -> module it is imported as
 PACKAGES = {
@@ -35,7 +37,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything that decides whether and how fast hardmax runs here."""
-    return [*versions(), cores(), *threads(), *extras(), compile_cache(), numerics()]
+    return [*versions(), cores(), *threads(), *extras(), compile_cache(), kernels(), numerics()]
 
 
 def versions() -> list[Finding]:
@@ -114,7 +116,7 @@ def extras() -> list[Finding]:
 
 def _extra(name: str, packages: list[str]) -> Finding:
     absent = [package for package in packages if not _is_installed(package)]
-    detail = f"absent ({', '.join(absent)}); pip install 'hardmax[{name}]'" if absent else "installed"
+    detail = f"absent ({', '.join(absent)}); {_extras.install(name)}" if absent else "installed"
     return Finding(f"extra {name}", True, detail)
 
 
@@ -148,6 +150,49 @@ def compile_cache() -> Finding:
             name, False, f"{asked} cannot be written to, so {chosen} is used; {_compile_cache.ADVICE}"
         )
     return Finding(name, True, f"{chosen} (can be written to)")
+
+
+def kernels() -> Finding:
+    """Compile the kernels that are not in the cache, so that the first real work need not wait for them."""
+    name = "kernels"
+    try:
+        import numba
+    except (ImportError, OSError):
+        return Finding(name, False, "unknown: numba cannot be imported")
+    if numba.config.DISABLE_JIT or _compile_cache.is_lent():
+        return Finding(name, True, "not compiled beforehand: nothing would keep them")
+    start, before = time.monotonic(), Compiled.count
+    try:
+        compile_kernels()
+    except Exception as error:  # whatever breaks here is what a doctor is for
+        return Finding(name, False, f"a kernel broke off: {type(error).__name__}: {_line(error)}")
+    new = Compiled.count - before
+    seconds = time.monotonic() - start
+    return Finding(name, True, f"{new} compiled now, in {seconds:.0f} s" if new else "compiled")
+
+
+def compile_kernels() -> None:
+    """Use every kernel once, on something small: what numba's cache lacks is compiled and kept."""
+    import numpy as np
+
+    import hardmax as hm
+    import hardmax.embeddings.trainer.kernels  # its kernels are compiled on import
+    from hardmax.figures.paper_b.official import OFFICIAL, official_end
+    from hardmax.margin.batch import solve_batch
+    from hardmax.nexttoken import Samples, check, named, train
+
+    problem = hm.data.sphere(n=4, T=6, d=3, rng=0)
+    for coordinates in ("primal", "gram", "qr"):
+        hm.descend(problem, 2, 0.1, coordinates=coordinates)
+    hm.descend_joint(hm.data.named("B-FIG-3a"), 2, 0.1, 0.1)
+    hm.flow(problem, until_norm=2.0)
+    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
+    list(hm.locally_optimal(problem))
+    for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
+        check(named(name))
+        train(Samples.from_sentences(named(name)), steps=50, rate=0.02)
+    for arithmetic in OFFICIAL:
+        official_end([problem], arithmetic, steps=1)
 
 
 def numerics() -> Finding:

@@ -214,3 +214,20 @@ def test_progress_is_silent_without_a_terminal_or_when_quiet(terminal, allowed, 
         clock.now = 2.5
         bar.advance()
     assert capsys.readouterr() == ("", "")
+
+
+def test_tab_completion_of_commands_and_options(monkeypatch):
+    def completed(words: str) -> list[str]:
+        environment = {
+            **os.environ,
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+            "_HARDMAX_COMPLETE": "complete_bash",
+        }
+        command = [sys.executable, "-m", "hardmax"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert completed("hardmax so") == ["solve"]
+    assert completed("hardmax solve --fl") == ["--flow"]
+    assert completed("hardmax ntp t") == ["train"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hardmax import _compile_cache, cli, doctor
+from hardmax._extras import install
 from hardmax._files import whole
 from hardmax.cli import interrupts
 from hardmax.nexttoken import read_sentences
@@ -220,7 +221,7 @@ def test_a_missing_extra_is_named_before_the_sweep(command, monkeypatch, tmp_pat
     (tmp_path / "own.toml").write_text('function = "own.py:f"\ntrials = 2\nworkers = 1')
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, err = command("sweep", "own.toml", "--parquet", "a.parquet")
-    assert (code, 'pip install "hardmax[export]"' in err) == (2, True)
+    assert (code, install("export") in err) == (2, True)
     assert not (tmp_path / "own.sqlite").exists()
 
 

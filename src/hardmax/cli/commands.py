@@ -17,7 +17,7 @@ from hardmax.cli.sweep import sweep
 from hardmax.cli.verify import verify
 
 # Plain help: drawing boxes around it would double the time it takes to appear.
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(solve)
 app.command()(certify)
 app.command()(verify)

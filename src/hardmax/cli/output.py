@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax import __version__, _compile_cache
+from hardmax._compiling import Compiled
 from hardmax._json import plain
 from hardmax.cli.progress import Progress
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 NARROWEST = 60  # columns; a narrower terminal breaks the lines, where a table would leave columns out
+
+
+def columns() -> int:
+    """How wide a page for a reader may be: the terminal, or 80 columns where there is none."""
+    from rich.console import Console
+
+    return max(Console().width, NARROWEST)
 
 
 def _disable_color(wanted: bool) -> None:
@@ -70,7 +78,7 @@ class Output:
 
         page = io.StringIO()  # rich itself ends the process where a pipe is closed
         console = Console(file=page, force_terminal=sys.stdout.isatty() or None, highlight=False)
-        console.width = max(console.width, NARROWEST)
+        console.width = columns()
         console.print(text(), soft_wrap=True)
         _write(page.getvalue())
 
@@ -93,9 +101,11 @@ def command(schema: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
         def run(*, ctx: typer.Context, as_json: bool, quiet: bool, no_color: bool, **own: Any) -> int:
             # no_color has done its work in its callback, before the first line is printed
             session: Session = ctx.obj
+            out = Output(schema, as_json, quiet or session.quiet, session)
+            Compiled.may_say = not out.quiet
             _compile_cache.lend()
             try:
-                return function(Output(schema, as_json, quiet or session.quiet, session), **own)
+                return function(out, **own)
             except BrokenPipeError as error:  # not of standard output, and typer would end the process
                 raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardmax._extras import install
 from hardmax._files import named
 from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted
 from hardmax.cli.output import Output, command
@@ -129,7 +130,7 @@ def _exportable(targets: dict[str, Path | None], taken: Sequence[Path]) -> None:
         try:
             import pyarrow  # noqa: F401
         except ImportError as error:
-            raise ValueError(f'--parquet needs pyarrow ({error}): pip install "hardmax[export]"') from None
+            raise ValueError(f"--parquet needs pyarrow ({error}): {install('export')}") from None
 
 
 class _OutOfTime(Exception):

@@ -14,7 +14,11 @@ import numpy as np
 from numba import cfunc, float64, types
 from numba.extending import is_jitted
 
+from hardmax import _compiling
+
 Scalar = Callable[[float], float]
+
+_compiling.listen()
 
 
 class CompiledSlope:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hardmax._extras import install
+
 if TYPE_CHECKING:
     from hardmax.trials.results import Sweep
 
@@ -48,7 +50,7 @@ def write_parquet(sweep: Sweep, path: str | os.PathLike[str]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise ValueError(f'Parquet needs pyarrow ({error}): pip install "hardmax[export]"') from error
+        raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
     kinds = columns(sweep)
     types = {name: _arrow_type(pa, kind) for name, kind in kinds.items()}
     mixed = {name for name, made in types.items() if made is None}

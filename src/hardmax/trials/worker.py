@@ -12,6 +12,7 @@ import queue
 import threading
 from typing import Any, BinaryIO
 
+from hardmax._compiling import Compiled
 from hardmax.trials.work import Batch, Job, run_job
 
 READY = "ready"
@@ -19,6 +20,7 @@ READY = "ready"
 
 def main() -> None:
     """Answer batches until standard input is closed."""
+    Compiled.may_say = False  # the driver has spoken
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a trial prints must not mix with the answers
     batches = os.fdopen(os.dup(0), "rb")

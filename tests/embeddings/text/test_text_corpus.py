@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import BertWordPieceTokenizer
 
 import hardmax as hm
+from hardmax._extras import install
 from hardmax.embeddings.text import gathering
 from hardmax.embeddings.text.words import plain, split_words
 
@@ -257,7 +258,7 @@ def test_refusals(tmp_path: Path, stopwords: Path, monkeypatch: pytest.MonkeyPat
     }.items():
         with monkeypatch.context() as patched:
             patched.setitem(sys.modules, package, None)
-            with pytest.raises(ValueError, match=re.escape('pip install "hardmax[text]"')):
+            with pytest.raises(ValueError, match=re.escape(install("text"))):
                 text_corpus(file, least=1, **options)  # type: ignore[arg-type]
 
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from hardmax._extras import install
+
 TEXT_COLUMNS = ("review", "text")
 LABEL_COLUMNS = ("sentiment", "label", "stars", "label2", "rating")
 # A review is short; a field beyond this is a quote that was never closed.
@@ -217,7 +219,7 @@ def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise ValueError(f'Parquet needs pyarrow ({error}): pip install "hardmax[export]"') from error
+        raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
     # Its table of contents is at the end, so a stream that cannot go back is read first.
     source = stream if stream.seekable() else io.BytesIO(stream.read())
     try:

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._extras import install
+
 # Counted up when the same input would give another result.
 VERSION = 2
 _STALE = 24 * 3600.0  # seconds after which a half-written file has no writer any more
@@ -35,7 +37,7 @@ def cache_folder() -> Path:
     try:
         import platformdirs
     except ImportError as error:
-        raise ValueError(f'the cache needs platformdirs ({error}): pip install "hardmax[text]"') from error
+        raise ValueError(f"the cache needs platformdirs ({error}): {install('text')}") from error
     return Path(platformdirs.user_cache_path("hardmax"))
 
 

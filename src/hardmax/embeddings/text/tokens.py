@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._extras import install
 from hardmax.embeddings.text.words import plain
 from hardmax.embeddings.text.workers import Workers
 
@@ -24,7 +25,7 @@ Tokenizer = str | PathLike[str] | Callable[[str], Iterable[str]]
 
 def missing(package: str, what: str, error: ImportError) -> ValueError:
     """A missing package as a message that says how to get it."""
-    return ValueError(f'{what} needs {package} ({error}): pip install "hardmax[text]"')
+    return ValueError(f"{what} needs {package} ({error}): {install('text')}")
 
 
 def stop_words(stopwords: str | PathLike[str] | None) -> tuple[frozenset[str], list[str]]:

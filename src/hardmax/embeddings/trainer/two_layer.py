@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._extras import install
 from hardmax._parallel import cores
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.trainer.checkpoint import digest
@@ -59,7 +60,7 @@ def train_two_layer(
         from hardmax.embeddings.trainer.two_layer_step import TwoLayerModel
     except ImportError as missing:
         raise ImportError(
-            "the two-layer model is trained with PyTorch: pip install 'hardmax[torch]'"
+            f"the two-layer model is trained with PyTorch ({missing}): {install('torch')}"
         ) from missing
 
     rng = _inputs.generator(rng)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from hardmax._extras import install
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.figures.paper_a.closed_form import train_closed_form
 from hardmax.figures.paper_a.review_claims import (
@@ -37,9 +38,7 @@ SURROGATES: dict[Scale, Schedule] = {
 }
 LONGEST = 512  # tokens of a review that the model sees (A-DATA-6)
 ONE = "one layer"
-NO_TORCH = (
-    'the two-layer model on real text needs PyTorch, which is not installed: pip install "hardmax[torch]".'
-)
+NO_TORCH = "the two-layer model on real text needs PyTorch, which is not installed"
 ALIKE = (
     "On the surrogate one layer and two end with alike losses; the paper's 1e-1 and 1e-5 are a claim about "
     "reviews, tested where they are given."
@@ -65,7 +64,7 @@ def part_of(source: Source, setting: Setting, id: str) -> Part:
     """The model trained on a source's reviews, beside the one-layer model, or alone on the surrogate."""
     size = SIZES[setting.scale][source]
     if setting.data is not None and find_spec("torch") is None:
-        data = surrogate(source, NO_TORCH)
+        data = surrogate(source, f"{NO_TORCH}: {install('torch')}.")
     else:
         data = reviews_of(source, setting, most=LONGEST, sample=size.reviews)
     if data.drawn_from is None:

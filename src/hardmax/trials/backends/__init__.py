@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
+from hardmax._extras import install
 from hardmax.trials.work import Batch, Job, Outcome
 
 BACKENDS = ("local", "dask", "ray")
@@ -50,5 +51,5 @@ def open_backend(name: str, job: Job, workers: int | None, address: str | None) 
         return Ray(job, workers, address)
     except ImportError as error:
         raise ValueError(
-            f'backend {name!r} needs a package that is missing ({error}): pip install "hardmax[cluster]"'
+            f"backend {name!r} needs a package that is missing ({error}): {install('cluster')}"
         ) from error
