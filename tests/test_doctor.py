@@ -158,7 +158,7 @@ def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile():
 
 
 def test_long_findings_fit_80_columns(monkeypatch, capsys):
-    detail = "absent (" + ", ".join(f"package-{k}" for k in range(12)) + ')'
+    detail = "absent (" + ", ".join(f"package-{k}" for k in range(12)) + ")"
     monkeypatch.setattr(doctor, "examine", lambda: [doctor.Finding("extra docs", True, detail)])
     monkeypatch.setenv("COLUMNS", "80")
     cli.run(["doctor"])
