@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import reprlib
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,8 +13,8 @@ import numpy as np
 def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray:
     """x as a fresh read-only float64 array of the given shape (None is any size), all finite."""
     try:
-        array = np.array(x, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+        array = np.array(_real(x), dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers of shape {_shape(shape)}, got {_short(x)}") from None
     fits = array.ndim == len(shape) and all(
         s is None or s == a for s, a in zip(shape, array.shape, strict=True)
@@ -23,6 +26,15 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
         raise ValueError(f"{name} must be finite, got {array[where]} at index {where}")
     array.setflags(write=False)
     return array
+
+
+def _real(x: Any) -> np.ndarray:
+    """x as an array of numbers: numpy itself would read texts and dates, and drop imaginary parts."""
+    given = np.asarray(x)
+    whole = given.dtype.kind != "O" or all(isinstance(each, Real) for each in given.flat)
+    if given.dtype.kind not in "biufO" or not whole:
+        raise TypeError
+    return given
 
 
 def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -41,6 +53,8 @@ def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
         if hasattr(rows, "__len__") and len(rows) == 0:
             raise ValueError(f"{name}[{i}] is empty: every input needs at least one token")
         inputs.append(finite_array(f"{name}[{i}]", rows, (None, None)[: 1 + width]))
+        if width and not inputs[i].shape[1]:
+            raise ValueError(f"{name}[{i}] must have at least one number per token, got none")
         if width and inputs[i].shape[1] != inputs[0].shape[1]:
             came, due = inputs[i].shape[1], inputs[0].shape[1]
             raise ValueError(f"{name}[{i}] must have {due} numbers per token as {name}[0], got {came}")
@@ -78,17 +92,17 @@ def signs(name: str, x: Any, n: int) -> np.ndarray:
 def positive(name: str, x: Any) -> float:
     """A number above zero."""
     try:
-        value = float(x)
+        value = math.nan if isinstance(x, str | bytes) else float(x)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a positive number, got {_short(x)}") from None
     if not (value > 0 and np.isfinite(value)):
-        raise ValueError(f"{name} must be a positive number, got {value:g}")
+        raise ValueError(f"{name} must be a positive number, got {_short(x)}")
     return value
 
 
-def nonnegative(name: str, x: float) -> float:
+def nonnegative(name: str, x: Any) -> float:
     """A number of at least zero."""
-    if not 0.0 <= x < np.inf:
+    if not isinstance(x, Real) or not 0.0 <= float(x) < np.inf:
         raise ValueError(f"{name} must be a number of at least 0, got {_short(x)}")
     return float(x)
 
@@ -124,6 +138,10 @@ def _shape(shape: tuple[int | None, ...]) -> str:
     )
 
 
+_BRIEF = reprlib.Repr()  # a list may be long, and nested deeper than Python can follow
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
+
+
 def _short(x: Any) -> str:
-    text = repr(x)
+    text = _BRIEF.repr(x)
     return text if len(text) <= 60 else text[:57] + "..."

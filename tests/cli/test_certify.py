@@ -76,3 +76,32 @@ def test_missing(certify, tmp_path):
     code, out, err = certify(tmp_path / "absent.json")
     assert (code, out) == (2, "")
     assert "absent.json" in err
+
+
+@pytest.mark.parametrize(
+    "number", ["1e9999999", "-1e-9999999", "1E+99999999999999999999", "1e" + 5_000 * "9"]
+)
+def test_a_number_of_a_million_digits_is_not_expanded(certify, proof, number):
+    content = json.loads(proof.read_text())
+    for name in ("p", "h", "multipliers"):
+        changed = content | {name: [number, *content[name][1:]]}
+        proof.write_text(json.dumps(changed))
+        code, out, _ = certify(proof, "--json")
+        answer = json.loads(out)
+        jsonschema.validate(answer, SCHEMA)
+        assert (code, answer["valid"]) == (1, False)
+        assert "expected numbers of at most 4,300 digits" in answer["violations"][0]
+
+
+def test_rows_that_would_fill_the_memory_are_not_made(certify, proof):
+    content = json.loads(proof.read_text())
+    content |= {"plus": [0] * 100_000, "minus": [1] * 100_000, "table": [["1"] * 1_000] * 2}
+    proof.write_text(json.dumps(content))
+    assert "rows of at most 10,000,000 numbers" in certify(proof)[1]
+
+
+def test_json_nested_beyond_reason(certify, proof):
+    proof.write_text('{"schema": ' + 100_000 * "[" + 100_000 * "]" + "}")
+    code, out, err = certify(proof)
+    assert (code, out) == (2, "")
+    assert "not valid JSON: it is nested too deeply" in err

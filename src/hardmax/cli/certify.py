@@ -1,11 +1,11 @@
 """`hardmax certify`: check a saved certificate again, by code that shares nothing with the solver."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hardmax._reading import read_json
 from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
 from hardmax.cli.output import Output, command
 
@@ -21,10 +21,7 @@ def certify(
     """
     from hardmax.margin.certify import certify as check
 
-    try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not valid JSON: {error}; give a certificate") from None
+    content = read_json(file, "a certificate")
     if not isinstance(content, dict) or content.get("schema") != "hardmax.certificate/1":
         raise ValueError(f"{file} is not a certificate; give a file that hardmax solve --certificates wrote")
     found = check(content)

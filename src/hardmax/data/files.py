@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import json
-import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._reading import read_arrays, read_json
 from hardmax.heads import LOSSES, LinearHead, Scores, as_loss
 from hardmax.problem import Problem
 
 _JSON_NAMES = {"keys", "scores", "values", "labels", "head", "loss"}
+_ARRAY_NAMES = _JSON_NAMES | {"tokens", "offsets", "W", "gram"}
 
 
 def read_problem(path: Path) -> Problem:
     """The problem in an .npz or .json file, or a ValueError that says what the file lacks."""
     if path.suffix == ".npz":
-        try:
-            with open(path, "rb") as stream, zipfile.ZipFile(stream):  # np.load would take it for a pickle
-                pass
-            with np.load(path, allow_pickle=False) as archive:
-                return problem_of_arrays({name: archive[name] for name in archive.files}, path)
-        except (zipfile.BadZipFile, EOFError):
-            raise ValueError(f"{path} is not a readable npz file") from None
+        return problem_of_arrays(read_arrays(path), path)
     if path.suffix == ".json":
         return _from_json(path)
     raise ValueError(f"{path}: a problem is read from .npz or .json, got the ending {path.suffix!r}")
@@ -73,9 +69,13 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
     if missing or not ("scores" in arrays or {"values", "labels", "head"} <= arrays.keys()):
         raise ValueError(
             f"{path} must hold keys, offsets and either scores or values, labels and head; "
-            f"it holds {', '.join(sorted(arrays)) or 'nothing'}"
+            f"it holds {', '.join(map(ascii, sorted(arrays))) or 'nothing'}"
         )
+    _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
+    _refuse_both(arrays.keys(), path)
     keys = _inputs.finite_array("keys", arrays["keys"], (None, None))
+    if not keys.size:
+        raise ValueError(f"{path}: keys must hold at least one token of one number, got {keys.shape}")
     tokens = arrays.get("tokens", np.arange(len(keys)))
     offsets = _offsets(arrays["offsets"], len(tokens))
     if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or (tokens < 0).any() or (tokens >= len(keys)).any():
@@ -89,32 +89,41 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
         labels = _inputs.signs("labels", arrays["labels"], len(offsets) - 1)
         v = _inputs.finite_array("head", arrays["head"], (values.shape[1],))
         head = LinearHead(values, labels, v, loss)
-    return Problem(keys, tokens.astype(np.intp), offsets, head, arrays.get("W"), arrays.get("gram"))
+    return Problem(
+        keys, tokens.astype(np.intp), offsets, head, _map(arrays, head, keys, path), arrays.get("gram")
+    )
+
+
+def _map(arrays: dict[str, np.ndarray], head: Scores | LinearHead, keys: np.ndarray, path: Path) -> Any:
+    """W, where the file has one: the map from values to keys."""
+    if "W" not in arrays:
+        return None
+    if isinstance(head, Scores):
+        raise ValueError(f"{path}: W maps values to keys, and a file of scores has no values; leave it out")
+    W = _inputs.finite_array("W", arrays["W"], (keys.shape[1], head.values.shape[1]))
+    if not np.allclose(head.values @ W.T, keys, rtol=1e-9, atol=1e-9 * np.abs(keys).max()):
+        raise ValueError(f"{path}: keys must be W x of the values x, got other keys; leave one of them out")
+    return W
 
 
 def _offsets(offsets: np.ndarray, slots: int) -> np.ndarray:
     good = offsets.ndim == 1 and offsets.dtype.kind in "iu" and offsets.size > 1
-    if not (good and offsets[0] == 0 and offsets[-1] == slots and (np.diff(offsets) > 0).all()):
+    signed = offsets.astype(np.intp) if good else offsets  # unsigned numbers never seem to fall
+    if not (good and signed[0] == 0 and signed[-1] == slots and (np.diff(signed) > 0).all()):
         raise ValueError(f"offsets must rise from 0 to the number of tokens ({slots}), one step per input")
-    return offsets.astype(np.intp)
+    return signed
 
 
 def _from_json(path: Path) -> Problem:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    content = read_json(path, "a problem, as docs/files.md shows one")
     if not isinstance(content, dict):
         raise ValueError(f"{path} must hold a JSON object with keys and scores, got {type(content).__name__}")
-    unknown = content.keys() - _JSON_NAMES
-    if unknown:
-        raise ValueError(f"{path}: unknown name {min(unknown)!r}; known are {', '.join(sorted(_JSON_NAMES))}")
+    _refuse_unknown(content.keys(), _JSON_NAMES, path)
+    _refuse_both(content.keys(), path)
     loss = content.get("loss", "logistic")
     if not isinstance(loss, str):
-        raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r}")
+        raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r:.60}")
     if {"keys", "scores"} <= content.keys():
-        if "values" in content or "labels" in content or "head" in content:
-            raise ValueError(f"{path}: give either scores, or values, labels and head, not both")
         return Problem.from_scores(content["keys"], content["scores"], loss)
     if {"keys", "values", "labels", "head"} <= content.keys():
         return Problem.from_values(
@@ -124,6 +133,17 @@ def _from_json(path: Path) -> Problem:
         f"{path} must hold keys and either scores or values, labels and head; "
         f"it holds {', '.join(sorted(content)) or 'nothing'}"
     )
+
+
+def _refuse_unknown(names: Iterable[str], known: set[str], path: Path) -> None:
+    unknown = set(names) - known
+    if unknown:
+        raise ValueError(f"{path}: unknown name {min(unknown)!a}; known are {', '.join(sorted(known))}")
+
+
+def _refuse_both(names: Iterable[str], path: Path) -> None:
+    if "scores" in names and {"values", "labels", "head"} & set(names):
+        raise ValueError(f"{path}: give either scores, or values, labels and head, not both")
 
 
 def _as_json(problem: Problem) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._reading import read_arrays
 from hardmax.dynamics.gradient import settle_at
 from hardmax.dynamics.measures import SignedLog, attention, defect, excess_risk
 from hardmax.problem import Problem
@@ -153,8 +154,7 @@ class Trajectory:
         """
         from hardmax.data.files import problem_of_arrays
 
-        with np.load(Path(path), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_arrays(path)
         if not {"points", "times", "clock", "event", "method"} <= arrays.keys():
             raise ValueError(
                 f"{path} does not hold a trajectory; it holds {', '.join(sorted(arrays)) or 'nothing'}"
@@ -163,9 +163,16 @@ class Trajectory:
             {name.removeprefix("problem_"): a for name, a in arrays.items() if name.startswith("problem_")},
             Path(path),
         )
+        times = _inputs.finite_array("times", arrays["times"], (None,))
+        points = _inputs.finite_array("points", arrays["points"], (len(times), problem.d))
+        heads = arrays.get("heads")
+        if not len(times):
+            raise ValueError(f"{path} does not hold a trajectory: it has no points")
+        if heads is not None:
+            heads = _inputs.finite_array("heads", heads, (len(times), None))
         return cls(
-            problem, str(arrays["clock"]), arrays["times"], arrays["points"], str(arrays["event"]) or None,
-            arrays.get("heads"), str(arrays["method"]),
+            problem, str(arrays["clock"]), arrays["times"], points, str(arrays["event"]) or None, heads,
+            str(arrays["method"]),
         )  # fmt: skip
 
     def display(self, target: Any = None) -> TrajectoryDisplay:

@@ -105,8 +105,8 @@ def as_loss(loss: str | Loss) -> Loss:
     """The built-in loss of that name, or the loss itself."""
     if isinstance(loss, Loss):
         return loss
-    if loss not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a hardmax.Loss, got {loss!r}")
+    if not isinstance(loss, str) or loss not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a hardmax.Loss, got {loss!r:.60}")
     return LOSSES[loss]
 
 

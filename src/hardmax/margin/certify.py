@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import Any
 
 Vector = list[Fraction]
+LARGEST = 2**26  # bytes of a file
+MOST_NUMBERS = 10_000_000  # of all rows together
+MOST_DIGITS = 4_300  # of a numerator or a denominator, which is also where Python stops
+_UNREADABLE = (
+    OSError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
 _KINDS = ("certified exact", "certified float", "infeasible exact", "undecided float")
 
 
@@ -24,16 +30,33 @@ def certify(certificate: Any) -> dict[str, Any]:
     """
     try:
         if not isinstance(certificate, dict):
-            certificate = json.loads(Path(certificate).read_text(encoding="utf-8"))
+            with Path(certificate).open("rb") as file:
+                content = file.read(LARGEST + 1)
+            if len(content) > LARGEST:
+                raise ValueError(f"more than {LARGEST:,} bytes")
+            certificate = json.loads(content.decode("utf-8-sig"))
         what, checks = _check(certificate)
         violations = [name for name, passed in checks.items() if not passed]
-    except (OSError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-        what, violations = "", [f"not a readable certificate: {type(error).__name__}: {error}"]
+    except _UNREADABLE as error:
+        what, violations = "", [f"not a readable certificate: {type(error).__name__}: {error!s:.200}"]
     return {"valid": not violations, "what": "nothing" if violations else what, "violations": violations}
 
 
 def _vector(texts: list[str]) -> Vector:
-    return [Fraction(float.fromhex(x)) if "0x" in x else Fraction(x) for x in texts]
+    return [Fraction(float.fromhex(x)) if "0x" in x else _fraction(x) for x in texts]
+
+
+def _fraction(text: str) -> Fraction:
+    """A fraction or a decimal number; one of a billion digits, which 1e999999999 is, would take for ever."""
+    mantissa, _, exponent = text.lower().partition("e")
+    if len(mantissa) > 2 * MOST_DIGITS + 2 or (exponent and not abs(float(exponent)) <= MOST_DIGITS):
+        raise ValueError(f"expected numbers of at most {MOST_DIGITS:,} digits, got {text[:20]!r} and so on")
+    return Fraction(text)
+
+
+def _shown(x: Fraction) -> str:
+    long = x.numerator.bit_length() + x.denominator.bit_length() > 1_000
+    return "a fraction of more than 300 digits" if long else str(x)
 
 
 def _dot(x: Vector, y: Vector) -> Fraction:
@@ -59,8 +82,10 @@ class _Rows:
         table.append(zero)  # minus = -1
         if not all(0 <= token < len(table) - 1 for token in (*c["plus"], *c["minus"]) if token != -1):
             raise ValueError("a row names a token that does not exist")
+        self.width, factor = len(zero), len(c["right"][0]) if c["right"] else 1
+        if len(c["plus"]) * self.width * factor > MOST_NUMBERS:
+            raise ValueError(f"expected rows of at most {MOST_NUMBERS:,} numbers together, got more")
         self.rows = [_minus(table[a], table[b]) for a, b in zip(c["plus"], c["minus"], strict=True)]
-        self.width = len(zero)
         if c["right"] is not None:
             right = [_vector(row) for row in c["right"]]
             factors = [right[i] for i in c["right_of"]]
@@ -121,7 +146,7 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         checks["farkas: the rows do not cancel"] = space.inner(u, u) == 0
         checks["farkas: the bounds do not add up to more than 0"] = gain > 0
         checks["margin_interval: expected [0, 0]"] = lower == upper == 0
-        return f"infeasible: the Farkas vector combines rows into 0 >= {gain}", checks
+        return f"infeasible: the Farkas vector combines rows into 0 >= {_shown(gain)}", checks
     p = u if c["p"] is None else _vector(c["p"])
     if exact:
         Mp, square, rest = space.reach(p), space.inner(p, p), _minus(p, u)
@@ -133,7 +158,7 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         checks["margin_interval misses 1/|p|"] = (
             low * square <= 1 <= high * square if square else low == math.inf
         )
-        return f"p is the minimum-norm solution, |p|^2 = {square}", checks
+        return f"p is the minimum-norm solution, |p|^2 = {_shown(square)}", checks
     near, loose, again = p, [j for j, row in enumerate(space.rows) if equal[j] and any(row)], lower > 0
     while again:  # homogeneous rows are met to rounding only: move p onto them
         p = space.correct(near, loose)

@@ -1,0 +1,139 @@
+"""Reading files that others wrote: no more is held than a stated size, and any damage is one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+# A page of docs/files.md gives these numbers too.
+LARGEST_JSON = 2**26  # bytes; JSON is held whole, in up to twenty times its size
+LARGEST_TEXT = 2**30  # bytes of a text once unpacked, which is read in pieces
+LARGEST_UNPACKED = (
+    2**30
+)  # bytes of all packed arrays of an npz file; arrays that are not packed are as they are
+PIECE = 2**20
+
+
+def size_of(amount: int) -> str:
+    """A number of bytes in words."""
+    return f"{amount / 2**30:g} GiB" if amount >= 2**30 else f"{amount / 2**20:g} MiB"
+
+
+def pieces(stream: IO[bytes], largest: int) -> Iterator[bytes]:
+    """The content of a stream in pieces, refused when it becomes larger than ``largest``."""
+    seen = 0
+    while piece := stream.read(PIECE):
+        seen += len(piece)
+        if seen > largest:
+            raise ValueError(f"expected at most {size_of(largest)} of text once unpacked, got more; split it")
+        yield piece
+
+
+def lines(stream: IO[bytes], longest: int, largest: int) -> Iterator[bytes]:
+    """The lines of a stream, each of at most ``longest`` bytes and together of at most ``largest``."""
+    seen = number = 0
+    while line := stream.readline(longest + 1):
+        seen, number = seen + len(line), number + 1
+        if len(line) > longest:
+            raise ValueError(
+                f"line {number}: expected at most {size_of(longest)}, got a longer line; "
+                "is a quote or a bracket left open, or the file packed more than once?"
+            )
+        if seen > largest:
+            raise ValueError(f"expected at most {size_of(largest)} of text once unpacked, got more; split it")
+        yield line
+
+
+def read_bytes(path: str | PathLike[str], largest: int) -> bytes:
+    """The content of a file of at most ``largest`` bytes."""
+    with open(path, "rb") as stream:
+        content = stream.read(largest + 1)
+    if len(content) > largest:
+        raise ValueError(
+            f"{path}: expected at most {size_of(largest)}, got a larger file; give less at a time"
+        )
+    return content
+
+
+def read_json(path: str | PathLike[str], due: str) -> Any:
+    """The value in a JSON file; a ValueError names the file, what is wrong with it and what was ``due``."""
+    try:
+        return parse_json(read_bytes(path, LARGEST_JSON).decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not valid JSON: not UTF-8 ({error.reason}); give {due}") from None
+    except NotJson as error:
+        raise ValueError(f"{path} is not valid JSON: {error}; give {due}") from None
+
+
+class NotJson(ValueError):
+    """A text that is not JSON, or nested too deeply to be read."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; also one that is nested beyond reason ends in a sentence."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise NotJson("it is nested too deeply") from None
+    except ValueError as error:
+        raise NotJson(str(error)) from None
+
+
+def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
+    """The arrays of an npz file: never pickles, and what is packed unpacks to LARGEST_UNPACKED at most."""
+    with open(path, "rb") as stream:
+        return arrays_in(stream, str(path))
+
+
+def arrays_in(stream: IO[bytes], name: str) -> dict[str, np.ndarray]:
+    """The arrays of an npz file that is open; refusals speak of ``name``."""
+    try:
+        with zipfile.ZipFile(stream) as archive:  # np.load would take another file for a pickle
+            packed = [each for each in archive.infolist() if each.compress_type != zipfile.ZIP_STORED]
+        unpacked = sum(each.file_size for each in packed)
+        if unpacked <= LARGEST_UNPACKED:
+            stream.seek(0)
+            with _quiet(), np.load(stream, allow_pickle=False) as found:
+                arrays = {each: found[each] for each in found.files}
+            if all(isinstance(each, np.ndarray) for each in arrays.values()):
+                return arrays
+    except MemoryError:
+        raise
+    except Exception:  # a damaged file leads zipfile, zlib and numpy into any error there is
+        unpacked = 0
+    if unpacked > LARGEST_UNPACKED:
+        raise ValueError(
+            f"{name}: expected packed arrays of at most {size_of(LARGEST_UNPACKED)}, got {unpacked:,} bytes; "
+            "save them with numpy.savez, which does not pack"
+        )
+    raise ValueError(f"{name} is not a readable npz file") from None
+
+
+def read_array(path: str | PathLike[str]) -> np.ndarray:
+    """The array of an npy file, never a pickle."""
+    with open(path, "rb") as stream:
+        try:
+            with _quiet():
+                return np.lib.format.read_array(stream, allow_pickle=False)
+        except MemoryError:
+            raise
+        except Exception:  # as above
+            raise ValueError(f"{path} is not a readable npy file") from None
+
+
+def _quiet() -> warnings.catch_warnings[None]:
+    """numpy warns of headers that it had to mend."""
+    return warnings.catch_warnings(action="ignore")
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two names lead to one file; a loop of links leads nowhere."""
+    return os.path.realpath(one) == os.path.realpath(other)
