@@ -14,7 +14,9 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
     """x as a fresh read-only float64 array of the given shape (None is any size), all finite."""
     try:
         array = np.array(_real(x), dtype=np.float64, order="C")
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise ValueError(f"{name} must be finite, got a number too large to convert to a float") from None
+    except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers of shape {_shape(shape)}, got {_short(x)}") from None
     fits = array.ndim == len(shape) and all(
         s is None or s == a for s, a in zip(shape, array.shape, strict=True)

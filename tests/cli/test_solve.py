@@ -207,7 +207,7 @@ def test_table_for_a_reader_of_odd_cases(capsys, tmp_path):
     [
         ('{"keys": [[[1, NaN], [0, 0]]], "scores": [[1, 0]]}', (), "finite"),
         ('{"keys": [[[1, 2], [0', (), "not valid JSON"),
-        ('{"keys": ' + "[" * 100_000, (), "problem.json: not a problem that can be read: maximum recursion"),
+        ('{"keys": ' + "[" * 100_000, (), "problem.json is not valid JSON: it is nested too deeply"),
         ('{"keys": [[[1' + "0" * 400 + ']]], "scores": [[1]]}', (), "too large to convert"),
         ('{"keys": [[[1, 2], [0, 0]]]}', (), "scores"),
         ('{"keys": [[[1, 2], [0, 0]]], "scores": [[1, 0]]}', ("--start", "zero"), "--flow"),

@@ -55,12 +55,7 @@ def solve(
     from hardmax.margin.enumerate import feasible_selections
     from hardmax.problem import Problem
 
-    try:
-        problem = Problem.load(file)
-    except (RecursionError, OverflowError) as error:
-        raise ValueError(
-            f"{file}: not a problem that can be read: {error}; docs/files.md shows one"
-        ) from None
+    problem = Problem.load(file)
     begin = _start(problem, start, flow)
     if plot is not None:
         _drawable(problem, plot)
@@ -94,9 +89,7 @@ def solve(
 
 def _start(problem: "Problem", start: str | None, flow: bool) -> Any:
     """The start of the flow as a vector, None for the origin."""
-    import json
-
-    import numpy as np
+    from hardmax._reading import read_array, read_json
 
     if start is not None and not flow:
         raise ValueError("--start says where the flow begins; add --flow")
@@ -104,11 +97,8 @@ def _start(problem: "Problem", start: str | None, flow: bool) -> Any:
         return None
     path = Path(start)
     try:
-        if path.suffix == ".npy":
-            p = np.load(path, allow_pickle=False)
-        else:
-            p = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, EOFError, RecursionError):
+        p = read_array(path) if path.suffix == ".npy" else read_json(path, "a list of numbers")
+    except ValueError:
         raise ValueError(f"{path} must hold {problem.d} numbers, as a JSON list or .npy") from None
     return problem.vector(str(path), p)
 
