@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import float64, intp, njit, types
 
 from hardmax import _inputs
+from hardmax._tokens import find_leaders, isometric_keys
 from hardmax.heads import Head, LinearHead, Loss, NonlinearHead, Scores, as_loss
 
 
@@ -215,6 +215,32 @@ class Problem:
         return self.head.scores
 
     @cached_property
+    def prediction_range(self) -> tuple[float, float]:
+        """Least and largest signed prediction that one token alone gives; attention moves in between."""
+        if isinstance(self.head, NonlinearHead):
+            alone = np.repeat(self.head.labels, self.sizes) * self.head.psi(self.head.values[self.tokens])
+        else:
+            alone = self.scores
+        return float(alone.min()), float(alone.max())
+
+    @cached_property
+    def _loss_decreases(self) -> bool:
+        return self.loss.decreases(*self.prediction_range)
+
+    def need_decreasing_loss(self) -> None:
+        """Refuse a loss that does not decrease on the range of the predictions (Assumption A).
+
+        Gradients take the size of its slope only, so they would point uphill.
+        """
+        if not self._loss_decreases:
+            lo, hi = self.prediction_range
+            raise ValueError(
+                f"loss {self.loss.name!r} must decrease on the range of the predictions, [{lo:g}, {hi:g}], "
+                "and its values do not fall everywhere there (see Loss.decreases); give a decreasing loss, "
+                "with the scores or labels turned round if yours increases"
+            )
+
+    @cached_property
     def groups(self) -> np.ndarray:
         """For every slot the slot that names its token: the lowest of its input with the same key and score.
 
@@ -276,42 +302,3 @@ def _all_slots(offsets: np.ndarray) -> np.ndarray:
     slots = np.arange(offsets[-1])
     slots.setflags(write=False)
     return slots
-
-
-_TABLE = types.Array(float64, 2, "C", readonly=True)
-_INDEX = types.Array(intp, 1, "C", readonly=True)
-
-
-@njit(intp[::1](_TABLE, _INDEX, _INDEX, _TABLE), cache=True, nogil=True)
-def find_leaders(keys, tokens, offsets, marks):  # type: ignore[no-untyped-def]
-    """For every slot, the first slot of its input with the same key and row of marks (may be empty)."""
-    leader = np.arange(tokens.size)
-    for i in range(offsets.size - 1):
-        for slot in range(offsets[i], offsets[i + 1]):
-            for other in range(offsets[i], slot):
-                if leader[other] != other:
-                    continue
-                same = True
-                for j in range(marks.shape[1]):
-                    if marks[slot, j] != marks[other, j]:
-                        same = False
-                        break
-                if same and tokens[slot] != tokens[other]:
-                    for j in range(keys.shape[1]):
-                        if keys[tokens[slot], j] != keys[tokens[other], j]:
-                            same = False
-                            break
-                if same:
-                    leader[slot] = other
-                    break
-    return leader
-
-
-def isometric_keys(gram: np.ndarray) -> np.ndarray:
-    """Rows with the given inner products, from the eigenvectors (stable when the Gram matrix is singular)."""
-    values, vectors = np.linalg.eigh(gram)
-    floor = len(gram) * np.finfo(float).eps * max(values[-1], 0.0)
-    if values[0] < -10 * floor:
-        raise ValueError(f"gram must be positive semidefinite, got an eigenvalue {values[0]:.3g}")
-    kept = values > floor
-    return np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))

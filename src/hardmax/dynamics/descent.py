@@ -60,6 +60,7 @@ def descend(
         raise ValueError(f"problem must be a hardmax.Problem, got {type(problem).__name__}; "
                          "for many problems call descend_batch")  # fmt: skip
     steps = _inputs.whole("steps", steps)
+    problem.need_decreasing_loss()
     p = np.array(problem.vector("start", start))
     schedule = _Schedule(
         step_sizes(rate, steps, problem), steps_to_record(record, steps), normalized, damping(epsilon)

@@ -77,6 +77,7 @@ def flow(
     True
     """
     p = problem.vector("start", start)
+    problem.need_decreasing_loss()
     if until_norm is None and until_log_time is None and until_misalignment is None:
         until_norm = 1e6
     field = _Field(problem, p)

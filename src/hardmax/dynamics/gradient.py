@@ -131,6 +131,7 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
     (10, 10)
     """
     p = problem.vector("p", p)
+    problem.need_decreasing_loss()
     if wrt == "p":
         settled = settle_at(problem, p)
         return pull_of(settled, settled.slots.keys, problem.n)
@@ -228,6 +229,7 @@ def hessian(problem: Problem, p: Any) -> np.ndarray:
         raise ValueError(
             "the Hessian is for linear heads; a nonlinear head would need psi's second derivative"
         )
+    problem.need_decreasing_loss()
     settled = settle_at(problem, problem.vector("p", p))
     second = expand(problem, settled, settled.differences(settled.slots.keys))
     return -second.H * (math.exp(second.common) / problem.n)

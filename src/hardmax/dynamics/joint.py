@@ -64,6 +64,7 @@ def descend_joint(
     p = np.array(problem.vector("start", start))
     problem = with_head(problem, problem.head.v if isinstance(problem.head, LinearHead) else p)
     assert isinstance(problem.head, LinearHead)
+    problem.need_decreasing_loss()
     kept = steps_to_record(record, steps)
     rates_p = step_sizes(rate, steps, problem)
     rates_v = rates_p if rate_v is None else step_sizes(rate_v, steps, problem)

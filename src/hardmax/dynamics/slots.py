@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.problem import Problem, find_leaders
+from hardmax._tokens import find_leaders
+from hardmax.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._tokens import isometric_keys
 from hardmax.dynamics.descent import steps_to_record
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.corpus import Corpus
-from hardmax.problem import isometric_keys
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Losses (B-DEF-2): strictly decreasing functions of the signed prediction u.
 
-Everything a dynamic needs from a loss is log|l'(u)|, because directions are formed in the log domain.
+Everything a dynamic needs from a loss is log|l'(u)|, because directions are formed in the log domain. The
+sign is not in it: whether a loss of one's own decreases is read off its values, once per problem.
 """
 
 from __future__ import annotations
@@ -71,6 +72,34 @@ class Loss:
         if is_jitted(self.log_slope):
             object.__setattr__(self, "log_slope", CompiledSlope(self.log_slope.py_func))  # type: ignore[attr-defined]
 
+    def decreases(self, lo: float, hi: float) -> bool:
+        """Whether l falls everywhere on [lo, hi], as its values on a grid show.
+
+        Between neighbours the values must fall where the slope says that a fall is to be seen, and rise
+        nowhere by more than rounding. One number (lo = hi) stands for a small interval around it.
+
+        >>> import numpy as np, hardmax as hm
+        >>> rising = hm.Loss("rising", value=lambda u: u, log_slope=lambda u: 0.0)
+        >>> rising.decreases(-1.0, 1.0), hm.Problem.from_scores([[[1.0]]], [[1.0]]).loss.decreases(-1.0, 1.0)
+        (False, True)
+        """
+        if LOSSES.get(self.name) is self:
+            return True
+        if not lo < hi:
+            lo, hi = lo - 1e-3 * max(1.0, abs(lo)), lo + 1e-3 * max(1.0, abs(lo))
+        grid = np.linspace(lo, hi, 65)
+        middles = grid[:-1] + 0.5 * np.diff(grid)
+        with np.errstate(all="ignore"):
+            values = np.asarray(self.value(grid), dtype=float)
+            try:
+                log_slopes = self.log_slopes(middles)
+            except (ArithmeticError, ValueError):  # as from math.log(0)
+                return False
+            rise, due = np.diff(values), np.exp(log_slopes) * np.diff(grid)
+            rounding = 32 * np.finfo(float).eps * np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
+            seen = ~(due <= rounding) | ~np.isfinite(rounding)
+            return bool((np.where(seen, rise < 0.0, rise <= rounding) & (log_slopes > -math.inf)).all())
+
     @property
     def is_compiled(self) -> bool:
         """Whether kernels can call this loss without going back to Python."""
@@ -134,19 +163,33 @@ def _sigmoid(u: float) -> float:
     return 1.0 / (1.0 + math.exp(-u)) if u >= 0 else math.exp(u) / (1.0 + math.exp(u))
 
 
-def _log_growth(fall: float) -> float:
-    """log((e^fall - 1) / fall), for any fall but zero."""
-    if fall > 1.0:
-        return fall + math.log1p(-math.exp(-fall)) - math.log(fall)
-    return math.log(math.expm1(fall) / fall)
+def _log_decay(width: float) -> float:
+    """log((1 - e^-width) / width): the mean of e^-x over [0, width]."""
+    return math.log(-math.expm1(-width) / width)
+
+
+def _exponential_log_mean(score: float, fall: float) -> float:
+    return _log_decay(abs(fall)) - min(score, score - fall)
+
+
+def _logistic_mean(low: float, width: float) -> float:
+    """Mean of 1 / (1 + e^u) over [low, low + width], for low <= 40.
+
+    The loss falls by log(1 + x) with x = (1 - e^-width) / (e^-width + e^low) > 0, where nothing cancels.
+    """
+    if width > 700.0:  # e^-width may underflow; the mean is wanted only where the upper end adds nothing
+        return (max(-low, 0.0) + math.log1p(math.exp(-abs(low)))) / width
+    return math.log1p(-math.expm1(-width) / (math.exp(-width) + math.exp(low))) / width
 
 
 def _logistic_log_mean(score: float, fall: float) -> float:
-    if score - max(fall, 0.0) > 40.0:  # both ends in the exponential tail, perhaps below the smallest float
-        return _log_growth(fall) - score
-    if fall > 1.0:  # expm1 would overflow; nothing cancels here
-        return math.log(float(np.logaddexp(0.0, fall - score) - np.logaddexp(0.0, -score)) / fall)
-    return math.log(math.log1p(math.expm1(fall) * _sigmoid(-score)) / fall)
+    low, high, width = min(score, score - fall), max(score, score - fall), abs(fall)
+    if low > 40.0:  # in the exponential tail to the last digit, perhaps below the smallest float
+        return _log_decay(width) - low
+    if high < -40.0:  # by symmetry the mean is one minus that tail
+        return -math.exp(_log_decay(width) + high)
+    mean = _logistic_mean(low, width)
+    return math.log(mean) if mean < 0.5 else math.log1p(-_logistic_mean(-high, width))
 
 
 LOSSES: dict[str, Loss] = {
@@ -164,7 +207,7 @@ LOSSES: dict[str, Loss] = {
         log_slope=CompiledSlope(_exponential_log_slope, cache=True),
         slope_rate=lambda u: -1.0,
         constants=lambda lo, hi: (math.exp(-lo), math.exp(-lo)),
-        log_mean=lambda score, fall: _log_growth(fall) - score,
+        log_mean=_exponential_log_mean,
     ),
     "correlation": Loss(
         "correlation",

@@ -39,6 +39,7 @@ class Landscape:
     """
 
     def __init__(self, problem: Problem, selection: Sequence[int], basis: np.ndarray | None = None) -> None:
+        problem.need_decreasing_loss()
         slots = slots_of(problem)
         self.problem = problem
         self.selection = tuple(int(t) for t in selection)

@@ -1,0 +1,44 @@
+"""Tables of tokens: which slots of an input hold equal rows, and rows with given inner products."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float64, intp, njit, types
+
+_TABLE = types.Array(float64, 2, "C", readonly=True)
+_INDEX = types.Array(intp, 1, "C", readonly=True)
+
+
+@njit(intp[::1](_TABLE, _INDEX, _INDEX, _TABLE), cache=True, nogil=True)
+def find_leaders(keys, tokens, offsets, marks):  # type: ignore[no-untyped-def]
+    """For every slot, the first slot of its input with the same key and row of marks (may be empty)."""
+    leader = np.arange(tokens.size)
+    for i in range(offsets.size - 1):
+        for slot in range(offsets[i], offsets[i + 1]):
+            for other in range(offsets[i], slot):
+                if leader[other] != other:
+                    continue
+                same = True
+                for j in range(marks.shape[1]):
+                    if marks[slot, j] != marks[other, j]:
+                        same = False
+                        break
+                if same and tokens[slot] != tokens[other]:
+                    for j in range(keys.shape[1]):
+                        if keys[tokens[slot], j] != keys[tokens[other], j]:
+                            same = False
+                            break
+                if same:
+                    leader[slot] = other
+                    break
+    return leader
+
+
+def isometric_keys(gram: np.ndarray) -> np.ndarray:
+    """Rows with the given inner products, from the eigenvectors (stable when the Gram matrix is singular)."""
+    values, vectors = np.linalg.eigh(gram)
+    floor = len(gram) * np.finfo(float).eps * max(values[-1], 0.0)
+    if values[0] < -10 * floor:
+        raise ValueError(f"gram must be positive semidefinite, got an eigenvalue {values[0]:.3g}")
+    kept = values > floor
+    return np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
