@@ -2,7 +2,7 @@
 # again until pyproject.toml or constraints.txt changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test mutations docs torch bench clean
+.PHONY: help reproduce test test-extras mutations docs torch bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -24,10 +24,11 @@ stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.docs-* $(venv)/.torch-*
 
 help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
-	@echo "make test        lint, types, all tests, coverage"
+	@echo "make test        lint, types, all tests that need neither PyTorch nor a browser, coverage"
+	@echo "make test-extras install PyTorch and run the tests that need it, and those in a browser if chromium is there"
 	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
-	@echo "make torch       install PyTorch too, so that make test compares with it"
+	@echo "make torch       install PyTorch, as make test-extras and make bench do"
 	@echo "make bench       benchmarks (installs PyTorch to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
 	@echo "PYTHON=...       which Python makes .venv, for example: make test PYTHON=python3.12"
@@ -50,6 +51,10 @@ test: $(dev)
 		-m "not slow and not compiled and not no_cover" tests/dynamics tests/margin
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
+
+# What make test skips on a machine without PyTorch or a browser, and says so.
+test-extras: $(torch)
+	@OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q -n auto --dist worksteal -m extra
 
 mutations: $(dev)
 	@$(python) tests/test_mutations.py

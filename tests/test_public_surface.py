@@ -15,7 +15,7 @@ import pytest
 import hardmax
 
 ROOT = Path(__file__).parents[1]
-NEEDS = {"embeddings.train_two_layer": "torch"}  # an extra that the tests do without
+NEEDS = {"embeddings.train_two_layer": "torch"}  # what make test does not install
 HEAVY = ("numba", "scipy", "matplotlib", "torch")
 
 
@@ -42,7 +42,9 @@ def stub_imports():
 PUBLIC = dict(public_objects())
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.extra] if name in NEEDS else []) for name in PUBLIC]
+)
 @pytest.mark.no_cover
 def test_docstring_has_an_example_that_runs(name):
     thing = PUBLIC[name]
@@ -50,7 +52,7 @@ def test_docstring_has_an_example_that_runs(name):
         assert inspect.getdoc(thing), f"hardmax.{name} has no docstring"
         return
     if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+        pytest.importorskip(NEEDS[name], reason=f"the example needs {NEEDS[name]}: make test-extras runs it")
     assert ">>>" in (inspect.getdoc(thing) or ""), f"hardmax.{name} has no docstring with a >>> example"
     finder = doctest.DocTestFinder(exclude_empty=True)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)

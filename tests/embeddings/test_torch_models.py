@@ -10,7 +10,8 @@ import hardmax as hm
 
 from .conftest import Instance
 
-torch = pytest.importorskip("torch", reason="the modules need PyTorch: install hardmax[torch]")
+torch = pytest.importorskip("torch", reason="the modules need PyTorch: make test-extras")
+pytestmark = pytest.mark.extra
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.extra
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = [
     "--no-sandbox",

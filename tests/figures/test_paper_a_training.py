@@ -239,8 +239,9 @@ def test_one_source_at_hand_and_the_other_not(folder):
     assert "imdb.r_v" not in claims
 
 
+@pytest.mark.extra
 def test_two_layers_stand_beside_one(folder):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="two layers are trained with PyTorch: make test-extras does")
     figure = hm.figure("A-FIG-1", data=folder)
     assert figure.tables["cases"]["case"].tolist() == ["IMDB", "one layer"]
     assert figure.tables["cases"]["text"].all()

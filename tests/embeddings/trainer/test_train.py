@@ -28,7 +28,7 @@ def torch_run(
 
     The order of the sequences is the trainer's, found from the seed that rng=5 gives after no other draw.
     """
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="compares with PyTorch: make test-extras does")
     seed = int(np.random.default_rng(5).integers(2**63))
     E, p, v = (torch.tensor(np.array(x), dtype=torch.float64, requires_grad=True) for x in start)
     optimiser = make(torch, [E, p, v])
@@ -51,6 +51,7 @@ def torch_run(
     return out
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize(
     ("options", "make"),
     [
@@ -89,6 +90,7 @@ def test_equals_torch_step_by_step(options, make, batch):
         assert len(got.losses) == -(-corpus.n // batch) * epochs
 
 
+@pytest.mark.extra
 def test_rows_that_no_batch_needs_for_long_move_as_torch_moves_them():
     """Token 0 is in one sequence of 150, so its row misses more steps than are remembered."""
     rng = np.random.default_rng(8)

@@ -19,11 +19,12 @@ from hardmax.embeddings.trainer.optimisers import AdamW
 
 from ..conftest import Instance, numbers
 
-torch = pytest.importorskip("torch", reason="the two-layer trainer needs PyTorch: install hardmax[torch]")
+torch = pytest.importorskip("torch", reason="the two-layer trainer needs PyTorch: make test-extras")
 
 from hardmax.embeddings.trainer import two_layer_step  # noqa: E402
 from hardmax.embeddings.trainer.two_layer import train_two_layer  # noqa: E402
 
+pytestmark = pytest.mark.extra
 PARTS = ("E", "p", "v", "a", "c", "losses")
 
 
