@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
+from hardmax import _inputs, _notebook
 from hardmax._tokens import find_leaders, isometric_keys
 from hardmax.heads import Head, LinearHead, Loss, NonlinearHead, Scores, as_loss
 
@@ -184,6 +184,12 @@ class Problem:
     def __repr__(self) -> str:
         T = "..".join(str(size) for size in sorted({int(self.sizes.min()), int(self.sizes.max())}))
         return f"Problem(n={self.n}, T={T}, d={self.d}, loss={self.loss.name!r})"
+
+    def _repr_html_(self) -> str:
+        fixed = not isinstance(self.head, NonlinearHead)
+        best = [f"{part.max():.6g}" for part in self.split(self.scores)] if fixed else ["moves"] * self.n
+        rows = ((i, T, best[i]) for i, T in enumerate(self.sizes.tolist()))
+        return _notebook.table(repr(self), ["input", "tokens", "best score"], rows)
 
     @property
     def n(self) -> int:

@@ -140,3 +140,17 @@ def test_scale_of_keys_only_rescales(factor):
     b = hm.flow(scaled, until_log_time=500.0 - 2 * math.log(factor))
     np.testing.assert_allclose(b.p * factor, a.p, rtol=1e-7)
     assert b.event is None
+
+
+def test_the_display_of_a_long_flow_is_no_vertical_line():
+    """What happens at log t = 10 takes its share of the width although the flow goes on to 3e5."""
+    problem = hm.data.named("B-FIG-8")
+    path = hm.flow(problem, until_norm=1e6)
+    figure = path.display(target=hm.max_margin(problem, path.selection())).plot()
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        (line,) = panel.lines
+        x, y = line.get_data()
+        seen = (y > panel.get_ylim()[0]) & (y < panel.get_ylim()[1])
+        across = panel.transAxes.inverted().transform(panel.transData.transform(np.column_stack([x, y])))
+        assert np.ptp(across[seen, 0]) > 0.3, panel.get_title()

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardmax.figures.claims import at_least, true
+from hardmax.figures.claims import at_least, shown, true
 from hardmax.figures.errata import ERRATA
 from hardmax.figures.figure import Figure, Recipe, recipes
-from hardmax.figures.record import ClaimRecord, Record, Run, read_records, shown
+from hardmax.figures.record import ClaimRecord, Record, Run, read_records
 from hardmax.figures.report import page, write_report
 
 ROOT = Path(__file__).parents[2]

@@ -18,8 +18,8 @@ def test_a_panel_of_directions_and_one_per_selection() -> None:
     display = PlaneDisplay.of(problem, list(feasible_selections(problem)), path)
     assert [f.locally_optimal for f in display.found] == [True, True, False, False]
     assert display.found[0].globally_optimal
-    assert display.path is not None
-    assert (np.linalg.norm(display.path, axis=1) < 1).all()
+    assert len(display.paths) == 1
+    assert (np.linalg.norm(display.paths[0], axis=1) < 1).all()
     assert len(display.plot().axes) == 5
 
 
@@ -46,3 +46,23 @@ def test_nothing_attracts_and_nothing_competes() -> None:
 def test_only_the_plane_is_drawn() -> None:
     with pytest.raises(ValueError, match="2 dimensions"):
         PlaneDisplay.of(sphere(n=2, T=2, d=3, rng=0), [])
+
+
+def test_several_paths_and_titles_that_are_whole() -> None:
+    """A picture as the README's: eight starts, two basins; no title is cut off at an edge."""
+    problem = named("B-FIG-8")
+    starts = [(0.0, 2.0), (-1.0, 1.0), (2.0, -2.0), (4.0, 0.0)]
+    paths = [descend(problem, steps=300, rate=0.1, start=start) for start in starts]
+    display = PlaneDisplay.of(problem, list(feasible_selections(problem)), paths)
+    assert [path[0].tolist() for path in display.paths] == [
+        (np.array(start) / (1 + np.linalg.norm(start))).tolist() for start in starts
+    ]
+    many = sphere(n=8, T=6, d=2, rng=0)
+    for picture in (display, PlaneDisplay.of(many, list(feasible_selections(many)))):
+        figure = picture.plot()
+        figure.draw_without_rendering()
+        page = figure.bbox
+        for panel in figure.axes:
+            box = panel.title.get_window_extent()
+            assert page.x0 < box.x0 < box.x1 < page.x1
+            assert page.y0 < box.y0 < box.y1 < page.y1 - 4

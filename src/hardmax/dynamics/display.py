@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._notebook import Pictured, picture
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hardmax.dynamics.trajectory import Trajectory
 
+FLOOR = 1e-20  # attention goes on falling, exponentially in |p|
+LONG = 1000.0  # what happens at log t = 10 would be a vertical line beside the end
+
 
 @dataclass(frozen=True, eq=False)
-class TrajectoryDisplay:
+class TrajectoryDisplay(Pictured):
     """Curves along a trajectory, ready to draw.
 
     >>> import hardmax as hm
@@ -39,15 +44,19 @@ class TrajectoryDisplay:
 
     def plot(self) -> Figure:
         """One panel per curve, side by side; returns the matplotlib figure."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(3.2 * len(self.curves), 2.6), layout="constrained")
+        figure = picture((3.2 * len(self.curves), 2.6))
         panels = figure.subplots(1, len(self.curves), squeeze=False)[0]
+        is_long = self.clock == "log t" and bool(self.times[-1] > LONG)
         for panel, (name, curve) in zip(panels, self.curves.items(), strict=True):
             panel.plot(self.times, curve, color="#0072B2", linewidth=1.5)
             panel.set_xlabel(self.clock)
             panel.set_title(name, fontsize=10)
-            if name != "norm of p" and np.nanmax(curve) > 0:
-                panel.set_yscale("log")
+            if (is_long or name != "norm of p") and np.nanmax(curve) > 0:
+                least = max(float(np.nanmin(curve[curve > 0])), FLOOR)
+                panel.set(yscale="log", ylim=(least / 2, 2 * float(np.nanmax(curve))))
+            if is_long:
+                decades = 10.0 ** np.arange(1, np.log10(self.times[-1]) + 0.5, 2)
+                panel.set_xscale("symlog", linthresh=10.0)
+                panel.set(xticks=[0.0, *decades], xlim=(self.times[0], self.times[-1]))
             panel.spines[["top", "right"]].set_visible(False)
         return figure

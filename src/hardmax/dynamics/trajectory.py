@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax import _inputs
+from hardmax import _inputs, _notebook
 from hardmax._reading import read_arrays
 from hardmax.dynamics.gradient import settle_at
 from hardmax.dynamics.measures import SignedLog, attention, defect, excess_risk
@@ -47,6 +47,18 @@ class Trajectory:
     def __repr__(self) -> str:
         end = f"{self.clock} = {self.times[-1]:g}, |p| = {self.norm:g}"
         return f"Trajectory({self.method} to {end}, event={self.event!r})"
+
+    def _repr_html_(self) -> str:
+        chosen = self.selection() if self.p.any() else None
+        rows = (
+            (self.clock, float(self.times[-1])),
+            ("|p|", self.norm),
+            ("tokens selected", "none: p is zero" if chosen is None else chosen),
+            ("attention off them", self.defect()),
+            ("risk", float(self.losses[-1])),
+            ("stopped by", self.event or "its end"),
+        )
+        return _notebook.table(f"Trajectory of {self.method or 'p'}", ["at the end", ""], rows)
 
     @property
     def p(self) -> np.ndarray:

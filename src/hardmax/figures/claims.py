@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,3 +109,22 @@ def _least(measured: Any) -> float:
 
 def _number(value: Any) -> str:
     return f"{float(value):.10g}"
+
+
+def shown(value: Any, digits: int = 6) -> str:
+    """A measured value for a reader.
+
+    >>> from hardmax.figures.claims import shown
+    >>> shown([0.99970123, 1.0]), shown([[0, 2], True])
+    ('0.999701, 1', '(0, 2), True')
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {shown(item, digits)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        parts = ((shown(item, digits), isinstance(item, list | tuple)) for item in value)
+        return ", ".join(f"({part})" if is_list else part for part, is_list in parts)
+    return str(value)

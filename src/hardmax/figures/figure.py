@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from hardmax.figures.claims import Claim, failed
+from hardmax import _notebook
+from hardmax.figures.claims import Claim, failed, shown
 from hardmax.figures.tables import Tables
 
 if TYPE_CHECKING:
@@ -133,14 +134,19 @@ class Figure:
         """Whether every claim holds."""
         return not self.failed
 
+    def _repr_html_(self) -> str:
+        claims = [("yes" if c.holds else "NO", c.text, c.expected, shown(c.measured)) for c in self.claims]
+        title = f"{self.id} {self.title}"
+        return _notebook.image(self.plot()) + _notebook.table(
+            title, ["holds", "claim", "expected", "measured"], claims
+        )
+
     def plot(self) -> Canvas:
         """Draw the figure in the project's style and return the matplotlib figure."""
-        from matplotlib.figure import Figure as Canvas
-
         from hardmax.figures.style import style
 
         with style():
-            canvas = Canvas(figsize=self.recipe.size, layout="constrained")
+            canvas = _notebook.picture(self.recipe.size)
             self.recipe.draw(self.tables, canvas)
         return canvas
 

@@ -19,7 +19,7 @@ from typing import Any
 from hardmax import __version__
 from hardmax._files import whole
 from hardmax._json import plain
-from hardmax.figures.claims import Claim
+from hardmax.figures.claims import Claim, shown
 from hardmax.figures.figure import Figure, Recipe, Scale
 
 SCHEMA = "hardmax.figure/1"
@@ -193,22 +193,3 @@ def count(number: int, what: str) -> str:
     ('1 figure', '3 figures')
     """
     return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
-def shown(value: Any, digits: int = 6) -> str:
-    """A measured value for a reader.
-
-    >>> from hardmax.figures.record import shown
-    >>> shown([0.99970123, 1.0]), shown([[0, 2], True])
-    ('0.999701, 1', '(0, 2), True')
-    """
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, float):
-        return f"{value:.{digits}g}"
-    if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {shown(item, digits)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        parts = ((shown(item, digits), isinstance(item, list | tuple)) for item in value)
-        return ", ".join(f"({part})" if is_list else part for part, is_list in parts)
-    return str(value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._notebook import Pictured, picture
 from hardmax.margin.enumerate import FeasibleSelection
 from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
@@ -28,7 +29,7 @@ PANELS = 5  # selections drawn with their tokens
 
 
 @dataclass(frozen=True, eq=False)
-class PlaneDisplay:
+class PlaneDisplay(Pictured):
     """Directions on the rim of a disc that shows the whole p-plane, then a panel of tokens per selection.
 
     >>> import hardmax as hm
@@ -36,20 +37,30 @@ class PlaneDisplay:
     >>> figure = hm.PlaneDisplay.of(problem, list(hm.locally_optimal(problem))).plot()
     >>> len(figure.axes)
     3
+
+    Several paths show which starts go where:
+
+    >>> paths = [hm.descend(problem, 300, 0.1, start=start) for start in ([0.0, 2.0], [2.0, -2.0])]
+    >>> len(hm.PlaneDisplay.of(problem, list(hm.locally_optimal(problem)), paths).paths)
+    2
     """
 
     problem: Problem
     found: tuple[FeasibleSelection, ...]
-    path: np.ndarray | None  # (S, 2) p along a dynamic, as p/(1 + |p|)
+    paths: tuple[np.ndarray, ...]  # (S, 2) each: p along a dynamic, as p/(1 + |p|)
 
     @classmethod
     def of(
-        cls, problem: Problem, found: Sequence[FeasibleSelection], path: Trajectory | None = None
+        cls,
+        problem: Problem,
+        found: Sequence[FeasibleSelection],
+        paths: Trajectory | Sequence[Trajectory] | None = None,
     ) -> PlaneDisplay:
-        """What there is to draw: selections with their directions and, if given, the path of a dynamic."""
+        """What there is to draw: selections with their directions and, if given, paths of a dynamic."""
         if problem.d != 2:
             raise ValueError(f"a picture needs keys in 2 dimensions, got {problem.d}; leave the plot out")
-        disc = None if path is None else path.points / (1 + path.norms[:, None])
+        given = [] if paths is None else list(paths) if isinstance(paths, Sequence) else [paths]
+        disc = tuple(path.points / (1 + path.norms[:, None]) for path in given)
 
         def rank(f: FeasibleSelection) -> tuple[bool, bool, float]:
             return not f.locally_optimal, not f.globally_optimal, -f.max_margin.margin
@@ -58,12 +69,12 @@ class PlaneDisplay:
 
     def plot(self) -> Figure:
         """The matplotlib figure."""
-        from matplotlib.figure import Figure
-
         count = 1 + min(len(self.found), PANELS)
         columns = 2 if count in (2, 4) else min(count, 3)
         lines = math.ceil(count / columns)
-        figure = Figure(figsize=(3.1 * columns, 3.1 * lines + 0.4), layout="constrained")
+        figure = picture((3.1 * columns, 3.3 * lines + 0.4))
+        # inches, so that no title touches an edge or the panel above it
+        figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.12)
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         self._disc(panels[0])
         for letter, panel, each in zip("bcdef", panels[1:], self.found, strict=False):
@@ -100,14 +111,14 @@ class PlaneDisplay:
             panel.plot([0, x], [0, y], "--" if f.globally_optimal else "-", color=colour, linewidth=width)
             if id(f) in names:
                 panel.text(1.12 * x, 1.12 * y, names[id(f)], ha="center", va="center", fontsize=9)
-        if self.path is not None:
-            panel.plot(*self.path.T, color=PATH, linewidth=1.4)
-            panel.plot(*self.path[0], marker="o", color=PATH, markersize=4)
+        for path in self.paths:
+            panel.plot(*path.T, color=PATH, linewidth=1.4)
+            panel.plot(*path[0], marker="o", color=PATH, markersize=4)
         panel.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal", xticks=[], yticks=[])
         panel.spines[:].set_visible(False)
-        note = "red attract, dashed is best" + (", blue is the flow" if self.path is not None else "")
-        panel.set_title("(a) directions of p", fontsize=10)
-        panel.set_xlabel(f"all p, drawn as p/(1+|p|)\n{note}", fontsize=8, labelpad=0)
+        note = "red attract, dashed is best" + (", blue is training" if self.paths else "")
+        panel.set_title("(a) directions of p\nall p, drawn as p/(1+|p|)", fontsize=10)
+        panel.set_xlabel(note, fontsize=8, labelpad=0)
 
     def _tokens(self, panel: Axes, found: FeasibleSelection, letter: str) -> None:
         problem = self.problem
@@ -138,7 +149,7 @@ class PlaneDisplay:
         panel.spines[["top", "right"]].set_visible(False)
         kind = "attracts" if found.locally_optimal else "does not attract"
         kind = "globally optimal" if found.globally_optimal else kind
-        panel.set_title(f"({letter}) tokens {_text(found.selection)}: {kind}", fontsize=10)
+        panel.set_title(f"({letter}) tokens {_text(found.selection)}\n{kind}", fontsize=10)
 
     @staticmethod
     def _line(panel: Axes, direction: Any, level: float, middle: Any, colour: str) -> None:

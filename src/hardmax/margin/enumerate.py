@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._notebook import table
 from hardmax.margin.constraints import Floats
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.search import Block, Leaf, Tree
@@ -42,6 +43,17 @@ class FeasibleSelection:
     def locally_optimal(self) -> bool:
         """Whether every selected token scores strictly above its neighbours."""
         return self.score_gap > 0
+
+    def _repr_html_(self) -> str:
+        best = self.max_margin
+        rows = [
+            ("tokens", " ".join(map(str, self.selection))),
+            ("margin", f"{best.margin:.6g} ({best.status}, {best.certificate})"),
+            ("attracts", "yes" if self.locally_optimal else "no"),
+            ("best scores", "yes" if self.globally_optimal else "no"),
+            ("direction", "none: p is zero" if self.direction is None else str(self.direction.round(6))),
+        ]
+        return table("FeasibleSelection", ["", ""], rows)
 
     @property
     def direction(self) -> Floats | None:
@@ -111,6 +123,12 @@ class Enumeration(Iterator[FeasibleSelection]):
     def undecided(self) -> tuple[tuple[int, ...], ...]:
         """Selections that neither floats nor exact arithmetic within its size settled."""
         return tuple(self._tree.undecided)
+
+    def _repr_html_(self) -> str:
+        # showing it must not use it up, so nothing is searched for
+        rows = [("status", self.status if self.reason is None else f"{self.status}: {self.reason}")]
+        rows += [("feasible so far", str(self.found)), ("problems solved", str(self.qps))]
+        return table("Enumeration", ["", ""], rows)
 
     def __iter__(self) -> Enumeration:
         return self

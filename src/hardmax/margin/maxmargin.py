@@ -13,11 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hardmax._notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
 from hardmax.margin.measure import rounding
 
 TIGHT = 1e-9  # a row is tight if its slack is below this, relative to its bound (B-DEF-12 allows up to 1e-7)
+SHOWN = 8  # labels of the support in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,19 @@ class MaxMargin:
     def __repr__(self) -> str:
         tight = f", support={self.support}" if self.is_certified and len(self.support) <= 8 else ""
         return f"MaxMargin({self.status}, margin={self.margin:.6g}{tight})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, Any]] = [("status", f"{self.status} ({self.certificate})")]
+        if self.farkas is not None:
+            rows.append(("rows that cancel", int(np.count_nonzero(self.farkas))))
+        else:
+            low, high = self.margin_interval
+            rows += [("margin", self.margin), ("proved to lie in", f"{low!r} to {high!r}")]
+            rows += [("|p|", self.norm), ("residual (kkt)", self.kkt)]
+            rows.append(
+                ("support", ", ".join(map(str, self.support[:SHOWN])) + ", ..." * (len(self.support) > SHOWN))
+            )
+        return table("MaxMargin", ["", ""], rows)
 
     @property
     def is_certified(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._notebook import table
 from hardmax.problem import Problem
 
 
@@ -34,6 +35,13 @@ class Selection:
             if len(tied) != 1:
                 raise ValueError(f"input {i} does not select one token: {list(tied)} tie; decide which one")
         return tuple(s[0] for s in self.sets)
+
+    def __str__(self) -> str:
+        return " ".join("|".join(map(str, tied)) for tied in self.sets)
+
+    def _repr_html_(self) -> str:
+        rows = ((i, " or ".join(map(str, tied))) for i, tied in enumerate(self.sets))
+        return table("Selection", ["input", "token"], rows)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.tokens)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._notebook import Pictured, picture
 from hardmax.trials.summary import Proportion
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ TEXT: dict[Any, Any] = {
 
 
 @dataclass(frozen=True, eq=False)
-class PhaseDisplay:
+class PhaseDisplay(Pictured):
     """The share of trials in which a result is true: a field for each (x, y), a panel for each ``across``.
 
     Every result has its row of panels. Fields have one size, whatever lies between the values that were run.
@@ -67,12 +68,10 @@ class PhaseDisplay:
     def plot(self) -> Figure:
         """The matplotlib figure; its first axes are the panels, row by row."""
         from matplotlib import rc_context
-        from matplotlib.figure import Figure
 
         rows, columns = self.shares.shape[:2]
         with rc_context(TEXT):
-            size = (PANEL[0] * columns + AROUND[0], PANEL[1] * rows + AROUND[1])
-            figure = Figure(figsize=size, layout="constrained")
+            figure = picture((PANEL[0] * columns + AROUND[0], PANEL[1] * rows + AROUND[1]))
             panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
             for at, name in enumerate(self.results):
                 for panel, shares in zip(panels[at], self.shares[at], strict=True):

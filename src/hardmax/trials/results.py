@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._notebook import table
 from hardmax.trials.functions import load
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.store import Store
@@ -58,6 +59,16 @@ class Sweep:
 
     def __repr__(self) -> str:
         return f"Sweep(done={self.done}, failed={self.failed}, remaining={self.remaining})"
+
+    def _repr_html_(self) -> str:
+        cells = self.summary()
+        results = list(dict.fromkeys(name for cell in cells for name in cell.of))
+        rows = (
+            [*(cell.parameters.get(name, "") for name in self.parameters), cell.done, cell.failed]
+            + [str(cell.of.get(name, "")) for name in results]
+            for cell in cells
+        )
+        return table(repr(self), [*self.parameters, "done", "failed", *results], rows)
 
     @property
     def done(self) -> int:
@@ -148,6 +159,14 @@ class Sweep:
         from hardmax.trials.export import write_csv
 
         write_csv(self, path)
+
+    def to_frame(self) -> Any:
+        """All rows as a pandas DataFrame, in the order of `rows`; pandas itself is for you to install."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ValueError(f"to_frame needs pandas ({error}): pip install pandas; or use to_csv") from None
+        return pandas.DataFrame.from_records(list(self.rows()))
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as Parquet (needs the extra `export`)."""

@@ -1,0 +1,71 @@
+"""Results that show themselves in a notebook: small tables as HTML, pictures as PNG, nothing to switch on."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROWS = 20  # of a table; what is left out is counted
+DOTS = 120  # per inch, for a screen
+
+
+class Pictured:
+    """A display that a notebook shows as its picture; what inherits from it has ``plot``."""
+
+    def plot(self) -> Figure:
+        """The matplotlib figure."""
+        raise NotImplementedError
+
+    def _repr_png_(self) -> bytes:
+        return png(self.plot())
+
+
+def picture(size: tuple[float, float]) -> Figure:
+    """An empty matplotlib figure of that size in inches, which a notebook shows without any setting."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            return png(self)
+
+    return Picture(figsize=size, layout="constrained")
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a file would hold it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
+    target = io.BytesIO()
+    figure.savefig(target, format="png", dpi=DOTS)
+    return target.getvalue()
+
+
+def image(figure: Figure) -> str:
+    """The figure as HTML, the picture inside it."""
+    return f'<img src="data:image/png;base64,{base64.b64encode(png(figure)).decode()}">'
+
+
+def table(title: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A title and a table as HTML; numbers with six digits, everything escaped.
+
+    >>> table("a < b", ["x"], [[0.1234567]])
+    '<b>a &lt; b</b><table><tr><th>x</th></tr><tr><td>0.123457</td></tr></table>'
+    """
+    lines = [[_cell(value) for value in row] for row in rows]
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines[:ROWS]
+    )
+    more = f"<i>and {len(lines) - ROWS:,} rows more</i>" if len(lines) > ROWS else ""
+    return f"<b>{escape(title)}</b><table><tr>{head}</tr>{body}</table>{more}"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
