@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -229,7 +231,7 @@ def test_long_tables_and_lists_are_cut_for_people(sweep, folder: Path) -> None:
         (["mine.toml", "--backend", "spark"], "backend must be one of local, dask, ray, got 'spark'"),
         (["mine.toml", "--address", "tcp://a:1"], "address is for the backends dask and ray"),
         (["mine.toml", "--store", "none/a.sqlite"], "there is no folder"),
-        (["mine.toml", "--store", "own.py"], "is not a store of a sweep"),
+        (["mine.toml", "--store", "own.py"], "--store own.py: this file is needed"),
         (["mine.toml", "--trial", "0:0"], "no such store"),
         (["mine.toml", "--seconds", "-1"], "seconds"),
         (["mine.toml", "--csv", "none/a.csv"], "none/a.csv: there is no folder none"),
@@ -319,3 +321,38 @@ def test_the_time_is_over_although_no_trial_ends(sweep, folder: Path) -> None:
     code, answer, err = sweep("mine.toml", "--json", "--seconds", "0.5")
     assert (code, answer["done"], answer["remaining"]) == (3, 0, 40)
     assert "go on with: hardmax sweep mine.toml" in err
+
+
+@pytest.mark.parametrize("name", ["mine.toml", "own.py", "data.txt", "mine.sqlite-wal", "mine.sqlite.lock"])
+def test_an_output_does_not_overwrite_what_the_sweep_needs(sweep, folder: Path, name: str) -> None:
+    (folder / "data.txt").write_text("")
+    write(folder)
+    text = (folder / "mine.toml").read_text()
+    (folder / "mine.toml").write_text(f'data_files = ["data.txt"]\n{text}')
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    for option in ("--csv", "--parquet", *(["--store"] if name in before else [])):
+        code, answer, err = sweep("mine.toml", option, name, "--json")
+        assert (code, answer["schema"]) == (2, "hardmax.error/1")
+        assert f"{option} {name}: this file is needed" in err
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_rows_go_through_a_pipe_and_a_device(folder: Path) -> None:
+    write(folder)
+    program = "from hardmax.cli import main; main()"
+    line = f"{sys.executable} -c '{program}' sweep mine.toml --quiet --csv >(cat > rows.csv) > told.txt"
+    done = subprocess.run(["bash", "-c", f"{line}; wait"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for _ in range(100):  # bash does not wait for the reader
+        if (folder / "rows.csv").is_file() and (folder / "rows.csv").read_text().count("\n") == 41:
+            break
+        time.sleep(0.05)
+    assert (folder / "rows.csv").read_text().count("\n") == 41
+    device = folder / "null"
+    try:
+        os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        device.write_bytes(b"")  # a folder may be mounted without devices
+    except OSError:
+        pytest.skip("no device can be made here")
+    assert cli.run(["sweep", "mine.toml", "--csv", "null", "--allow-changes"]) == 0
+    assert stat.S_ISCHR(device.stat().st_mode)

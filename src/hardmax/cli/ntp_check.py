@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax._files import whole
 from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
 from hardmax.cli.output import Output, command
 from hardmax.cli.writing import writable
@@ -47,10 +46,8 @@ def check(
 
     from hardmax import nexttoken
 
-    if save_realizable is not None and save_realizable.resolve() == file.resolve():
-        raise ValueError(f"--save-realizable {save_realizable}: this is the file itself; choose another name")
     if save_realizable is not None:
-        writable("--save-realizable", save_realizable)
+        writable("--save-realizable", save_realizable, file)
     sentences = nexttoken.read_sentences(file, max_length=max_length)
     trie = nexttoken.Trie.build(sentences)
     analysis = nexttoken.check(trie, repair=repair)
@@ -63,8 +60,7 @@ def check(
         if kept is None:
             out.say(f"nothing was written to {save_realizable}: the realizable part is empty")
         else:
-            with whole(save_realizable) as draft:
-                nexttoken.write_sentences(draft, kept)
+            nexttoken.write_sentences(save_realizable, kept)
             saved = str(save_realizable)
     weight = trie.frequencies(uniform=uniform)
     fields = {

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from hardmax._files import whole
 from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
 from hardmax.cli.output import Output, command
 from hardmax.cli.writing import writable
@@ -58,8 +57,7 @@ def generate(
     )
     analysis = nexttoken.check(made.text)
     if file is not None:
-        with whole(file) as draft:
-            nexttoken.write_sentences(draft, made.text)
+        nexttoken.write_sentences(file, made.text)
         out.say(f"{len(made.sentences):,} sentences written to {file}")
     fields = {
         "seed": seed,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax._files import named
 from hardmax.cli.errors import DONE, Interrupted
 from hardmax.cli.interrupts import noted
 from hardmax.cli.output import Output, command
@@ -63,9 +62,7 @@ def train(
     for name, step in (("--eta", eta), ("--eta0", eta0)):
         if step is not None:
             _inputs.positive(name, step)
-    writable("--out", model)
-    if model.resolve() == file.resolve():
-        raise ValueError(f"--out {model}: this is the file of sentences itself; choose another name")
+    writable("--out", model, file)
     sentences = nexttoken.read_sentences(file, max_length=max_length)
     for note in sentences.notes:
         out.say(f"{file}: {note}")
@@ -84,8 +81,7 @@ def train(
             progress=bar.advance, stop=interrupted, **settings,
         )  # fmt: skip
         reached = Reached.by(run, before=before.signed_steps if before else 0)
-        with named(model):
-            save_model(model, run.predictor, reached)
+        save_model(model, run.predictor, reached)
     for name, (step, bound) in run.conditions.items():
         if not step <= bound:
             out.say(f"the step {step:g} is above the bound of the condition {name}, {bound:g}")

@@ -2,7 +2,10 @@
 
 import itertools
 import math
+import os
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 PICTURES = (".svg", ".png", ".pdf")
 STEPS = 1000  # of the progress bar
+PROOF = re.compile(r"(selection|global)-\d+\.json")  # files in the folder of certificates
 
 
 @command("hardmax.solve/1")
@@ -57,10 +61,11 @@ def solve(
 
     problem = Problem.load(file)
     begin = _start(problem, start, flow)
+    inputs = [file, *([] if start is None else [Path(start)])]
     if plot is not None:
-        _drawable(problem, plot)
-    if certificates is not None and certificates.exists() and not certificates.is_dir():
-        raise ValueError(f"--certificates {certificates}: this is a file; give the name of a folder")
+        _drawable(problem, plot, inputs)
+    if certificates is not None:
+        _provable(certificates, inputs)
     answer = _Answer(problem, file, every)
     with out.progress("searching", STEPS) as bar:
 
@@ -103,12 +108,21 @@ def _start(problem: "Problem", start: str | None, flow: bool) -> Any:
     return problem.vector(str(path), p)
 
 
-def _drawable(problem: "Problem", plot: Path) -> None:
+def _drawable(problem: "Problem", plot: Path, inputs: Sequence[Path]) -> None:
     if problem.d != 2:
         raise ValueError(f"--plot draws keys in 2 dimensions and these have {problem.d}; leave --plot out")
     if plot.suffix not in PICTURES:
         raise ValueError(f"--plot writes {', '.join(PICTURES)}, got the ending {plot.suffix!r}")
-    writable("--plot", plot)
+    writable("--plot", plot, *inputs)
+
+
+def _provable(folder: Path, inputs: Sequence[Path]) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--certificates {folder}: this is a file; give the name of a folder")
+    for file in map(os.path.realpath, inputs):
+        place, name = os.path.split(file)
+        if PROOF.fullmatch(name) and place == os.path.realpath(folder):
+            raise ValueError(f"--certificates {folder}: it may overwrite {name}; choose another folder")
 
 
 class _Answer:
@@ -185,8 +199,7 @@ class _Answer:
         refuted = [best for _, best in self.best if best.is_feasible is False]
         proofs |= {f"global-{k}.json": best for k, best in enumerate(refuted)}
         for name, best in proofs.items():
-            with whole(folder / name) as draft:
-                best.save(draft)
+            best.save(folder / name)
         return f"{len(proofs)} certificates in {folder}; check one with hardmax certify"
 
     def draw(self, plot: Path) -> None:
@@ -197,8 +210,9 @@ class _Answer:
         figure = PlaneDisplay.of(self.problem, self.listed, self.path).plot()
         dated = "CreationDate" if plot.suffix == ".pdf" else "Date"
         # without dates the same picture is the same file
-        with rc_context({"svg.hashsalt": "hardmax"}), whole(plot) as draft:
-            figure.savefig(draft, dpi=200, metadata=None if plot.suffix == ".png" else {dated: None})
+        with rc_context({"svg.hashsalt": "hardmax"}), whole(plot) as file:
+            metadata = None if plot.suffix == ".png" else {dated: None}
+            figure.savefig(file, format=plot.suffix[1:], dpi=200, metadata=metadata)
 
     def fields(self, search: "Enumeration") -> dict[str, Any]:
         """The JSON of the contract."""

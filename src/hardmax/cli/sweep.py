@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax._extras import install
-from hardmax._files import named
 from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted
 from hardmax.cli.output import Output, command
-from hardmax.cli.writing import writable
+from hardmax.cli.writing import spared, writable
 
 if TYPE_CHECKING:
     from hardmax.cli.progress import Progress as Bar
     from hardmax.trials.pace import Progress
+    from hardmax.trials.plan import Plan
 
 LINE = 30.0  # seconds between lines of progress where no bar can be drawn
 
@@ -71,7 +71,7 @@ def sweep(
         if csv is not None or parquet is not None:
             raise ValueError("--trial runs one trial and records nothing; leave --csv and --parquet out")
         return _alone(out, place, trial)
-    _exportable({"--csv": csv, "--parquet": parquet}, (file, place))
+    _exportable(plan, place, {"--csv": csv, "--parquet": parquet})
     start, interrupted = time.monotonic(), False
     with out.progress("sweeping", 1) as bar, sqlite_errors(place), _standard_output_free():
         watch = _Watch(out, bar, seconds)
@@ -104,8 +104,7 @@ def sweep(
     out.result(answer, lambda: report(answer, plan.varying, of))
     for target, export in ((csv, found.to_csv), (parquet, found.to_parquet)):
         if target is not None:
-            with named(target):
-                export(target)
+            export(target)
     where = ["--backend", backend] if backend != "local" else []
     where += [] if address is None else ["--address", address]
     goes_on = f"go on with: {shlex.join(again + where)}"
@@ -117,15 +116,15 @@ def sweep(
     return NOT_AS_EXPECTED if found.failed else DONE
 
 
-def _exportable(targets: dict[str, Path | None], taken: Sequence[Path]) -> None:
-    """Refuse now what cannot be written when all trials are done."""
+def _exportable(plan: "Plan", store: Path, targets: dict[str, Path | None]) -> None:
+    """Refuse now what cannot be written when all trials are done, or would overwrite what they need."""
+    needed = list(plan.files)
+    spared("--store", store, *needed)
+    needed += [store, *(store.with_name(store.name + ending) for ending in ("-wal", "-shm", ".lock"))]
     for option, target in targets.items():
-        if target is None:
-            continue
-        writable(option, target)
-        if target.resolve() in [each.resolve() for each in taken]:
-            raise ValueError(f"{option} {target}: this file is needed; choose another name")
-        taken = [*taken, target]
+        if target is not None:
+            writable(option, target, *needed)
+            needed.append(target)
     if targets["--parquet"] is not None:
         try:
             import pyarrow  # noqa: F401

@@ -3,12 +3,25 @@
 import os
 from pathlib import Path
 
+from hardmax._files import refusal
 
-def writable(option: str, path: Path) -> None:
-    """Refuse a file that cannot be written while nothing is lost by that."""
-    if path.is_dir():
-        raise ValueError(f"{option} {path}: this is a folder; give the name of a file in it")
-    if not path.parent.is_dir():
-        raise ValueError(f"{option} {path}: there is no folder {path.parent}; make it first")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ValueError(f"{option} {path}: it may not be written to; choose another place")
+
+def writable(option: str, path: Path, *needed: Path) -> None:
+    """Refuse a file that cannot be written, or that the command itself needs, while nothing is lost by it."""
+    reason = refusal(path)
+    if reason is not None:
+        raise ValueError(f"{option} {path}: {reason}")
+    spared(option, path, *needed)
+
+
+def spared(option: str, path: Path, *needed: Path) -> None:
+    """Refuse to write to a file that the command itself needs."""
+    if any(_same(path, each) for each in needed):
+        raise ValueError(f"{option} {path}: this file is needed; choose another name")
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether two names, of files that may not be there yet, are one file."""
+    if os.path.realpath(path) == os.path.realpath(other):
+        return True
+    return path.exists() and other.exists() and path.samefile(other)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._files import whole, whole_text
 from hardmax._reading import read_arrays, read_json
 from hardmax.heads import LOSSES, LinearHead, Scores, as_loss
 from hardmax.problem import Problem
@@ -30,9 +31,13 @@ def read_problem(path: Path) -> Problem:
 def write_problem(problem: Problem, path: Path) -> None:
     """Write what `read_problem` reads back; the ending decides the format."""
     if path.suffix == ".npz":
-        np.savez(path, **problem_arrays(problem))
+        arrays = problem_arrays(problem)
+        with whole(path) as file:
+            np.savez(file, **arrays)
     elif path.suffix == ".json":
-        path.write_text(json.dumps(_as_json(problem)) + "\n")
+        content = json.dumps(_as_json(problem)) + "\n"
+        with whole_text(path) as text:
+            text.write(content)
     else:
         raise ValueError(f"{path}: a problem is written as .npz or .json, got the ending {path.suffix!r}")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax import _inputs, _notebook
+from hardmax._files import whole
 from hardmax._reading import read_arrays
 from hardmax.dynamics.gradient import settle_at
 from hardmax.dynamics.measures import SignedLog, attention, defect, excess_risk
@@ -152,7 +153,8 @@ class Trajectory:
         arrays["event"] = self.event or ""
         if self.heads is not None:
             arrays["heads"] = self.heads
-        np.savez(Path(path), **arrays)
+        with whole(path) as file:
+            np.savez(file, **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Trajectory:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hardmax import __version__
-from hardmax._files import whole
+from hardmax._files import whole_text
 from hardmax._json import plain
 from hardmax.figures.claims import Claim, shown
 from hardmax.figures.figure import Figure, Recipe, Scale
@@ -152,8 +152,8 @@ class Record:
         """Write ID.json, whole or not at all."""
         path = folder / f"{self.id}.json"
         content = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False)
-        with whole(path) as draft:
-            draft.write_text(content + "\n", encoding="utf-8")
+        with whole_text(path) as file:
+            file.write(content + "\n")
         return path
 
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 
-from hardmax._files import whole
+from hardmax._files import whole_text
 from hardmax.figures.errata import ERRATA
 from hardmax.figures.figure import recipes
 from hardmax.figures.record import ClaimRecord, Record, Run, count, read_records, tally
@@ -30,8 +30,8 @@ def write_report(folder: Path) -> Path:
     records = sorted(read_records(folder), key=lambda record: order.get(record.id, len(order)))
     pictures = {record.id: folder / f"{record.id}.svg" for record in records if record.error is None}
     path = folder / "index.html"
-    with whole(path) as draft:
-        draft.write_text(page(records, pictures), encoding="utf-8")
+    with whole_text(path) as file:
+        file.write(page(records, pictures))
     return path
 
 

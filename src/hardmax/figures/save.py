@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._files import whole
+from hardmax._files import whole, whole_text
 from hardmax.figures.figure import Figure
 
 if TYPE_CHECKING:
@@ -60,15 +60,15 @@ def _save_npz(figure: Figure, folder: Path) -> Path:
         for name, table in figure.tables.items()
         for column, values in table.items()
     }
-    with whole(path) as draft:
-        np.savez_compressed(draft, **columns)  # type: ignore[arg-type]
+    with whole(path) as file:
+        np.savez_compressed(file, **columns)  # type: ignore[arg-type]
     return path
 
 
 def _save_csv(figure: Figure, folder: Path) -> Iterable[Path]:
     for name, table in figure.tables.items():
         path = folder / f"{figure.id}.{name}.csv"
-        with whole(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+        with whole_text(path) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(table)
             # the csv module writes a Python float with all its digits
@@ -87,6 +87,6 @@ def _save_pictures(figure: Figure, folder: Path) -> Iterable[Path]:
         matplotlib.rcParams["svg.hashsalt"] = figure.id
         for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
             path = folder / f"{figure.id}.{ending}"
-            with whole(path) as draft:
-                canvas.savefig(draft, metadata=metadata)
+            with whole(path) as file:
+                canvas.savefig(file, format=ending, metadata=metadata)
             yield path

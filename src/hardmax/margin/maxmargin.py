@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hardmax._files import whole_text
 from hardmax._notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
@@ -152,7 +153,8 @@ class MaxMargin:
         >>> hm.certify(file)["what"]
         'infeasible: the Farkas vector combines rows into 0 >= 2'
         """
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1))
+        with whole_text(path) as file:
+            file.write(json.dumps(self.to_dict(), indent=1))
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate: data and proof as hexadecimal floats or fractions "a/b", with a digest.

@@ -59,7 +59,7 @@ def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | N
     }
     optional = {"W_ov": model.W_ov.entries, "star": model.star, "residual": model.residual}
     arrays |= {name: array for name, array in optional.items() if array is not None}
-    with whole(Path(path)) as draft, draft.open("wb") as file:
+    with whole(path) as file:
         np.savez_compressed(file, **arrays)
 
 

@@ -16,6 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from hardmax._files import whole_text
 from hardmax.nexttoken.sentences import MAX_LENGTH, Sentences
 
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
@@ -78,14 +79,15 @@ def write_sentences(path: str | PathLike[str], sentences: Sentences) -> None:
         raise ValueError(f"{path}: sentences are written unpacked; choose a name without {path.suffix}")
     lists = (sentences.words(i) for i in range(sentences.n))
     if path.suffix == ".json":
-        path.write_text(json.dumps(list(lists), ensure_ascii=False) + "\n", encoding="utf-8")
+        with whole_text(path) as file:
+            file.write(json.dumps(list(lists), ensure_ascii=False) + "\n")
         return
     spaced = next(
         (word for word in sentences.vocabulary if len(word.split()) != 1 or word != word.strip()), None
     )
     if spaced is not None:
         raise ValueError(f"{path}: the word {spaced!r} holds white space; write to a name that ends in .json")
-    with path.open("w", encoding="utf-8", newline="\n") as file:
+    with whole_text(path) as file:
         file.writelines(" ".join(words) + "\n" for words in lists)
 
 

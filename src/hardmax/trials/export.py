@@ -7,11 +7,10 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardmax._extras import install
+from hardmax._files import whole, whole_text
 
 if TYPE_CHECKING:
     from hardmax.trials.results import Sweep
@@ -37,7 +36,7 @@ def columns(sweep: Sweep) -> dict[str, set[type]]:
 def write_csv(sweep: Sweep, path: str | os.PathLike[str]) -> None:
     """One line for each trial; floats with all their digits, true and false, None as nothing."""
     names = list(columns(sweep))
-    with _in_place(path) as draft, open(draft, "w", newline="", encoding="utf-8") as file:
+    with whole_text(path) as file:
         writer = csv.writer(file)
         writer.writerow(names)
         for row in _rows(sweep):
@@ -56,7 +55,7 @@ def write_parquet(sweep: Sweep, path: str | os.PathLike[str]) -> None:
     mixed = {name for name, made in types.items() if made is None}
     schema = pa.schema([(name, made or pa.string()) for name, made in types.items()])
     rows = _rows(sweep)
-    with _in_place(path) as draft, pq.ParquetWriter(draft, schema) as writer:
+    with whole(path) as file, pq.ParquetWriter(file, schema) as writer:
         while chunk := list(itertools.islice(rows, CHUNK)):
             for row in chunk:
                 row.update({name: json.dumps(row[name]) for name in mixed & row.keys()})
@@ -87,16 +86,3 @@ def _text(value: Any) -> Any:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else value
-
-
-@contextmanager
-def _in_place(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A file to write, which replaces ``path`` when it is complete."""
-    target = Path(path)
-    draft = target.with_name(target.name + ".part")
-    try:
-        yield draft
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    draft.replace(target)

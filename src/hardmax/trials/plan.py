@@ -50,6 +50,13 @@ class Plan:
         return self.file.with_suffix(".sqlite")
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """What the sweep reads: this file, that of its function, and its data."""
+        module = self.function.rpartition(":")[0]
+        own = [Path(module)] if module.endswith(".py") else []
+        return (self.file, *own, *self.options["data_files"])
+
+    @property
     def varying(self) -> tuple[str, ...]:
         """Parameters with more than one value."""
         if isinstance(self.grid, dict):

@@ -116,13 +116,13 @@ def test_side_by_side(file: Path, cache: Path) -> None:
         made = [call.result() for call in calls]
     assert_same(made[0], made[1])
     assert_same(made[0], made[2])
-    assert not list(cache.rglob("*.draft"))
+    assert not list(cache.rglob("*.part"))
 
 
 def test_drafts_of_the_dead_are_swept(file: Path, cache: Path) -> None:
     hm.embeddings.text_corpus(file, least=5, workers=1)
     (folder,) = {path.parent for path in chunks(cache)}
-    old, new = folder / "7.1.draft", folder / "7.2.draft"
+    old, new = folder / ".hardmax-1.part", folder / ".hardmax-2.part"
     for path in (old, new):
         path.touch()
     os.utime(old, (0, 0))

@@ -78,7 +78,7 @@ def test_two_trainings_of_one_checkpoint_do_not_meet_in_a_half_written_file(tmp_
 
 
 def test_what_a_kill_leaves_half_written_is_swept_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
-    old, young = tmp_path / "run.npz.0a.part", tmp_path / "run.npz.0b.part"
+    old, young = tmp_path / ".hardmax-0a.part", tmp_path / ".hardmax-0b.part"
     for part in (old, young):
         part.touch()
     os.utime(old, (0, 0))

@@ -6,12 +6,10 @@ and several may work side by side. It begins with its own digest: a damaged one 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
 import os
-import time
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from hardmax import _files
 from hardmax._extras import install
 
 # Counted up when the same input would give another result.
 VERSION = 2
-_STALE = 24 * 3600.0  # seconds after which a half-written file has no writer any more
 _BLOCK = 1 << 20
 
 Arrays = dict[str, np.ndarray]
@@ -71,7 +69,7 @@ class Cache:
         self.folder = cache_folder() / "text" / key[:32]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._sweep()
+            _files.sweep(self.folder)
         except OSError as error:
             self._give_up(error)
 
@@ -93,28 +91,18 @@ class Cache:
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **arrays)
         content = stream.getvalue()
-        draft = self.folder / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.draft"
         try:
-            try:
-                draft.write_bytes(hashlib.sha256(content).digest() + content)
-                draft.replace(self.folder / name)
-            except BaseException:
-                draft.unlink(missing_ok=True)
-                raise
-        except OSError as error:
+            with _files.whole(self.folder / name) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+        except (OSError, ValueError) as error:
             self._give_up(error)
 
-    def _give_up(self, error: OSError) -> None:
+    def _give_up(self, error: Exception) -> None:
+        why = getattr(error, "strerror", None) or error
         self.trouble = (
-            f"nothing was cached: {self.folder} cannot be written ({error.strerror}); set HARDMAX_CACHE to a "
+            f"nothing was cached: {self.folder} cannot be written ({why}); set HARDMAX_CACHE to a "
             "folder that can"
         )
-
-    def _sweep(self) -> None:
-        for draft in self.folder.glob("*.draft"):
-            with contextlib.suppress(FileNotFoundError):  # its writer may have put it in place meanwhile
-                if time.time() - draft.stat().st_mtime > _STALE:
-                    draft.unlink()
 
 
 def narrow(numbers: np.ndarray) -> np.ndarray:

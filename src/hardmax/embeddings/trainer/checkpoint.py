@@ -6,13 +6,9 @@ training: settings, seed, digests of the corpus and of the start, which must mat
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import hashlib
 import json
-import os
 import tempfile
-import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-_STALE = 24 * 3600.0  # seconds after which a half-written file has no writer any more
+from hardmax import _files
+
 # What a user set, for entries of the identity that say nothing to a reader.
 _SET_BY = {"corpus": "another corpus", "seed": "another rng or d", "start": "another rng, d or start"}
 
@@ -51,18 +48,10 @@ def save(path: Path, arrays: Mapping[str, np.ndarray], identity: dict[str, Any])
 
     Two trainings of one checkpoint do not meet in a half-written file: each writes its own.
     """
-    _sweep(path)
-    part = path.with_name(f"{path.name}.{os.urandom(4).hex()}.part")
+    _files.sweep(path.parent)
     named: dict[str, Any] = dict(arrays)
-    try:
-        with part.open("wb") as file:
-            np.savez(file, identity=json.dumps(identity, sort_keys=True), **named)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with _files.whole(path) as file:
+        np.savez(file, identity=json.dumps(identity, sort_keys=True), **named)
 
 
 def load(path: Path, identity: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -86,11 +75,3 @@ def load(path: Path, identity: dict[str, Any]) -> dict[str, np.ndarray]:
             "remove this one"
         )
     return held
-
-
-def _sweep(path: Path) -> None:
-    """Remove what killed trainings left half-written."""
-    for part in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
-        with contextlib.suppress(FileNotFoundError):  # its writer may have put it in place meanwhile
-            if time.time() - part.stat().st_mtime > _STALE:
-                part.unlink()
