@@ -214,7 +214,7 @@ def test_bad_usage_is_exit_code_2(ntp, tmp_path):
     assert ntp("check", tmp_path / "missing.txt")[0] == 2
     assert ntp("check", EXAMPLE, "--max-length", 1)[0] == 2
     code, _, err = ntp("check", EXAMPLE, "--save-realizable", EXAMPLE)
-    assert (code, "the file itself" in err) == (2, True)
+    assert (code, "this file is needed" in err) == (2, True)
     assert ntp("nonsense")[0] == 2
     assert ntp("generate", "--permutation", "random")[0] == 2
 

@@ -131,7 +131,7 @@ def test_mistakes_are_sentences(ntp, tmp_path, example_1):
     code, _, err = ntp("train", example_1, "--out", tmp_path)
     assert (code, "this is a folder" in err) == (2, True)
     code, _, err = ntp("train", example_1, "--out", example_1)
-    assert (code, "the file of sentences itself" in err) == (2, True)
+    assert (code, "this file is needed" in err) == (2, True)
     assert example_1.read_text().startswith("S V O P")
 
 

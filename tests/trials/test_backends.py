@@ -103,6 +103,25 @@ def test_dask_deaths_and_threads():
 
 
 @pytest.mark.slow
+def test_a_ray_node_of_this_machine_listens_on_loopback_and_leaves_no_token(tmp_path, monkeypatch):
+    psutil = pytest.importorskip("psutil")
+    pytest.importorskip("ray")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    heard = set()
+
+    def listen(_):
+        family = psutil.Process().children(recursive=True)
+        for process in [psutil.Process(), *family]:
+            for each in process.net_connections("inet"):
+                heard.update([each.laddr.ip] if each.status == psutil.CONN_LISTEN else [])
+
+    hm.sweep(f"{TASKS}:rows", {"a": 1, "b": 2}, 5, backend="ray", workers=1, progress=listen)
+    assert heard
+    assert {ip.removeprefix("::ffff:") for ip in heard} <= {"127.0.0.1", "::1"}
+    assert not list(tmp_path.rglob("*token*"))
+
+
+@pytest.mark.slow
 def test_ray_uses_what_is_running_and_leaves_it_running():
     from hardmax.trials.backends.ray import ray  # with its usage statistics off
 
@@ -113,6 +132,22 @@ def test_ray_uses_what_is_running_and_leaves_it_running():
         assert ray.is_initialized()
     finally:
         ray.shutdown()
+
+
+def test_ray_that_cannot_start_or_be_joined_is_a_sentence(monkeypatch):
+    ray = pytest.importorskip("hardmax.trials.backends.ray").ray
+
+    def broken(**options):
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", broken)
+    with pytest.raises(ValueError, match=r"ray cannot start here \(Exception: The current node timed out"):
+        hm.sweep(f"{TASKS}:rows", GRID, 5, backend="ray", workers=1)
+    with pytest.raises(ValueError, match=r"cannot join the ray cluster at address 127.0.0.1:9 \(Connection"):
+        hm.sweep(f"{TASKS}:rows", GRID, 5, backend="ray", address="127.0.0.1:9")
+    monkeypatch.setattr(ray, "__version__", "2.58.1")
+    with pytest.raises(ValueError, match=r"without a token; version 2\.59 or newer.*hardmax\[cluster\]"):
+        hm.sweep(f"{TASKS}:rows", GRID, 5, backend="ray", workers=1)
 
 
 @pytest.mark.parametrize("backend, module", [("dask", "distributed"), ("ray", "ray")])

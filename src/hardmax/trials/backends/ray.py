@@ -1,11 +1,19 @@
-"""ray: a node on this machine, or the cluster at an address."""
+"""ray: a node on this machine, or the cluster at an address.
+
+Whoever reaches a port of ray can have it run code, so a node that is started here listens on the loopback
+interface only and asks for a token that no file holds.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import pickle
-from collections.abc import Collection
+import re
+import secrets
+import socket
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before ray is imported
@@ -18,6 +26,8 @@ from hardmax.trials.backends import WorkerDied
 from hardmax.trials.backends.local import search_path
 from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_packed
 
+WITH_TOKENS = (2, 59)  # the first version that asks for a token on a node of this machine by default
+PATIENCE = 10  # seconds to wait for a cluster, where ray itself waits for minutes
 OBJECT_STORE = 100 * 2**20  # bytes; outcomes are small
 
 
@@ -35,18 +45,20 @@ class Ray:
                 environment["PYTHONPATH"] = search_path()
                 here = {"num_cpus": workers or cores(), "object_store_memory": OBJECT_STORE}
             try:
-                ray.init(
-                    address=address or "local",
-                    include_dashboard=None if address else False,
-                    logging_level=logging.ERROR,
-                    log_to_driver=False,
-                    **here,
-                )
-            except (ConnectionError, ValueError) as error:
-                raise ValueError(
-                    f"cannot join the ray cluster at address {address} ({error}); is it running? If it asks "
-                    "for a token, as new versions of ray do, export RAY_AUTH_MODE=token first"
-                ) from error
+                _knock(address)
+                with _shut_off(address is None):
+                    ray.init(
+                        address=address or "local",
+                        include_dashboard=None if address else False,
+                        logging_level=logging.ERROR,
+                        log_to_driver=False,
+                        **here,
+                    )
+            except ImportError:
+                raise
+            except Exception as error:  # ray has no class for this: a bare Exception if its node is late
+                ray.shutdown()
+                raise ValueError(_trouble(address, error)) from error
         # Retries are the sweep's: it halves a batch that kills its worker.
         options = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": environment}}
         self.remote = ray.remote(**options)(run_packed)
@@ -77,3 +89,48 @@ class Ray:
         """Disconnect; a node that was started here is stopped."""
         if self.started:
             ray.shutdown()
+
+
+@contextmanager
+def _shut_off(local: bool) -> Iterator[None]:
+    """Start a node of this machine where only its owner's processes reach it.
+
+    On Linux ray takes even 127.0.0.1 for the machine's public address, unless it is told that there is no
+    cluster; it reads that when it is imported, and its own processes when they start.
+    """
+    if not local:
+        yield
+        return
+    if tuple(map(int, ray.__version__.split(".")[:2])) < WITH_TOKENS:
+        raise ImportError(f"ray {ray.__version__} starts a node without a token; version 2.59 or newer")
+    if not ray._raylet.AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # ray would put one where others may read it
+    constants = ray._private.ray_constants
+    before = constants.ENABLE_RAY_CLUSTER, os.environ.get(constants.ENABLE_RAY_CLUSTERS_ENV_VAR)
+    constants.ENABLE_RAY_CLUSTER = False
+    os.environ[constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before[0]
+        if before[1] is None:
+            del os.environ[constants.ENABLE_RAY_CLUSTERS_ENV_VAR]
+        else:
+            os.environ[constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = before[1]
+
+
+def _knock(address: str | None) -> None:
+    """Raise an OSError if nobody listens at an address that names a host and a port."""
+    found = re.fullmatch(r"(?:\w+://)?(?P<host>.+):(?P<port>\d{1,5})", address or "")
+    if found:
+        socket.create_connection((found["host"].strip("[]"), int(found["port"])), PATIENCE).close()
+
+
+def _trouble(address: str | None, error: Exception) -> str:
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    if address is None:
+        return f"ray cannot start here ({said}); try the backend local, which needs no services"
+    return (
+        f"cannot join the ray cluster at address {address} ({said}); is it running? If it asks for a token, "
+        "as new versions of ray do, export RAY_AUTH_MODE=token first"
+    )
