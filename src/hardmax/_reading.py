@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 import zipfile
 from collections.abc import Iterator
 from os import PathLike
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -132,8 +130,3 @@ def read_array(path: str | PathLike[str]) -> np.ndarray:
 def _quiet() -> warnings.catch_warnings[None]:
     """numpy warns of headers that it had to mend."""
     return warnings.catch_warnings(action="ignore")
-
-
-def same_file(one: Path, other: Path) -> bool:
-    """Whether two names lead to one file; a loop of links leads nowhere."""
-    return os.path.realpath(one) == os.path.realpath(other)
