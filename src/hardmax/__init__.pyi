@@ -43,6 +43,8 @@ from .margin.attention import global_max_margins as global_max_margins
 from .margin.attention import max_margin as max_margin
 from .margin.attention import max_margin_batch as max_margin_batch
 from .margin.certify import certify as certify
+from .margin.constants import LocalConstants as LocalConstants
+from .margin.constants import local_constants as local_constants
 from .margin.constraints import Constraints as Constraints
 from .margin.display import PlaneDisplay as PlaneDisplay
 from .margin.enumerate import Enumeration as Enumeration
@@ -54,6 +56,10 @@ from .margin.joint import interpolated_max_margin as interpolated_max_margin
 from .margin.joint import label_max_margin as label_max_margin
 from .margin.joint import relaxed_max_margin as relaxed_max_margin
 from .margin.maxmargin import MaxMargin as MaxMargin
+from .margin.neighbours import Neighbours as Neighbours
+from .margin.neighbours import is_locally_optimal as is_locally_optimal
+from .margin.neighbours import neighbours as neighbours
+from .margin.neighbours import score_gap as score_gap
 from .margin.residual import path_offset as path_offset
 from .margin.several import SetMaxMargin as SetMaxMargin
 from .margin.several import set_max_margin as set_max_margin
@@ -70,15 +76,9 @@ from .paths.late import late_residual as late_residual
 from .problem import Problem as Problem
 from .selection import Selection as Selection
 from .selection import selected_tokens as selected_tokens
-from .selection.constants import LocalConstants as LocalConstants
-from .selection.constants import local_constants as local_constants
 from .selection.direction import Direction as Direction
 from .selection.direction import directional_margin as directional_margin
 from .selection.direction import in_cone as in_cone
-from .selection.neighbours import Neighbours as Neighbours
-from .selection.neighbours import is_locally_optimal as is_locally_optimal
-from .selection.neighbours import neighbours as neighbours
-from .selection.neighbours import score_gap as score_gap
 from .selection.optimal import is_globally_optimal as is_globally_optimal
 from .selection.optimal import optimal_tokens as optimal_tokens
 from .selection.position import GeneralPosition as GeneralPosition

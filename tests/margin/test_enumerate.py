@@ -12,21 +12,28 @@ from hardmax.data import sphere
 from hardmax.margin.attention import max_margin
 from hardmax.margin.certify import certify
 from hardmax.margin.enumerate import feasible_selections, locally_optimal
+from hardmax.margin.neighbours import is_locally_optimal
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import is_locally_optimal
 from hardmax.selection.optimal import is_globally_optimal
 
 
 def brute_force(problem: Problem) -> dict[tuple[int, ...], tuple[float, bool, bool]]:
     """Every selection by rational arithmetic: norm, local and global optimality."""
     truth = {}
-    for alpha in itertools.product(*(range(T) for T in problem.sizes)):
+    tokens = [list(zip(map(tuple, k.tolist()), g.tolist(), strict=True)) for k, g in _inputs(problem)]
+    names = [[t for t, token in enumerate(own) if token not in own[:t]] for own in tokens]  # without copies
+    for alpha in itertools.product(*names):
         best = max_margin(problem, alpha, exact=True)
         assert best.certificate == "exact"
         if best.is_certified:
             flags = is_locally_optimal(problem, best), is_globally_optimal(problem, alpha)
             truth[alpha] = (best.norm, *flags)
     return truth
+
+
+def _inputs(problem: Problem) -> Any:
+    keys = problem.split(problem.keys[problem.tokens])
+    return zip(keys, problem.split(problem.scores), strict=True)
 
 
 def check(problem: Problem) -> int:

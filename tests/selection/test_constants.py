@@ -12,8 +12,8 @@ from hardmax.data import named, sphere
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import attention
 from hardmax.margin.attention import max_margin
+from hardmax.margin.constants import local_constants
 from hardmax.problem import Problem
-from hardmax.selection.constants import local_constants
 from hardmax.selection.position import _count, _every, general_position
 
 
@@ -72,8 +72,7 @@ def test_general_position() -> None:
     found = general_position(sphere(n=2, T=3, d=3, rng=0))
     assert (found.holds, found.exhaustive, found.witness) == (True, True, None)
     # Parallel differences in two inputs: one row of each is dependent.
-    keys = np.random.default_rng(0).normal(size=(2, 3, 2))
-    keys[1, 1] = keys[1, 0] + 2 * (keys[0, 1] - keys[0, 0])
+    keys = np.array([[[0.0, 0.0], [3.0, 1.0], [1.0, 5.0]], [[7.0, 2.0], [13.0, 4.0], [2.0, 8.0]]])
     problem = Problem.from_scores(keys, np.zeros((2, 3)))
     found = general_position(problem)
     assert not found.holds

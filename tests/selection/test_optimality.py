@@ -11,20 +11,28 @@ from hardmax.data import fig9_oracle, named, sphere
 from hardmax.margin.attention import global_max_margins, max_margin
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.enumerate import feasible_selections
+from hardmax.margin.neighbours import is_locally_optimal, neighbours, score_gap, selection_of
+from hardmax.margin.residual import path_offset
 from hardmax.problem import Problem
 from hardmax.selection import Selection, selected_tokens
 from hardmax.selection.direction import directional_margin, in_cone
-from hardmax.selection.neighbours import is_locally_optimal, neighbours, score_gap, selection_of
 from hardmax.selection.optimal import is_globally_optimal, optimal_tokens
 
 
-def test_ties_are_sets_also_up_to_rounding() -> None:
-    problem = Problem.from_scores(
-        [[[1.0], [2.0], [0.0]], [[1.0], [0.0]]], [[0.1 + 0.2, 0.3, 0.0], [0.0, 1e-9]]
-    )
+def test_ties_are_sets_and_exact() -> None:
+    """Scores are compared as floats: 0.1 + 0.2 is not 0.3, and a gap of 1e-300 is a gap."""
+    apart = Problem.from_scores([[[1.0], [2.0], [0.0]]], [[0.1 + 0.2, 0.3, 0.0]])
+    assert optimal_tokens(apart).sets == ((0,),)
+    tiny = Problem.from_scores([[[1.0], [0.0]], [[1.0], [0.0]]], [[1e-300, 0.0], [1.0 + 2**-52, 1.0]])
+    assert optimal_tokens(tiny).sets == ((0,), (0,))
+    assert is_locally_optimal(tiny, [0, 0]) is True
+    problem = Problem.from_scores([[[1.0], [2.0], [0.0]], [[1.0], [0.0]]], [[0.3, 0.3, 0.0], [0.0, 1e-9]])
     assert optimal_tokens(problem).sets == ((0, 1), (1,))
     assert is_globally_optimal(problem, [1, 1])
     assert not is_globally_optimal(problem, [2, 1])
+    assert is_globally_optimal(problem, max_margin(problem, [1, 1]))
+    with pytest.raises(ValueError, match="names none"):
+        is_globally_optimal(problem, max_margin(Constraints.dense([[1.0]])))
     with pytest.raises(ValueError, match="input 0 does not select one token"):
         max_margin(problem)
     with pytest.raises(ValueError, match="decide which one"):
@@ -69,14 +77,101 @@ def test_neighbours_of_the_oracles(oracles: dict[str, Any]) -> None:
             assert is_locally_optimal(problem, best) is known["is_lmm"]
 
 
-def test_a_slack_near_the_tolerance_is_flagged() -> None:
-    problem = Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [-5e-6, 0.0]]], [[1.0, 0.0, 2.0]])
-    best = max_margin(problem, [0])
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("away", [5e-7, 5e-6, 1e-12, 2.0**-52])
+def test_a_small_slack_is_no_tight_row(exact: bool, away: float) -> None:
+    """Issue: with keys (1,0), (0,0), (-5e-7,0), scores 1, 0, 2 the first token is locally optimal."""
+    problem = Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [-away, 0.0]]], [[1.0, 0.0, 2.0]])
+    best = max_margin(problem, [0], exact=exact)
     found = neighbours(problem, best)
-    assert (found.sets, found.doubtful) == (((1,),), ((0, 2),))
+    assert (found.sets, found.doubtful) == (((1,),), ())
+    assert best.support == ((0, 1),)
     assert score_gap(problem, best) == 1.0
-    assert score_gap(problem, best, tolerance=1e-5) == -1.0
-    assert neighbours(problem, best, tolerance=1e-9).doubtful == ()
+    assert is_locally_optimal(problem, best) is is_locally_optimal(problem, [0]) is True
+    assert {f.selection: f.locally_optimal for f in feasible_selections(problem)}[(0,)] is True
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_row_tight_with_multiplier_zero_is_found(exact: bool) -> None:
+    """Rows (3,0), (3,-7), (3,5) are all tight at p = (1/3, 0); the first alone makes p."""
+    keys = [[[0.0, 0.0], [-3.0, 0.0], [-3.0, 7.0], [-3.0, -5.0]]]
+    problem = Problem.from_scores(keys, [[1.0, 0.0, 2.0, 0.0]])
+    best = max_margin(problem, [0], exact=exact)
+    assert neighbours(problem, best).sets == ((1, 2, 3),)
+    assert is_locally_optimal(problem, best) is False
+    loose = Problem.from_scores([[*keys[0][:2], [-3.0 - 2**-50, 7.0], keys[0][3]]], [[1.0, 0.0, 2.0, 0.0]])
+    best = max_margin(loose, [0], exact=exact)
+    assert neighbours(loose, best).sets == ((1, 3),)
+    assert is_locally_optimal(loose, best) is True
+
+
+def test_doubt_beyond_exact_arithmetic_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three-valued: only rows that may be tight count against True, only rows that are count for False."""
+    monkeypatch.setattr("hardmax.margin.solve.EXACT_ROWS", 0)
+    keys = [[[0.0, 0.0], [-3.0, 0.0], [-3.0, 7.0]]]
+    for scores, verdict in (([1.0, 0.0, 2.0], None), ([1.0, 0.0, 0.5], True), ([1.0, 2.0, 2.0], None)):
+        problem = Problem.from_scores(keys, [scores])
+        best = max_margin(problem, [0])
+        assert best.is_certified
+        assert is_locally_optimal(problem, best) is verdict
+        assert np.isnan(score_gap(problem, best)) == (verdict is None)
+        assert neighbours(problem, best).doubtful == best.doubtful == ((0, 1), (0, 2))
+        assert next(f for f in feasible_selections(problem) if f.selection == (0,)).locally_optimal is verdict
+    with pytest.raises(ValueError, match="in doubt"):
+        path_offset(problem, best)
+    clear = Problem.from_scores([[[0.0, 0.0], [-3.0, 1.0], [-3.0, -7.0]]], [[1.0, 0.0, 2.0]])
+    assert is_locally_optimal(clear, [0]) is False
+
+
+def test_enclosures_agree_with_rational_arithmetic() -> None:
+    """What floats call tight or slack is; generic data leave nothing open."""
+    rng = np.random.default_rng(3)
+    doubts = 0
+    for k in range(150):
+        n, T, d = rng.integers(1, 4), rng.integers(2, 5), rng.integers(1, 5)
+        grid = k % 2 == 0
+        keys = rng.integers(-2, 3, size=(n, T, d)) / 3.0 if grid else rng.normal(size=(n, T, d))
+        keys = keys * 10.0 ** rng.integers(-9, 10)
+        problem = Problem.from_scores(keys, rng.normal(size=(n, T)))
+        for found in feasible_selections(problem, limit=6):
+            truth = max_margin(problem, found.selection, exact=True)
+            if not truth.norm:
+                continue
+            tight = np.array(truth.exact.tight)
+            for solution in (found.max_margin, max_margin(problem, found.selection)):
+                assert not (solution.enclosure.certain & ~tight).any()
+                assert not (tight & ~solution.enclosure.possible).any()
+                assert (solution.tight == tight).all()
+                doubts += not grid and solution.enclosure.doubtful.any()
+    assert doubts == 0
+
+
+def test_solutions_of_equal_constraints_and_tokens_are_taken() -> None:
+    problem = named("B-FIG-8")
+    best = max_margin(problem, [0, 1])
+    same = max_margin(Constraints.dense(best.constraints.rows(), labels=best.constraints.labels))
+    assert selection_of(problem, same) == selection_of(problem, best) == best.selection == (0, 1)
+    for chosen in (best, same, [0, 1], Selection(((0,), (1,)))):
+        assert is_locally_optimal(problem, chosen) is True
+        assert score_gap(problem, chosen) == 1.0
+        assert neighbours(problem, chosen).pairs == ((0, 1),)
+    with pytest.raises(ValueError, match="no labels"):
+        is_locally_optimal(problem, max_margin(Constraints.dense(best.constraints.rows())))
+    other = max_margin(Constraints.dense(2 * best.constraints.rows(), labels=best.constraints.labels))
+    with pytest.raises(ValueError, match="other rows"):
+        score_gap(problem, other)
+
+
+def test_a_gram_matrix_decides_what_its_rounded_keys_leave_open() -> None:
+    """A row is tight with multiplier zero: coordinates round it away, the Gram matrix does not."""
+    X = np.array([[0.0, 0.0, 1.0], [-3.0, 0.0, 1.0], [-3.0, 7.0, 1.0], [-3.0, -5.0, 1.0]])
+    for gamma, verdict in (([1.0, 0.0, 2.0, 0.0], False), ([1.0, 0.0, 0.5, 0.0], True)):
+        problem = Problem.from_gram(X @ X.T, [[0, 1, 2, 3]], [gamma])
+        for exact in (False, True):
+            best = max_margin(problem, [0], exact=exact)
+            assert is_locally_optimal(problem, best) is verdict
+            assert best.support == ((0, 1), (0, 2), (0, 3))
+        assert next(f for f in feasible_selections(problem) if f.selection == (0,)).locally_optimal is verdict
 
 
 def test_neighbours_need_a_solution_of_this_problem() -> None:
@@ -90,12 +185,12 @@ def test_neighbours_need_a_solution_of_this_problem() -> None:
         score_gap(infeasible, max_margin(infeasible, [0, 0]))
 
 
-def test_fig9_gaps_do_not_hang_on_the_tolerance() -> None:
-    """B-DEF-12: every tau from 1e-10 to 1e-5 gives the same neighbours on random data."""
+def test_fig9_gaps_do_not_hang_on_rounding() -> None:
+    """B-DEF-12: on random data floats decide which rows are tight, far from any doubt."""
     for problem in fig9_oracle(d=5, trials=5):
         for found in feasible_selections(problem, limit=20):
-            sets = {neighbours(problem, found.max_margin, tau).sets for tau in (1e-10, 1e-8, 1e-6, 1e-5)}
-            assert len(sets) == 1
+            assert not found.max_margin.enclosure.doubtful.any()
+            assert found.max_margin.slack[~found.max_margin.tight].min() > 1e-5
 
 
 def test_directional_margin_oracle(oracles: dict[str, Any]) -> None:

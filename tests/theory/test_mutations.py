@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-import hardmax.selection.optimal
+import hardmax.margin.assumptions
 from hardmax.margin.assumptions import assumption_d
+from hardmax.margin.constants import local_constants
 from hardmax.margin.joint import interpolated_max_margin
-from hardmax.selection.constants import local_constants
+from hardmax.selection import Selection
 from hardmax.theory import checks
 from hardmax.theory.paper_b import (
     assumptions,
@@ -64,7 +65,8 @@ def smoother(problem: Any) -> Any:
 # id, instance, where the formula lives, its name, what replaces it
 MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-APP-E", "B-FIG-9, d = 2, trial 0", proxy, "joined_sets", lambda _, tokens, __: [[t] for t in tokens]),
-    ("B-ASM-B", "B-FIG-1a", hardmax.selection.optimal, "TIE", 0.2),
+    ("B-ASM-B", "B-FIG-1a", hardmax.margin.assumptions, "optimal_tokens",
+     lambda problem: Selection(tuple((T - 1,) for T in problem.sizes.tolist()))),
     ("B-ASM-C", "B-FIG-3a", assumptions, "POSITIVE", 0.9),
     ("B-ASM-D", "negative scores", assumptions, "assumption_d",
      lambda problem, sets: assumption_d(several.lifted(problem), sets)),

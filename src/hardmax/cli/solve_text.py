@@ -42,7 +42,7 @@ def _head(
 ) -> Text:
     sizes = sorted(set(problem.sizes.tolist()))
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    attract = sum(found.locally_optimal for found in listed)
+    attract = sum(found.locally_optimal is True for found in listed)
     text = Text(f"{file}: n = {problem.n} inputs, T = {tokens} tokens each, d = {problem.d}\n")
     count = f"feasible selections: {search.found}, of which attract: {attract} ({search.qps} problems solved)"
     if search.status == "complete":

@@ -13,10 +13,10 @@ from hardmax._inputs import generator
 from hardmax.dynamics.measures import chosen_slots
 from hardmax.heads import LinearHead, NonlinearHead
 from hardmax.margin.batch import solve_batch
+from hardmax.margin.constants import slope_range
 from hardmax.margin.constraints import Floats
 from hardmax.problem import Problem
-from hardmax.selection.constants import slope_range
-from hardmax.selection.optimal import optimal_tokens, score_gaps
+from hardmax.selection.optimal import optimal_tokens
 from hardmax.selection.selected import Selection
 
 
@@ -41,15 +41,16 @@ def assumption_b(problem: Problem) -> AssumptionB:
     True
     """
     best = optimal_tokens(problem).sets
-    for i, tokens in enumerate(best):
+    groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
+    for i, (tokens, scores, group) in enumerate(
+        zip(best, problem.split(problem.scores), groups, strict=True)
+    ):
         if len(tokens) > 1:
             return AssumptionB(False, (i, tokens[0], tokens[1]))
-    others = [next((t for t in range(T) if t != b[0]), 0) for T, b in zip(problem.sizes, best, strict=True)]
-    gaps = score_gaps(problem, problem.scores[chosen_slots(problem, others)])
-    for i, gap in enumerate(problem.split(gaps)):
-        odd = [t for t in np.flatnonzero(gap).tolist() if t != best[i][0]]
-        if odd:
-            return AssumptionB(False, (i, others[i], odd[0]))
+        others = np.flatnonzero(group != tokens[0])
+        odd = others[scores[others] != scores[others[:1]]]
+        if len(odd):
+            return AssumptionB(False, (i, int(others[0]), int(odd[0])))
     return AssumptionB(True, None)
 
 
@@ -112,6 +113,7 @@ def assumption_c(
         if found.fun < nu:
             best, nu = found.x, float(found.fun)
     nu = max(nu, 0.0)
+    # nu is where a local search stopped, right to a few digits: no exact zero is to be expected of it.
     return AssumptionC(nu > 1e-6 * Gamma, Gamma, nu, mixing.weights(best))
 
 
@@ -192,15 +194,14 @@ def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD
     """
     inside = (sets or optimal_tokens(problem)).sets
     scores = problem.split(problem.scores)
-    gaps = problem.split(
-        score_gaps(problem, np.array([g[o[0]] for g, o in zip(scores, inside, strict=True)]))
-    )
+    groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
     nu = tuple(float(g[o[0]]) for g, o in zip(scores, inside, strict=True))
-    rest = [np.delete(g, o) for g, o in zip(scores, inside, strict=True)]
+    # Copies of a token of the set belong to it.
+    rest = [g[~np.isin(own, own[list(o)])] for g, o, own in zip(scores, inside, groups, strict=True)]
     epsilon, C = math.inf, 0.0
     for i, outside in enumerate(rest):
         room = 1 - outside.max() / nu[i] if len(outside) and nu[i] > 0 else math.inf
-        if nu[i] <= 0 or gaps[i][list(inside[i])].any() or room <= 0:
+        if nu[i] <= 0 or (scores[i][list(inside[i])] != nu[i]).any() or room <= 0:
             return AssumptionD(False, i)
         epsilon, C = min(epsilon, float(room)), max(C, -float(outside.min(initial=0.0)))
     if not any(len(outside) for outside in rest):

@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardmax.dynamics.measures import chosen_slots
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Ints, Label
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem
-from hardmax.selection.optimal import optimal_tokens
+from hardmax.selection.optimal import leaders, optimal_tokens
 
 RESOLUTION = 1e-6  # margins below this, relative to the longest row, may come from rounding a Gram matrix
 
@@ -25,8 +24,9 @@ def max_margin(
     """The shortest p by which every selected key beats the other keys of its input by 1, or a proof of none.
 
     ``selection`` is one token per input, as numbers or as a `Selection` without ties; the best-scoring tokens
-    if absent. Rows are labelled (i, t). A twin of the selected key makes the selection infeasible; inputs
-    with one token ask for nothing, and p is zero if no input does. ``exact`` asks for rational numbers.
+    if absent. Rows are labelled (i, t). Copies of a token (equal key and score) are one token, named by the
+    lowest index; a twin of the selected key with another score makes the selection infeasible. Inputs with
+    one token ask for nothing, and p is zero if no input does. ``exact`` asks for rational numbers.
     `Constraints` are solved as they are.
 
     >>> import hardmax as hm
@@ -41,15 +41,18 @@ def max_margin(
         if selection is not None:
             raise ValueError("selection: expected none with Constraints, whose rows say what is selected")
         return solve(problem, exact)
-    tokens = tuple(optimal_tokens(problem) if selection is None else selection)
-    chosen_slots(problem, tokens)
-    return AttentionRows(problem).solve(list(enumerate(tokens)), exact)
+    tokens = leaders(problem, optimal_tokens(problem) if selection is None else selection)
+    return replace(AttentionRows(problem).solve(list(enumerate(tokens)), exact), selection=tokens)
 
 
 def max_margin_batch(
-    problems: Sequence[Problem], selections: Sequence[Iterable[int]], workers: int | None = None
+    problems: Sequence[Problem] | Sequence[Constraints],
+    selections: Sequence[Iterable[int]] | None = None,
+    workers: int | None = None,
 ) -> list[MaxMargin]:
     """`max_margin` of many small problems in one call, on all cores, each with its certificate.
+
+    One selection per problem, or none for a list of `Constraints`, whose rows say what is selected.
 
     >>> import hardmax as hm
     >>> problems = list(hm.data.fig9_oracle(d=100, trials=20))
@@ -57,17 +60,29 @@ def max_margin_batch(
     >>> best = hm.max_margin_batch(problems, [path.selection() for path in paths])
     >>> all(each.is_certified for each in best)
     True
+    >>> [best.margin for best in hm.max_margin_batch([hm.Constraints.dense([[2.0]])])]
+    [2.0]
     """
-    if len(problems) != len(selections):
-        raise ValueError(f"selections must be {len(problems)}, one per problem, got {len(selections)}")
-    rows = []
-    for problem, selection in zip(problems, selections, strict=True):
-        if problem.gram is not None:
-            raise ValueError("problems known by a Gram matrix are solved one at a time; call max_margin")
-        tokens = tuple(selection)
-        chosen_slots(problem, tokens)
-        rows.append(AttentionRows(problem).constraints(list(enumerate(tokens))))
-    return solve_batch(rows, workers=workers)
+    given = [each for each in problems if isinstance(each, Constraints)]
+    if given:
+        if len(given) < len(problems) or selections is not None:
+            raise ValueError("problems: expected Problems with selections, or Constraints alone, got both")
+        return solve_batch(given, workers=workers)
+    posed = [each for each in problems if isinstance(each, Problem)]
+    if len(posed) < len(problems):
+        raise ValueError("problems: expected a list of Problem or of Constraints, got something else in it")
+    if selections is None or len(problems) != len(selections):
+        got = "none" if selections is None else len(selections)
+        raise ValueError(f"selections must be {len(problems)}, one per problem, got {got}")
+    chosen = [leaders(problem, each) for problem, each in zip(posed, selections, strict=True)]
+    rows = [AttentionRows(problem) for problem in posed]
+    dense = [k for k, problem in enumerate(posed) if problem.gram is None]
+    solved = solve_batch([rows[k].constraints(enumerate(chosen[k])) for k in dense], workers=workers)
+    found = dict(zip(dense, solved, strict=True))
+    return [
+        replace(found[k] if k in found else rows[k].solve(enumerate(tokens)), selection=tokens)
+        for k, tokens in enumerate(chosen)
+    ]
 
 
 def global_max_margins(
@@ -83,11 +98,13 @@ def global_max_margins(
     """
     rows = AttentionRows(problem)
     for tokens in itertools.product(*optimal_tokens(problem).sets):
-        yield tokens, rows.solve(list(enumerate(tokens)), exact)
+        yield tokens, replace(rows.solve(enumerate(tokens), exact), selection=tokens)
 
 
 class AttentionRows:
     """The rows k_selected - k_t of a problem, by input and selected token; partial selections are allowed.
+
+    ``names`` are the tokens of each input, without copies; what is selected must be one of them.
 
     >>> import hardmax as hm
     >>> from hardmax.margin.attention import AttentionRows
@@ -98,6 +115,8 @@ class AttentionRows:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.slots = distinct_tokens(problem)[problem.tokens]
+        named = problem.groups == np.arange(len(self.slots))
+        self.names = [np.flatnonzero(own) for own in problem.split(named)]
         self._pieces: dict[tuple[int, int], tuple[Ints, Ints, tuple[Label, ...]]] = {}
 
     def constraints(self, chosen: Iterable[tuple[int, int]]) -> Constraints:
@@ -107,7 +126,10 @@ class AttentionRows:
         minus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[1] for piece in pieces)])
         labels = tuple(itertools.chain.from_iterable(piece[2] for piece in pieces))
         m = len(plus)
-        return Constraints(self.problem.keys, plus, minus, np.ones(m), np.zeros(m, dtype=bool), labels=labels)
+        return Constraints(
+            self.problem.keys, plus, minus, np.ones(m), np.zeros(m, dtype=bool), labels=labels,
+            origin=self.problem.gram,
+        )  # fmt: skip
 
     def solve(self, chosen: Iterable[tuple[int, int]], exact: bool = False) -> MaxMargin:
         """Solve for a partial selection, in the coordinates of the keys.
@@ -124,7 +146,7 @@ class AttentionRows:
         if answer.margin_interval[0] > RESOLUTION * longest:
             return answer
         try:
-            verdict = solve(replace(constraints, table=None, token_gram=(gram + gram.T) / 2))
+            verdict = solve(replace(constraints, table=None, token_gram=(gram + gram.T) / 2, origin=None))
         except ValueError:  # by its rounding the matrix has a negative eigenvalue: it proves nothing here
             return answer
         return verdict if verdict.is_feasible is False else answer
@@ -134,9 +156,9 @@ class AttentionRows:
         if piece is None:
             problem = self.problem
             slots = self.slots[problem.offsets[i] : problem.offsets[i + 1]]
-            minus = np.delete(slots, token)
-            others: tuple[Label, ...] = tuple((i, t) for t in range(len(slots)) if t != token)
-            piece = np.full(len(minus), slots[token]), minus, others
+            others = self.names[i][self.names[i] != token]
+            labels: tuple[Label, ...] = tuple((i, t) for t in others.tolist())
+            piece = np.full(len(others), slots[token]), slots[others], labels
             self._pieces[i, token] = piece
         return piece
 

@@ -43,6 +43,7 @@ class Constraints:
     A row is a pair of tokens, ``table[plus] - table[minus]`` (``minus = -1`` stands for the zero vector), or
     the outer product of such a pair with ``right[right_of]`` when the unknown is a matrix W. If only the
     tokens' Gram matrix is known, ``table`` is None and the solution comes back as coefficients of the rows.
+    A table made from a Gram matrix keeps it as ``origin``: where rounding leaves a doubt, it decides.
     Pairs are kept because they are exact: a rounded difference of two keys is another problem.
 
     >>> import hardmax as hm
@@ -60,6 +61,7 @@ class Constraints:
     right_of: Ints | None = None
     token_gram: Floats | None = None
     labels: tuple[Label, ...] | None = None
+    origin: Floats | None = None
 
     @staticmethod
     def pairs(

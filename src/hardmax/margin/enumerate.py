@@ -15,10 +15,10 @@ from hardmax import _inputs
 from hardmax._notebook import table
 from hardmax.margin.constraints import Floats
 from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.neighbours import attracts, known_gap
 from hardmax.margin.search import Block, Leaf, Tree
 from hardmax.margin.sweep import sweep
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import least_gap, slot_gaps
 from hardmax.selection.optimal import optimal_tokens
 
 
@@ -26,7 +26,8 @@ from hardmax.selection.optimal import optimal_tokens
 class FeasibleSelection:
     """A selection that some p makes, with its max-margin solution and what attracts about it.
 
-    ``score_gap`` is the least score by which a selected token beats its SVM neighbours (inf without any).
+    ``score_gap`` is the least score by which a selected token beats its SVM neighbours (inf without any; nan
+    where it is in doubt whether a row is tight, and so whether the selection is locally optimal).
 
     >>> import hardmax as hm
     >>> found = next(hm.locally_optimal(hm.data.named("B-FIG-1b")))
@@ -40,9 +41,9 @@ class FeasibleSelection:
     globally_optimal: bool
 
     @property
-    def locally_optimal(self) -> bool:
-        """Whether every selected token scores strictly above its neighbours."""
-        return self.score_gap > 0
+    def locally_optimal(self) -> bool | None:
+        """Whether every selected token scores strictly above its neighbours; None if in doubt."""
+        return attracts(self.score_gap)
 
     def _repr_html_(self) -> str:
         best = self.max_margin
@@ -154,7 +155,7 @@ class Enumeration(Iterator[FeasibleSelection]):
                 break
             self.found += 1
             result = self._judge(leaf)
-            if result.locally_optimal or not self._only_local:
+            if result.locally_optimal is not False or not self._only_local:
                 yielded += 1
                 yield result
             if yielded == self._budget.top:
@@ -166,7 +167,7 @@ class Enumeration(Iterator[FeasibleSelection]):
 
     def _judge(self, leaf: Leaf) -> FeasibleSelection:
         gaps = np.concatenate([self._gaps_to_rivals(i, token) for i, token in enumerate(leaf.tokens)])
-        gap = float(least_gap(leaf.slack, gaps))
+        gap = known_gap(leaf.best, gaps)
         best = all(t in tokens for t, tokens in zip(leaf.tokens, self._best, strict=True))
         return FeasibleSelection(leaf.tokens, leaf.best, gap, best)
 
@@ -174,9 +175,8 @@ class Enumeration(Iterator[FeasibleSelection]):
         """Score gaps of the rows of one input; kept, because thousands of selections share them."""
         gaps = self._gaps.get((i, token))
         if gaps is None:
-            tokens = np.zeros(self._problem.n, dtype=np.int64)
-            tokens[i] = token
-            gaps = np.delete(self._problem.split(slot_gaps(self._problem, tokens))[i], token)
+            scores, names = self._problem.split(self._problem.scores)[i], self._tree.rows.names[i]
+            gaps = scores[token] - scores[names[names != token]]
             self._gaps[i, token] = gaps
         return gaps
 
@@ -250,7 +250,7 @@ class Enumeration(Iterator[FeasibleSelection]):
         """The plane: the sweep names the feasible selections, each needs one solution."""
         tree = self._tree
         keys = self._problem.split(self._problem.keys[tree.rows.slots])
-        named = list(sweep([keys[i] for i in tree.order]))
+        named = list(sweep([keys[i][tree.rows.names[i]] for i in tree.order]))
         tokens = np.array(named, dtype=np.int64).reshape(len(named), tree.depth)
         room = tree.room(tree.depth - 1)
         leaves: list[Leaf] = []
@@ -301,7 +301,8 @@ def locally_optimal(
     """Every locally optimal selection: the max-margin directions that attract (Definition 2).
 
     Arguments as for `feasible_selections`; ``limit`` counts feasible selections, because all have to be
-    looked at: neighbours, and with them local optimality, change with every input.
+    looked at: neighbours, and with them local optimality, change with every input. What is in doubt is listed
+    too, with ``locally_optimal`` None; that can happen above 200 rows only.
 
     >>> import hardmax as hm
     >>> sorted(found.selection for found in hm.locally_optimal(hm.data.named("B-FIG-8")))

@@ -73,3 +73,13 @@ def integer_rows(constraints: Constraints) -> tuple[Any, Any, int]:
     gram = fmpz_mat(m, m, [x * y for x, y in zip(gram.entries(), factor.entries(), strict=True)])
     outer = [rows[j, a] * right[j, b] for j in range(m) for a in range(width) for b in range(height)]
     return fmpz_mat(m, width * height, outer), gram, power + right_power
+
+
+def row_rank(constraints: Constraints) -> int:
+    """The rank of the rows, exactly.
+
+    >>> row_rank(Constraints.dense([[1.0, 0.0], [1.0, 1e-300], [0.0, 1.0]]))
+    2
+    """
+    rows, gram, _ = integer_rows(constraints)
+    return int((gram if rows is None else rows).rank())

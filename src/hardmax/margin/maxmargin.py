@@ -17,9 +17,9 @@ from hardmax._files import whole_text
 from hardmax._notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
-from hardmax.margin.measure import rounding
+from hardmax.margin.measure import EPS
+from hardmax.margin.tight import Tight, enclose, enclose_gram
 
-TIGHT = 1e-9  # a row is tight if its slack is below this, relative to its bound (B-DEF-12 allows up to 1e-7)
 SHOWN = 8  # labels of the support in a notebook
 
 
@@ -31,7 +31,8 @@ class MaxMargin:
     it) or "undecided" (only ``margin_interval`` is known). ``certificate``: "exact" if rational numbers
     back the status (``exact``), else "float". ``p`` is a matrix for outer products and None in Gram form,
     where ``coefficients`` hold the solution. ``kkt`` is the largest relative residual of primal
-    feasibility, stationarity and complementarity; 0 for exact certificates.
+    feasibility, stationarity and complementarity; 0 for exact certificates. ``selection`` are the tokens that
+    a problem's solution belongs to, None for a solution of `Constraints`.
 
     >>> import hardmax as hm
     >>> best = hm.max_margin(hm.Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))
@@ -50,6 +51,7 @@ class MaxMargin:
     kkt: float
     farkas: Floats | None = None
     exact: Exact | None = None
+    selection: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
         tight = f", support={self.support}" if self.is_certified and len(self.support) <= 8 else ""
@@ -127,15 +129,41 @@ class MaxMargin:
         return self.constraints.gram() @ self.multipliers - self.constraints.h
 
     @cached_property
+    def enclosure(self) -> Tight:
+        """Which rows are tight, and which may be, as far as this solution tells (`hardmax.margin.tight`)."""
+        c, weights = self.constraints, self.multipliers
+        none = np.zeros(c.count, dtype=bool)
+        if self.slack is None or weights is None or self.norm == 0:
+            return Tight(none, ~none if math.isnan(self.norm) else none)
+        if self.exact is not None and c.origin is None:
+            tight = np.array(self.exact.tight, dtype=bool)
+            return Tight(tight, tight)
+        if self.p is None:
+            assert c.token_gram is not None
+            return enclose_gram(c.gram(), c.h, c.equal, weights, _rounded(c.token_gram, 1))
+        blur = 0.0 if c.origin is None else _rounded(c.origin, 16 * len(c.origin))
+        p = self.p.ravel()[None]
+        found = enclose(c.rows()[None], c.h[None], c.equal[None], weights[None], p, blur)
+        return Tight(found.certain[0], found.possible[0])
+
+    @cached_property
+    def decided(self) -> MaxMargin:
+        """This solution or, if it leaves open which rows are tight, the rational one, up to 200 rows."""
+        if self.multipliers is None or not self.enclosure.doubtful.any():
+            return self
+        from hardmax.margin.solve import settle
+
+        return settle(self.constraints, np.flatnonzero(self.multipliers).tolist()) or self
+
+    @property
     def tight(self) -> Bools:
-        """Rows met with equality up to `TIGHT`, whatever their multiplier (B-ERR-13)."""
-        slack, h = self.slack, self.constraints.h
-        if slack is None or not self.norm:
-            return np.zeros(len(h), dtype=bool)
-        noise: Any = 0.0
-        if self.certificate == "float" and self.p is not None:
-            noise = rounding(self.p.size) * (np.abs(self.constraints.rows()) @ np.abs(self.p.ravel()))
-        return self.constraints.equal | (slack <= TIGHT * h + noise)
+        """Rows met with equality, whatever their multiplier (B-ERR-13); with any that `doubtful` names."""
+        return self.decided.enclosure.possible
+
+    @property
+    def doubtful(self) -> tuple[Label, ...]:
+        """Labels of rows of which it is not known whether they are tight; none up to 200 rows of vectors."""
+        return tuple(self.constraints.label(int(j)) for j in np.flatnonzero(self.decided.enclosure.doubtful))
 
     @cached_property
     def support(self) -> tuple[Label, ...]:
@@ -267,6 +295,11 @@ def length(vector: Floats) -> float:
         return largest
     scaled = vector / largest
     return largest * float(np.sqrt(np.sum(scaled * scaled)))
+
+
+def _rounded(gram: Floats, times: int) -> float:
+    """What inner products of differences of tokens are off by, after ``times`` roundings of the matrix."""
+    return 64 * EPS * times * float(np.abs(gram).sum(axis=1).max(initial=0.0))
 
 
 def _texts(values: Any) -> list[str]:

@@ -7,9 +7,10 @@ from typing import cast
 import numpy as np
 
 from hardmax.margin.constraints import Floats
+from hardmax.margin.integers import row_rank
 from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.neighbours import row_gaps, selection_of, tight_rows
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import TAU, row_gaps, selection_of
 
 
 def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
@@ -24,15 +25,14 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     [-0.2541894, 0.0847298]
     """
     tokens = selection_of(problem, max_margin)
-    p, slack, multipliers = max_margin.p, max_margin.slack, max_margin.multipliers
-    if p is None or not p.any() or slack is None or multipliers is None:
+    p, multipliers = max_margin.p, max_margin.decided.multipliers
+    if p is None or not p.any() or multipliers is None:
         raise ValueError(f"max_margin must have a direction, got none: it is {max_margin.status}")
-    near = np.flatnonzero(slack <= TAU)
+    near = tight_rows(max_margin)
     D, weight = max_margin.constraints.rows()[near], multipliers[near]
-    values = np.linalg.svd(D / np.linalg.norm(D, axis=1, keepdims=True), compute_uv=False)
-    if len(near) > problem.d or values[-1] < 1e-9 * values[0]:
+    if row_rank(max_margin.constraints.subset(near)) < len(near):
         raise ValueError("max_margin: expected independent support rows, got dependent ones; w is not unique")
-    if (weight <= 1e-9 * weight.max()).any():
+    if (weight <= 0).any():
         row = max_margin.constraints.label(int(near[np.argmin(weight)]))
         raise ValueError(f"max_margin: expected positive multipliers, got zero at the tight row {row}")
     gaps = row_gaps(problem, max_margin)[near]

@@ -8,7 +8,7 @@ by mistake only costs time, because every leaf is certified by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, compiled
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.measure import EPS, measure, rounding
 from hardmax.margin.solve import proves
+from hardmax.margin.tight import Tight, enclose
 from hardmax.problem import Problem
 
 _TINY = 1e-30  # rows shorter than this, keys being near 1, are left to `solve`, which scales each row
@@ -89,16 +90,16 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """A feasible selection with its certified solution, and the slack of every row in the problem's order."""
+    """A feasible selection with its certified solution."""
 
     tokens: tuple[int, ...]
     best: MaxMargin
-    slack: Floats
 
 
 class Tree:
     """The inputs in the order of the search, with the tokens that can be selected at all.
 
+    Tokens are numbered without copies here; ``rows.names`` has the numbers of the problem.
     ``qps`` counts the hard-margin problems solved; ``undecided`` collects selections too large to settle.
     """
 
@@ -107,7 +108,8 @@ class Tree:
         self.problem = problem
         self.qps = 0
         self.undecided: list[tuple[int, ...]] = []
-        keys = problem.split(problem.keys[self.rows.slots])
+        every = problem.split(problem.keys[self.rows.slots])
+        keys = [k[names] for k, names in zip(every, self.rows.names, strict=True)]
         sizes = np.abs(problem.keys[self.rows.slots])
         self.power = int(np.frexp(sizes.max())[1])
         # A power of two changes no digit unless small entries underflow; then `solve` decides everything.
@@ -209,7 +211,11 @@ class Tree:
     def _decide(self, inputs: list[int], tokens: Ints) -> MaxMargin:
         """One partial selection by the solver with the last word, which may take milliseconds."""
         self.qps += 1
-        return self.rows.solve(sorted(zip(inputs, tokens.tolist(), strict=True)))
+        return self.rows.solve(self._pairs(inputs, tokens.tolist()))
+
+    def _pairs(self, inputs: list[int], tokens: list[int]) -> list[tuple[int, int]]:
+        """(input, token) in the order and by the numbers of the problem."""
+        return sorted((i, int(self.rows.names[i][t])) for i, t in zip(inputs, tokens, strict=True))
 
     def leaves(self, block: Block) -> Iterator[Leaf]:
         """Full selections of a block that are feasible, each certified on its own rows."""
@@ -228,27 +234,32 @@ class Tree:
         good = proves(measured)
         if self.problem.gram is not None:
             good &= measured.lower > RESOLUTION * norms.max(axis=1)
+        # Slacks are enclosed here, for a block at once; the rows of a Gram matrix carry its rounding, too.
+        tight = enclose(A, h, equal, weights, block.p) if self.problem.gram is None else None
         p, multipliers = np.ldexp(block.p, -self.power), np.ldexp(weights, -2 * self.power)
         lower, upper = (np.ldexp(x, self.power).tolist() for x in (measured.lower, measured.upper))
         for b, chosen in enumerate(tokens.tolist()):
-            pairs = list(zip(inputs, chosen, strict=True))
+            pairs = self._pairs(inputs, chosen)
             selection = self._full(pairs)
             if good[b]:
                 best = MaxMargin(
                     self.rows.constraints(pairs), "certified", "float", p[b], multipliers[b],
-                    (lower[b], upper[b]), float(measured.kkt[b]),
+                    (lower[b], upper[b]), float(measured.kkt[b]), selection=selection,
                 )  # fmt: skip
-                yield Leaf(selection, best, Mp[b] - 1)
+                if tight is not None:
+                    best.__dict__["enclosure"] = Tight(tight.certain[b], tight.possible[b])
+                yield Leaf(selection, best)
                 continue
-            best = self._decide(inputs, np.array(chosen, dtype=np.int64))
+            best = replace(self._decide(inputs, np.array(chosen, dtype=np.int64)), selection=selection)
             if best.is_certified and best.slack is not None:
-                yield Leaf(selection, best, best.slack)
+                yield Leaf(selection, best)
             elif not best.is_certified and best.is_feasible is not False:
                 self.undecided.append(selection)
 
     def nothing_to_select(self) -> Leaf:
         """The one selection of a problem whose inputs have one token each: p is zero."""
-        return Leaf((0,) * self.problem.n, self.rows.solve([]), np.zeros(0))
+        tokens = (0,) * self.problem.n
+        return Leaf(tokens, replace(self.rows.solve([]), selection=tokens))
 
     def _full(self, pairs: list[tuple[int, int]]) -> tuple[int, ...]:
         selection = [0] * self.problem.n

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -80,6 +80,24 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
         nothing = np.zeros(constraints.count)
         best = (np.zeros(scaled.A.shape[1]), nothing, Measured(np.inf, 0.0, np.inf))
     return _result(constraints, scaled, *best, status="undecided")
+
+
+def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
+    """The rational solution of a problem that has one, if it is small; by its Gram matrix if it has one.
+
+    >>> settle(Constraints.dense([[2.0]]), []).exact.tight
+    (True,)
+    """
+    if constraints.count > EXACT_ROWS:
+        return None
+    if constraints.origin is not None:
+        gram = (constraints.origin + constraints.origin.T) / 2
+        constraints = replace(constraints, table=None, token_gram=gram, origin=None)
+    try:
+        answer = rational.decide(constraints, start)
+    except ValueError:  # by its rounding the Gram matrix has a negative eigenvalue: it decides nothing
+        return None
+    return from_exact(constraints, answer) if answer.feasible else None
 
 
 def _tame(rows: Floats) -> tuple[Floats, Ints]:

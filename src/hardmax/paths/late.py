@@ -25,10 +25,10 @@ from scipy.optimize import linprog
 from hardmax import _inputs
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.neighbours import row_gaps, selection_of, tight_rows
 from hardmax.paths.landscape import Expanded
 from hardmax.paths.newton import minimise
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import TAU, row_gaps, selection_of
 
 # Singular values and multipliers below this, relative to the largest, are zero.
 ZERO = 1e-9
@@ -178,7 +178,7 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     tokens = selection_of(problem, max_margin)
     if max_margin.direction is None or max_margin.slack is None or max_margin.multipliers is None:
         raise ValueError(f"max_margin must have a direction, got one that is {max_margin.status}")
-    near = np.flatnonzero(max_margin.slack <= TAU)
+    near = tight_rows(max_margin)
     gaps = row_gaps(problem, max_margin)[near]
     if (gaps <= 0.0).any():
         raise ValueError("max_margin must be locally optimal, got a neighbour that scores as high")

@@ -9,9 +9,12 @@ import numpy as np
 
 from hardmax.dynamics.trajectory import misalignment
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import TAU
-from hardmax.selection.optimal import score_gaps
+from hardmax.selection.optimal import slot_gaps
 from hardmax.selection.selected import Selection, selected_tokens
+
+# A direction that someone computed is off by its own rounding, which nothing here can know: margins this near
+# to the least, relatively, count as least. A proof wants p_mm itself, see `hardmax.margin.neighbours`.
+RESOLVED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,11 @@ class Direction:
     delta: float
 
 
-def directional_margin(problem: Problem, q: Any, tolerance: float = TAU) -> Direction:
+def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) -> Direction:
     """Selected tokens, margin and neighbours of a direction q that is not zero.
 
-    Margins within ``tolerance`` of the least, relative to it, count as least, as for the neighbours of p_mm.
+    Margins within ``tolerance`` of the least, relative to it, count as least: q is taken to be a computed
+    direction, right up to rounding. Copies of a token are one token.
 
     >>> import hardmax as hm
     >>> found = hm.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8])
@@ -48,19 +52,20 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = TAU) -> Dire
     q = problem.vector("q", q)
     if not q.any():
         raise ValueError("q is zero and has no direction")
-    selected = selected_tokens(problem, q)
+    selected = selected_tokens(problem, q, tolerance)
     if not selected.is_unique:
         tied = tuple((i, t) for i, near in enumerate(selected.sets) if len(near) > 1 for t in near)
         return Direction(selected, 0.0, tied, False, False, np.nan)
     chosen = problem.offsets[:-1] + np.array(selected.tokens)
     keys = problem.keys[problem.tokens]
     margins = (np.repeat(keys[chosen], problem.sizes, axis=0) - keys) @ q
-    margins[chosen] = np.inf
+    copies = problem.groups != np.arange(len(keys))
+    margins[chosen] = margins[copies] = np.inf
     Gamma = float(margins.min())
     if Gamma == np.inf:  # every input has one token: nothing competes
         return Direction(selected, Gamma, (), True, True, np.inf)
     least = margins <= Gamma * (1 + tolerance)
-    above = score_gaps(problem, problem.scores[chosen])[least]
+    above = slot_gaps(problem, selected.tokens)[least]
     inputs = np.repeat(np.arange(problem.n), problem.sizes)
     pairs = [(int(inputs[l]), int(l - problem.offsets[inputs[l]])) for l in np.flatnonzero(least)]
     delta = float(margins[~least].min(initial=np.inf)) - Gamma

@@ -6,12 +6,14 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from hardmax._inputs import generator
 from hardmax.problem import Problem
 
+CLEAR = 1e-9  # a least singular value above this, relatively, is far beyond rounding
 Row = tuple[int, int, int]  # input, selected token, other token
 
 
@@ -38,21 +40,23 @@ def general_position(
     *,
     limit: int = 100_000,
     rng: int | np.random.Generator | None = None,
-    tolerance: float = 1e-9,
 ) -> GeneralPosition:
     """Test that for any selection d rows k_selected - k_t are independent and d+1 never all tight.
 
     "Never all tight" means that no p meets the d+1 rows with equality to 1. If there are fewer than d rows,
     all of them must be independent. There are exponentially many sets: up to ``limit`` are tested one by
-    one, above that a sample of as many, for which ``rng`` must be given. Independence is by singular values,
-    of rows scaled to length 1, relative to ``tolerance``.
+    one, above that a sample of as many, for which ``rng`` must be given. Where singular values leave a doubt
+    the rank is taken in fractions, so the answer is exact for the floats given. Copies of a token are one.
 
     >>> import hardmax as hm
     >>> line = hm.Problem.from_scores([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
     >>> hm.general_position(line).witness
     ((0, 0, 1), (0, 0, 2))
     """
-    keys = problem.split(problem.keys[problem.tokens])
+    named = problem.split(problem.groups == np.arange(len(problem.tokens)))
+    names = [np.flatnonzero(own).tolist() for own in named]
+    every = problem.split(problem.keys[problem.tokens])
+    keys = [k[own] for k, own in zip(every, names, strict=True)]
     rows = sum(len(k) - 1 for k in keys)
     sizes = [min(problem.d, rows), *([problem.d + 1] if rows > problem.d else [])]
     total = sum(_count([len(k) for k in keys], size) for size in sizes)
@@ -68,24 +72,50 @@ def general_position(
             sets = _sample([len(k) for k in keys], size, limit // len(sizes), rng)
         while batch := list(itertools.islice(sets, 4096)):
             checked += len(batch)
-            dependent = _dependent(keys, batch, size > problem.d, tolerance)
-            if dependent.any():
-                return GeneralPosition(False, total <= limit, checked, batch[int(np.argmax(dependent))])
+            witness = _dependent(keys, batch, size > problem.d)
+            if witness is not None:
+                found = tuple((i, names[i][a], names[i][t]) for i, a, t in witness)
+                return GeneralPosition(False, total <= limit, checked, found)
     return GeneralPosition(True, total <= limit, checked, None)
 
 
 def _dependent(
-    keys: list[np.ndarray], batch: list[tuple[Row, ...]], with_ones: bool, tolerance: float
-) -> np.ndarray:
+    keys: list[np.ndarray], batch: list[tuple[Row, ...]], with_ones: bool
+) -> tuple[Row, ...] | None:
+    """The first dependent set of a batch: singular values clear nearly all, fractions decide the others."""
     if not batch[0]:
-        return np.zeros(len(batch), dtype=bool)
+        return None
     M = np.array([[keys[i][a] - keys[i][t] for i, a, t in rows] for rows in batch])
     M /= max(np.abs(M).max(), np.finfo(float).tiny)
     if with_ones:  # 1 is in the range of M exactly if [M, 1] is singular
         M = np.concatenate([M, np.ones((*M.shape[:2], 1))], axis=2)
     lengths = np.linalg.norm(M, axis=2, keepdims=True)
     values = np.linalg.svd(M / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
-    return np.any(lengths == 0, axis=(1, 2)) | (values[:, -1] <= tolerance * values[:, 0])
+    doubtful = np.any(lengths == 0, axis=(1, 2)) | (values[:, -1] <= CLEAR * values[:, 0])
+    return next(
+        (batch[b] for b in np.flatnonzero(doubtful) if _rank_is_short(keys, batch[b], with_ones)), None
+    )
+
+
+def _rank_is_short(keys: list[np.ndarray], rows: tuple[Row, ...], with_ones: bool) -> bool:
+    """Whether the rows, each with a 1 behind it if asked, are dependent, by elimination in fractions."""
+    ends = [(Fraction(1) if with_ones else Fraction(0))] * len(rows)
+    exact = [
+        [*(Fraction(x) - Fraction(y) for x, y in zip(keys[i][a], keys[i][t], strict=True)), end]
+        for (i, a, t), end in zip(rows, ends, strict=True)
+    ]
+    rank = 0
+    for column in range(len(exact[0])):
+        pivot = next((r for r in range(rank, len(exact)) if exact[r][column]), None)
+        if pivot is None:
+            continue
+        exact[rank], exact[pivot] = exact[pivot], exact[rank]
+        for r in range(rank + 1, len(exact)):
+            factor = exact[r][column] / exact[rank][column]
+            if factor:
+                exact[r] = [x - factor * y for x, y in zip(exact[r], exact[rank], strict=True)]
+        rank += 1
+    return rank < len(exact)
 
 
 def _count(sizes: list[int], total: int) -> int:

@@ -9,8 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from hardmax.dynamics.descent import descend, descend_batch
 from hardmax.dynamics.trajectory import misalignment
 from hardmax.margin.attention import max_margin_batch
@@ -92,11 +90,7 @@ def _columns(block: Block, measure: Sequence[str], step: float, workers: int | N
     if set(measure) <= columns.keys():
         return columns
     best = _directions(block, selections, workers)
-    directions = np.full(block.points.shape, math.nan)
-    for row, each in zip(directions, best, strict=True):
-        if each is not None:
-            row[:] = each.p
-    gaps = block.score_gaps(directions)
+    gaps = block.score_gaps(best)
     locally = saturated & (gaps > 0.0)
     columns |= {
         "certified": [each is not None and each.is_certified for each in best],

@@ -6,6 +6,7 @@ every sum runs within one problem, so that a number is the same to the bit whate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.dynamics.trajectory import Trajectory
-from hardmax.selection.neighbours import least_gap, slot_gaps
+from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.neighbours import known_gap, row_gaps
+from hardmax.margin.tight import enclose_many
+from hardmax.selection.optimal import slot_gaps
 
 SIZE = 128  # problems of a block: two threads' worth of certified directions
 NUMBERS = 4_000_000  # of the keys of a block: large problems go one by one
@@ -59,7 +63,7 @@ class Block:
     def defects(self) -> np.ndarray:
         """Mean attention off the top token."""
         shares = np.exp(-self.leads)
-        np.put_along_axis(shares, self._top_slots, 0.0, axis=1)
+        shares[self._copies] = 0.0
         lost = np.add.reduceat(shares, self._offsets[:-1], axis=1)
         return (lost / (1.0 + lost)).mean(axis=1)
 
@@ -78,23 +82,32 @@ class Block:
 
     @cached_property
     def score_leads(self) -> np.ndarray:
-        """Score of the top token minus score at every slot, ties exactly zero."""
+        """Score of the top token minus score at every slot."""
         return np.stack(
             [slot_gaps(path.problem, top) for path, top in zip(self.paths, self.tops, strict=True)]
         )
 
-    def score_gaps(self, directions: np.ndarray) -> np.ndarray:
-        """Least score by which a selected token beats its neighbours at p_mm, (B, d); nan where p_mm is."""
-        slack = _times(self.differences, directions) - 1.0
-        np.put_along_axis(slack, self._top_slots, np.inf, axis=1)
-        gaps: np.ndarray = least_gap(slack, self.score_leads)
-        gaps[np.isnan(directions).any(axis=1)] = np.nan
-        return gaps
+    def score_gaps(self, best: Sequence[MaxMargin | None]) -> np.ndarray:
+        """Least score by which a selected token beats its neighbours; nan without p_mm, or in doubt."""
+        enclose_many([each for each in best if each is not None])
+        gaps = [
+            math.nan if each is None else known_gap(each, row_gaps(path.problem, each))
+            for path, each in zip(self.paths, best, strict=True)
+        ]
+        return np.array(gaps)
 
     @property
     def are_best(self) -> np.ndarray:
         """Whether no token scores above the selected one of its input."""
         return np.min(self.score_leads, axis=1) >= 0.0
+
+    @property
+    def _copies(self) -> np.ndarray:
+        """The slots of the top token and of its copies."""
+        groups = np.stack([path.problem.groups for path in self.paths])
+        tops = np.take_along_axis(groups, self._top_slots, axis=1)
+        same: np.ndarray = groups == np.repeat(tops, self._sizes, axis=1)
+        return same
 
     @property
     def _offsets(self) -> np.ndarray:

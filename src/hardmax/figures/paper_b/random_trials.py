@@ -155,12 +155,10 @@ def _with_loss(problem: Problem, loss: str) -> Problem:
 
 
 def _resting_slacks(problems: Sequence[Problem], rows: Rows) -> list[float]:
-    """Least slack above the tolerance of a neighbour: how far the verdicts are from hanging on it."""
-    from hardmax.selection.neighbours import TAU
-
+    """Least slack of a token that is no neighbour: how far the verdicts are from hanging on rounding."""
     chosen = [[int(token) for token in row["selection"].split()] for row in rows]
     slacks = []
     for best in hm.max_margin_batch(problems, chosen):
         assert best.slack is not None  # p itself separates what it selects
-        slacks.append(float(best.slack[best.slack > TAU].min(initial=np.inf)))
+        slacks.append(float(best.slack[~best.tight].min(initial=np.inf)))
     return slacks

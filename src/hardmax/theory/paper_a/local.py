@@ -22,12 +22,13 @@ from hardmax.embeddings.patterns import (
 from hardmax.margin.attention import max_margin
 from hardmax.margin.enumerate import feasible_selections
 from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.neighbours import row_gaps, score_gap, tight_rows
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import TAU, row_gaps, score_gap
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_a.common import as_corpus, as_problem, fixed_embeddings
 from hardmax.theory.paper_b.common import fixed_scores
 
+TIED = 1e-9  # second-best tokens that are not tight tie up to this slack
 SELECTIONS = 100  # feasible selections of a problem that are looked at
 
 
@@ -38,12 +39,15 @@ def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
     """
     assert best.slack is not None
     gaps, mu, tight = row_gaps(problem, best), math.inf, True
+    met = np.zeros(len(gaps), dtype=bool)
+    met[tight_rows(best)] = True
     inputs = np.array([best.constraints.label(j)[0] for j in range(best.constraints.count)])
     for i in np.unique(inputs):
         own = inputs == i
         least = float(best.slack[own].min())
-        mu = min(mu, float(gaps[own][best.slack[own] <= least + TAU].min()))
-        tight &= least <= TAU
+        second = met if (own & met).any() else best.slack <= least + TIED
+        mu = min(mu, float(gaps[own & second].min()))
+        tight &= bool((own & met).any())
     return mu, tight
 
 

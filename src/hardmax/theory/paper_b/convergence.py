@@ -12,8 +12,8 @@ from hardmax.dynamics.flow import flow
 from hardmax.dynamics.trajectory import misalignment
 from hardmax.margin.assumptions import assumption_b
 from hardmax.margin.attention import max_margin
+from hardmax.margin.neighbours import is_locally_optimal
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import is_locally_optimal
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.common import decreasing_loss, separable_best

@@ -9,9 +9,9 @@ import numpy as np
 
 from hardmax._inputs import generator
 from hardmax.dynamics.measures import SignedLog, excess_risk
+from hardmax.margin.constants import slope_range
 from hardmax.margin.enumerate import feasible_selections
 from hardmax.problem import Problem
-from hardmax.selection.constants import slope_range
 from hardmax.selection.direction import Direction, directional_margin
 from hardmax.selection.optimal import score_gaps
 from hardmax.selection.position import general_position

@@ -14,12 +14,12 @@ from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.margin.attention import max_margin
+from hardmax.margin.constants import LocalConstants, local_constants
 from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.neighbours import is_locally_optimal, neighbours, score_gap
 from hardmax.paths import late_residual
 from hardmax.problem import Problem
-from hardmax.selection.constants import LocalConstants, local_constants
 from hardmax.selection.direction import in_cone
-from hardmax.selection.neighbours import is_locally_optimal, neighbours, score_gap
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import cone_directions, decreasing_loss, log_lost, single_input

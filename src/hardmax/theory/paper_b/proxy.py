@@ -9,9 +9,9 @@ import numpy as np
 from hardmax.dynamics.descent import descend
 from hardmax.dynamics.trajectory import misalignment
 from hardmax.margin.attention import max_margin
+from hardmax.margin.neighbours import neighbours, score_gap
 from hardmax.margin.several import set_max_margin
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import neighbours, score_gap
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 
 SATURATED = 1e-5

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax.heads import Loss
+from hardmax.margin.neighbours import Chosen, is_locally_optimal, row_gaps, solution, tight_rows
 from hardmax.problem import Problem
-from hardmax.selection.neighbours import TAU, is_locally_optimal, neighbours, row_gaps
-
-if TYPE_CHECKING:
-    from hardmax.margin.maxmargin import MaxMargin
 
 
 @dataclass(frozen=True)
@@ -53,29 +49,31 @@ class LocalConstants:
         return self.c * self.Theta / (self.A_bar * self.C)
 
 
-def local_constants(problem: Problem, max_margin: MaxMargin, tolerance: float = TAU) -> LocalConstants:
-    """The constants for a locally optimal selection with a neighbour.
+def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
+    """The constants for a locally optimal selection with a neighbour; its solution, or its tokens.
 
     |l'| is taken over [-B, B] with B the largest |score|, which holds every prediction.
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-1b")
-    >>> found = hm.local_constants(problem, hm.max_margin(problem, [1]))
+    >>> found = hm.local_constants(problem, [1])
     >>> round(found.R_bar, 2), round(found.c, 4), round(found.C, 3), round(found.A_bar, 4)
     (107.36, 0.0303, 1.316, 1.4866)
     """
-    if not is_locally_optimal(problem, max_margin, tolerance):
+    best = solution(problem, chosen)
+    if not is_locally_optimal(problem, best):
         raise ValueError("max_margin must belong to a locally optimal selection: Lemma 7 speaks of no other")
-    slack = max_margin.slack
+    slack = best.decided.slack
     assert slack is not None
-    near = slack <= tolerance
-    if not neighbours(problem, max_margin, tolerance).pairs:
+    near = np.zeros(len(slack), dtype=bool)
+    near[tight_rows(best)] = True
+    if not near.any():
         raise ValueError("max_margin must have a neighbour; where no token competes there is no direction")
-    gaps = row_gaps(problem, max_margin)[near]
+    gaps = row_gaps(problem, best)[near]
     keys = problem.split(problem.keys[problem.tokens])
     spread = max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)
     ranges = [float(np.ptp(g)) for g in problem.split(problem.scores)]
-    Theta = max_margin.margin
+    Theta = best.margin
     A = float(np.linalg.norm(problem.keys[problem.tokens], axis=1).max()) / Theta
     delta = 0.5 * float(slack[~near].min(initial=np.inf))
     least, most = float(gaps.min()), float(gaps.max())
@@ -100,7 +98,7 @@ def slope_range(loss: Loss, B: float, lowest: float | None = None) -> tuple[floa
     """Least and largest |l'| on [-B, B] (or [lowest, B]), over a grid with both ends: exact if monotone.
 
     >>> import hardmax as hm
-    >>> from hardmax.selection.constants import slope_range
+    >>> from hardmax.margin.constants import slope_range
     >>> [round(x, 4) for x in slope_range(hm.data.named("B-FIG-8").loss, 1.0)]
     [0.2689, 0.7311]
     """
