@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib import metadata
 from pathlib import Path
 from urllib.request import pathname2url
 
@@ -21,7 +22,7 @@ def installed(monkeypatch):
                 assert name == "direct_url.json"
                 return None if origin is None else json.dumps(origin)
 
-        monkeypatch.setattr(_extras.metadata, "distribution", lambda name: Distribution())
+        monkeypatch.setattr(metadata, "distribution", lambda name: Distribution())
 
     return note
 
@@ -52,9 +53,9 @@ def test_from_a_repository_an_archive_or_the_index(installed):
 
 def test_from_the_source_without_an_installation(monkeypatch, tmp_path):
     def absent(name):
-        raise _extras.metadata.PackageNotFoundError(name)
+        raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(_extras.metadata, "distribution", absent)
+    monkeypatch.setattr(metadata, "distribution", absent)
     monkeypatch.chdir(tmp_path)
     assert _extras.install("text") == f'pip install "{ROOT}[text]"'
 

@@ -1,10 +1,7 @@
 """How to install an extra from where this copy of hardmax came from: a clone, a repository, or the index."""
 
 import json
-from importlib import metadata
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 
 def install(extra: str) -> str:
@@ -14,6 +11,11 @@ def install(extra: str) -> str:
 
 def source(extra: str) -> str:
     """What pip takes: the folder or address that hardmax was installed from, with the extra in brackets."""
+    # a tenth of a second to import, and hardly ever wanted
+    from importlib import metadata
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     try:
         noted = metadata.distribution("hardmax").read_text("direct_url.json")  # absent if it came by its name
     except metadata.PackageNotFoundError:

@@ -8,10 +8,11 @@ import sys
 import numpy as np
 import pytest
 import typer
+from rich.text import Text
 
 from hardmax import __version__, cli
 from hardmax.cli import commands, progress
-from hardmax.cli.output import Output, command
+from hardmax.cli.output import Output, command, fitted
 
 
 @pytest.fixture
@@ -231,3 +232,22 @@ def test_tab_completion_of_commands_and_options(monkeypatch):
     assert completed("hardmax so") == ["solve"]
     assert completed("hardmax solve --fl") == ["--flow"]
     assert completed("hardmax ntp t") == ["train"]
+
+
+def test_wide_lines_go_on_below_and_nothing_is_lost():
+    plain = "verdict: " + "a word and another one " * 9 + "/a/path/" + "x" * 90 + "\n  inset " + "more " * 30
+    done = fitted(Text(plain + "\nhardmax " + "ntp " * 40), 80).plain
+    *lines, command = done.splitlines()
+    assert [line for line in lines if len(line) > 80] == ["  /a/path/" + "x" * 90]
+    assert " ".join(done.split()) == " ".join((plain + " hardmax " + "ntp " * 40).split())
+    assert lines[1].startswith("  ")
+    assert lines[-1].startswith("    more")
+    assert command == "hardmax " + "ntp " * 39 + "ntp"
+
+
+def test_colours_survive_the_fitting():
+    text = Text("short ")
+    text.append("bold " * 30, style="bold")
+    folded = fitted(text, 40)
+    bold = "".join(folded.plain[span.start : span.end] for span in folded.spans if span.style == "bold")
+    assert bold.count("bold") == 30

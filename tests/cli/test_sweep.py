@@ -17,6 +17,7 @@ import pytest
 
 import hardmax as hm
 from hardmax import cli
+from hardmax.cli import sweep_text
 from hardmax.trials.experiments import outcomes
 from hardmax.trials.experiments_named import built_in
 
@@ -356,3 +357,20 @@ def test_rows_go_through_a_pipe_and_a_device(folder: Path) -> None:
         pytest.skip("no device can be made here")
     assert cli.run(["sweep", "mine.toml", "--csv", "null", "--allow-changes"]) == 0
     assert stat.S_ISCHR(device.stat().st_mode)
+
+
+def test_a_table_of_many_results_fits_80_columns():
+    names = [f"quite_a_long_result_{k}" for k in range(7)]
+    cells = [
+        {
+            "parameters": {"alpha": a},
+            "done": 3,
+            "failed": 0,
+            "results": {n: {"text": "4 ± 1.5"} for n in names},
+        }
+        for a in (1, 2)
+    ]
+    lines = sweep_text._table(cells, ["alpha"], None)
+    assert max(map(len, lines)) <= 80
+    assert [word for line in lines for word in line.split() if word in names] == names
+    assert sum(line.startswith("alpha  trials") for line in lines) == 4

@@ -1,13 +1,15 @@
 """`hardmax certify`: check a saved certificate again, by code that shares nothing with the solver."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hardmax._reading import read_json
 from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
 from hardmax.cli.output import Output, command
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 @command("hardmax.certify/1")
@@ -19,15 +21,18 @@ def certify(
 
     Example: hardmax certify proofs/selection-0.json
     """
+    from hardmax._reading import read_json
     from hardmax.margin.certify import certify as check
 
     content = read_json(file, "a certificate")
     if not isinstance(content, dict) or content.get("schema") != "hardmax.certificate/1":
         raise ValueError(f"{file} is not a certificate; give a file that hardmax solve --certificates wrote")
     found = check(content)
-    out.result(found, lambda: "\n".join(_lines(found["valid"], found["what"], found["violations"])))
+    out.result(found, lambda: _text(found["valid"], found["what"], found["violations"]))
     return DONE if found["valid"] else NOT_AS_EXPECTED
 
 
-def _lines(valid: bool, what: str, violations: list[str]) -> list[str]:
-    return [f"valid: {what}"] if valid else ["not valid:", *(f"  {violation}" for violation in violations)]
+def _text(valid: bool, what: str, violations: list[str]) -> "Text":
+    from rich.text import Text
+
+    return Text(f"valid: {what}" if valid else "\n  ".join(["not valid:", *violations]))

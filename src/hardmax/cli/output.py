@@ -10,6 +10,7 @@ import inspect
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,9 @@ from hardmax.cli.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
+COMMAND = "hardmax "  # in a line that a reader may copy
 NARROWEST = 60  # columns; a narrower terminal breaks the lines, where a table would leave columns out
 
 
@@ -33,6 +36,35 @@ def columns() -> int:
     from rich.console import Console
 
     return max(Console().width, NARROWEST)
+
+
+def fitted(text: "Text", width: int) -> "Text":
+    """Lines that are too wide go on below, indented; one with a command stays whole, to be copied.
+
+    >>> from rich.text import Text
+    >>> print(fitted(Text("  what is too wide goes on below"), 20).plain)
+      what is too wide
+        goes on below
+    """
+    from rich.text import Text
+
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        if line.cell_len <= width or COMMAND in line.plain:
+            lines.append(line)
+            continue
+        inset = len(line.plain) - len(line.plain.lstrip()) + 2
+        breaks, column = [], 0
+        for word in re.finditer(r"\s*\S+\s*?", line.plain):  # a word is never cut, as rich would
+            if column + len(word.group()) > width:
+                breaks.append(word.end() - len(word.group().lstrip()))
+                column = inset - (len(word.group()) - len(word.group().lstrip()))
+            column += len(word.group())
+        first, *rest = line.divide(breaks)
+        lines += [first, *(Text(" " * inset) + more for more in rest)]
+    for line in lines:
+        line.rstrip()
+    return Text("\n").join(lines)
 
 
 def _disable_color(wanted: bool) -> None:
@@ -75,11 +107,13 @@ class Output:
             _write(line + "\n")
             return
         from rich.console import Console
+        from rich.text import Text
 
         page = io.StringIO()  # rich itself ends the process where a pipe is closed
         console = Console(file=page, force_terminal=sys.stdout.isatty() or None, highlight=False)
         console.width = columns()
-        console.print(text(), soft_wrap=True)
+        shown = text()
+        console.print(fitted(shown, console.width) if isinstance(shown, Text) else shown, soft_wrap=True)
         _write(page.getvalue())
 
     def say(self, message: str) -> None:

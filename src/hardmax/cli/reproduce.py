@@ -1,6 +1,7 @@
 """`hardmax reproduce`: the papers' figures, with their numbers, their claims and a page that shows them."""
 
 import itertools
+import textwrap
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -121,12 +122,19 @@ def _text(records: Sequence["Record"], report: str) -> "RenderableType":
     widths = [2, min(claim, max(room - 2 - sum(values) - 2 * len(values) - 2, 20)), *values]
     parts: list[RenderableType] = [_table([HEAD], ["bold"], widths)]
     for record in records:
-        parts += ["", f"[bold]{record.id}[/] {escape(record.title)}"]
+        parts += ["", *_title(record, room)]
         if record.error is not None:
             parts.append(f"[bold red]NO[/]  could not be made: {escape(record.error)}")
         styles = ["" if claim.holds else "red" for claim in record.claims]
         parts.append(_table(rows[record.id], styles, widths))
     return Group(*parts, "", *_more(records), f"{tally(records)}; report: {escape(report)}")
+
+
+def _title(record: "Record", room: int) -> list[str]:
+    from rich.markup import escape
+
+    first, *rest = textwrap.wrap(f"{record.id} {record.title}", room, subsequent_indent="    ")
+    return [f"[bold]{record.id}[/]{escape(first.removeprefix(record.id))}", *map(escape, rest)]
 
 
 def _more(records: Sequence["Record"]) -> list[str]:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hardmax.cli.output import columns
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -31,10 +33,10 @@ def failures_of(found: "Sweep", command: str) -> list[dict[str, Any]]:
 
 def summary_of(found: "Sweep", of: Sequence[str] | None) -> list[dict[str, Any]]:
     """Every cell with its results: those named, or all that are not texts."""
-    from hardmax.trials.export import columns
+    from hardmax.trials.export import columns as columns_of
 
     shared = (*found.parameters, "trial", "seed", "status", "error")
-    own = {name: kinds for name, kinds in columns(found).items() if name not in shared}
+    own = {name: kinds for name, kinds in columns_of(found).items() if name not in shared}
     for name in of or ():
         if own and name not in own:
             raise ValueError(f"--of must be a result of the trials ({', '.join(own)}), got {name!r}")
@@ -81,6 +83,22 @@ def report(answer: dict[str, Any], varying: Sequence[str], of: Sequence[str] | N
     return Text("\n".join([*lines, f"{counts}, {answer['seconds']:.1f} s; results in {answer['store']}"]))
 
 
+def _side_by_side(rows: list[list[str]], fixed: int) -> list[str]:
+    """Aligned columns; what does not fit a line follows below, again after the first ``fixed`` columns."""
+    widths = [2 + max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = columns() + 2
+    blocks: list[list[int]] = []
+    for at in range(fixed, len(widths)):
+        if not blocks or sum(widths[k] for k in [*range(fixed), *blocks[-1], at]) > room:
+            blocks.append([])
+        blocks[-1].append(at)
+    lines = []
+    for block in blocks or [[]]:
+        lines += ["".join(row[k].rjust(widths[k]) for k in [*range(fixed), *block])[2:] for row in rows]
+        lines.append("")
+    return lines[:-1]
+
+
 def _table(cells: list[dict[str, Any]], varying: Sequence[str], of: Sequence[str] | None) -> list[str]:
     """A line for each cell: true or false results if there are any and no others are asked for."""
     names = list(dict.fromkeys(name for cell in cells for name in cell["results"]))
@@ -91,8 +109,7 @@ def _table(cells: list[dict[str, Any]], varying: Sequence[str], of: Sequence[str
         results = [cell["results"][name]["text"] if name in cell["results"] else "" for name in shown]
         own = [str(cell["parameters"].get(name, "")) for name in varying]
         rows.append([*own, str(cell["done"] + cell["failed"]), *results])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(x.rjust(w) for x, w in zip(row, widths, strict=True)) for row in rows] if cells else []
+    lines = _side_by_side(rows, len(varying) + 1) if cells else []
     if len(cells) > CELLS:
         lines.append(f"and {len(cells) - CELLS} cells more; --json and --csv have them all")
     return lines
