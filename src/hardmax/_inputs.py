@@ -82,9 +82,33 @@ def same_tokens(name: str, offsets: np.ndarray, expected: np.ndarray) -> None:
         )
 
 
+def sequences(name: str, x: Any) -> Any:
+    """Several sequences, to iterate over: a list, an array, a tensor, or one column of a table."""
+    if hasattr(x, "columns") and hasattr(x, "iloc"):  # iterating over a table gives the names of its columns
+        if len(x.columns) != 1:
+            few = ", ".join(map(repr, list(x.columns)[:4]))
+            raise ValueError(f"{name} must be one column of a table, got all of {few}; choose one")
+        x = x.iloc[:, 0]
+    if isinstance(x, str | bytes) or not hasattr(x, "__iter__"):
+        raise ValueError(f"{name} must be a list of sequences, got {_short(x)}")
+    return x.tolist() if hasattr(x, "tolist") else x
+
+
+def values(x: Any) -> list[Any] | None:
+    """The values of a list, an array, a tensor or a series, also of shape (T, 1); None of anything else."""
+    if isinstance(x, str | bytes) or not hasattr(x, "__iter__"):
+        return None
+    listed = x.tolist() if hasattr(x, "tolist") else list(x)
+    listed = [each.tolist() if hasattr(each, "tolist") else each for each in listed]
+    if listed and all(isinstance(each, list) and len(each) == 1 for each in listed):
+        return [each[0] for each in listed]
+    return listed
+
+
 def signs(name: str, x: Any, n: int) -> np.ndarray:
-    """Labels: n numbers, each +1 or -1."""
-    labels = finite_array(name, x, (n,))
+    """Labels: n numbers, each +1 or -1; a column of shape (n, 1) is taken too."""
+    shape = getattr(x, "shape", ())
+    labels = finite_array(name, np.asarray(x)[:, 0] if tuple(shape) == (n, 1) else x, (n,))
     bad = np.flatnonzero(np.abs(labels) != 1)
     if bad.size:
         raise ValueError(f"{name} must be +1 or -1, got {labels[bad[0]]:g} at index {bad[0]}")

@@ -153,10 +153,58 @@ def test_a_repair_is_asked_for_and_named(answer, ntp, file):
 def test_a_long_line_is_cut_and_said_so(answer, ntp, file):
     path = file("a b " * 50)
     _, found = answer("check", path, "--max-length", 10)
-    assert found["sentences"] == {"count": 1, "longest": 10, "cut": 1, "cut_tokens": 90}
+    assert found["sentences"] == {
+        "count": 1, "longest": 10, "cut": 1, "cut_tokens": 90, "max_length": 10
+    }  # fmt: skip
     assert "90 tokens were left out" in found["notes"][0]
     assert "90 tokens were left out" in ntp("check", path, "--max-length", 10)[2]
     assert ntp("check", path, "--max-length", 10, "--quiet")[2] == ""
+
+
+def test_what_was_not_read_is_not_called_realizable(answer, ntp, file):
+    chain = " ".join(f"w{i}" for i in range(70))
+    lines = [chain + " w0", "w68 w69 w69", *(f"w{i} w{(i + 1) % 70}" for i in range(1, 70))]
+    path = file("\n".join(lines))
+    code, found = answer("check", path)
+    assert (code, found["realizable"], found["violations"]) == (3, None, [])
+    assert found["status"] == "checked up to 64 tokens; 1 of 71 sentences are longer"
+    assert found["sentences"]["max_length"] == 64
+    assert "not decided" in ntp("check", path)[1]
+    assert "checked up to 64 tokens" in ntp("check", path)[1]
+    code, found = answer("check", path, "--max-length", 100)
+    assert (code, found["realizable"], found["status"]) == (1, False, "complete")
+    code, found = answer("check", file("a b c\na c " + "a " * 100), "--max-length", 10)
+    assert (code, found["realizable"]) == (1, False)  # a violation in the beginning is one of the whole
+
+
+def test_components_are_the_tokens_on_common_cycles(answer, file):
+    code, found = answer("check", file("A B B\nC A B C\nB C"))
+    assert (code, found["components"]) == (1, {"B": [["A", "B"]]})
+    assert answer("check", EXAMPLE)[1]["components"] == {}
+
+
+ORDINARY = "the cat sat on the mat\nthe dog barked\na bird sang\ndogs bark at cats\ncats chase mice\n"
+
+
+def test_the_recommended_step_works_on_ordinary_sentences(answer, ntp, file, tmp_path):
+    part, model = tmp_path / "part.txt", tmp_path / "model.npz"
+    code, out, _ = ntp("check", file(ORDINARY), "--repair", "--save-realizable", part)
+    assert code == 1
+    assert "attention nothing, which never has to choose" in out
+    assert answer("check", file(ORDINARY), "--repair")[1]["teaches_attention"] is False
+    command = out.split("hardmax ntp ")[1].split(" trains on it")[0].replace("MODEL", str(model))
+    code, _, err = ntp(*command.split())
+    assert (code, err) == (0, "")
+    assert "cat" in ntp("predict", model, "the")[1].splitlines()[1]
+    code, _, err = ntp("train", part, "--out", model, "--repair")
+    assert (code, "(--steps 0)" in err) == (2, True)
+
+
+def test_the_recommended_step_trains_attention_where_it_can(ntp, file, tmp_path):
+    out = ntp("check", file("a b b\na b c\nb a\nc c\n"), "--save-realizable", tmp_path / "part.txt")[1]
+    command = out.split("hardmax ntp ")[1].split(" trains on it")[0].replace("MODEL", str(tmp_path / "m"))
+    assert "--steps" not in command
+    assert ntp(*command.split())[0] == 0
 
 
 def test_uniform_frequencies(answer, file):

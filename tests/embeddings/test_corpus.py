@@ -155,3 +155,12 @@ def test_flow_on_the_infinite_width_limit_ends_at_the_max_margin_direction(oracl
     assert hm.misalignment(path.p, phat) < 1e-10
     solved = hm.max_margin(problem, path.selection(), exact=True)
     assert str(solved.exact.norm_squared) == best["norm_sq"]
+
+
+def test_shapes_that_people_have():
+    columns = np.array([[[0], [1], [1]], [[2], [0], [3]]])
+    corpus = hm.Corpus.from_sequences(columns, np.array([[1], [-1]]))
+    assert corpus.counts.tolist() == [1, 2, 1, 1, 1]
+    assert corpus.labels.tolist() == [1, -1]
+    with pytest.raises(ValueError, match=r"labels must have shape \(2,\)"):
+        hm.Corpus.from_sequences(columns, np.array([[1, -1]]))

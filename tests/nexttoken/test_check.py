@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.margin.nexttoken import kq_column, kq_star, ov_star
-from hardmax.nexttoken import Samples, Sentences, Trie, check, named, orders
+from hardmax.nexttoken import Samples, Sentences, Trie, check, components, named, orders
 from hardmax.nexttoken.witnesses import _round_trip
 
 WORDS = list("abcde")
@@ -273,3 +273,17 @@ def test_a_cycle_need_not_hold_the_first_token():
     assert _round_trip([(0, 1), (1, 2), (2, 1)]) == [1, 2, 1]
     with pytest.raises(ValueError, match="expected a cycle"):
         _round_trip([(0, 1), (1, 2)])
+
+
+def test_the_library_reads_sentences_to_their_end():
+    """Issue: cut at 64 tokens without a word, confused data was called realizable."""
+    chain = [f"w{i}" for i in range(70)]
+    data = [[*chain, "w0"], ["w68", "w69", "w69"], *([f"w{i}", f"w{(i + 1) % 70}"] for i in range(1, 70))]
+    assert {each.kind for each in check(data).violations} == {"confused", "cycle"}
+    assert check(data).realizable is False
+    assert check(Sentences.from_lists(data, max_length=64)).realizable is None
+
+
+def test_components_of_a_longer_cycle():
+    samples = Samples.from_sentences(["A B B", "C A B C", "B C"])
+    assert components(samples) == components(check(["A B B", "C A B C", "B C"]).orders) == {1: [(0, 1)]}

@@ -143,6 +143,73 @@ def test_one_token_sentences_are_mentioned(write):
     assert text.vocabulary == ("a", "b", "c")
 
 
+def test_a_line_is_never_held_whole(write, monkeypatch):
+    """2 kB of bz2 became 4 GB, because a line was read before its limit was checked."""
+    import tracemalloc
+
+    path = write(bz2.compress((b"a" * 1023 + b" ") * (64 << 10)), "bomb.txt.bz2")  # 64 MiB
+    assert path.stat().st_size < 4_000
+    tracemalloc.start()
+    text = read_sentences(path, max_length=10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (text.cut, text.cut_tokens) == (1, (64 << 10) - 10)
+    assert peak < 16 << 20
+    monkeypatch.setattr("hardmax._reading.LARGEST_TEXT", 1 << 22)
+    with pytest.raises(ValueError, match=r"bomb.*at most 4 MiB of text once unpacked"):
+        read_sentences(path, max_length=10)
+
+
+@pytest.mark.parametrize("content", ["x" * 3_000_000, "a " + "x" * 1_048_577 + " b", "\n".join("x" * 9)])
+def test_words_have_a_longest_length(write, content):
+    if len(content) < 100:
+        assert read_sentences(write(content)).n == 9
+        return
+    with pytest.raises(ValueError, match="words of at most 1,048,576 characters"):
+        read_sentences(write(content))
+
+
+def test_limits_of_what_is_kept(write, monkeypatch):
+    path = write("a b c d e f\n" * 100)
+    monkeypatch.setattr("hardmax.nexttoken.gathering.MOST_TOKENS", 300)
+    with pytest.raises(ValueError, match=r"at most 300 tokens, got more; choose a smaller max_length"):
+        read_sentences(path)
+    assert read_sentences(path, max_length=3).n == 100
+    monkeypatch.setattr("hardmax.nexttoken.gathering.LARGEST_VOCABULARY", 2)
+    with pytest.raises(ValueError, match="at most 2 distinct tokens"):
+        read_sentences(path, max_length=3)
+
+
+def test_json_beyond_its_limit(write, monkeypatch):
+    monkeypatch.setattr("hardmax._reading.LARGEST_JSON", 1 << 20)
+    lists_of_ids = json.dumps([[1, 2]] * 300_000)
+    for name in ("big.json", "big.txt"):
+        with pytest.raises(ValueError, match="JSON of at most 1 MiB"):
+            read_sentences(write(lists_of_ids, name))
+    assert read_sentences(write("[Enter Hamlet]\n" * 200_000)).n == 200_000
+
+
+def test_a_sentence_too_long_to_check_is_refused_before_the_work(write):
+    with pytest.raises(ValueError, match=r"choose a max_length \(--max-length\) below 100000"):
+        check(read_sentences(write("a b " * 50_000)))
+
+
+@given(st.text("ab \n\r\u00e9\u2003", max_size=60), st.integers(1, 7))
+def test_pieces_do_not_matter(tmp_path_factory, text, size):
+    path = tmp_path_factory.mktemp("pieces") / "file.txt"
+    path.write_bytes(text.encode())
+    expected = [
+        line.split() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if line.split()
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hardmax._reading.PIECE", size)
+        if expected:
+            assert lists(read_sentences(path)) == expected
+        else:
+            with pytest.raises(ValueError, match="at least one sentence"):
+                read_sentences(path)
+
+
 words = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=4
 ).filter(lambda word: not word.startswith(("[", "\ufeff")))

@@ -140,10 +140,10 @@ def test_limits_are_refused_in_words(monkeypatch):
     with pytest.raises(ValueError, match="no next token to learn"):
         Samples.from_sentences(["a", "b"])
     monkeypatch.setattr("hardmax.nexttoken.samples.LARGEST", 4)
-    with pytest.raises(ValueError, match="max_length below 64"):
+    with pytest.raises(ValueError, match="max_length below 3"):
         Samples.from_sentences(["a b c"])
     monkeypatch.setattr("hardmax.nexttoken.trie.LARGEST_PASS", 4)
-    with pytest.raises(ValueError, match="max_length below 64"):
+    with pytest.raises(ValueError, match="below 3"):
         check(["a b c"])
     monkeypatch.setattr("hardmax.nexttoken.sentences.LARGEST_VOCABULARY", 2)
     with pytest.raises(ValueError, match="at most 2 distinct tokens, got 3"):
@@ -161,3 +161,58 @@ def test_a_completed_collocation_is_a_permutation_that_keeps_what_was_there(n, m
 def test_collocation_is_missing_where_it_is_not_a_function():
     samples = Samples.from_sentences(["A B C", "A C", "B C", "C A"])
     assert collocation(samples).tolist() == [-1, 2, 0]
+
+
+class Tensor:
+    """As torch's: iterates over tensors, and knows `tolist`."""
+
+    def __init__(self, values):
+        self.array = np.array(values)
+        self.shape = self.array.shape
+
+    def __iter__(self):
+        return (Tensor(row) for row in self.array)
+
+    def __len__(self):
+        return len(self.array)
+
+    def tolist(self):
+        return self.array.tolist()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.array([[5, 7, 5], [7, 5, 7]]),
+        Tensor([[5, 7, 5], [7, 5, 7]]),
+        [Tensor([5, 7, 5]), Tensor([7, 5, 7])],
+        [np.array([[5], [7], [5]]), np.array([[7], [5], [7]])],
+        np.array([[[5], [7], [5]], [[7], [5], [7]]]),
+        [[Tensor(5), Tensor(7), 5], (7, 5, 7)],
+    ],
+)
+def test_shapes_that_people_have(data):
+    text = Sentences.from_lists(data)
+    assert [text.words(i) for i in range(2)] == [["5", "7", "5"], ["7", "5", "7"]]
+
+
+class Frame:
+    """As pandas': iterating gives the names of the columns, ``iloc`` a column."""
+
+    def __init__(self, **columns):
+        self.columns, self._values = list(columns), list(columns.values())
+        self.iloc = self
+
+    def __iter__(self):
+        return iter(self.columns)
+
+    def __getitem__(self, place):
+        return np.array(self._values[place[1]], dtype=object)
+
+
+def test_columns_of_a_table():
+    assert Sentences.from_lists(Frame(text=["a b", "b a"])).words(1) == ["b", "a"]
+    with pytest.raises(ValueError, match="one column of a table, got all of 'text', 'label'"):
+        Sentences.from_lists(Frame(text=["a b", "b a"], label=[1, -1]))
+    with pytest.raises(ValueError, match=r"sentences\[1\].*got nan"):
+        Sentences.from_lists(Frame(text=["a b", float("nan")]))

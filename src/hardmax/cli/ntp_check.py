@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax.cli.errors import DONE, NOT_AS_EXPECTED
+from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED
 from hardmax.cli.output import Output, command
 from hardmax.cli.writing import writable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SMALL = 1000
 
 
-@command("hardmax.ntp-check/1")
+@command("hardmax.ntp-check/2")
 def check(
     out: Output,
     file: Annotated[
@@ -28,7 +28,9 @@ def check(
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Every distinct sentence weighs the same, however frequent.")
     ] = False,
-    max_length: Annotated[int, typer.Option(min=2, max=10_000, help="Cut longer raw sentences.")] = 64,
+    max_length: Annotated[
+        int, typer.Option(min=2, max=10_000, help="Check longer raw sentences up to here.")
+    ] = 64,
     repair: Annotated[
         bool,
         typer.Option("--repair", help="Give tokens that begin no sentence a next token; they are named."),
@@ -51,12 +53,12 @@ def check(
     sentences = nexttoken.read_sentences(file, max_length=max_length)
     trie = nexttoken.Trie.build(sentences)
     analysis = nexttoken.check(trie, repair=repair)
-    part = None if analysis.realizable else nexttoken.realizable_part(trie, repair=repair)
+    part = None if not analysis.violations else nexttoken.realizable_part(trie, repair=repair)
     for note in sentences.notes:
         out.say(f"{file}: {note}")
     saved = None
+    kept = sentences if part is None else part.sentences
     if save_realizable is not None:
-        kept = sentences if part is None else part.sentences
         if kept is None:
             out.say(f"nothing was written to {save_realizable}: the realizable part is empty")
         else:
@@ -66,6 +68,7 @@ def check(
     fields = {
         "file": str(file),
         "realizable": analysis.realizable,
+        "status": _status(analysis),
         "assumptions": analysis.assumptions,
         "violations": [
             {"kind": each.kind, "count": each.count, "witness": each.witnesses[0], "more": each.witnesses[1:]}
@@ -74,11 +77,13 @@ def check(
         "repaired": analysis.words(analysis.repaired),
         "collocation": _collocation(analysis),
         "orders": _orders(analysis),
+        "components": _components(analysis),
         "sentences": {
             "count": sentences.n,
             "longest": int(trie.depth.max()),
             "cut": sentences.cut,
             "cut_tokens": sentences.cut_tokens,
+            "max_length": max_length,
         },
         "vocabulary": trie.V,
         "samples": len(trie.samples),
@@ -90,6 +95,7 @@ def check(
         },
         "notes": sentences.notes,
         "realizable_part": None if part is None else _measured(part),
+        "teaches_attention": kept is not None and kept.teach_attention,
         "saved": saved,
     }
 
@@ -99,7 +105,17 @@ def check(
         return report(analysis, part, fields)
 
     out.result(fields, text)
+    if analysis.realizable is None:
+        return INCOMPLETE
     return DONE if analysis.realizable else NOT_AS_EXPECTED
+
+
+def _status(analysis: "Analysis") -> str:
+    sentences = analysis.trie.sentences
+    if not sentences.cut:
+        return "complete"
+    longer = f"{sentences.cut:,} of {sentences.n:,} sentences are longer"
+    return f"checked up to {sentences.max_length} tokens; {longer}"
 
 
 def _collocation(analysis: "Analysis") -> dict[str, str | None]:
@@ -119,6 +135,11 @@ def _orders(analysis: "Analysis") -> dict[str, dict[str, Any]]:
         typed["non_comparable"] = [w for w in words if w not in seen] if orders.V <= SMALL else None
         typed["status"] = "complete" if orders.V <= SMALL else "non_comparable: all words not listed here"
     return {words[q]: typed for q, typed in sorted(found.items())}
+
+
+def _components(analysis: "Analysis") -> dict[str, list[list[str]]]:
+    word = analysis.trie.sentences.vocabulary
+    return {word[q]: [analysis.words(each) for each in found] for q, found in analysis.components.items()}
 
 
 def _untyped() -> dict[str, Any]:

@@ -20,25 +20,34 @@ def report(analysis: "Analysis", part: "RealizablePart | None", fields: dict[str
     sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
     text.append(f"{shown(fields['file'])}: ")
     text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
-    if analysis.realizable:
-        text.append("realizable", style="bold green")
-    else:
-        text.append("not realizable", style="bold red")
+    verdict, style = _VERDICTS[analysis.realizable]
+    text.append(verdict, style=style)
     if fields["repaired"]:
         text.append(f", with a next token made up for {_some(fields['repaired'])}")
     text.append("\n")
+    if fields["status"] != "complete":
+        text.append(f"{fields['status']}; --max-length checks more\n")
     for each in analysis.violations:
         text.append(f"\n{each.kind}", style="bold")
         text.append(f"  {each.count:,}  ({_COUNTED[each.kind]})\n")
         for witness in each.witnesses:
             text.append(f"  {_told(each.kind, witness)}\n")
-    if part is None:
-        text.append(_tables(fields))
-    else:
-        text.append(_about(analysis, part, fields))
+    text.append(_tables(fields) if part is None else _about(analysis, part, fields))
+    if not fields["teaches_attention"] and (part is None or part.samples):
+        what = "these sentences" if part is None else "this part"
+        text.append(
+            f"No sentence of {what} goes on after two different tokens: it teaches which token follows\n"
+            "which, and attention nothing, which never has to choose.\n"
+        )
+    text.append(_next_step(fields))
     return text[:-1]
 
 
+_VERDICTS = {
+    True: ("realizable", "bold green"),
+    False: ("not realizable", "bold red"),
+    None: ("not decided: no violation in what was checked", "bold yellow"),
+}
 _COUNTED = {
     "nondeterministic": "sentences with several next tokens",
     "missing_collocation": "tokens without a next token of their own",
@@ -115,9 +124,16 @@ def _about(analysis: "Analysis", part: "RealizablePart", fields: dict[str, Any])
             "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
             "made of\ns, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
         )
-    saved = fields["saved"]
+    return kept + hint
+
+
+def _next_step(fields: dict[str, Any]) -> str:
+    """A command that works on what was found."""
+    part, saved = fields["realizable_part"], fields["saved"]
     if not saved:
-        return f"{kept}{hint}--save-realizable OUT writes it.\n"
-    repair = " --repair" if fields["repaired"] else ""
-    train = f"hardmax ntp train {shown(shlex.quote(saved))} --out MODEL{repair}"
-    return f"{kept}written to {shown(saved)}; {train} trains on it\n"
+        return "" if part is None or not part["samples"] else "--save-realizable OUT writes it.\n"
+    options = (" --repair" if fields["repaired"] else "") + (
+        "" if fields["teaches_attention"] else " --steps 0"
+    )
+    train = f"hardmax ntp train {shown(shlex.quote(saved))} --out MODEL{options}"
+    return f"written to {shown(saved)}; {train} trains on it\n"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hardmax.nexttoken.reached import Reached
     from hardmax.nexttoken.training import Training
 
+MOST_STEPS = 10**15  # years
 UNCLEAR = 0.5  # a probability of the right token that deserves a word
 
 
@@ -30,8 +31,10 @@ def train(
         typer.Argument(metavar="FILE", help="Sentences: text, one per line, or JSON lists; .xz and .gz too."),
     ],
     model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Where to write the model.")],
-    steps: Annotated[int, typer.Option(min=0, help="Steps of stage 2 (attention).")] = 900,
-    stage1: Annotated[int, typer.Option(min=1, help="Steps of stage 1 (output-value matrix).")] = 900,
+    steps: Annotated[int, typer.Option(min=0, max=MOST_STEPS, help="Steps of stage 2 (attention).")] = 900,
+    stage1: Annotated[
+        int, typer.Option(min=1, max=MOST_STEPS, help="Steps of stage 1 (output-value matrix).")
+    ] = 900,
     eta: Annotated[float | None, typer.Option(help="Step of stage 2; 0.05/sqrt(V) by default.")] = None,
     eta0: Annotated[float | None, typer.Option(help="Step of stage 1; 0.2/sqrt(V) by default.")] = None,
     uniform: Annotated[
@@ -153,6 +156,7 @@ def _fields(
 ) -> dict[str, Any]:
     reasons = [
         (reached.steps < steps, f"interrupted after {reached.steps:,} of {steps:,} steps"),
+        (not run.pairs.n, "attention has nothing to learn from these sentences"),
         (run.norm_kq == 0.0, "misalignment_kq is undefined before the first step"),
         (run.star.values is None, run.star.status),
         (math.isnan(run.log_excess_loss), "excess_loss is not known: attention alone cannot fit the data"),
@@ -162,7 +166,7 @@ def _fields(
         "stage1": run.stage_1_steps,
         "eta": run.rate,
         "eta0": run.rate_0,
-        "realizable": analysis.realizable,
+        "realizable": not analysis.violations,
         "repaired": analysis.words(analysis.repaired),
         "loss": run.loss,
         "excess_loss": run.excess_loss,

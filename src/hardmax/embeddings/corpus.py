@@ -53,6 +53,7 @@ class Corpus:
     ) -> Corpus:
         """Sequences as lists of words, as strings to be split at white space, or as lists of token numbers.
 
+        Arrays, tensors and columns of a table are taken too, also of shape (T, 1); labels of shape (n, 1).
         Words are numbered in order of first appearance unless ``vocabulary`` lists them; numbers are
         positions in the vocabulary, which without one ends at the largest of them.
 
@@ -285,18 +286,15 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 def _flattened(sequences: Iterable[Any]) -> tuple[list[Any], np.ndarray]:
     """All tokens in one list, and the number of tokens of each sequence."""
-    if not hasattr(sequences, "__iter__") or isinstance(sequences, (str, bytes)):
-        raise ValueError(f"sequences must be a list of sequences, got {sequences!r:.60}")
     listed = []
-    for k, sequence in enumerate(sequences):
-        if not hasattr(sequence, "__iter__") or isinstance(sequence, bytes):
+    for k, sequence in enumerate(_inputs.sequences("sequences", sequences)):
+        tokens = sequence.split() if isinstance(sequence, str) else _inputs.values(sequence)
+        if tokens is None:
             raise ValueError(
                 f"sequences[{k}] must be a string or a list of words or numbers, got {sequence!r:.60}"
             )
-        if isinstance(sequence, str):
-            sequence = sequence.split()
-        listed.append(sequence.tolist() if isinstance(sequence, np.ndarray) else list(sequence))
-        if not listed[-1]:
+        listed.append(tokens)
+        if not tokens:
             raise ValueError(f"sequences[{k}] is empty: every sequence needs at least one token; drop it")
     if not listed:
         raise ValueError("sequences must hold at least one sequence, got none")

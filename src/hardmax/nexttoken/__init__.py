@@ -3,6 +3,7 @@
 from hardmax.nexttoken.analysis import Analysis, Violation, check
 from hardmax.nexttoken.collocation import collocation, complete
 from hardmax.nexttoken.comparison import Comparison, train_jointly, train_unmerged
+from hardmax.nexttoken.cycles import components
 from hardmax.nexttoken.direction import Direction, StageTwo
 from hardmax.nexttoken.embedding import Embedded, Unmerged, orthonormal_embedding
 from hardmax.nexttoken.flow import train_by_flow
@@ -54,6 +55,7 @@ __all__ = [
     "check",
     "collocation",
     "complete",
+    "components",
     "descend_stage_1",
     "generate",
     "generate_by_rejection",

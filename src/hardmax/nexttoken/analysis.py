@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardmax.nexttoken.collocation import MISSING, collocation, complete, never_first
+from hardmax.nexttoken.cycles import components, cyclic_queries
 from hardmax.nexttoken.orders import Deciding, Gatherer, Orders, deciding
 from hardmax.nexttoken.samples import Samples
 from hardmax.nexttoken.sentences import Sentences
 from hardmax.nexttoken.trie import Trie
-from hardmax.nexttoken.witnesses import SHOWN, Witnesses, cyclic_queries
+from hardmax.nexttoken.witnesses import SHOWN, Witnesses
 
 Ints = NDArray[np.int64]
 SHORTEST = 2  # depth of the sample of a one-token sentence
@@ -51,7 +52,8 @@ class Violation:
 class Analysis:
     """What `check` found: the collocation ``n`` (-1 where missing), the orders under it, the violations.
 
-    ``repaired`` lists the tokens whose n(x) is not in the data but was chosen on request.
+    ``repaired`` lists the tokens whose n(x) is not in the data but was chosen on request. Where sentences
+    were cut, all of it is about their beginnings.
 
     >>> from hardmax.nexttoken import check
     >>> analysis = check(["S V O P", "V O P", "O P P", "P S V"])
@@ -66,13 +68,19 @@ class Analysis:
     repaired: Ints
 
     @property
-    def realizable(self) -> bool:
-        """No violation of any kind: C-ASM-1, C-ASM-1R and C-ASM-3 hold."""
-        return not self.violations
+    def realizable(self) -> bool | None:
+        """No violation of any kind: C-ASM-1, C-ASM-1R and C-ASM-3 hold.
+
+        None if there is none in the beginnings that were read, and what was cut off may hold one. A violation
+        in the beginnings of sentences is one of the sentences.
+        """
+        if self.violations:
+            return False
+        return None if self.trie.sentences.cut else True
 
     @property
     def legal(self) -> bool:
-        """No violation except possibly of Assumption 3: what C-THM-STRUCT asks for."""
+        """No violation except possibly of Assumption 3 in what was read: what C-THM-STRUCT asks for."""
         return all(each.kind == "assumption3" for each in self.violations)
 
     @property
@@ -85,6 +93,11 @@ class Analysis:
             "C-ASM-3": "assumption3" not in kinds,
         }
 
+    @property
+    def components(self) -> dict[int, list[tuple[int, ...]]]:
+        """Query to the tokens that stand above and below each other under it; see `components`."""
+        return components(self.orders)
+
     def words(self, tokens: Iterable[int]) -> list[str]:
         """Tokens in the user's own words."""
         return [self.trie.sentences.vocabulary[x] for x in tokens]
@@ -92,6 +105,8 @@ class Analysis:
 
 def check(data: Dataset, *, repair: bool = False) -> Analysis:
     """Check a dataset against the assumptions of paper C; sentences are given as to `Sentences.from_lists`.
+
+    Sentences are checked to their end, unless they were cut when they were read.
 
     With `repair`, a token that begins no sentence gets a next token that no other token has; it is listed
     in ``repaired`` and no longer counts as missing.

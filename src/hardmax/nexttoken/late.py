@@ -89,7 +89,7 @@ class Late:
 
 
 def late_of(star: KqStar) -> Late | None:
-    """The late phase of a dataset; None with two optimal tokens in one sentence, or without W_kq*.
+    """The late phase of a dataset; None with two optimal tokens in one sentence, or if W_kq* is none or 0.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.late import late_of
@@ -99,7 +99,7 @@ def late_of(star: KqStar) -> Late | None:
     [0.333333]
     """
     edges = edges_of(star.pairs)
-    if edges is None or star.values is None:
+    if edges is None or star.values is None or not len(edges.top):
         return None
     weights = np.exp(star.pairs.log_weight)
     per_entry = np.repeat(weights, np.diff(edges.offsets)) * edges.ratio

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import bz2
-import codecs
 import gzip
 import json
 import lzma
 import re
 import unicodedata
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from hardmax import _reading
 from hardmax._files import whole_text
-from hardmax.nexttoken.sentences import MAX_LENGTH, Sentences
+from hardmax._inputs import whole
+from hardmax.nexttoken.gathering import Decoded, gather
+from hardmax.nexttoken.sentences import Sentences
 
-_UNPACK: dict[str, Callable[[bytes], bytes]] = {
-    ".xz": lzma.decompress,
-    ".gz": gzip.decompress,
-    ".bz2": bz2.decompress,
-}
-# Spaces that look like one or like none: they separate tokens too, which deserves a word.
-_ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_UNPACK: dict[str, Callable[[Path], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
 _INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
-def read_sentences(path: str | PathLike[str], *, max_length: int = MAX_LENGTH) -> Sentences:
+def read_sentences(path: str | PathLike[str], *, max_length: int | None = None) -> Sentences:
     """Read raw sentences: a text file with one per line, or a JSON list of lists of words or ids.
 
     A file packed with xz, gzip or bzip2 is unpacked. The text must be UTF-8. Words stay as they are
     written: those that differ only in an invisible character or in Unicode's normal form are different
-    tokens, and ``notes`` says so.
+    tokens, and ``notes`` says so. With `max_length`, longer sentences are cut, and ``notes`` says that too.
+    A text is read in pieces and may have a gibibyte once unpacked, JSON 64 MiB; no more is ever held.
 
     >>> import tempfile, pathlib
     >>> from hardmax.nexttoken import read_sentences
@@ -45,16 +43,19 @@ def read_sentences(path: str | PathLike[str], *, max_length: int = MAX_LENGTH) -
     ['the', 'dog']
     """
     path = Path(path)
-    text, notes = _decode(_unpack(path), path)
-    listed = _listed(text, path)
-    try:
-        if listed is not None:
-            sentences = Sentences.from_lists(listed, max_length=max_length)
-        else:
-            # \r is never inside a word, whatever system wrote the file
-            sentences = Sentences.from_lists(re.split("\r\n|\n|\r", text), max_length=max_length)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    if max_length is not None:
+        whole("max_length", max_length, least=2)
+    with _UNPACK.get(path.suffix, _open)(path) as stream:
+        text = Decoded(_undamaged(_reading.pieces(stream, _reading.LARGEST_TEXT)))
+        try:
+            listed, start = _listed(text, path)
+            if listed is not None:
+                sentences = Sentences.from_lists(listed, max_length=max_length)
+            else:
+                sentences = gather(chain(start, text), max_length)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+    notes = text.notes
     if sentences.cut:
         notes.append(
             f"{sentences.cut:,} of {sentences.n:,} sentences were cut after {max_length} tokens, "
@@ -91,59 +92,61 @@ def write_sentences(path: str | PathLike[str], sentences: Sentences) -> None:
         file.writelines(" ".join(words) + "\n" for words in lists)
 
 
-def _unpack(path: Path) -> bytes:
-    content = path.read_bytes()
-    unpack = _UNPACK.get(path.suffix)
-    if unpack is None:
-        return content
+def _open(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def _undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
     try:
-        return unpack(content)
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        raise ValueError(f"{path}: expected a file packed as its name says, got damage: {error}") from None
+        yield from pieces
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, not an unpacker's
+            raise
+        raise ValueError(f"expected a file packed as its name says, got damage: {error}") from None
 
 
-def _decode(content: bytes, path: Path) -> tuple[str, list[str]]:
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ValueError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8")
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path}: expected UTF-8, got byte 0x{content[error.start]:02x} in line {line} "
-            f"(byte {error.start}); save the file as UTF-8"
-        ) from None
-    if "\0" in text:
-        raise ValueError(f"{path}: expected text, got a file with zero bytes; is it a text file in UTF-8?")
-    notes = []
-    if text.startswith("\ufeff"):
-        text = text[1:]
-        notes.append("a byte order mark at the start was left out")
-    odd = len(_ODD_SPACES.findall(text))
-    if odd:
-        notes.append(f"{odd:,} unusual spaces, such as non-breaking ones, separate tokens like other spaces")
-    return text, notes
-
-
-def _listed(text: str, path: Path) -> list[Any] | None:
-    """The lists of a JSON file; None if the file is plain text."""
+def _listed(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str]]:
+    """The lists of a JSON file; None if the file is plain text, and what was read of it to find that out."""
     packed = path.suffix in _UNPACK
     named = (Path(path.stem) if packed else path).suffix == ".json"
-    if not named and not text.lstrip().startswith("["):
+    read: list[str] = []
+    size, bracket = 0, named
+    for piece in text:
+        read.append(piece)
+        size += len(piece)
+        bracket = bracket or piece.lstrip()[:1] == "["
+        if not bracket and piece.strip():
+            return None, read
+        if size > _reading.LARGEST_JSON:
+            break
+    content = "".join(read)
+    if size > _reading.LARGEST_JSON:
+        if not named and re.match(r"\s*\[\s*\[", content) is None:
+            return None, [content]
+        largest = _reading.size_of(_reading.LARGEST_JSON)
+        raise ValueError(
+            f"expected JSON of at most {largest}, got more; write it as text, one sentence a line"
+        )
+    data = _parsed(content, named)
+    return data, [] if data is not None else [content] if content else []
+
+
+def _parsed(text: str, named: bool) -> list[Any] | None:
+    if not text.lstrip().startswith("[") and not named:
         return None
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = _reading.parse_json(text)
+    except _reading.NotJson as error:
         if not named:
             return None
-        raise ValueError(f"{path}: expected JSON, a list of lists of words or ids: {error}") from None
+        raise ValueError(f"expected JSON, a list of lists of words or ids: {error}") from None
     if not isinstance(data, list) or not all(isinstance(each, list) for each in data):
         if not named:
             return None
-        raise ValueError(f"{path}: expected a JSON list of lists of words or ids, got another shape")
+        raise ValueError("expected a JSON list of lists of words or ids, got another shape")
     for word in (word for each in data for word in each if isinstance(word, str)):
         if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise ValueError(f"{path}: expected words of Unicode characters, got {word!a}")
+            raise ValueError(f"expected words of Unicode characters, got {word!a:.60}")
     return data
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax.nexttoken.sentences import MAX_LENGTH, Sentences
+from hardmax.nexttoken.sentences import Sentences
 from hardmax.nexttoken.trie import Trie
 
 # Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
@@ -53,7 +53,7 @@ class Samples:
         *,
         uniform: bool = False,
         vocabulary: Sequence[str] | None = None,
-        max_length: int = MAX_LENGTH,
+        max_length: int | None = None,
     ) -> Samples:
         """The samples of raw sentences, given as to `Sentences.from_lists`, or of `Sentences` as they are.
 
@@ -86,7 +86,7 @@ class Samples:
         if size > LARGEST:
             raise ValueError(
                 f"sentences: their prefixes hold {size:,} tokens, more than {LARGEST:,}; "
-                f"choose a max_length below {trie.sentences.max_length} or fewer sentences"
+                f"choose a max_length below {int(trie.depth.max())} or fewer sentences"
             )
         tokens, counts, offsets = trie.contents(nodes)
         return cls(

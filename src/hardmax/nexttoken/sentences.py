@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -11,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax._inputs import whole
-
-MAX_LENGTH = 64  # of a raw sentence, unless told: the samples of one sentence grow with its length squared
+from hardmax._inputs import sequences, values, whole
 
 # A relation (query, above, below) is one int64, so the cube of the vocabulary's size has to fit.
 LARGEST_VOCABULARY = 2_000_000
@@ -35,7 +32,7 @@ class Sentences:
     tokens: NDArray[np.int64]
     offsets: NDArray[np.int64]
     vocabulary: tuple[str, ...]
-    max_length: int = MAX_LENGTH
+    max_length: int | None = None
     cut: int = 0
     cut_tokens: int = 0
     notes: tuple[str, ...] = ()
@@ -49,18 +46,32 @@ class Sentences:
         """Sentence i in the user's own words."""
         return [self.vocabulary[x] for x in self.tokens[self.offsets[i] : self.offsets[i + 1]]]
 
+    @property
+    def teach_attention(self) -> bool:
+        """Whether a sentence goes on after two different tokens; else attention never has to choose.
+
+        >>> from hardmax.nexttoken import Sentences
+        >>> [Sentences.from_lists(each).teach_attention for each in (["a b", "b c"], ["a b c"])]
+        [False, True]
+        """
+        first, last = self.offsets[:-1], self.offsets[1:] - 1
+        differs = self.tokens != np.repeat(self.tokens[first], np.diff(self.offsets))
+        differs[last] = False
+        return bool(differs.any())
+
     @classmethod
     def from_lists(
         cls,
         sentences: Iterable[str | Sequence[Any]],
         vocabulary: Sequence[str] | None = None,
-        max_length: int = MAX_LENGTH,
+        max_length: int | None = None,
     ) -> Sentences:
         """Sentences as lists of words, as strings to be split at white space, or as lists of token ids.
 
-        Words are numbered in order of first appearance and ids in increasing order, unless `vocabulary`
-        lists the words; ids are then positions in it. A sentence without tokens is left out, one with more
-        than `max_length` is cut.
+        Arrays, tensors and columns of a table are taken too, also of shape (T, 1). Words are numbered in
+        order of first appearance and ids in increasing order, unless `vocabulary` lists the words; ids are
+        then positions in it. A sentence without tokens is left out; one with more than `max_length` tokens
+        is cut, if a `max_length` is given.
 
         >>> from hardmax.nexttoken import Sentences
         >>> Sentences.from_lists([[7, 3], [3, 7]]).vocabulary
@@ -69,9 +80,10 @@ class Sentences:
         >>> text.words(0), text.cut, text.cut_tokens
         (['a', 'b', 'a'], 1, 2)
         """
-        whole("max_length", max_length, least=2)
+        if max_length is not None:
+            whole("max_length", max_length, least=2)
         split, cut, cut_tokens = [], 0, 0
-        for i, sentence in enumerate(sentences):
+        for i, sentence in enumerate(sequences("sentences", sentences)):
             kept, lost = _shorten(sentence, i, max_length)
             if kept:
                 split.append(kept)
@@ -96,18 +108,13 @@ class Sentences:
         return cls(tokens, offsets, words, max_length, cut, cut_tokens)
 
 
-def _shorten(sentence: Any, i: int, max_length: int) -> tuple[list[Any], int]:
+def _shorten(sentence: Any, i: int, max_length: int | None) -> tuple[list[Any], int]:
     """The tokens of a sentence that are kept, and the number of those that are not."""
-    if isinstance(sentence, str):
-        words = sentence.split(None, max_length)
-        if len(words) <= max_length:
-            return words, 0
-        # one line may be a whole book: count what is left of it without holding it in pieces
-        return words[:-1], sum(1 for _ in re.finditer(r"\S+", words[-1]))
-    if not hasattr(sentence, "__iter__") or isinstance(sentence, bytes):
+    tokens = sentence.split() if isinstance(sentence, str) else values(sentence)
+    if tokens is None:
         raise ValueError(f"sentences[{i}]: expected a string or a list of words or ids, got {sentence!r:.60}")
-    tokens = list(sentence)
-    return tokens[:max_length], max(0, len(tokens) - max_length)
+    kept = tokens[:max_length]
+    return kept, len(tokens) - len(kept)
 
 
 def _number_words(flat: list[str], vocabulary: Sequence[str] | None) -> tuple[NDArray[np.int64], Any]:

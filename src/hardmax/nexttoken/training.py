@@ -185,7 +185,7 @@ class Training:
         length, found = self.star.norm, {}
         if self.rate_0 is not None:
             found["eta0 <= |W_ov*|/2"] = (self.rate_0, 0.5 * star_norm(self.W_ov.collocation))
-        if self.star.values is not None:
+        if self.star.values is not None and length > 0.0:
             found["eta <= |W_kq*|/e"] = (self.rate, length / math.e)
             found["eta <= L_max |W_kq*|^2"] = (self.rate, self.samples.raw_length * length**2)
         if self.late is not None:
@@ -231,13 +231,15 @@ def train(
     given = W_ov is not None
     if W_ov is None:
         W_ov = stage_1(pairs.collocation, _inputs.whole("stage1", stage1), rate0)
-    stage = StageTwo(pairs, W_ov)
+    # without a step to take there need not be anything for attention to learn
+    stage = StageTwo(pairs, W_ov) if steps > done else None
     a = point(pairs, start)
     wanted = steps_to_record(_log_spaced(steps) if record is None else record, steps)
     times, points, signed = [done], [a.copy()], 0
-    piece = max(1, REPORT // len(pairs.pair)) if progress or stop else steps
+    piece = max(1, REPORT // max(1, len(pairs.pair))) if progress or stop else steps
     for until in wanted[wanted > done].tolist():
         while done < until and not (stop and stop()):
+            assert stage is not None
             some = min(until - done, piece)
             signed += stage.descend(a, rate, some)
             done += some

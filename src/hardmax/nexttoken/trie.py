@@ -48,10 +48,12 @@ class Trie:
         """
         V, starts = len(sentences.vocabulary), sentences.offsets[:-1]
         lengths = np.diff(sentences.offsets)
+        longest = int(lengths.max(initial=0))
+        _refuse_long_passes(longest * (longest + 1) // 2, longest)
         active, at = np.arange(sentences.n), np.zeros(sentences.n, dtype=np.int64)
         start = total = 0  # nodes before the previous length, and before this one
         columns: list[tuple[NDArray[np.int64], ...]] = []
-        for depth in range(int(lengths.max(initial=0))):
+        for depth in range(longest):
             alive = lengths[active] > depth
             active, at = active[alive], at[alive]
             key = at * V + sentences.tokens[starts[active] + depth]
@@ -85,12 +87,7 @@ class Trie:
         [2]
         """
         nodes = self.samples
-        size = int(self.depth[nodes].sum())
-        if size > LARGEST_PASS:
-            raise ValueError(
-                f"sentences: their prefixes hold {size:,} tokens, more than {LARGEST_PASS:,}; "
-                f"choose a max_length below {self.sentences.max_length}"
-            )
+        _refuse_long_passes(int(self.depth[nodes].sum()), int(self.depth.max(initial=0)))
         pieces = np.cumsum(self.depth[nodes]) // BLOCK
         yield from np.split(nodes, np.flatnonzero(np.diff(pieces)) + 1)
 
@@ -139,6 +136,14 @@ class Trie:
     def words(self, node: int) -> list[str]:
         """A prefix in the user's own words."""
         return [self.sentences.vocabulary[x] for x in self.path(node)]
+
+
+def _refuse_long_passes(size: int, longest: int) -> None:
+    if size > LARGEST_PASS:
+        raise ValueError(
+            f"sentences: their prefixes hold {size:,} tokens, more than {LARGEST_PASS:,}; "
+            f"choose a max_length (--max-length) below {longest}"
+        )
 
 
 @njit(int64(_INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS), cache=True, nogil=True)

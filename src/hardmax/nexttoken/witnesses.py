@@ -87,25 +87,6 @@ class Witnesses:
         return " ".join(self.trie.words(int(node)))
 
 
-def cyclic_queries(orders: Orders) -> Ints:
-    """The queries whose order has a cycle. Only confused tokens lie on cycles."""
-    confused = np.unique(orders.of_type("confused")[0])
-    inside = np.isin(orders.query, confused)
-    if not inside.any():
-        return confused
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    query, V = orders.query[inside], orders.V
-    ends = np.concatenate([query * V + orders.above[inside], query * V + orders.below[inside]])
-    nodes, number = np.unique(ends, return_inverse=True)
-    above, below = np.split(number, 2)
-    graph = coo_array((np.ones(len(above), dtype=np.int8), (above, below)), shape=(len(nodes), len(nodes)))
-    _, component = connected_components(graph.tocsr(), directed=True, connection="strong")
-    # no token is above itself, so a cycle is a component of two tokens or more
-    return np.unique(nodes[np.bincount(component)[component] > 1] // V)
-
-
 def _round_trip(edges: list[tuple[int, int]]) -> list[int]:
     """The shortest cycle through the first token that lies on one."""
     below: dict[int, list[int]] = {}
