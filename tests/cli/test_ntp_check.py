@@ -122,7 +122,7 @@ def test_the_realizable_part_is_measured_saved_and_realizable(answer, ntp, file,
     assert out.read_text() == "a b b\na b\nb a\nc c\n"
     assert answer("check", out)[0] == 0
     code, text, _ = ntp("check", raw)
-    assert "5 of 6 samples (83.33%), from 3 whole sentences and the beginnings of 1" in text
+    assert "5 of 6 samples (83.33%), from 3 whole sentences and the beginnings of 1" in " ".join(text.split())
     assert "--save-realizable" in text
 
 
@@ -190,7 +190,7 @@ def test_the_recommended_step_works_on_ordinary_sentences(answer, ntp, file, tmp
     part, model = tmp_path / "part.txt", tmp_path / "model.npz"
     code, out, _ = ntp("check", file(ORDINARY), "--repair", "--save-realizable", part)
     assert code == 1
-    assert "attention nothing, which never has to choose" in out
+    assert "attention nothing, which never has to choose" in " ".join(out.split())
     assert answer("check", file(ORDINARY), "--repair")[1]["teaches_attention"] is False
     command = out.split("hardmax ntp ")[1].split(" trains on it")[0].replace("MODEL", str(model))
     code, _, err = ntp(*command.split())
@@ -271,7 +271,7 @@ def test_bad_usage_is_exit_code_2(ntp, tmp_path):
 def test_real_text_is_told_briefly(ntp, shared_data):
     code, out, _ = ntp("check", shared_data / "tinyshakespeare.txt.xz")
     assert code == 1
-    assert len(out.splitlines()) < 45
+    assert len(out.splitlines()) < 55  # of 80 columns
     assert "C-THM-STRUCT" in out
 
 
