@@ -97,7 +97,7 @@ def test_rows_that_would_fill_the_memory_are_not_made(certify, proof):
     content = json.loads(proof.read_text())
     content |= {"plus": [0] * 100_000, "minus": [1] * 100_000, "table": [["1"] * 1_000] * 2}
     proof.write_text(json.dumps(content))
-    assert "rows of at most 10,000,000 numbers" in certify(proof)[1]
+    assert "rows of at most 10,000,000 numbers" in " ".join(certify(proof)[1].split())
 
 
 def test_json_nested_beyond_reason(certify, proof):
