@@ -23,7 +23,7 @@ EYE = np.eye(2)
         (lambda: Constraints.dense([1.0]), "M: expected an array with 2 axes"),
         (lambda: Constraints.dense([[np.nan]]), "M: expected finite numbers, got nan"),
         (lambda: Constraints.dense(EYE, h=[1.0]), "h: expected one bound per row of M"),
-        (lambda: Constraints.dense(EYE, h=-1.0), "h: expected bounds >= 0, got -1.0"),
+        (lambda: Constraints.dense(EYE, h=-1.0), "h: expected bounds >= 0 on inequalities, got -1.0"),
         (lambda: Constraints.dense(EYE, E=[[1.0]]), "E: expected 2 columns"),
         (lambda: Constraints.dense(EYE, labels=[(0,)]), "labels: expected one per row"),
         (lambda: Constraints.pairs(EYE, [2], [0]), "plus: expected indices in 0..1"),

@@ -38,7 +38,7 @@ def test_fig3(oracles: dict[str, Any], part: str) -> None:
     assert relaxed.norm <= max_margin(problem, data["alpha"]).norm * (1 + 1e-12)
     assert relaxed_max_margin(problem, data["alpha"], exact=True).certificate == "exact"
     for known in data.get("rho_interpolated_limit_angle_deg", []):
-        limit = interpolated_max_margin(problem, known["rho"])
+        limit = interpolated_max_margin(problem, known["rho"], "best")
         assert limit.selection == (1, 1, 1)
         assert angle(limit.direction) == pytest.approx(known["angle_deg"], abs=1e-9)
         assert limit.rho_star == pytest.approx(1.0)
@@ -48,11 +48,11 @@ def test_the_best_selection_depends_on_rho() -> None:
     """B-NEW-1b: with rho = 1 the larger label margin is worth its cost in attention, with 8 it is not."""
     tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
     problem = Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
-    near, far = interpolated_max_margin(problem, 1.0), interpolated_max_margin(problem, 8.0)
+    near, far = interpolated_max_margin(problem, 1.0, "best"), interpolated_max_margin(problem, 8.0, "best")
     assert (near.selection, far.selection) == ((1, 1, 1), (1, 1, 0))
     assert angle(near.direction) == pytest.approx(39.8056, abs=1e-4)
     assert angle(far.direction) == pytest.approx(26.5651, abs=1e-4)
-    assert interpolated_max_margin(problem, math.inf).selection == (1, 1, 0)
+    assert interpolated_max_margin(problem, math.inf, "best").selection == (1, 1, 0)
     given = interpolated_max_margin(problem, 1.0, [1, 1, 0])
     assert given.margin > near.margin
     assert given.exponents < near.exponents  # its slowest term is the third input's
@@ -63,10 +63,10 @@ def test_a_rival_of_larger_label_margin_is_a_gain() -> None:
     tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
     problem = Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
     for rho in (4.49, 4.6, 4.8, 4.9):
-        turn = math.radians(angle(interpolated_max_margin(problem, rho).direction))
+        turn = math.radians(angle(interpolated_max_margin(problem, rho, "best").direction))
         assert 5 * math.cos(turn) + math.sin(turn) == pytest.approx(rho, rel=1e-12)
     rhos = (4.4812, 4.4813, 4.9193, 4.9194)
-    ends = [angle(interpolated_max_margin(problem, rho).direction) for rho in rhos]
+    ends = [angle(interpolated_max_margin(problem, rho, "best").direction) for rho in rhos]
     assert ends == pytest.approx([39.8056, 39.8056, 26.5669, 26.5651], abs=3e-4)
     # without a gain that decides, the bound of B-NEW-1 is kept: the support inputs' margin is the largest
     assert interpolated_max_margin(problem, 2.0, [1, 1, 1]).margin == pytest.approx(0.8962581595, abs=1e-9)
@@ -83,9 +83,9 @@ def test_joint_problems_need_values_and_separable_labels() -> None:
     with pytest.raises(ValueError, match="separate"):
         interpolated_max_margin(clash, 1.0, [0, 0])
     with pytest.raises(ValueError, match="separate"):
-        interpolated_max_margin(clash, 1.0)
+        interpolated_max_margin(clash, 1.0, "best")
     with pytest.raises(ValueError, match="rho"):
-        interpolated_max_margin(clash, -1.0)
+        interpolated_max_margin(clash, -1.0, "best")
 
 
 def test_att_svm_prime_oracle(oracles: dict[str, Any]) -> None:

@@ -107,8 +107,8 @@ def _solve_stack(
 ) -> list[MaxMargin]:
     B, m, d = A.shape
     norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
-    tame = (norms > 1 / _TAME) & (norms < _TAME) & ((h == 0) | (h > 1 / _TAME)) & (h < _TAME)
-    found = tame.all(axis=1) & (h > 0).any(axis=1)
+    tame = (norms > 1 / _TAME) & (norms < _TAME) & ((h == 0) | (np.abs(h) > 1 / _TAME)) & (np.abs(h) < _TAME)
+    found = tame.all(axis=1) & h.any(axis=1)
     p, weights, Mp, sizes = np.zeros((B, d)), np.zeros((B, m)), np.zeros((B, m)), np.ones((B, 3))
 
     def work(start: int) -> None:

@@ -105,14 +105,17 @@ class _Rows:
             total = [a + weight * b for a, b in zip(total, row, strict=True)] if weight else total
         return total
 
-    def correct(self, p: Vector, chosen: list[int]) -> Vector:
-        """The point nearest to p at which the chosen rows vanish exactly, by elimination."""
+    def correct(self, p: Vector, chosen: list[int], h: Vector) -> Vector:
+        """The point nearest to p at which the chosen rows meet their bounds exactly, by elimination."""
         rows = [self.rows[i] for i in chosen]
-        system = [[*(self.inner(row, other) for other in rows), self.inner(row, p)] for row in rows]
+        system = [
+            [*(self.inner(row, other) for other in rows), self.inner(row, p) - h[i]]
+            for i, row in zip(chosen, rows, strict=True)
+        ]
         for k in range(len(rows)):
             pivot = next((i for i in range(k, len(rows)) if system[i][k]), None)
             if pivot is None:
-                raise ValueError("dependent homogeneous rows in a float certificate prove nothing")
+                raise ValueError("dependent rows to be met exactly in a float certificate prove nothing")
             system[k], system[pivot] = system[pivot], system[k]
             system[k] = [x / system[k][k] for x in system[k]]
             for i in range(len(rows)):
@@ -135,7 +138,7 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         "schema: expected hardmax.certificate/1": c["schema"] == "hardmax.certificate/1",
         "digest: the file was changed": c["digest"] == hashlib.sha256(content.encode()).hexdigest(),
         "margin_interval: expected 0 <= lower <= upper": 0 <= lower <= upper,
-        "h: expected bounds >= 0, and 0 on equalities": all(b == 0 if e else b >= 0 for _, b, e in signs),
+        "h: expected bounds >= 0 on inequalities": all(b >= 0 or e for _, b, e in signs),
         "a weight of an inequality is negative": all(w >= 0 or e for w, _, e in signs),
         "multipliers, farkas: expected one of them": c["multipliers" if infeasible else "farkas"] is None,
         "norm_squared: for exact solutions only": (c["norm_squared"] is None) == (infeasible or not exact),
@@ -160,11 +163,15 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         )
         return f"p is the minimum-norm solution, |p|^2 = {_shown(square)}", checks
     near, loose, again = p, [j for j, row in enumerate(space.rows) if equal[j] and any(row)], lower > 0
-    while again:  # homogeneous rows are met to rounding only: move p onto them
-        p = space.correct(near, loose)
-        broken = [j for j, v in enumerate(space.reach(p)) if h[j] == 0 and v < 0]
+    fixed = any(b for b, e in zip(h, equal, strict=True) if e)  # then p cannot be scaled, only moved
+    while again:  # such rows are met to rounding only: move p onto them
+        p = space.correct(near, loose, h)
+        broken = [j for j, v in enumerate(space.reach(p)) if (h[j] == 0 or fixed) and v < h[j]]
         loose, again = loose + broken, bool(broken)
     reach = min((v / b for v, b in zip(space.reach(p), h, strict=True) if b > 0), default=0)
+    if fixed:
+        left = zip(_minus(space.reach(p), h), equal, strict=True)
+        reach = int(all(s == 0 or (s > 0 and not e) for s, e in left))
     proved = lower > 0 and reach > 0 and low * space.inner(p, p) <= reach**2
     checks["margin_interval: p does not prove the lower end"] = lower == 0 or proved
     proved = upper > 0 and gain > 0 and space.inner(u, u) <= high * gain**2

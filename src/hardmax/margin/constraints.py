@@ -38,7 +38,7 @@ def _index(name: str, value: ArrayLike, lowest: int, count: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Minimise |p| subject to ``row_j . p >= h_j``, or ``row_j . p = 0`` where ``equal[j]``.
+    """Minimise |p| subject to ``row_j . p >= h_j``, or ``row_j . p = h_j`` where ``equal[j]``.
 
     A row is a pair of tokens, ``table[plus] - table[minus]`` (``minus = -1`` stands for the zero vector), or
     the outer product of such a pair with ``right[right_of]`` when the unknown is a matrix W. If only the
@@ -68,13 +68,15 @@ class Constraints:
         table: ArrayLike,
         plus: ArrayLike,
         minus: ArrayLike,
-        h: ArrayLike = 1.0,
+        h: ArrayLike | None = None,
         equal: ArrayLike = False,
         right: ArrayLike | None = None,
         right_of: ArrayLike | None = None,
         labels: Sequence[Label] | None = None,
     ) -> Constraints:
         """Rows ``table[plus] - table[minus]``, times ``right[right_of]`` for an unknown matrix.
+
+        Bounds ``h`` are >= 0 on inequalities and of any sign on equalities; if absent, 1 and 0.
 
         >>> import hardmax as hm
         >>> hm.Constraints.pairs([[1.0], [3.0]], plus=[1, 0], minus=[0, -1]).rows().tolist()
@@ -128,7 +130,7 @@ class Constraints:
         gram: ArrayLike,
         plus: ArrayLike,
         minus: ArrayLike,
-        h: ArrayLike = 1.0,
+        h: ArrayLike | None = None,
         equal: ArrayLike = False,
         labels: Sequence[Label] | None = None,
     ) -> Constraints:
@@ -237,7 +239,7 @@ def _checked(
     tokens: int,
     plus: ArrayLike,
     minus: ArrayLike,
-    h: ArrayLike,
+    h: ArrayLike | None,
     equal: ArrayLike,
     labels: Sequence[Label] | None,
 ) -> Constraints:
@@ -251,12 +253,13 @@ def _checked(
     if flags.dtype != np.bool_ or flags.shape not in ((), (m,)):
         raise ValueError(f"equal: expected one bool per row ({m}), got {flags.dtype} of shape {flags.shape}")
     flags = np.broadcast_to(flags, (m,)).copy()
-    bounds = _finite("h", h, np.ndim(h))
+    bounds = np.where(flags, 0.0, 1.0) if h is None else _finite("h", h, np.ndim(h))
     if bounds.shape not in ((), (m,)):
         raise ValueError(f"h: expected one bound per row ({m}), got shape {bounds.shape}")
-    bounds = np.where(flags, 0.0, bounds)
-    if m and bounds.min() < 0:
-        raise ValueError(f"h: expected bounds >= 0, got {bounds.min()}")
+    bounds = np.broadcast_to(bounds, (m,)).copy()
+    least = bounds[~flags].min(initial=0.0)
+    if least < 0:
+        raise ValueError(f"h: expected bounds >= 0 on inequalities, got {least}")
     names = None if labels is None else tuple(labels)
     if names is not None and len(names) != m:
         raise ValueError(f"labels: expected one per row ({m}), got {len(names)}")

@@ -35,7 +35,7 @@ def by_daqp(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     """
     m, d = A.shape
     sense = np.where(equal, 5, 0).astype(np.int32)
-    above = np.where(equal, 0.0, 1e30)
+    above = np.where(equal, h, 1e30)
     _, _, flag, info = daqp.solve(
         np.eye(d), np.zeros(d), A, above, h, sense, primal_tol=1e-12, dual_tol=1e-12, iter_limit=50 * (m + d)
     )
@@ -66,7 +66,7 @@ def by_nnls(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     True
     """
     signed = np.vstack([A, -A[equal]])  # an equality is two inequalities
-    bounds = np.concatenate([h, np.zeros(int(equal.sum()))])
+    bounds = np.concatenate([h, -h[equal]])
     system = np.vstack([signed.T, bounds])
     target = np.zeros(system.shape[0])
     target[-1] = 1.0

@@ -179,6 +179,10 @@ class _ActiveSet:
             if rest == 0 and signed and gain > 0:
                 self.infeasible = True
                 return self.spread([*basis, j], [*(-c for c in r), fmpq(1)])
+            signed = self.equal[j] and all(self.equal[i] or c >= 0 for i, c in zip(basis, r, strict=True))
+            if rest == 0 and signed and gain < 0:  # the same with the other sign of an equality
+                self.infeasible = True
+                return self.spread([*basis, j], [*r, fmpq(-1)])
         return None
 
     def spread(self, rows: Sequence[int], weights: Sequence[Any]) -> list[Any]:

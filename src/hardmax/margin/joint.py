@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import cast
+from fractions import Fraction
+from typing import Literal, cast
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from hardmax.margin.constraints import Floats
 from hardmax.margin.enumerate import feasible_selections
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.named import label_svm, rho_svm
-from hardmax.margin.solve import solve
+from hardmax.margin.solve import exactly, solve
 from hardmax.problem import Problem
+from hardmax.selection.optimal import leaders
 
 
 def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool = False) -> MaxMargin:
@@ -36,17 +38,24 @@ def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool 
     return label_svm(head.values[problem.tokens[chosen_slots(problem, tuple(selection))]], head.labels, exact)
 
 
-def relaxed_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool = False) -> MaxMargin:
+def relaxed_max_margin(
+    problem: Problem, selection: Iterable[int], relax: Collection[int] | None = None, *, exact: bool = False
+) -> MaxMargin:
     """The relaxed SVM (10): inputs in the support of the label SVM are separated by 1, the others by 0.
+
+    ``relax`` names other inputs to be separated by 0; then no labels are needed.
 
     >>> import hardmax as hm
     >>> hm.relaxed_max_margin(hm.data.named("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
     [1.0, -0.0]
     """
-    tokens = tuple(selection)
-    support = _support(label_max_margin(problem, tokens))
+    tokens = leaders(problem, selection)
+    if relax is None:
+        relax = set(range(problem.n)) - _support(label_max_margin(problem, tokens))
+    elif wrong := [i for i in relax if not (isinstance(i, int | np.integer) and 0 <= i < problem.n)]:
+        raise ValueError(f"relax: expected inputs from 0 to {problem.n - 1}, got {wrong[0]!r}")
     constraints = AttentionRows(problem).constraints(enumerate(tokens))
-    h = np.array([float(label[0] in support) for label in constraints.labels or ()])
+    h = np.array([float(label[0] not in relax) for label in constraints.labels or ()])
     return solve(replace(constraints, h=h), exact)
 
 
@@ -60,7 +69,7 @@ class InterpolatedMaxMargin:
     SVM.
 
     >>> import hardmax as hm
-    >>> limit = hm.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0)
+    >>> limit = hm.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0, selection="best")
     >>> limit.selection, limit.direction.round(12).tolist(), round(limit.rho_star, 12)
     ((1, 1, 1), [1.0, -0.0], 1.0)
     """
@@ -74,9 +83,9 @@ class InterpolatedMaxMargin:
 
 
 def interpolated_max_margin(
-    problem: Problem, rho: float, selection: Iterable[int] | None = None
+    problem: Problem, rho: float, selection: Iterable[int] | Literal["best"]
 ) -> InterpolatedMaxMargin:
-    """The rho-interpolated SVM (B-NEW-1) of a selection, or of the best feasible one (B-NEW-1b).
+    """The rho-interpolated SVM (B-NEW-1) of a selection, or of the "best" feasible one (B-NEW-1b).
 
     The best selection has the largest label margin; among equals, the risk that falls fastest, compared from
     its slowest term on. Attention is taken to saturate on a feasible selection. Where an input outside the
@@ -87,15 +96,17 @@ def interpolated_max_margin(
     >>> tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
     >>> problem = hm.Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
     >>> for rho in (1.0, 8.0):
-    ...     limit = hm.interpolated_max_margin(problem, rho)
+    ...     limit = hm.interpolated_max_margin(problem, rho, "best")
     ...     limit.selection, round(float(np.degrees(np.arctan2(*limit.direction[::-1]))), 1)
     ((1, 1, 1), 39.8)
     ((1, 1, 0), 26.6)
     """
     if not rho >= 0:
         raise ValueError(f"rho must be a number of at least 0, got {rho}")
-    if selection is not None:
-        return _interpolate(problem, tuple(selection), rho)
+    if not isinstance(selection, str):
+        return _interpolate(problem, leaders(problem, selection), rho)
+    if selection != "best":
+        raise ValueError(f'selection: expected tokens, one per input, or "best", got {selection!r}')
     labels = {
         found.selection: label_max_margin(problem, found.selection)
         for found in feasible_selections(problem)
@@ -105,10 +116,14 @@ def interpolated_max_margin(
     if not separable:
         raise ValueError("problem: expected a feasible selection whose values separate the labels, got none")
     largest = max(label.margin for label in separable.values())
-    best = [tokens for tokens, label in separable.items() if label.margin >= (1 - 1e-9) * largest]
+    # Nearly equal margins are compared as rational numbers; what is too large for that counts as equal.
+    near = {t: exactly(label) for t, label in separable.items() if label.margin >= (1 - 1e-8) * largest}
+    shortest = min((found.norm_squared for found in near.values() if found), default=None)
+    best = [t for t, found in near.items() if found is None or found.norm_squared == shortest]
     limits = [_interpolate(problem, tokens, rho) for tokens in best]
     unit = max(limit.margin for limit in limits)
-    return max(limits, key=lambda limit: [round(x / unit, 9) for x in limit.exponents])  # ties stay ties
+    # Exponents are roots of quadratics, right to rounding: nine digits decide, and equal ones stay equal.
+    return max(limits, key=lambda limit: [round(x / unit, 9) for x in limit.exponents])
 
 
 def _interpolate(problem: Problem, tokens: tuple[int, ...], rho: float) -> InterpolatedMaxMargin:
@@ -131,11 +146,18 @@ def _gains(
     """The rows (input, row) whose rival has the larger label margin: attention on it lowers the risk."""
     head = problem.head
     assert isinstance(head, LinearHead | NonlinearHead)
-    value = problem.split((head.values @ np.asarray(label.direction))[problem.tokens])
+    v = exactly(label)
+    values = problem.split(head.values[problem.tokens])
     found = []
     for i, token in enumerate(tokens):
         for row, (_, t) in enumerate(rows.constraints([(i, token)]).labels or ()):
-            if head.labels[i] * (value[i][cast(int, t)] - value[i][token]) > 1e-12 * np.abs(value[i]).max():
+            ahead = head.labels[i] * (values[i][cast(int, t)] - values[i][token])
+            gain = float(ahead @ np.asarray(label.direction))
+            if abs(gain) <= 1e-6 * np.linalg.norm(ahead) and v is not None and v.p is not None:
+                pairs = zip(values[i][cast(int, t)].tolist(), values[i][token].tolist(), v.p, strict=True)
+                exact = sum((Fraction(a) - Fraction(b)) * x for a, b, x in pairs) * int(head.labels[i])
+                gain = float((exact > 0) - (exact < 0))
+            if gain > 0:
                 found.append((i, row))
     return found
 

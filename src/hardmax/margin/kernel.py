@@ -243,6 +243,9 @@ def active_set(
             length = _project(Q, k, A[j], left, coefficients)
             if length > _DEPENDENT * norms[j]:
                 k = _append(Q, R, active, k, j, left, length, coefficients)
+    if k > 0:  # start at the shortest p that meets the equalities
+        _finish(A, h, equal, Q, R, active, k, p, multipliers)
+        multipliers[:] = 0.0
     limit = 50 * (m + d) + 100
     for step in range(limit):
         row = _most_violated(A, h, equal, norms, p, short, short_depth)

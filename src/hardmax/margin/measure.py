@@ -1,16 +1,17 @@
 """What a float pair (p, multipliers) proves: the KKT residual and a rigorous interval for the margin.
 
-Let rows a_j have bounds h_j >= 0 (inequality) or be equalities b.p = 0, and let N be the minimum norm, the
-margin being 1/N.
+Let rows a_j have bounds h_j >= 0 (inequality) or be equalities a_j.p = h_j, and let N be the minimum norm,
+the margin being 1/N.
 
 * Lower end. If p meets the homogeneous rows (h = 0) and t = min over h_j > 0 of a_j.p / h_j is positive,
-  p/t is feasible, so N <= |p|/t and **t/|p| <= margin**. With h = 1 this is min(Mp)/|p|.
+  p/t is feasible, so N <= |p|/t and **t/|p| <= margin**. With h = 1 this is min(Mp)/|p|. If an equality has
+  h_j != 0 there is nothing to scale: p itself must be feasible, and 1/|p| <= margin.
 * Upper end. For multipliers l (>= 0 on inequalities, of any sign on equalities) and u = sum_j l_j a_j, every
   feasible p has h.l <= u.p <= |u||p|, so **margin <= |u|/(h.l)**. With h = 1 this is |M'l|/sum(l).
 
 Rounding is allowed for: a computed a_j.p is off by at most (d + 8) eps |a_j||p|. A float p meets an
 equality only up to rounding; with `shift` the caller states the length of a correction, proved to exist,
-that makes the homogeneous rows hold exactly, and the lower end pays for it.
+that makes such rows hold exactly, and the lower end pays for it.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def measure(
     positive = ~equal & (h > 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         scale = np.where(positive, h, row_norms * size)
-        wrong = np.where(equal, np.abs(Mp), h - Mp)
+        wrong = np.where(equal, np.abs(Mp - h), h - Mp)
         primal = np.max(np.where(wrong > 0, wrong / scale, 0.0), axis=-1, initial=0.0)
         stationarity = gap / norm_p
         complementarity = np.max(np.abs(multipliers * (Mp - h)), axis=-1, initial=0.0) / norm_p**2
@@ -84,8 +85,10 @@ def measure(
         )
         length = (norm_p + shift) * (1 + rounding(terms))
         lower = np.where(broken, 0.0, np.maximum(t, 0.0) / length)
+        met = np.all(shifted | (~equal & (safe >= h)), axis=-1)
+        lower = np.where(np.any(equal & (h != 0), axis=-1), np.where(met, 1 / length, 0.0), lower)
         used = rounding(np.count_nonzero(multipliers, axis=-1))
-        gain = np.sum(h * multipliers, axis=-1) * (1 - used)
+        gain = np.sum(h * multipliers, axis=-1) - used * np.sum(np.abs(h * multipliers), axis=-1)
         waste = used * np.sum(np.abs(multipliers) * row_norms, axis=-1)
         upper = np.where(gain > 0, (norm_u * (1 + rounding(terms)) + waste) / gain, np.inf)
     return Measured(kkt, lower, upper)

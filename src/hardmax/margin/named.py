@@ -108,6 +108,7 @@ def rho_svm(
         return RhoSVM(relaxed.direction, relaxed.margin, rho_star, relaxed)
     give = np.where(outside, rho * Gamma * excess[rows.inputs], 0.0)
     found = _largest_margin(rows, np.where(gaining, np.inf, give), relaxed, rho_star)
+    # m is the root of a quadratic, right to rounding: a gain that falls as fast decides nothing.
     for row in np.flatnonzero(gaining & (give + rows.M @ found.direction < (1 - 1e-12) * found.margin)):
         found = _largest_gain(rows, give, gaining, int(row), found)
     return found

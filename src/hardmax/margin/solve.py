@@ -41,7 +41,7 @@ class _Scaled:
 
 
 def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
-    """The minimum-norm p with ``row_j . p >= h_j`` (or ``= 0``), certified, or a proof that there is none.
+    """The minimum-norm p with ``row_j . p >= h_j`` (or ``= h_j``), certified, or a proof that there is none.
 
     Floats first: daqp for few rows, the pooled kernel for many, NNLS as a second opinion; then a polish and
     an honest measurement. A float answer is certified only if it proves the margin to a relative 1e-9. All
@@ -53,13 +53,13 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     >>> solve(Constraints.dense([[1.0, 0.0], [-2.0, 0.0]])).farkas.tolist()
     [1.0, 0.5]
     """
-    if not (constraints.h > 0).any():
+    if not constraints.h.any():
         return from_exact(constraints, rational.zero(constraints))
     scaled = _scale(constraints)
-    impossible = np.flatnonzero(scaled.zero & (constraints.h > 0))
+    impossible = np.flatnonzero(scaled.zero & (constraints.h != 0))
     if len(impossible):  # 0 >= h > 0: B-DEF-10's duplicate of the selected key
         weights = [Fraction(0)] * constraints.count
-        weights[int(impossible[0])] = Fraction(1)
+        weights[int(impossible[0])] = Fraction(1 if constraints.h[impossible[0]] > 0 else -1)
         return from_exact(constraints, rational.Exact(False, tuple(weights), (), Fraction(0)))
     small = constraints.count <= EXACT_ROWS
     with serial_blas():
@@ -74,7 +74,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
             return from_exact(constraints, proof)
     if small or exact:
         # Near infeasibility the suspected contradiction is the support: both are where NNLS ends.
-        start = np.flatnonzero(best[1] > 0) if best is not None else contradiction
+        start = np.flatnonzero(best[1]) if best is not None else contradiction
         return from_exact(constraints, rational.decide(constraints, () if start is None else start.tolist()))
     if best is None:
         nothing = np.zeros(constraints.count)
@@ -98,6 +98,19 @@ def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
     except ValueError:  # by its rounding the Gram matrix has a negative eigenvalue: it decides nothing
         return None
     return from_exact(constraints, answer) if answer.feasible else None
+
+
+def exactly(best: MaxMargin) -> rational.Exact | None:
+    """The rational form of a certified solution, if it has one or is small enough to get one.
+
+    >>> exactly(solve(Constraints.dense([[2.0]]))).norm_squared
+    Fraction(1, 4)
+    """
+    if best.exact is not None and best.constraints.origin is None:
+        return best.exact
+    assert best.multipliers is not None
+    answer = settle(best.constraints, np.flatnonzero(best.multipliers).tolist())
+    return None if answer is None else answer.exact
 
 
 def _tame(rows: Floats) -> tuple[Floats, Ints]:
@@ -130,10 +143,10 @@ def _scale(constraints: Constraints) -> _Scaled:
             a = a + a_right[constraints.right_of]
         norms = np.sqrt(np.einsum("ij,ij->i", A, A))
     zero = norms == 0 if gram is None else constraints.plus == constraints.minus
-    asks = constraints.h > 0
+    asks = constraints.h != 0
     b = -int((np.frexp(constraints.h[asks])[1] - a[asks]).max())
     h = np.ldexp(constraints.h, b - a)
-    faithful = bool((h[asks] > 1e-290).all())
+    faithful = bool((np.abs(h[asks]) > 1e-290).all())
     return _Scaled(np.ascontiguousarray(A), h, constraints.equal, norms, zero, a, b, faithful, gram)
 
 
@@ -193,19 +206,23 @@ def _evaluate(problem: _Scaled, guess: Floats) -> Candidate | None:
 
 
 def _correction(problem: _Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools]:
-    """Length of a step that makes the homogeneous rows at hand hold exactly, and which rows these are.
+    """Length of a step that makes the rows at hand hold exactly, and which rows these are.
 
-    With Z these rows, Z q = -Z p has a solution of length at most |Zp|/s, s the smallest singular value of Z,
-    if Z has full row rank; numerically dependent rows prove nothing, and the length is infinite.
+    They are the equalities and the homogeneous rows that p may violate; where an equality is not homogeneous,
+    all rows that p may violate, because p cannot be scaled. With Z these rows, Z q = h - Z p has a solution
+    of length at most |h - Zp|/s, s the smallest singular value of Z, if Z has full row rank; numerically
+    dependent rows prove nothing, and the length is infinite.
     """
-    rows = (problem.equal | ((problem.h == 0) & (Mp < 4 * error))) & ~problem.zero
+    fixed = bool(problem.h[problem.equal].any())
+    near = ((problem.h == 0) | fixed) & (Mp - problem.h < 4 * error)
+    rows = (problem.equal | near) & ~problem.zero
     if not rows.any():
         return 0.0, problem.zero
     Z = problem.A[rows]
     values = np.linalg.svd(Z, compute_uv=False)
     if len(Z) > Z.shape[1] or values[-1] < 1e-6 * values[0]:
         return np.inf, rows | problem.zero
-    missing = float(np.sqrt(np.sum((np.abs(Mp[rows]) + error[rows]) ** 2)))
+    missing = float(np.sqrt(np.sum((np.abs(Mp - problem.h)[rows] + error[rows]) ** 2)))
     return missing / (0.99 * float(values[-1])), rows | problem.zero
 
 

@@ -122,7 +122,7 @@ def _train(problem: hm.Problem, rho: float, record: list[int] | tuple[int, ...])
 
 
 def _limit(problem: hm.Problem, rho: float) -> float:
-    return float(degrees(hm.interpolated_max_margin(problem, rho).direction))
+    return float(degrees(hm.interpolated_max_margin(problem, rho, "best").direction))
 
 
 def _training(problem: hm.Problem, runs: dict[float, hm.Trajectory]) -> Table:
@@ -157,7 +157,7 @@ def _balance(problem: hm.Problem) -> Table:
     support inputs raise it by exp(-m(q) R). From where the two tokens tie to the relaxed direction, rho is
     (m(q) - d.q) / (Gamma nu).
     """
-    chosen = hm.interpolated_max_margin(problem, 8.0)
+    chosen = hm.interpolated_max_margin(problem, 8.0, "best")
     keys = problem.split(problem.keys[problem.tokens])
     d = keys[2][0] - keys[2][1]
     rows = np.array([keys[i][1] - keys[i][0] for i in (0, 1)])
@@ -203,7 +203,7 @@ def _claims_3b(
 def _claims_switching(
     problem: hm.Problem, runs: dict[float, hm.Trajectory], ramp: Table
 ) -> tuple[Claim, ...]:
-    low, high = (hm.interpolated_max_margin(problem, rho) for rho in (1.0, 8.0))
+    low, high = (hm.interpolated_max_margin(problem, rho, "best") for rho in (1.0, 8.0))
     apart = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in JUMP]
     inside = [rho for rho in JUMP if ramp["rho"].min() < rho < ramp["rho"].max()]
     expected = np.interp(inside, ramp["rho"][::-1], ramp["degrees"][::-1])

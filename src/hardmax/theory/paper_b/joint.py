@@ -175,7 +175,7 @@ def selection_depends_on_rho(
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     try:
-        limit = interpolated_max_margin(problem, rho, selection)
+        limit = interpolated_max_margin(problem, rho, "best" if selection is None else selection)
     except ValueError as reason:
         return Outcome((*hypotheses, Hypothesis("labels separable", False, str(reason))))
     hypotheses.append(Hypothesis("labels separable", True, limit.label.margin))
