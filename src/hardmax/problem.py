@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs, _notebook
-from hardmax._tokens import find_leaders, isometric_keys
+from hardmax._arrays import find_leaders, isometric_keys
 from hardmax.heads import Head, LinearHead, Loss, NonlinearHead, Scores, as_loss
 
 

@@ -185,7 +185,7 @@ def test_events():
         ({"start": [1.0]}, r"start must have shape \(2,\), got \(1,\)"),
         ({"start": [1.0, math.nan]}, "start must be finite"),
         ({"record": [11]}, "record must be step numbers from 0 to 10"),
-        ({"epsilon": -1}, "epsilon must be a number >= 0"),
+        ({"epsilon": -1}, "epsilon must be a number of at least 0, got -1"),
         ({"coordinates": "polar"}, "coordinates must be"),
     ],
 )

@@ -23,6 +23,7 @@ from hardmax.dynamics.loops import (
     step_factor,
 )  # fmt: skip
 from hardmax.dynamics.measures import smoothness
+from hardmax.dynamics.scale import Scale, scaled
 from hardmax.dynamics.slots import Slots, slots_of
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.heads import NonlinearHead
@@ -56,22 +57,42 @@ def descend(
     >>> path.selection().tokens   # input 1 keeps its worse token: a locally optimal direction
     (0, 1)
     """
+    return descend_shifted(
+        problem, steps, rate, 0, normalized=normalized, start=start, record=record, epsilon=epsilon,
+        coordinates=coordinates,
+    )  # fmt: skip
+
+
+def descend_shifted(
+    problem: Problem,
+    steps: int,
+    rate: Rate,
+    shift: int,
+    *,
+    normalized: bool,
+    start: Any,
+    record: int | Sequence[int] | None,
+    epsilon: Any = 0.0,
+    coordinates: Coordinates = "auto",
+) -> Trajectory:
+    """`descend` with step sizes times 2^shift, which as numbers may leave the range of float64."""
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a hardmax.Problem, got {type(problem).__name__}; "
                          "for many problems call descend_batch")  # fmt: skip
     steps = _inputs.whole("steps", steps)
     problem.need_decreasing_loss()
-    p = np.array(problem.vector("start", start))
+    scale = scaled(problem)
+    p = np.array(scale.point(problem.vector("start", start), "start"))
     schedule = _Schedule(
-        step_sizes(rate, steps, problem), steps_to_record(record, steps), normalized, damping(epsilon)
+        step_sizes(rate, steps, scale, normalized, shift),
+        steps_to_record(record, steps),
+        normalized,
+        damping(epsilon, scale),
     )
-    slots = slots_of(problem)
-    if isinstance(problem.head, NonlinearHead) or not problem.loss.is_compiled:
-        points, status = _plain(problem, slots, p, schedule)
-    else:
-        points, status = _compiled(problem, slots, p, schedule, coordinates)
+    run = _plain if isinstance(problem.head, NonlinearHead) or not problem.loss.is_compiled else _compiled
+    points, status = run(scale.problem, slots_of(scale.problem), p, schedule, coordinates)
     method = "normalised gradient descent" if normalized else "gradient descent"
-    return Trajectory(problem, "step", schedule.record, points, EVENTS[status], method=method)
+    return Trajectory(problem, "step", schedule.record, scale.back(points), EVENTS[status], method=method)
 
 
 def descend_batch(
@@ -118,25 +139,28 @@ class _Schedule:
     epsilon: float
 
 
-def damping(epsilon: float) -> float:
-    """The epsilon of a damped normalisation, checked."""
-    if not (np.isfinite(epsilon) and epsilon >= 0):
-        raise ValueError(f"epsilon must be a number >= 0, got {epsilon!r}")
-    return float(epsilon)
+def damping(epsilon: Any, scale: Scale, name: str = "epsilon") -> float:
+    """The epsilon of a damped normalisation, checked, beside gradients of the scaled problem."""
+    epsilon = _inputs.nonnegative(name, epsilon)
+    return float(scale.shift(np.array(epsilon), -scale.exponent, name))
 
 
-def step_sizes(rate: Rate, steps: int, problem: Problem) -> np.ndarray:
-    """One positive step size per step."""
+def step_sizes(
+    rate: Rate, steps: int, scale: Scale, normalized: bool, shift: int = 0, name: str = "rate"
+) -> np.ndarray:
+    """One positive step size per step, times 2^shift and as the scaled problem takes it."""
     if isinstance(rate, str):
         if rate != "1/L_p":
-            raise ValueError(f'rate must be a positive number, a list of them or "1/L_p", got {rate!r}')
-        return np.full(steps, 1.0 / smoothness(problem).L_p)
-    if np.ndim(rate) == 0:
-        return np.full(steps, _inputs.positive("rate", rate))
-    rates = _inputs.finite_array("rate", rate, (steps,))
-    if (rates <= 0).any():
-        raise ValueError(f"rate must be positive at every step, got {rates[rates <= 0][0]:g}")
-    return rates
+            raise ValueError(f'{name} must be a positive number, a list of them or "1/L_p", got {rate!r}')
+        # Plain descent divides by the square of the units already.
+        rates, shift = np.full(steps, 1.0 / smoothness(scale.problem).L_p), shift - 2 * scale.exponent
+    elif np.ndim(rate) == 0:
+        rates = np.full(steps, _inputs.positive(name, rate))
+    else:
+        rates = _inputs.finite_array(name, rate, (steps,))
+        if (rates <= 0).any():
+            raise ValueError(f"{name} must be positive at every step, got {rates[rates <= 0][0]:g}")
+    return scale.rates(rates, normalized, shift, name)
 
 
 def steps_to_record(record: int | Sequence[int] | None, steps: int) -> np.ndarray:
@@ -183,7 +207,9 @@ def _compiled(
     return np.stack([p + basis @ (point - q) for point in points]), status
 
 
-def _plain(problem: Problem, slots: Slots, p: np.ndarray, plan: _Schedule) -> tuple[np.ndarray, int]:
+def _plain(
+    problem: Problem, slots: Slots, p: np.ndarray, plan: _Schedule, wanted: Coordinates
+) -> tuple[np.ndarray, int]:
     """The same steps for heads and losses that only Python can call."""
     points = np.empty((len(plan.record), problem.d))
     for k in range(len(plan.rates) + 1):

@@ -24,9 +24,10 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.optimize import brentq
 
 from hardmax import _inputs
-from hardmax.dynamics.coordinates import differences, orthonormal_basis
+from hardmax.dynamics.coordinates import orthonormal_basis
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.dynamics.loops import shifted_force
+from hardmax.dynamics.scale import scaled
 from hardmax.dynamics.slots import slots_of
 from hardmax.dynamics.trajectory import Trajectory, misalignment
 from hardmax.heads import NonlinearHead
@@ -83,12 +84,12 @@ def flow(
     field = _Field(problem, p)
     stops: list[Stop] = []
     if until_norm is not None:
-        limit = _inputs.positive("until_norm", until_norm)
-        stops.append(lambda x: limit - float(np.linalg.norm(field.p(x))))
+        limit = field.scale.point(np.array(_inputs.positive("until_norm", until_norm)), "until_norm")
+        stops.append(lambda x: float(limit) - float(np.linalg.norm(field.y(x))))
     if until_misalignment is not None:
         target, value = until_misalignment
         least = _inputs.positive("until_misalignment[1]", value)
-        stops.append(lambda x: misalignment(field.p(x), target) - least if field.p(x).any() else 1.0)
+        stops.append(lambda x: misalignment(field.y(x), target) - least if field.y(x).any() else 1.0)
     if until_log_time is not None:
         end = float(_inputs.finite_array("until_log_time", until_log_time, ()))
         stops.append(lambda x: end - field.log_time(x))
@@ -98,34 +99,30 @@ def flow(
 class _Field:
     """The right-hand side, in an orthonormal basis of the span that p moves in, with keys of size one.
 
-    With keys divided by s the flow of s p is the same in the time s^2 t, so tolerances can be plain numbers.
+    With keys divided by c the flow of c p is the same in the time c^2 t, so tolerances can be plain numbers.
     """
 
     def __init__(self, problem: Problem, p: np.ndarray) -> None:
-        slots = slots_of(problem)
-        self.problem = problem
+        self.problem, self.scale = problem, scaled(problem, to_one=True)
+        seen, y = self.scale.problem, self.scale.point(p, "start")
+        slots = slots_of(seen)
         self.basis = orthonormal_basis(slots)
-        within = self.basis.T @ p
-        self.origin = p - self.basis @ within
-        longest = np.linalg.norm(differences(slots).rows(slots.keys), axis=1).max(initial=0.0)
-        self.size = 2.0 ** np.frexp(longest)[1]  # a power of two changes no digit
-        self.start = within * self.size
-        self.reduced = replace(
-            problem, keys=np.ascontiguousarray(problem.keys @ self.basis) / self.size, W=None, gram=None
-        )
+        self.start = self.basis.T @ y
+        self.origin = y - self.basis @ self.start
+        self.reduced = replace(seen, keys=np.ascontiguousarray(seen.keys @ self.basis), W=None, gram=None)
         self.slots = replace(slots, keys=self.reduced.keys)
         self.is_linear = not isinstance(problem.head, NonlinearHead)
         self.is_compiled = self.is_linear and problem.loss.is_compiled
         self.scores = slots.merge(problem.scores) if self.is_linear else np.zeros(len(slots.tokens))
         self.scratch = [np.empty(len(slots.tokens)), *(np.empty(problem.n) for _ in range(5))]
 
-    def p(self, x: np.ndarray) -> np.ndarray:
-        """p of a state."""
-        return self.origin + self.basis @ (x[:-1].astype(float) / self.size)
+    def y(self, x: np.ndarray) -> np.ndarray:
+        """p of a state, in units in which keys have size one."""
+        return self.origin + self.basis @ x[:-1].astype(float)
 
     def log_time(self, x: np.ndarray) -> float:
         """log t of a state."""
-        return float(x[-1]) - 2.0 * math.log(self.size)
+        return float(x[-1]) - 2.0 * self.scale.log
 
     def settle(self, y: np.ndarray) -> Settled:
         return settle_at(self.reduced, y.astype(float), self.slots)
@@ -309,7 +306,7 @@ def _crossing(leg: _Leg, stop: Stop, sigma: float) -> float:
 
 
 def _trajectory(field: _Field, points: list[np.ndarray], event: str | None) -> Trajectory:
-    stacked = np.array([field.p(x) for x in points])
+    stacked = field.scale.back(np.array([field.y(x) for x in points]))
     times = np.array([field.log_time(x) for x in points])
     path = Trajectory(field.problem, "log t", times, stacked, event, method="gradient flow")
     if event is None and path.p.any() and not path.selection().is_unique:

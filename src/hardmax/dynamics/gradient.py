@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hardmax._arrays import lengths
+from hardmax.dynamics.scale import Scale, scaled
 from hardmax.dynamics.slots import Slots, slots_of
 from hardmax.dynamics.softmax import gaps_to_top, gather, settle
 from hardmax.heads import LinearHead, NonlinearHead, Scores
@@ -82,8 +84,13 @@ class Settled:
 
 
 def settle_at(problem: Problem, p: np.ndarray, slots: Slots | None = None) -> Settled:
-    """Attention, predictions and gradient weights of a problem at p, for any head."""
-    slots = slots or slots_of(problem)
+    """Attention, predictions and gradient weights of a problem at p, for any head.
+
+    Given slots have the units of p; else both are scaled, which changes none of these.
+    """
+    if slots is None:
+        scale = scaled(problem)
+        slots, p = slots_of(scale.problem), scale.point(p)
     gaps, tops = np.empty(len(slots.tokens)), np.empty(problem.n, np.intp)
     gaps_to_top(slots.keys, slots.tokens, slots.offsets, p, gaps, tops)
     return settle_gaps(problem, slots, gaps, tops)
@@ -134,7 +141,8 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
     problem.need_decreasing_loss()
     if wrt == "p":
         settled = settle_at(problem, p)
-        return pull_of(settled, settled.slots.keys, problem.n)
+        pull = pull_of(settled, settled.slots.keys, problem.n)
+        return replace(pull, log_norm=pull.log_norm + scaled(problem).log)
     if wrt == "v":
         return _head_pull(problem, settle_at(problem, p))
     if wrt != "W":
@@ -142,9 +150,10 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
     if problem.key_map is None or isinstance(problem.head, Scores):
         raise ValueError("the gradient by W needs a problem made with from_tokens: keys W x of its values x")
     # Tokens with one key may have several values here (W = 0 is an example): only equal values are merged.
-    slots = replace(slots_of(replace(problem, keys=problem.head.values)), keys=problem.keys)
-    inner = pull_of(settle_at(problem, p, slots), problem.head.values, problem.n)
-    length = float(np.linalg.norm(p))
+    scale = scaled(problem)
+    slots = replace(slots_of(replace(problem, keys=problem.head.values)), keys=scale.problem.keys)
+    inner = pull_of(settle_at(problem, scale.point(p), slots), problem.head.values, problem.n)
+    length = float(lengths(p))
     if length == 0.0 or inner.is_stationary:
         return Gradient(np.zeros((problem.d, inner.direction.size)), -math.inf)
     return Gradient(np.outer(p / length, inner.direction), inner.log_norm + math.log(length))
@@ -232,4 +241,5 @@ def hessian(problem: Problem, p: Any) -> np.ndarray:
     problem.need_decreasing_loss()
     settled = settle_at(problem, problem.vector("p", p))
     second = expand(problem, settled, settled.differences(settled.slots.keys))
-    return -second.H * (math.exp(second.common) / problem.n)
+    H = -second.H * (math.exp(second.common) / problem.n)
+    return Scale.shift(H, 2 * scaled(problem).exponent, "p has a Hessian that")

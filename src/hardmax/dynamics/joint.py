@@ -13,7 +13,8 @@ from numba import boolean, float64, njit
 from hardmax import _inputs
 from hardmax.dynamics.descent import EVENTS, Rate, damping, step_sizes, steps_to_record
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.loops import DONE, ENDED, NO_COMPETITOR, STATIONARY, step_factor
+from hardmax.dynamics.loops import DONE, ENDED, NO_COMPETITOR, STATIONARY, rescale, step_factor
+from hardmax.dynamics.scale import Scale, scaled
 from hardmax.dynamics.slots import slots_of
 from hardmax.dynamics.softmax import (
     INDEX,
@@ -49,9 +50,12 @@ def descend_joint(
     normalized: bool = True,
     start: Any = None,
     record: int | Sequence[int] | None = None,
-    epsilon: float = 0.0,
+    epsilon: float | tuple[float, float] = 0.0,
 ) -> Trajectory:
     """Train p and v together; v starts at the problem's head, and each is divided by its own gradient norm.
+
+    ``epsilon`` is added to these norms, as in `descend`: one number, or a pair for p and for v (the public
+    notebook of the paper has 1e-19 and 1e-9).
 
     The ratio rate_v / rate decides where p goes when not every input is a support vector (B-NEW-1).
 
@@ -61,38 +65,66 @@ def descend_joint(
     ([95.293, 23.4802], [0.22192, 99.78082])
     """
     steps = _inputs.whole("steps", steps)
-    p = np.array(problem.vector("start", start))
-    problem = with_head(problem, problem.head.v if isinstance(problem.head, LinearHead) else p)
-    assert isinstance(problem.head, LinearHead)
+    p = problem.vector("start", start)
+    with_head(problem, p)  # refuses other heads
     problem.need_decreasing_loss()
     kept = steps_to_record(record, steps)
-    rates_p = step_sizes(rate, steps, problem)
-    rates_v = rates_p if rate_v is None else step_sizes(rate_v, steps, problem)
-    points, heads = np.empty((len(kept), problem.d)), np.empty((len(kept), len(problem.head.v)))
+    scale, by_head = scaled(problem), _scaled_head(problem)
+    seen, p = replace(scale.problem, head=by_head.problem.head), np.array(scale.point(p, "start"))
+    assert isinstance(seen.head, LinearHead)
+    rates_p = step_sizes(rate, steps, scale, normalized)
+    apart = (by_head.exponent - scale.exponent) * (1 if normalized else 2)
+    rates_v = (
+        step_sizes(rate, steps, scale, normalized, apart)
+        if rate_v is None
+        else step_sizes(rate_v, steps, scale, normalized, apart, "rate_v")
+    )
+    epsilons = _epsilons(epsilon, scale, by_head)
+    points, heads = np.empty((len(kept), seen.d)), np.empty((len(kept), len(seen.head.v)))
     if problem.loss.is_compiled:
-        slots = slots_of(problem)
-        values = np.ascontiguousarray(slots.merge(problem.head.values[problem.tokens]))
+        slots = slots_of(seen)
+        values = np.ascontiguousarray(slots.merge(seen.head.values[seen.tokens]))
         status, _ = _descend_joint(
-            slots.keys, slots.tokens, slots.offsets, slots.counts, values, problem.head.labels,
-            p, problem.head.v.copy(), rates_p, rates_v, kept, points, heads,
-            normalized, damping(epsilon), problem.loss.log_slope,
+            slots.keys, slots.tokens, slots.offsets, slots.counts, values, seen.head.labels,
+            p, seen.head.v.copy(), rates_p, rates_v, kept, points, heads,
+            normalized, *epsilons, problem.loss.log_slope,
         )  # fmt: skip
     else:
-        status = _plain(problem, p, rates_p, rates_v, kept, points, heads, normalized, damping(epsilon))
+        status = _plain(seen, p, rates_p, rates_v, kept, points, heads, normalized, epsilons)
     method = "joint " + ("normalised gradient descent" if normalized else "gradient descent")
+    points, heads = scale.back(points), by_head.back(heads)
     return Trajectory(problem, "step", kept, points, EVENTS[status], heads, method)
+
+
+def _scaled_head(problem: Problem) -> Scale:
+    """The problem with values of moderate size: what keys are to p, they are to v."""
+    assert isinstance(problem.head, LinearHead)
+    values = scaled(replace(problem, keys=problem.head.values, W=None, gram=None))
+    v = values.point(problem.head.v, "head")
+    return replace(
+        values, problem=replace(problem, head=replace(problem.head, values=values.problem.keys, v=v))
+    )
+
+
+def _epsilons(epsilon: Any, scale: Scale, by_head: Scale) -> tuple[float, float]:
+    """One epsilon for both gradients, or a pair for those by p and by v."""
+    if not isinstance(epsilon, list | tuple | np.ndarray):
+        return damping(epsilon, scale), damping(epsilon, by_head)
+    if len(epsilon) != 2:
+        raise ValueError(f"epsilon must be a number or a pair (for p, for v), got {epsilon!r}")
+    return damping(epsilon[0], scale, "epsilon[0]"), damping(epsilon[1], by_head, "epsilon[1]")
 
 
 @njit(
     ENDED(
         TABLE, INDEX, INDEX, VECTOR, TABLE, VECTOR, OUT, OUT, VECTOR, VECTOR, INDEX, OUT_TABLE, OUT_TABLE,
-        boolean, float64, SLOPE,
+        boolean, float64, float64, SLOPE,
     ),
     cache=True, nogil=True,
 )  # fmt: skip
 def _descend_joint(  # type: ignore[no-untyped-def]
     keys, tokens, offsets, counts, values, labels, p, v, rates_p, rates_v, record, points, heads,
-    normalized, epsilon, log_slope,
+    normalized, epsilon_p, epsilon_v, log_slope,
 ):  # fmt: skip
     n, slots, d, e = offsets.size - 1, tokens.size, p.size, v.size
     gaps, weights, scores = np.empty(slots), np.empty(slots), np.empty(slots)
@@ -124,17 +156,22 @@ def _descend_joint(  # type: ignore[no-untyped-def]
                     for j in range(e):
                         pull[j] += share * values[slot, j]
         common_p = gather(keys, tokens, offsets, tops, weights, depth - log_mass + log_slopes, V)
+        shrunk_p, shrunk_v = rescale(V), rescale(pull)
         length_p, length_v = math.sqrt(dot(V, V)), math.sqrt(dot(pull, pull))
         if length_p == 0.0 and length_v == 0.0:
             points[saved:] = p
             heads[saved:] = v
             return (NO_COMPETITOR if common_p == -np.inf else STATIONARY), k
         if length_p > 0.0:
-            factor = step_factor(rates_p[k], length_p, common_p - math.log(n), normalized, epsilon)
+            factor = step_factor(
+                rates_p[k], length_p, common_p + shrunk_p - math.log(n), normalized, epsilon_p
+            )
             for j in range(d):
                 p[j] += factor * V[j]
         if length_v > 0.0:
-            factor = step_factor(rates_v[k], length_v, common_v - math.log(n), normalized, epsilon)
+            factor = step_factor(
+                rates_v[k], length_v, common_v + shrunk_v - math.log(n), normalized, epsilon_v
+            )
             for j in range(e):
                 v[j] += factor * pull[j]
     return DONE, rates_p.size
@@ -149,7 +186,7 @@ def _plain(
     points: np.ndarray,
     heads: np.ndarray,
     normalized: bool,
-    epsilon: float,
+    epsilons: tuple[float, float],
 ) -> int:
     """The same steps for losses that only Python can call."""
     assert isinstance(problem.head, LinearHead)
@@ -162,6 +199,6 @@ def _plain(
         pull_p, pull_v = gradient(now, p), gradient(now, p, wrt="v")
         if pull_p.is_stationary and pull_v.is_stationary:
             return STATIONARY
-        p = p + step_factor(rates_p[k], 1.0, pull_p.log_norm, normalized, epsilon) * pull_p.direction
-        v = v + step_factor(rates_v[k], 1.0, pull_v.log_norm, normalized, epsilon) * pull_v.direction
+        p = p + step_factor(rates_p[k], 1.0, pull_p.log_norm, normalized, epsilons[0]) * pull_p.direction
+        v = v + step_factor(rates_v[k], 1.0, pull_v.log_norm, normalized, epsilons[1]) * pull_v.direction
     return DONE

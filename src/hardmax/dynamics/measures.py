@@ -11,6 +11,7 @@ import numpy as np
 
 from hardmax import _inputs
 from hardmax.dynamics.gradient import Settled, settle_at
+from hardmax.dynamics.scale import Scale, scaled
 from hardmax.heads import LinearHead
 from hardmax.problem import Problem
 
@@ -154,12 +155,23 @@ class Smoothness:
 def smoothness(problem: Problem) -> Smoothness:
     """The paper's L_p, from (v, W, X) if the keys are W x and from (gamma, K) otherwise, and a tighter one.
 
+    Both grow with the square of the keys; where they leave the range of float64 a ValueError says so.
+
     >>> import hardmax as hm
     >>> hm.smoothness(hm.Problem.from_scores([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight
     0.25
     """
     if problem.loss.constants is None:
         raise ValueError(f"loss {problem.loss.name!r} has no constants; give Loss(..., constants=...)")
+    scale = scaled(problem)
+    within = _smoothness(scale.problem)
+    L_p, tight = Scale.shift(within, 2 * scale.exponent, "the smoothness constants of keys of this size")
+    return Smoothness(float(L_p), float(tight))
+
+
+def _smoothness(problem: Problem) -> np.ndarray:
+    """(L_p, tight) for keys of moderate size."""
+    assert problem.loss.constants is not None
     B = float(np.abs(problem.scores).max())
     M0, M1 = problem.loss.constants(-B, B)
     head, W = problem.head, problem.key_map
@@ -178,4 +190,4 @@ def smoothness(problem: Problem) -> Smoothness:
         spread = max((np.linalg.norm(keys - key, axis=1).max() for key in keys), default=0.0)
         gap = gamma.max() - gamma.min()
         tight.append(M0 * spread**2 * gap**2 / 16 + M1 * spread**2 * gap / 4)
-    return Smoothness(float(np.mean(paper)), float(np.mean(tight)))
+    return np.array([np.mean(paper), np.mean(tight)])

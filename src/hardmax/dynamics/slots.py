@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax._tokens import find_leaders
+from hardmax._arrays import find_leaders
 from hardmax.problem import Problem
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax import _inputs, _notebook
+from hardmax._arrays import lengths
 from hardmax._files import whole
 from hardmax._reading import read_arrays
 from hardmax.dynamics.gradient import settle_at
@@ -69,7 +70,7 @@ class Trajectory:
     @property
     def norm(self) -> float:
         """|p| at the end."""
-        return float(np.linalg.norm(self.p))
+        return float(lengths(self.p))
 
     @property
     def direction(self) -> np.ndarray:
@@ -83,12 +84,12 @@ class Trajectory:
         It grows with |p|; at 1e12 about 1e-4 is left, while the direction keeps all its digits.
         """
         keys = self.problem.keys
-        return float(np.finfo(float).eps * self.norm * np.linalg.norm(keys - keys[0], axis=1).max())
+        return float(np.finfo(float).eps * self.norm * (2.0 * lengths(keys / 2 - keys[0] / 2)).max())
 
     @cached_property
     def norms(self) -> np.ndarray:
         """|p| at every snapshot."""
-        return np.linalg.norm(self.points, axis=1)
+        return lengths(self.points)
 
     @cached_property
     def directions(self) -> np.ndarray:

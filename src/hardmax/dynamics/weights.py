@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs
-from hardmax.dynamics.descent import Rate, descend, step_sizes
+from hardmax._arrays import exponent, lengths
+from hardmax.dynamics.descent import Rate, descend_shifted, step_sizes
+from hardmax.dynamics.scale import Scale, scaled
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.heads import Scores
 from hardmax.problem import Problem
@@ -37,7 +39,8 @@ class WeightTrajectory:
     def W(self, at: int = -1) -> np.ndarray:
         """The weights at a snapshot."""
         moved = self.q.points[at] - self.q.points[0]
-        return self.start + np.outer(self.u, moved) / (self.u @ self.u)
+        size = lengths(self.u)
+        return self.start + np.outer(self.u / size, moved / size)
 
 
 def descend_weights(
@@ -68,7 +71,14 @@ def descend_weights(
         raise ValueError("u must not be zero: with it every attention logit is zero")
     W = W if start is None else _inputs.finite_array("start", start, W.shape)
     seen = replace(problem, keys=problem.head.values, W=None)
-    size = float(np.linalg.norm(u))
-    rates = step_sizes(rate, steps, problem) * (size if normalized else size**2)
-    q = descend(seen, steps, rates, normalized=normalized, start=W.T @ u, record=record)
+    # The step of q is the rate times |u| or its square, in a float and a power of two.
+    power = exponent(u)
+    size = float(np.linalg.norm(np.ldexp(u, -power))) ** (1 if normalized else 2)
+    shift = power * (1 if normalized else 2)
+    if isinstance(rate, str):  # "1/L_p" is about the problem with its own W
+        scale = scaled(problem)
+        rate, shift = step_sizes(rate, steps, scale, False), shift - 2 * scale.exponent
+    else:
+        rate = step_sizes(rate, steps, Scale(seen, 0), False)
+    q = descend_shifted(seen, steps, rate * size, shift, normalized=normalized, start=W.T @ u, record=record)
     return WeightTrajectory(q, u, W)

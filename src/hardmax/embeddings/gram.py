@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs
-from hardmax._tokens import isometric_keys
+from hardmax._arrays import isometric_keys
 from hardmax.dynamics.descent import steps_to_record
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.corpus import Corpus

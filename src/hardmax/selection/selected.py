@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._arrays import exponent
 from hardmax._notebook import table
 from hardmax.problem import Problem
 
@@ -61,10 +62,12 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
     ((0, 2),)
     """
     q = problem.vector("q", q)
+    q = np.ldexp(q, -exponent(q))  # the length of q is no part of the question
+    rows = np.ldexp(problem.keys, -exponent(problem.keys))
     sets = []
     for start, keys, groups in zip(
         problem.offsets,
-        problem.split(problem.keys[problem.tokens]),
+        problem.split(rows[problem.tokens]),
         problem.split(problem.groups),
         strict=False,
     ):

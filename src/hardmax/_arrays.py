@@ -1,4 +1,4 @@
-"""Tables of tokens: which slots of an input hold equal rows, and rows with given inner products."""
+"""Arrays: lengths at any scale, equal rows of a table of tokens, rows with given inner products."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def isometric_keys(gram: np.ndarray) -> np.ndarray:
         raise ValueError(f"gram must be positive semidefinite, got an eigenvalue {values[0]:.3g}")
     kept = values > floor
     return np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+
+def exponent(x: np.ndarray) -> int:
+    """The k with 2^(k-1) <= max|x| < 2^k, and 0 for zeros; a power of two changes no digit."""
+    return int(np.frexp(np.abs(x).max(initial=0.0))[1])
+
+
+def lengths(rows: np.ndarray) -> np.ndarray:
+    """Euclidean lengths along the last axis, also where squares leave the range of float64."""
+    shift = np.frexp(np.abs(rows).max(axis=-1, initial=0.0))[1]
+    return np.ldexp(np.linalg.norm(np.ldexp(rows, -shift[..., None]), axis=-1), shift)

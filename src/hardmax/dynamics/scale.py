@@ -1,0 +1,97 @@
+"""Scale: keys of 1e-160 or 1e160 are data like any other.
+
+With keys divided by c, the dynamics of c p are the same: plain rates are multiplied by c^2, normalised ones
+by c, and the time of a flow by c^2. Here c is a power of two, which changes no digit, so that squares inside
+a loop stay in the range of float64 and results do not depend on the units of the keys.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hardmax._arrays import exponent, lengths
+from hardmax.dynamics.coordinates import differences
+from hardmax.dynamics.slots import slots_of
+from hardmax.problem import Problem
+
+# Keys up to 2^64 and down to 2^-64 are left alone: their fourth powers are far inside the range.
+MODERATE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """A problem with its keys divided by 2^exponent."""
+
+    problem: Problem
+    exponent: int
+
+    @property
+    def log(self) -> float:
+        """log of what the keys were divided by."""
+        return self.exponent * math.log(2.0)
+
+    def point(self, p: np.ndarray, name: str = "p") -> np.ndarray:
+        """p as the scaled problem sees it; refused where its logits would overflow."""
+        room = 1022 - exponent(self.problem.keys) - self.problem.d.bit_length() - self.exponent
+        if exponent(p) > room and p.any():
+            raise ValueError(
+                f"{name} must be at most {math.ldexp(1.0, min(room, 1023)):.1g} with these keys, "
+                f"got {np.abs(p).max():.3g}: its logits would leave the range of float64"
+            )
+        return self.shift(p, self.exponent, name)
+
+    def back(self, points: np.ndarray) -> np.ndarray:
+        """Points of the scaled problem in the user's units, refused if their logits overflowed."""
+        points = self.shift(points, -self.exponent, "p after some steps of this size")
+        self.point(points, "p after some steps")
+        return points
+
+    def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0, name: str = "rate") -> np.ndarray:
+        """Step sizes times 2^shift, for the scaled problem."""
+        power = self.exponent * (1 if normalized else 2) + shift
+        scaled = self.shift(rates, power, f"{name} is too large for keys of this size: the first step")
+        if power and (scaled < np.finfo(float).tiny).any():
+            raise ValueError(f"{name} is too small for keys of this size: no step could be told from zero")
+        return scaled
+
+    @staticmethod
+    def shift(x: np.ndarray, power: int, what: str) -> np.ndarray:
+        """x 2^power, or a ValueError that says what would leave the range of float64."""
+        if power:
+            with np.errstate(over="ignore", under="ignore"):
+                x = np.ldexp(x, power)
+        if not np.isfinite(x).all():
+            raise ValueError(f"{what} would leave the range of float64 (1.8e308); give other units")
+        return x
+
+
+def scaled(problem: Problem, *, to_one: bool = False) -> Scale:
+    """The problem with keys of moderate size, or with key differences of length about one.
+
+    Moderate is half way to one in the exponent: then rates, keys and p all stay in range.
+    """
+    power = exponent(problem.keys)
+    half = power // 2 if abs(power) > MODERATE else 0
+    safe = Scale(_divided(problem, half), half)
+    if not to_one:
+        return safe
+    slots = slots_of(safe.problem)
+    rows = differences(slots).rows(slots.keys)
+    whole = half + exponent(lengths(rows))
+    whole = max(whole, power - 900)  # an input far away from the others must not overflow
+    return Scale(_divided(problem, whole), whole)
+
+
+def _divided(problem: Problem, power: int) -> Problem:
+    if power == 0:
+        return problem
+    W, gram = problem.key_map, problem.gram
+    return replace(
+        problem,
+        keys=np.ldexp(problem.keys, -power),
+        W=None if W is None else np.ldexp(W, -power),
+        gram=None if gram is None else np.ldexp(gram, -2 * power),
+    )
