@@ -247,7 +247,7 @@ def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read(tmp_path)
     # a field that never ends is refused before it fills the memory
     monkeypatch.setattr(rows, "LONGEST", 1000)
-    with pytest.raises(ValueError, match="not a row of CSV"):
+    with pytest.raises(ValueError, match=r"line 5: expected at most .*; is a quote"):
         read(write(tmp_path / "endless.csv", kaggle()))
 
 
@@ -262,3 +262,32 @@ def test_real_files(shared_data: Path) -> None:
         r.label for path in hm.data.find_reviews(shared_data, "yelp") for r in hm.data.read_reviews(path)
     ]
     assert (labels.count(1), labels.count(-1), labels.count(None)) == (13476, 4002, 2522)
+
+
+@pytest.mark.parametrize(
+    "pack, name", [(bz2.compress, "x.csv.bz2"), (gzip.compress, "x.jsonl.gz"), (lzma.compress, "x.csv.xz")]
+)
+def test_a_line_that_unpacks_without_end_is_never_held(tmp_path, monkeypatch, pack, name):
+    monkeypatch.setattr("hardmax.data.reviews.rows.LONGEST", 1 << 16)
+    start = b'{"text": "' if "json" in name else b"text,label\n"
+    (tmp_path / name).write_bytes(pack(start + b"x" * (1 << 20)))
+    with pytest.raises(ValueError, match=r"line [12]: expected at most 0.0625 MiB, got a longer line"):
+        list(hm.data.read_reviews(tmp_path / name))
+
+
+def test_tables_and_rows_have_a_largest_size(tmp_path, monkeypatch):
+    file = tmp_path / "x.csv"
+    file.write_text("text,label\n" + "good,1\n" * 1000)
+    monkeypatch.setattr("hardmax.data.reviews.rows.LARGEST", 1000)
+    with pytest.raises(ValueError, match="of text once unpacked, got more"):
+        list(hm.data.read_reviews(file))
+    monkeypatch.setattr("hardmax.data.reviews.rows.LONGEST_ROW", 100)
+    file.write_text('text,label\n"' + "never closed\n" * 30)
+    with pytest.raises(ValueError, match="a quote left open"):
+        list(hm.data.read_reviews(file))
+
+
+def test_json_lines_nested_beyond_reason(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"text": ' + "[" * 100_000 + "\n")
+    with pytest.raises(ValueError, match=r"line 1: expected one JSON object .it is nested too deeply"):
+        list(hm.data.read_reviews(tmp_path / "x.jsonl"))

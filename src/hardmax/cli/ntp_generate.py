@@ -13,7 +13,7 @@ from hardmax.cli.writing import writable
 @command("hardmax.ntp-generate/1")
 def generate(
     out: Output,
-    vocabulary: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of tokens.")] = 20,
+    vocabulary: Annotated[int, typer.Option(min=1, max=2_000_000, help="Number of tokens.")] = 20,
     permutation: Annotated[
         str, typer.Option(help="cycle (one of all tokens), derangement (no token follows itself) or uniform.")
     ] = "cycle",

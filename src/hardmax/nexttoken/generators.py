@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from hardmax._inputs import whole
 from hardmax.nexttoken.legality import Legality
-from hardmax.nexttoken.sentences import Sentences
+from hardmax.nexttoken.sentences import LARGEST_VOCABULARY, Sentences
 from hardmax.nexttoken.structure import chain, optimal_tokens
 
 Ints = NDArray[np.int64]
+MOST_TOKENS = 20_000_000  # drawn at once, in lists that take some ten bytes for each
 PERMUTATIONS = ("cycle", "derangement", "uniform")
 
 
@@ -74,6 +75,12 @@ def generate(
     whole("max_lag", max_lag, least=1)
     whole("max_length", max_length, least=2)
     whole("multiplicity", multiplicity, least=1)
+    most = V * max_length * multiplicity
+    if V > LARGEST_VOCABULARY or most > MOST_TOKENS:
+        raise ValueError(
+            f"vocabulary: expected at most {LARGEST_VOCABULARY:,}, and times max_length and multiplicity at "
+            f"most {MOST_TOKENS:,} tokens, got {V:,} and {most:,}; choose smaller ones"
+        )
     draw = _source(rng)
     n = _permutation(V, permutation, draw)
     lag = np.array([0 if draw.random() < lag0 else draw.randint(1, max_lag) for _ in range(V)])

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
-import struct
-import zipfile
-import zlib
 from dataclasses import asdict
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hardmax import _inputs
 from hardmax._files import whole
+from hardmax._reading import parse_json, read_arrays
 from hardmax.nexttoken.orders import Orders
 from hardmax.nexttoken.output_value import OutputValue
+from hardmax.nexttoken.pairs import Ints
 from hardmax.nexttoken.predict import Predictor
 from hardmax.nexttoken.reached import Reached
 
 FORMAT = "hardmax.ntp-model/1"
-
-# What zipfile, numpy and json raise for other files and for damaged ones.
-_DAMAGED = (
-    ValueError, LookupError, TypeError, AttributeError, RuntimeError, EOFError, OSError, OverflowError,
-    zipfile.BadZipFile, zlib.error, struct.error,
-)  # fmt: skip
 
 
 def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | None = None) -> None:
@@ -91,22 +83,64 @@ def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
     ...     load_reached(pathlib.Path(folder, "half.npz"))[1].steps
     450
     """
-    content = io.BytesIO(Path(path).read_bytes())
     try:
-        with np.load(content, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        head = json.loads(arrays["head"].tobytes())
-        if head["format"] != FORMAT:
-            raise ValueError
-        reached = Reached(**head["reached"]) if "reached" in head else None
-        query, above, below = arrays["orders"]
-        V = len(head["vocabulary"])
-        W_ov = OutputValue(arrays["collocation"], head["margin"], arrays.get("W_ov"))
-        found = Orders(V, query, above, below, np.full(len(query), -1))
-        model = Predictor(
-            tuple(head["vocabulary"]), W_ov, arrays["token"], arrays["query"], arrays["values"], found,
-            arrays.get("star"), arrays.get("residual"),
-        )  # fmt: skip
-        return model, reached
-    except _DAMAGED:
+        arrays = read_arrays(path)
+        return _model(arrays, parse_json(arrays["head"].tobytes()))
+    except (ValueError, LookupError, TypeError):
         raise ValueError(f"{path}: expected a model written by hardmax ntp train, got another file") from None
+
+
+def _model(arrays: dict[str, np.ndarray], head: Any) -> tuple[Predictor, Reached | None]:
+    """The model of arrays that may have been tampered with: each is looked at before it is used."""
+    words, margin = head["vocabulary"], head["margin"]
+    _demand(head["format"] == FORMAT and isinstance(words, list) and len(words) > 1)
+    _demand(all(isinstance(word, str) for word in words) and len(set(words)) == len(words))
+    V = len(words)
+    token, query = (_numbers(arrays[name], V) for name in ("token", "query"))
+    related = _numbers(arrays["orders"], V, ndim=2)
+    _demand(len(token) == len(query) and len(related) == 3)
+    # pairs are looked up, and relations, by bisection
+    _demand(_rises(query * V + token) and _rises((related[0] * V + related[1]) * V + related[2]))
+    entries = None
+    if margin is None:
+        entries = _inputs.finite_array("W_ov", arrays["W_ov"], (V, V))
+    else:
+        _demand("W_ov" not in arrays and _inputs.nonnegative("margin", margin) is not None)
+    values = {
+        name: _inputs.finite_array(name, arrays[name], (len(token),))
+        for name in ("values", "star", "residual")
+        if name == "values" or name in arrays
+    }
+    model = Predictor(
+        tuple(words),
+        OutputValue(_numbers(arrays["collocation"], V, least=-1, size=V), margin, entries),
+        token, query, values["values"],
+        Orders(V, related[0], related[1], related[2], np.full(related.shape[1], -1)),
+        values.get("star"), values.get("residual"),
+    )  # fmt: skip
+    return model, _reached(head["reached"]) if "reached" in head else None
+
+
+def _reached(found: dict[str, Any]) -> Reached:
+    for name in ("steps", "signed_steps"):
+        _inputs.whole(name, found[name])
+    _inputs.positive("rate", found["rate"])
+    _demand(isinstance(found["data"], str) and isinstance(found["margin"], float | int | None))
+    return Reached(**found)
+
+
+def _numbers(array: np.ndarray, V: int, *, least: int = 0, ndim: int = 1, size: int | None = None) -> Ints:
+    """Numbers of tokens, from ``least`` to V - 1."""
+    _demand(array.ndim == ndim and array.dtype.kind in "iu" and (size is None or len(array) == size))
+    found = array.astype(np.int64)
+    _demand(not found.size or least <= found.min() <= found.max() < V)
+    return found
+
+
+def _rises(keys: Ints) -> bool:
+    return bool((np.diff(keys) > 0).all())
+
+
+def _demand(holds: bool) -> None:
+    if not holds:
+        raise ValueError

@@ -54,6 +54,29 @@ def test_checkpoint_of_another_training_is_refused(tmp_path):
             run_with(path, 2)
 
 
+def test_checkpoint_that_was_tampered_with_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    run_with(path, 2)
+    with np.load(path) as stored:
+        good = {name: stored[name] for name in stored.files}
+    changes = (
+        lambda a: a[None], lambda a: a.ravel()[:-1], lambda a: a.astype(str), lambda a: a.astype(complex),
+        lambda a: a * np.nan, lambda a: a.astype(np.float16),
+    )  # fmt: skip
+    for name in good.keys() - {"identity"}:
+        for change in changes:
+            np.savez(path, **(good | {name: change(good[name])}))
+            with pytest.raises(ValueError, match="checkpoint must be"):
+                run_with(path, 3)
+        np.savez(path, **{key: array for key, array in good.items() if key != name})
+        with pytest.raises(ValueError, match="checkpoint must be"):
+            run_with(path, 3)
+    for identity in ("[]", "{", "3", "[" * 100_000):
+        np.savez(path, **(good | {"identity": np.array(identity)}))
+        with pytest.raises(ValueError, match="checkpoint must be"):
+            run_with(path, 3)
+
+
 def test_checkpoint_folder_is_checked_before_the_first_epoch(tmp_path):
     seen: list[int] = []
     with pytest.raises(ValueError, match="checkpoint must lie in a folder that can be written"):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hardmax.data.reviews.labels import Labels, Scale, own_scale
 from hardmax.data.reviews.opening import Opened, damage_named
-from hardmax.data.reviews.rows import Table, reader_of
+from hardmax.data.reviews.rows import LONGEST_ROW, Table, reader_of
 
 # Rows by which a column of labels is understood, before the first review is given out.
 PEEK = 1000
@@ -67,7 +67,12 @@ class ReviewReader(Iterator[Review]):
 
 
 def _signed(table: Table, own: Scale | None) -> Iterator[Review]:
-    first = list(itertools.islice(table.rows, PEEK))
+    first, held = [], 0
+    for row in itertools.islice(table.rows, PEEK):
+        first.append(row)
+        held += len(row.text)
+        if held > LONGEST_ROW:
+            break
     labels = Labels(table.column, [row.label for row in first], own)
     for line, text, value in itertools.chain(first, table.rows):
         try:

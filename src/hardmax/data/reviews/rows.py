@@ -6,7 +6,6 @@ import codecs
 import csv
 import io
 import itertools
-import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,12 +13,15 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from hardmax import _reading
 from hardmax._extras import install
 
 TEXT_COLUMNS = ("review", "text")
 LABEL_COLUMNS = ("sentiment", "label", "stars", "label2", "rating")
-# A review is short; a field beyond this is a quote that was never closed.
-LONGEST = 1 << 26
+# A review is short; a line or a field beyond this is a quote that was never closed, or no table at all.
+LONGEST = 1 << 24
+LONGEST_ROW = 4 * LONGEST
+LARGEST = 1 << 34  # bytes of a table once unpacked, which is read line by line
 BLOCK = 512
 
 # The Stanford folder names the label; its third kind, unsup, has none.
@@ -69,7 +71,14 @@ def _by_content(stream: io.BufferedReader, wanted: Wanted) -> Table:
 
 
 def _single(stream: io.BufferedReader, label: str) -> Table:
-    return Table("folder", iter([Row(1, _decoded(stream.read(), 1), label)]))
+    return Table("folder", iter([Row(1, _decoded(_all_of(stream, LONGEST), 1), label)]))
+
+
+def _all_of(stream: io.BufferedReader, largest: int) -> bytes:
+    content = stream.read(largest + 1)
+    if len(content) > largest:
+        raise ValueError(f"expected at most {_reading.size_of(largest)}, got more; split the file")
+    return content
 
 
 def _decoded(content: bytes, line: int) -> str:
@@ -107,7 +116,7 @@ def _csv(stream: io.BufferedReader, wanted: Wanted) -> Table:
     if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise ValueError("expected UTF-8, got UTF-16; save the file as UTF-8")
     # A byte that is not UTF-8 becomes a mark that is found in its row, so that the row can be named.
-    lines = (line.decode("utf-8", "surrogateescape") for line in stream)
+    lines = _Lines(stream)
     blank, first = 0, next(lines, "").removeprefix("\ufeff")
     while first and not first.strip():
         blank, first = blank + 1, next(lines, "")
@@ -115,7 +124,7 @@ def _csv(stream: io.BufferedReader, wanted: Wanted) -> Table:
         raise ValueError("the file is empty; expected a table with a column of texts and one of labels")
     comma = max(",\t;", key=first.count)
     table = itertools.chain(["\n"] * blank, [first], lines)  # a message counts the blank lines too
-    parsed = _blocks(csv.reader(table, delimiter=comma, strict=True))
+    parsed = _blocks(csv.reader(table, delimiter=comma, strict=True), lines)
     line, head = next(parsed)
     if len(head) == 2 and re.fullmatch("[0-9]", head[0].strip()) and wanted == (None, None):
         everything = itertools.chain([(line, head)], parsed)
@@ -125,6 +134,20 @@ def _csv(stream: io.BufferedReader, wanted: Wanted) -> Table:
     except ValueError as error:
         raise ValueError(f"line {line}: {error}, or write a first line of column names") from None
     return Table(label, _cells(parsed, len(head), head.index(text), head.index(label), unescape=False))
+
+
+class _Lines(Iterator[str]):
+    """Lines as text, with the number of bytes ``taken`` since a row was last complete."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._lines, self.taken = _reading.lines(stream, LONGEST, LARGEST), 0
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.taken += len(line)
+        if self.taken > LONGEST_ROW:
+            raise ValueError("a row goes on for too many lines; is a quote left open before it?")
+        return line.decode("utf-8", "surrogateescape")
 
 
 # The limit is one for the whole process: another thread may not set it back while a row is read.
@@ -141,15 +164,18 @@ def _wide_fields() -> Iterator[None]:
             csv.field_size_limit(before)
 
 
-def _blocks(reader: Any) -> Iterator[tuple[int, list[str]]]:
+def _blocks(reader: Any, lines: _Lines) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with the line on which they end; what precedes a broken one comes first."""
     broken: csv.Error | None = None
     while broken is None:
-        block = []
+        block, held = [], 0
         with _wide_fields():
             try:
                 for row in itertools.islice(reader, BLOCK):
                     block.append((reader.line_num, row))
+                    held, lines.taken = held + lines.taken, 0
+                    if held > LONGEST_ROW:
+                        break
             except csv.Error as error:
                 broken = error
         yield from ((line, row) for line, row in block if row)
@@ -190,15 +216,15 @@ def _json_lines(stream: io.BufferedReader, wanted: Wanted) -> Table:
 
 
 def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
-    for line, content in enumerate(stream, 1):
+    for line, content in enumerate(_reading.lines(stream, LONGEST, LARGEST), 1):
         decoded = _decoded(content, line)
         if not decoded.strip():
             continue
         if decoded.lstrip().startswith("["):
             raise ValueError(f"line {line}: expected one JSON object a line, got a list; write JSON lines")
         try:
-            found = json.loads(decoded)
-        except (ValueError, RecursionError) as error:
+            found = _reading.parse_json(decoded)
+        except _reading.NotJson as error:
             raise ValueError(
                 f"line {line}: expected one JSON object ({error}); mend or delete the line"
             ) from None
@@ -221,7 +247,7 @@ def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
     except ImportError as error:
         raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
     # Its table of contents is at the end, so a stream that cannot go back is read first.
-    source = stream if stream.seekable() else io.BytesIO(stream.read())
+    source = stream if stream.seekable() else io.BytesIO(_all_of(stream, _reading.LARGEST_UNPACKED))
     try:
         file = pq.ParquetFile(source)
         text, label = _chosen(file.schema_arrow.names, wanted)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _files
+from hardmax._reading import parse_json, read_arrays
 
 # What a user set, for entries of the identity that say nothing to a reader.
 _SET_BY = {"corpus": "another corpus", "seed": "another rng or d", "start": "another rng, d or start"}
@@ -54,16 +54,19 @@ def save(path: Path, arrays: Mapping[str, np.ndarray], identity: dict[str, Any])
         np.savez(file, identity=json.dumps(identity, sort_keys=True), **named)
 
 
-def load(path: Path, identity: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays of a checkpoint of this very training; any other is refused."""
+def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint of this very training, of types and shapes as in ``like``.
+
+    An array of ``like`` that is empty stands for any length.
+    """
+    foreign = f"checkpoint must be a file that a training of hardmax wrote, {path} is not; name another file"
     try:
-        with path.open("rb") as stream, np.load(stream) as file:
-            held = {name: file[name] for name in file.files}
-        theirs = json.loads(str(held.pop("identity")))
-    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile):
-        raise ValueError(
-            f"checkpoint must be a file that a training of hardmax wrote, {path} is not; name another file"
-        ) from None
+        held = read_arrays(path)
+        theirs = parse_json(str(held.pop("identity")))
+    except (OSError, KeyError, ValueError):
+        raise ValueError(foreign) from None
+    if not isinstance(theirs, dict):
+        raise ValueError(foreign)
     ours = json.loads(json.dumps(identity))
     changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
     if changed:
@@ -74,4 +77,12 @@ def load(path: Path, identity: dict[str, Any]) -> dict[str, np.ndarray]:
             f"checkpoint must come from the same training, {path} does not ({what}); name another file, or "
             "remove this one"
         )
+    if held.keys() != like.keys() or not all(_fits(held[name], like[name]) for name in like):
+        raise ValueError(foreign)
     return held
+
+
+def _fits(array: np.ndarray, like: np.ndarray) -> bool:
+    start = 1 if like.ndim and not len(like) else 0
+    same = array.ndim == like.ndim and array.shape[start:] == like.shape[start:]
+    return same and array.dtype == like.dtype and bool(np.isfinite(array).all())

@@ -114,9 +114,18 @@ def run(
     kept: list[Observables] = []
     path = plan.checkpoint
     if path is not None and path.exists():
-        held = files.load(path, same)
+        kinds = {
+            "losses": np.empty(0),
+            "snapshot_epochs": np.empty(0, dtype=np.int64),
+            "snapshots": np.empty((0, 2, corpus.S)),
+        }
+        held = files.load(path, same, {**model.arrays(), **kinds})
         model.restore(held)
         losses = held["losses"].tolist()
+        if len(held["snapshots"]) != len(held["snapshot_epochs"]) or len(losses) % -(-corpus.n // plan.batch):
+            raise ValueError(
+                f"checkpoint must be whole, {path} is not; name another file, or remove this one"
+            )
         marks = zip(held["snapshot_epochs"].tolist(), held["snapshots"], strict=True)
         kept = [Observables(corpus, epoch, a, c) for epoch, (a, c) in marks]
     steps = -(-corpus.n // plan.batch)
