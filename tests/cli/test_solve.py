@@ -67,6 +67,57 @@ def test_exact(solve):
     assert all(s["kkt"] == 0 for s in answer["selections"])
 
 
+SMALL_SLACK = '{"keys": [[[1, 0], [0, 0], [-5e-7, 0]]], "scores": [[1, 0, 2]]}'
+
+
+@pytest.mark.parametrize("options", [(), ("--exact",)])
+def test_a_small_slack_is_no_tight_row(solve, options):
+    """Issue: this printed "attracts no, proof exact"; token 0 is locally optimal."""
+    code, answer, _ = solve(SMALL_SLACK, "--all", *options)
+    assert (code, answer["norm_name"], answer["multiplicities"]) == (0, "l2", [])
+    first = next(s for s in answer["selections"] if s["selection"] == [0])
+    assert first["locally_optimal"] is True
+    assert first["support"] == [[0, 1]]
+    assert first["certificate"] == ("exact" if options else "float")
+
+
+def test_a_doubtful_verdict_is_said(solve, monkeypatch, tmp_path, capsys):
+    """With exact arithmetic out of reach a row that may be tight leaves it open; --exact settles it."""
+    monkeypatch.setattr("hardmax.margin.solve.EXACT_ROWS", 0)
+    problem = Problem.from_scores([[[0.0, 0.0], [-3.0, 0.0], [-3.0, 7.0]]], [[1.0, 0.0, 2.0]])
+    code, answer, _ = solve(problem)
+    assert (code, answer["status"]) == (3, "truncated")
+    open_one = next(s for s in answer["selections"] if s["selection"] == [0])
+    assert (open_one["locally_optimal"], open_one["status"]) == (None, "doubtful")
+    problem.save(tmp_path / "open.json")
+    assert cli.run(["solve", str(tmp_path / "open.json")]) == 3
+    assert "doubtful" in capsys.readouterr().out
+    code, answer, _ = solve(problem, "--exact")
+    assert code == 0
+    assert all(s["locally_optimal"] is not None for s in answer["selections"])
+
+
+def test_repeated_tokens_have_a_multiplicity(solve, tmp_path, capsys):
+    text = '{"keys": [[[1, 0], [0, 0], [1, 0], [1, 0]]], "scores": [[1, 0, 1, 1]]}'
+    code, answer, _ = solve(text, "--flow")
+    assert code == 0
+    assert answer["multiplicities"] == [{"token": [0, 0], "count": 3}]
+    assert [s["selection"] for s in answer["selections"]] == [[0]]
+    assert (answer["flow"]["selection"], answer["flow"]["nearest"]) == ([0], 0)
+    assert cli.run(["solve", str(tmp_path / "problem.json")]) == 0
+    assert "repeated tokens (i, t), each one token: (0, 0) 3 times" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 12])
+def test_tables_fit_80_columns(d, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for n in (2, 9):
+        sphere(n=n, T=3, d=d, rng=0).save(tmp_path / "wide.npz")
+        cli.run(["solve", str(tmp_path / "wide.npz"), "--all", "--limit", "20", "--no-color"])
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 80 or str(tmp_path) in max(lines, key=len)
+
+
 def test_infeasible_data_come_with_a_proof(solve):
     code, answer, _ = solve('{"keys": [[[1], [0]], [[-1], [0]]], "scores": [[1, 0], [1, 0]]}')
     assert code == 0

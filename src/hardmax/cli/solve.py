@@ -18,7 +18,7 @@ from hardmax.cli.output import Output, command
 from hardmax.cli.writing import writable
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
     from hardmax.dynamics.trajectory import Trajectory
     from hardmax.margin.enumerate import Enumeration, FeasibleSelection
@@ -30,7 +30,7 @@ STEPS = 1000  # of the progress bar
 PROOF = re.compile(r"(selection|global)-\d+\.json")  # files in the folder of certificates
 
 
-@command("hardmax.solve/1")
+@command("hardmax.solve/2")
 def solve(
     out: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A problem: .json or .npz (docs/files.md).")],
@@ -140,12 +140,13 @@ class _Answer:
         from dataclasses import replace
 
         from hardmax.margin.attention import max_margin
+        from hardmax.margin.neighbours import score_gap
 
         for found in search:
-            if self.every or found.locally_optimal:
+            if self.every or found.locally_optimal is not False:
                 if exact:
                     proof = max_margin(self.problem, found.selection, exact=True)
-                    found = replace(found, max_margin=proof)
+                    found = replace(found, max_margin=proof, score_gap=score_gap(self.problem, proof))
                 self.listed.append(found)
 
     def globally(self, limit: int, exact: bool) -> None:
@@ -157,8 +158,9 @@ class _Answer:
         self.all_best = next(selections, None) is None
 
     def status(self, search: "Enumeration") -> str:
-        """Complete if nothing was cut short, and every selection of best-scoring tokens was decided."""
+        """Complete if nothing was cut short, and everything that was asked was decided."""
         decided = self.all_best and all(best.is_feasible is not None for _, best in self.best)
+        decided = decided and all(found.locally_optimal is not None for found in self.listed)
         return "complete" if self.is_whole and search.status == "complete" and decided else "truncated"
 
     def follow(self, begin: Any, name: str) -> None:
@@ -220,15 +222,29 @@ class _Answer:
             "status": self.status(search),
             "feasible": search.found if search.status == "complete" else None,
             "qps": search.qps,
+            "norm_name": "l2",
+            "multiplicities": [{"token": pair, "count": count} for pair, count in repeated(self.problem)],
             "selections": [_selection_fields(found) for found in self.listed],
             "global": [_global_fields(tokens, best) for tokens, best in self.best],
             "flow": self.flow,
         }
 
-    def text(self, search: "Enumeration") -> "RenderableType":
+    def text(self, search: "Enumeration") -> "Text":
         from hardmax.cli.solve_text import report
 
         return report(self.problem, self.file, search, self.listed, self.best, self.flow)
+
+
+def repeated(problem: "Problem") -> list[tuple[tuple[int, int], int]]:
+    """The tokens (i, t) that stand several times in an input, by their lowest index, and how often."""
+    import numpy as np
+
+    leaders, counts = np.unique(problem.groups, return_counts=True)
+    several = zip(leaders[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True)
+    inputs = np.repeat(np.arange(problem.n), problem.sizes)
+    return [
+        ((int(inputs[slot]), slot - int(problem.offsets[inputs[slot]])), count) for slot, count in several
+    ]
 
 
 def _selection_fields(found: "FeasibleSelection") -> dict[str, Any]:
@@ -238,6 +254,8 @@ def _selection_fields(found: "FeasibleSelection") -> dict[str, Any]:
         status = "p is zero: no token competes"
     elif not math.isfinite(best.norm):
         direction, status = None, "p is too long for a float; multiply the keys by a large number"
+    elif found.locally_optimal is None:
+        status = "doubtful"
     return {
         "selection": found.selection,
         "direction": direction,

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
 from rich.text import Text
+
+from hardmax.cli.output import columns
 
 if TYPE_CHECKING:
     from hardmax.margin.enumerate import Enumeration, FeasibleSelection
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from hardmax.problem import Problem
 
 ROWS = 40  # more are left to --json
-NUMBERS = 4  # entries of a direction that fit on a line
+# Letters of a selection, entries of a direction and rows of a support: the first that fits a line is used.
+DETAIL = ((40, 4, 6), (40, 4, 3), (24, 4, 2), (24, 3, 2), (16, 2, 2), (12, 2, 1), (8, 1, 1))
 
 
 def report(
@@ -24,9 +26,9 @@ def report(
     listed: "Sequence[FeasibleSelection]",
     best: "Sequence[tuple[tuple[int, ...], MaxMargin]]",
     flow: dict[str, Any] | None,
-) -> RenderableType:
+) -> Text:
     """Everything for standard output."""
-    parts: list[RenderableType] = [_head(problem, file, search, listed)]
+    parts = [_head(problem, file, search, listed), *_copies(problem)]
     if listed:
         parts.append(_table(listed))
     if len(listed) > ROWS:
@@ -34,7 +36,7 @@ def report(
     parts += [_global(tokens, each) for tokens, each in best[:ROWS]]
     if flow is not None:
         parts.append(_flow(flow))
-    return Group(*parts)
+    return Text("\n").join(parts)
 
 
 def _head(
@@ -56,32 +58,45 @@ def _head(
     return text.append(f"incomplete, {reasons[search.reason]}. So far: {count}", style="bold")
 
 
+def _copies(problem: "Problem") -> list[Text]:
+    """What stands several times, if anything does."""
+    from hardmax.cli.solve import repeated
+
+    several = [f"({i}, {t}) {count} times" for (i, t), count in repeated(problem)]
+    more = f" and {len(several) - 8} more" if len(several) > 8 else ""
+    return (
+        [Text(f"repeated tokens (i, t), each one token: {', '.join(several[:8])}{more}")] if several else []
+    )
+
+
 def _table(listed: "Sequence[FeasibleSelection]") -> Text:
-    """Aligned columns on lines of any length: a narrow terminal wraps them, a pipe gets them whole."""
-    names = ["#", "selection", "direction", "margin", "|p|", "attracts", "best", "proof", "support (i, t)"]
-    lines = [_line(k, found) for k, found in enumerate(listed[:ROWS])]
-    widths = [max(len(cell) for cell in column) for column in zip(names, *lines, strict=True)]
+    """Aligned columns, with as much of selection, direction and support as a line holds."""
+    names = ["#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)"]
+    for detail in DETAIL:
+        lines = [_line(k, found, *detail) for k, found in enumerate(listed[:ROWS])]
+        widths = [max(len(cell) for cell in column) for column in zip(names, *lines, strict=True)]
+        if sum(widths) + 2 * (len(widths) - 1) <= columns():
+            break
     table = Text()
     for cells in (names, *lines):
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        style = "bold" if cells is names else "green" if cells[5] == "yes" else ""
+        style = "bold" if cells is names else "green" if cells[4].startswith("yes") else ""
         table.append("  ".join(padded).rstrip(), style=style)
         table.append("" if cells is lines[-1] else "\n")
     return table
 
 
-def _line(k: int, found: "FeasibleSelection") -> list[str]:
+def _line(k: int, found: "FeasibleSelection", letters: int, numbers: int, pairs: int) -> list[str]:
     best = found.max_margin
+    attracts = {True: "yes", False: "no", None: "doubtful"}[found.locally_optimal]
     return [
         str(k),
-        _tokens(found.selection),
-        _vector(found.direction),
+        _tokens(found.selection, letters),
+        _vector(found.direction, numbers),
         f"{best.margin:.6g}",
-        f"{best.norm:.6g}",
-        "yes" if found.locally_optimal else "no",
-        "yes" if found.globally_optimal else "no",
+        attracts + (", best" if found.globally_optimal else ""),
         "exact" if best.certificate == "exact" else f"kkt {best.kkt:.0e}",
-        _pairs(best.support),
+        _pairs(best.support, pairs),
     ]
 
 
@@ -110,18 +125,18 @@ def _flow(flow: dict[str, Any]) -> Text:
     return text
 
 
-def _tokens(selection: Sequence[int]) -> str:
+def _tokens(selection: Sequence[int], letters: int = 40) -> str:
     text = " ".join(map(str, selection))
-    return text if len(text) <= 40 else text[:37] + "..."
+    return text if len(text) <= letters else text[: letters - 3] + "..."
 
 
-def _vector(direction: Any) -> str:
+def _vector(direction: Any, numbers: int) -> str:
     if direction is None or not all(map(math.isfinite, direction)):
         return "none"
-    shown = " ".join(f"{x:+.4f}" for x in direction[:NUMBERS])
-    return shown if len(direction) <= NUMBERS else shown + " ..."
+    shown = " ".join(f"{x:+.4f}" for x in direction[:numbers])
+    return shown if len(direction) <= numbers else shown + " ..."
 
 
-def _pairs(support: Sequence[Any]) -> str:
-    shown = " ".join(f"({i}, {t})" for i, t in support[:6])
-    return shown if len(support) <= 6 else f"{shown} and {len(support) - 6} more"
+def _pairs(support: Sequence[Any], most: int) -> str:
+    shown = " ".join(f"({i}, {t})" for i, t in support[:most])
+    return shown if len(support) <= most else f"{shown} and {len(support) - most} more"

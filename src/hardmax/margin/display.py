@@ -147,7 +147,7 @@ class PlaneDisplay(Pictured):
         panel.set(xlim=bounds[0], ylim=bounds[1], aspect="equal")
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
-        kind = "attracts" if found.locally_optimal else "does not attract"
+        kind = {True: "attracts", False: "does not attract", None: "in doubt"}[found.locally_optimal]
         kind = "globally optimal" if found.globally_optimal else kind
         panel.set_title(f"({letter}) tokens {_text(found.selection)}\n{kind}", fontsize=10)
 
