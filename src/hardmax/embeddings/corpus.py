@@ -46,6 +46,7 @@ class Corpus:
     labels: np.ndarray  # (n,) int8
     S: int
     vocabulary: tuple[str, ...] | None = None
+    written: tuple[str, ...] | None = None  # where words are stems: how each is written most often
 
     @classmethod
     def from_sequences(
@@ -188,8 +189,9 @@ class Corpus:
         return np.split(np.repeat(self.tokens, self.counts), np.cumsum(self.lengths)[:-1])
 
     def word(self, token: int) -> str:
-        """The word of a token, or its number where there is no vocabulary."""
-        return str(token) if self.vocabulary is None else self.vocabulary[token]
+        """The word of a token as it is written, or its number where there is no vocabulary."""
+        words = self.vocabulary if self.written is None else self.written
+        return str(token) if words is None else words[token]
 
     # -- statistics ---------------------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ def plain_loop(
 def bags_of(corpus: hm.Corpus) -> tuple[list[dict[str, int]], list[int]]:
     ends = corpus.offsets.tolist()
     bags = [
-        {corpus.word(int(t)): int(m) for t, m in zip(corpus.tokens[i:j], corpus.counts[i:j], strict=True)}
+        {corpus.vocabulary[t]: int(m) for t, m in zip(corpus.tokens[i:j], corpus.counts[i:j], strict=True)}
         for i, j in pairwise(ends)
     ]
     return bags, corpus.labels.tolist()

@@ -21,7 +21,7 @@ from hardmax import _files
 from hardmax._extras import install
 
 # Counted up when the same input would give another result.
-VERSION = 2
+VERSION = 3
 _BLOCK = 1 << 20
 
 Arrays = dict[str, np.ndarray]

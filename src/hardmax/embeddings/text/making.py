@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,11 @@ from hardmax.embeddings.text.tokens import (
     stems,
     stop_words,
 )
+from hardmax.embeddings.text.words import plain
 from hardmax.embeddings.text.workers import Workers
 
 Progress = Callable[[float], None]
+LEAST = 50  # occurrences of a token that is kept (A-DATA-6)
 # Share of the work that is reading and splitting.
 _READING = 0.7
 
@@ -50,10 +53,33 @@ class TextCorpus:
     corpus: Corpus
     places: np.ndarray  # (n,)
     report: TextReport
+    recipe: Recipe = field(repr=False)
+
+    def tokens(self, texts: Iterable[str]) -> list[list[str]]:
+        """New texts as the corpus would take them: cleaned, stemmed, and without words it does not know.
+
+        A single text may be given too. What it gives is for `EmbeddingTraining.predict`.
+
+        >>> import pathlib, tempfile
+        >>> import hardmax as hm
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "mine.csv")
+        ...     _ = file.write_text("text,stars\\nGood films!,5\\nA bad film,1\\n")
+        ...     made = hm.embeddings.text_corpus(file, least=1)
+        >>> made.tokens(["A really GOOD film.", "the end"])
+        [['good', 'film'], []]
+        """
+        listed = [texts] if isinstance(texts, str) else list(texts)
+        odd = next((each for each in listed if not isinstance(each, str)), None)
+        if odd is not None:
+            raise ValueError(f"texts must be a list of strings, got {odd!r:.40}")
+        known = set(self.corpus.vocabulary or ())
+        with Workers(1) as pool:
+            return [[token for token in self.recipe.spell(text, pool) if token in known] for text in listed]
 
 
 @dataclass(frozen=True)
-class _Recipe:
+class Recipe:
     """What is done with the words."""
 
     stopped: frozenset[str]
@@ -71,6 +97,13 @@ class _Recipe:
         settings = {"stopped": sorted(self.stopped), "stem": self.stem, "pieces": pieces}
         return digest_of(settings | {"least": self.least, "most": self.most, "source": source})
 
+    def spell(self, text: str, pool: Workers) -> list[str]:
+        """The tokens of one text."""
+        words = [word for word in stems(plain(text).split(), self.stopped, self.stem, pool) if word]
+        if self.function is not None:
+            return list(self.function(" ".join(words)))
+        return [piece for word in pieces_of(words, self.pieces) for piece in word]
+
 
 def text_corpus(
     paths: str | PathLike[str] | Iterable[str | PathLike[str]],
@@ -84,7 +117,7 @@ def text_corpus(
     stopwords: str | PathLike[str] | None = None,
     stem: bool = True,
     tokenizer: Tokenizer = WORDS,
-    least: int = 50,
+    least: int = LEAST,
     most: int | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -115,7 +148,7 @@ def text_corpus(
         None if sample is None else _inputs.whole("sample", sample, 1), _inputs.whole("rng", rng),
     )  # fmt: skip
     stopped, notes = stop_words(stopwords)
-    recipe = _Recipe(
+    recipe = Recipe(
         stopped, bool(stem),
         None if callable(tokenizer) or tokenizer == WORDS else read_vocabulary(tokenizer),
         tokenizer if callable(tokenizer) else None,
@@ -126,7 +159,7 @@ def text_corpus(
     key = source.key()
     cache = Cache(key)
     whole_key = recipe.key(key)
-    made = _from_cache(cache, whole_key)
+    made = _from_cache(cache, whole_key, recipe)
     if made is None:
         with Workers(count_of) as pool:
             made = _made(source, recipe, cache, pool, progress or (lambda share: None))
@@ -136,8 +169,19 @@ def text_corpus(
     labels = made.corpus.labels
     if (labels == labels[0]).all():
         notes.append(f"all {len(labels):,} reviews of the corpus have the label {labels[0]:+d}")
+    if recipe.least == LEAST and made.report.purged > made.report.kept:  # not what somebody chose
+        notes.append(_purged(made.report, recipe.least))
+        warnings.warn(notes[-1], stacklevel=2)
     notes += [cache.trouble] if cache.trouble is not None else []
     return replace(made, report=replace(made.report, notes=tuple(notes)))
+
+
+def _purged(report: TextReport, least: int) -> str:
+    fewer = max(1, min(least // 2, report.reviews // 100))
+    return (
+        f"least={least} leaves {report.vocabulary:,} of {report.distinct_tokens:,} distinct tokens, for most "
+        f"are rarer in {report.reviews:,} reviews; give a smaller one, such as least={fewer}"
+    )
 
 
 def _paths(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> tuple[Path, ...]:
@@ -165,7 +209,7 @@ def _lengths(characters: tuple[int, int] | None) -> tuple[int, int] | None:
     return least, most
 
 
-def _made(source: Source, recipe: _Recipe, cache: Cache, pool: Workers, progress: Progress) -> TextCorpus:
+def _made(source: Source, recipe: Recipe, cache: Cache, pool: Workers, progress: Progress) -> TextCorpus:
     chunks, passage = gather(source, cache, pool, lambda share: progress(_READING * share))
     if not chunks:
         raise ValueError(
@@ -193,9 +237,20 @@ def _made(source: Source, recipe: _Recipe, cache: Cache, pool: Workers, progress
         distinct_tokens=counted.distinct,
         vocabulary=counted.corpus.S,
     )
-    return TextCorpus(
-        counted.corpus, np.concatenate([chunk.places for chunk in chunks])[counted.kept], report
-    )
+    corpus = replace(counted.corpus, written=_written(counted.corpus, words, numbers, stemmed))
+    places = np.concatenate([chunk.places for chunk in chunks])[counted.kept]
+    return TextCorpus(corpus, places, report, recipe)
+
+
+def _written(
+    corpus: Corpus, words: list[str], numbers: list[np.ndarray], stemmed: list[str]
+) -> tuple[str, ...]:
+    """Each token as it is written most often; a piece of words, or a user's own token, stays as it is."""
+    often = np.bincount(np.concatenate(numbers), minlength=len(words))
+    form: dict[str, str] = {}
+    for at in np.argsort(-often, kind="stable").tolist():
+        form.setdefault(stemmed[at], words[at])
+    return tuple(form.get(token, token) for token in corpus.vocabulary or ())
 
 
 def _joined(chunks: list[Chunk]) -> tuple[list[str], list[np.ndarray]]:
@@ -209,7 +264,7 @@ def _joined(chunks: list[Chunk]) -> tuple[list[str], list[np.ndarray]]:
 
 
 def _counted(
-    chunks: list[Chunk], numbers: list[np.ndarray], stemmed: list[str], labels: np.ndarray, recipe: _Recipe
+    chunks: list[Chunk], numbers: list[np.ndarray], stemmed: list[str], labels: np.ndarray, recipe: Recipe
 ) -> Counted:
     if recipe.function is not None:
         found: dict[str, int] = {}
@@ -231,12 +286,12 @@ def _to_cache(cache: Cache, key: str | None, made: TextCorpus) -> None:
     arrays: Arrays = {
         "tokens": narrow(corpus.tokens), "counts": narrow(corpus.counts), "offsets": corpus.offsets,
         "labels": corpus.labels, "vocabulary": packed(corpus.vocabulary), "places": made.places,
-        "report": packed([json.dumps(asdict(made.report))]),
+        "report": packed([json.dumps(asdict(made.report))]), "written": packed(corpus.written or ()),
     }  # fmt: skip
     cache.write(f"corpus-{key[:32]}", arrays)
 
 
-def _from_cache(cache: Cache, key: str | None) -> TextCorpus | None:
+def _from_cache(cache: Cache, key: str | None, recipe: Recipe) -> TextCorpus | None:
     found = None if key is None else cache.read(f"corpus-{key[:32]}")
     if found is None:
         return None
@@ -245,7 +300,8 @@ def _from_cache(cache: Cache, key: str | None) -> TextCorpus | None:
     for array in found.values():
         array.setflags(write=False)
     corpus = Corpus(
-        found["tokens"], found["counts"], found["offsets"], found["labels"], len(vocabulary), vocabulary
-    )
+        found["tokens"], found["counts"], found["offsets"], found["labels"], len(vocabulary), vocabulary,
+        tuple(unpacked(found["written"])),
+    )  # fmt: skip
     report = json.loads(unpacked(found["report"])[0]) | {"notes": ()}
-    return TextCorpus(corpus, found["places"], TextReport(**report))
+    return TextCorpus(corpus, found["places"], TextReport(**report), recipe)

@@ -36,7 +36,7 @@ def take(corpus: Corpus, chosen: np.ndarray) -> Corpus:
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
     tokens, counts = np.empty(offsets[-1], np.intp), np.empty(offsets[-1], np.int64)
     _gather(corpus.tokens, corpus.counts, corpus.offsets, chosen.astype(np.intp), offsets, tokens, counts)
-    return Corpus(tokens, counts, offsets, corpus.labels[chosen], corpus.S, corpus.vocabulary)
+    return Corpus(tokens, counts, offsets, corpus.labels[chosen], corpus.S, corpus.vocabulary, corpus.written)
 
 
 @njit(

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax import _inputs
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.generators import KLevel
+from hardmax.embeddings.trainer.words import Words, top_words
 
 
 class LevelMeans(NamedTuple):
@@ -76,6 +78,18 @@ class Observables:
         """Pearson correlation of x and E v over the tokens of a mask, such as ``model.level > 0``."""
         chosen = self._seen & relevant
         return _pearson(self.x[chosen], self.c[chosen])
+
+    def top(self, count: int = 10, by: str = "attention") -> Words:
+        """The words that matter: the largest E p, which attention selects; or "positive", "negative" E v.
+
+        >>> import hardmax as hm
+        >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
+        >>> trained = hm.embeddings.train_embeddings(corpus, 8, rate=0.1, epochs=20, batch=4, rng=0)
+        >>> [(each.word, each.occurrences) for each in trained.top(1, by="negative")]
+        [('bad', 4)]
+        """
+        _inputs.one_of("by", by, ("attention", "positive", "negative"))
+        return top_words(self.corpus, self.a, self.c, _inputs.whole("count", count, 1), by)
 
     def level_means(self, model: KLevel) -> LevelMeans:
         """Means by the levels of the model that drew the corpus; nan where no token of a level occurs."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from hardmax.embeddings.trainer.observables import Observables
+from hardmax.embeddings.trainer.words import Verdict, verdicts
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,25 @@ class EmbeddingTraining(Observables):
     snapshots: tuple[Observables, ...]
     batch: int
     stopped: str
+    layers: int = 1
+
+    def predict(self, sequences: Iterable[str | Sequence[str | int]]) -> list[Verdict]:
+        """What the model says of new sequences, words or token numbers; unknown words are passed over.
+
+        Texts that went through `text_corpus` are asked about by their tokens: ``trained.predict(
+        made.tokens(["A new review."]))``.
+
+        >>> import hardmax as hm
+        >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
+        >>> trained = hm.embeddings.train_embeddings(corpus, 8, rate=0.1, epochs=20, batch=4, rng=0)
+        >>> [(each.label, each.word) for each in trained.predict(["a good book", "bad bad film", "so so"])]
+        [(1, 'good'), (-1, 'bad'), (None, None)]
+        """
+        if self.layers != 1:
+            raise ValueError("predict is that of the one-layer model; for two layers use TwoLayer on E, p, v")
+        if isinstance(sequences, str):
+            sequences = [sequences]
+        return list(verdicts(self.corpus, self.a, self.c, sequences))
 
     @cached_property
     def epoch_losses(self) -> np.ndarray:

@@ -76,5 +76,5 @@ def train_two_layer(
     end, W = done.end, model.arrays()["W"]
     return EmbeddingTraining(
         corpus, end.epochs, end.a, end.c, W[:-2], W[-2], W[-1],
-        loss, done.losses, done.snapshots, plan.batch, done.stopped,
+        loss, done.losses, done.snapshots, plan.batch, done.stopped, layers=2,
     )  # fmt: skip

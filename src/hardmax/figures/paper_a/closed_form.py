@@ -72,5 +72,6 @@ def train_closed_form(
     end, parameters = done.end, model.parameters
     loss = TwoLayer().gradients(corpus, *parameters).loss
     return EmbeddingTraining(
-        corpus, end.epochs, end.a, end.c, *parameters, loss, done.losses, done.snapshots, batch, done.stopped
-    )
+        corpus, end.epochs, end.a, end.c, *parameters, loss, done.losses, done.snapshots, batch, done.stopped,
+        layers=2,
+    )  # fmt: skip

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from hardmax.data.reviews import find_reviews
 from hardmax.embeddings import Corpus, KLevel, TextCorpus, imdb_corpus, yelp_corpus
+from hardmax.embeddings.text.making import LEAST
 from hardmax.figures.figure import Setting
 from hardmax.figures.paper_a.training import SEED
 
 Source = Literal["IMDB", "Yelp"]
 SOURCES: tuple[Source, ...] = ("IMDB", "Yelp")
 SURROGATE_SEQUENCES = 512
-LEAST = 50  # occurrences of a token, or it is purged (A-DATA-6)
 NO_FOLDER = "no folder of real data was given; hardmax reproduce --data DIR takes the reviews from there."
 
 
@@ -96,5 +96,8 @@ def draw_reviews(corpus: Corpus, number: int) -> Corpus:
     kept = np.flatnonzero(counts.sum(axis=0) >= LEAST)
     counts = counts[:, kept]
     full = np.flatnonzero(counts.sum(axis=1))
-    words = [corpus.word(s) for s in kept.tolist()]
-    return Corpus.from_counts(counts[full], corpus.labels[chosen[full]], words)
+    words, written = (
+        None if names is None else tuple(names[s] for s in kept)
+        for names in (corpus.vocabulary, corpus.written)
+    )
+    return replace(Corpus.from_counts(counts[full], corpus.labels[chosen[full]], words), written=written)
