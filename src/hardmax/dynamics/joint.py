@@ -11,10 +11,11 @@ import numpy as np
 from numba import boolean, float64, njit
 
 from hardmax import _inputs
+from hardmax._arrays import exponent
 from hardmax.dynamics.descent import EVENTS, Rate, damping, step_sizes, steps_to_record
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.loops import DONE, ENDED, NO_COMPETITOR, STATIONARY, rescale, step_factor
-from hardmax.dynamics.scale import Scale, scaled
+from hardmax.dynamics.scale import Scale, divided, moderate, scaled
 from hardmax.dynamics.slots import slots_of
 from hardmax.dynamics.softmax import (
     INDEX,
@@ -69,9 +70,8 @@ def descend_joint(
     with_head(problem, p)  # refuses other heads
     problem.need_decreasing_loss()
     kept = steps_to_record(record, steps)
-    scale, by_head = scaled(problem), _scaled_head(problem)
-    seen, p = replace(scale.problem, head=by_head.problem.head), np.array(scale.point(p, "start"))
-    assert isinstance(seen.head, LinearHead)
+    scale, (by_head, head) = scaled(problem), scaled_head(problem)
+    seen, p = replace(scale.problem, head=head), np.array(scale.point(p, "start"))
     rates_p = step_sizes(rate, steps, scale, normalized)
     apart = (by_head.exponent - scale.exponent) * (1 if normalized else 2)
     rates_v = (
@@ -80,13 +80,13 @@ def descend_joint(
         else step_sizes(rate_v, steps, scale, normalized, apart, "rate_v")
     )
     epsilons = _epsilons(epsilon, scale, by_head)
-    points, heads = np.empty((len(kept), seen.d)), np.empty((len(kept), len(seen.head.v)))
+    points, heads = np.empty((len(kept), seen.d)), np.empty((len(kept), len(head.v)))
     if problem.loss.is_compiled:
         slots = slots_of(seen)
-        values = np.ascontiguousarray(slots.merge(seen.head.values[seen.tokens]))
+        values = np.ascontiguousarray(slots.merge(head.values[seen.tokens]))
         status, _ = _descend_joint(
-            slots.keys, slots.tokens, slots.offsets, slots.counts, values, seen.head.labels,
-            p, seen.head.v.copy(), rates_p, rates_v, kept, points, heads,
+            slots.keys, slots.tokens, slots.offsets, slots.counts, values, head.labels,
+            p, head.v.copy(), rates_p, rates_v, kept, points, heads,
             normalized, *epsilons, problem.loss.log_slope,
         )  # fmt: skip
     else:
@@ -96,14 +96,15 @@ def descend_joint(
     return Trajectory(problem, "step", kept, points, EVENTS[status], heads, method)
 
 
-def _scaled_head(problem: Problem) -> Scale:
-    """The problem with values of moderate size: what keys are to p, they are to v."""
-    assert isinstance(problem.head, LinearHead)
-    values = scaled(replace(problem, keys=problem.head.values, W=None, gram=None))
-    v = values.point(problem.head.v, "head")
-    return replace(
-        values, problem=replace(problem, head=replace(problem.head, values=values.problem.keys, v=v))
+def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearHead]:
+    """The head with values of moderate size, or of size one: what keys are to p, values are to v."""
+    head = problem.head
+    assert isinstance(head, LinearHead)
+    power = exponent(head.values)
+    scale = divided(
+        replace(problem, keys=head.values, W=None, gram=None), power if to_one else moderate(power)
     )
+    return scale, replace(head, values=scale.problem.keys, v=scale.point(head.v, "head"))
 
 
 def _epsilons(epsilon: Any, scale: Scale, by_head: Scale) -> tuple[float, float]:

@@ -68,30 +68,31 @@ class Scale:
         return x
 
 
-def scaled(problem: Problem, *, to_one: bool = False) -> Scale:
-    """The problem with keys of moderate size, or with key differences of length about one.
+def moderate(power: int) -> int:
+    """Half of an exponent that is far from zero: divided by that, rates, keys and p all stay in range."""
+    return power // 2 if abs(power) > MODERATE else 0
 
-    Moderate is half way to one in the exponent: then rates, keys and p all stay in range.
-    """
+
+def scaled(problem: Problem, *, to_one: bool = False) -> Scale:
+    """The problem with keys of moderate size, or with key differences of length about one."""
     power = exponent(problem.keys)
-    half = power // 2 if abs(power) > MODERATE else 0
-    safe = Scale(_divided(problem, half), half)
+    safe = divided(problem, moderate(power))
     if not to_one:
         return safe
     slots = slots_of(safe.problem)
-    rows = differences(slots).rows(slots.keys)
-    whole = half + exponent(lengths(rows))
-    whole = max(whole, power - 900)  # an input far away from the others must not overflow
-    return Scale(_divided(problem, whole), whole)
+    whole = safe.exponent + exponent(lengths(differences(slots).rows(slots.keys)))
+    return divided(problem, max(whole, power - 900))  # an input far from the others must not overflow
 
 
-def _divided(problem: Problem, power: int) -> Problem:
+def divided(problem: Problem, power: int) -> Scale:
+    """The problem with keys over 2^power."""
     if power == 0:
-        return problem
+        return Scale(problem, 0)
     W, gram = problem.key_map, problem.gram
-    return replace(
+    smaller = replace(
         problem,
         keys=np.ldexp(problem.keys, -power),
         W=None if W is None else np.ldexp(W, -power),
         gram=None if gram is None else np.ldexp(gram, -2 * power),
     )
+    return Scale(smaller, power)

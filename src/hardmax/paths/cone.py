@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._arrays import lengths
 from hardmax.dynamics.gradient import pull_of, settle_at
+from hardmax.dynamics.scale import scaled
 from hardmax.dynamics.trajectory import misalignment
 from hardmax.paths.landscape import Landscape
 from hardmax.paths.newton import minimise
@@ -55,7 +57,7 @@ class LocalPath:
     @property
     def norms(self) -> np.ndarray:
         """|p(R)|."""
-        return np.linalg.norm(self.points, axis=1)
+        return lengths(self.points)
 
     @property
     def angles(self) -> np.ndarray:
@@ -97,22 +99,24 @@ def local_path(
     axis = problem.vector("q", q)
     if not axis.any():
         raise ValueError("q is zero and has no direction")
-    axis = axis / np.linalg.norm(axis)
+    axis = axis / lengths(axis)
     if not 0.0 < mu < 1.0:
         raise ValueError(f"mu must lie between 0 and 1, got {mu}")
     inner = _inputs.positive("R0", R0)
     wanted = np.sort([_inputs.positive("radii", R) for R in radii])
     if not wanted.size or wanted[0] < inner:
         raise ValueError(f"radii must hold numbers of at least R0 = {inner:g}, got {wanted.tolist()}")
-    cone = _Cone(problem, axis, _angle(mu), inner)
+    scale = scaled(problem, to_one=True)
+    seen = scale.point(wanted, "radii")
+    cone = _Cone(scale.problem, axis, _angle(mu), float(scale.point(np.array(inner), "R0")))
     generator = _inputs.generator(rng)
     points: list[np.ndarray] = []
-    for R in wanted.tolist():
+    for R in seen.tolist():
         # What was best in a smaller ball still competes.
         found = [*points[-1:], *(cone.scan(R) if problem.d == 2 else cone.search(R, points, generator))]
         points.append(found[cone.landscape.least(np.array(found))])
     sign, log = cone.landscape.excess(np.array(points))
-    return LocalPath(problem, axis, mu, inner, wanted, np.array(points), sign, log)
+    return LocalPath(problem, axis, mu, inner, wanted, scale.back(np.array(points)), sign, log)
 
 
 def _angle(mu: float) -> float:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._arrays import lengths
+from hardmax.dynamics.scale import scaled
 from hardmax.dynamics.trajectory import misalignment
 from hardmax.margin.attention import max_margin
 from hardmax.margin.residual import path_offset
@@ -64,7 +66,7 @@ class RegularizationPath:
     def directions(self) -> np.ndarray:
         """Unit vectors p/|p|; rows of nan where p is zero."""
         with np.errstate(invalid="ignore"):
-            return self.points / np.linalg.norm(self.points, axis=1, keepdims=True)
+            return self.points / lengths(self.points)[:, None]
 
     @property
     def is_reliable(self) -> np.ndarray:
@@ -100,19 +102,25 @@ def regularization_path(
     wanted = np.array([_inputs.positive("radii", R) for R in radii])
     if not wanted.size:
         raise ValueError("radii must hold at least one radius, got none")
-    search = _Search(problem, _inputs.whole("starts", starts, 1), rng)
-    found = search.run(np.unique(wanted))
-    picked = [found[float(R)] for R in wanted]
+    scale = scaled(problem, to_one=True)  # Newton's method measures its steps in such a p
+    seen = scale.point(wanted, "radii")
+    search = _Search(scale.problem, _inputs.whole("starts", starts, 1), rng)
+    found = search.run(np.unique(seen))
+    picked = [found[float(R)] for R in seen]
+
+    def lift(p: np.ndarray) -> np.ndarray:
+        return scale.back(search.landscape.lift(p))
+
     return RegularizationPath(
         problem,
         wanted,
-        np.array([search.landscape.lift(each.p) for each in picked]),
+        np.array([lift(each.p) for each in picked]),
         np.array([each.value for each in picked]),
         np.array([each.interior for each in picked]),
         np.array([each.agreement for each in picked]),
         np.array([each.agreeing for each in picked]),
-        tuple(tuple(search.landscape.lift(p) for p in each.ties) for each in picked),
-        search.target,
+        tuple(tuple(lift(p) for p in each.ties) for each in picked),
+        search.target if scale.exponent == 0 else set_max_margin(problem),
     )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hardmax import _inputs
+from hardmax._arrays import lengths
 from hardmax.dynamics.gradient import attended_values, settle_at
-from hardmax.dynamics.joint import with_head
+from hardmax.dynamics.joint import scaled_head, with_head
+from hardmax.dynamics.scale import scaled
 from hardmax.dynamics.trajectory import misalignment
 from hardmax.heads import LinearHead
 from hardmax.paths.globally import AGREE
@@ -93,20 +95,23 @@ def joint_path(
         raise ValueError("radii must hold at least one radius, got none")
     fixed = np.full(len(wanted), 0.0 if r is None else _inputs.positive("r", r))
     budgets = fixed if rho is None else _inputs.positive("rho", rho) * wanted
-    reach = float(budgets[-1] * np.linalg.norm(problem.head.values, axis=1).max())
+    reach = float(budgets[-1] * lengths(problem.head.values).max())
     if reach > LARGEST:
         raise ValueError(f"r times the longest value must be at most {LARGEST:g}, got {reach:.4g}")
-    directions = attracting_directions(problem, starts) + random_directions(problem.d, (starts + 1) // 2, rng)
+    scale, (by_head, head) = scaled(problem, to_one=True), scaled_head(problem, to_one=True)
+    seen = replace(scale.problem, head=head)
+    balls, bounds = scale.point(wanted, "radii"), by_head.point(budgets, "r")
+    directions = attracting_directions(seen, starts) + random_directions(problem.d, (starts + 1) // 2, rng)
     rows: list[_End] = []
-    for R, budget in zip(wanted.tolist(), budgets.tolist(), strict=True):
+    for R, budget in zip(balls.tolist(), bounds.tolist(), strict=True):
         followed = [rows[-1].p / np.linalg.norm(rows[-1].p)] if rows and rows[-1].p.any() else []
-        rows.append(_best([_alternate(problem, R * q, R, budget) for q in followed + directions], R))
+        rows.append(_best([_alternate(seen, R * q, R, budget) for q in followed + directions], R))
     return JointPath(
         problem,
         wanted,
         budgets,
-        np.array([row.p for row in rows]),
-        np.array([row.v for row in rows]),
+        scale.back(np.array([row.p for row in rows])),
+        by_head.back(np.array([row.v for row in rows])),
         np.array([row.value for row in rows]),
         np.array([row.agreement for row in rows]),
         np.array([row.agreeing for row in rows]),

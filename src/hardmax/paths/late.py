@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from hardmax import _inputs
+from hardmax._arrays import exponent, lengths
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.neighbours import row_gaps, selection_of, tight_rows
@@ -61,13 +62,7 @@ class LateResidual:
     span: np.ndarray  # (d, r) orthonormal: where R moves
     curvatures: np.ndarray  # (r,) eigenvalues of the Hessian of F at w, ascending
     floor: float  # F(w)
-
-    @property
-    def eta_c(self) -> float:
-        """2 / (|p_mm| lambda_max)."""
-        if self.w is None:
-            return math.nan
-        return 2.0 / (self.max_margin.norm * float(self.curvatures[-1])) if len(self.curvatures) else math.inf
+    eta_c: float  # 2 / (|p_mm| lambda_max)
 
     def frozen(self, point: Any) -> np.ndarray:
         """The part of a late p that no longer moves: outside the support rows' span."""
@@ -86,7 +81,7 @@ class LateResidual:
         ``rate`` is the step of normalised gradient descent; zero stands for the flow and the path. There is
         no prediction (nan) for a rate of eta_c or more, nor for a norm below that of the residual.
         """
-        sine = float(np.linalg.norm(self.residual(point))) / _inputs.positive("norm", norm)
+        sine = float(lengths(self.residual(point))) / _inputs.positive("norm", norm)
         if rate >= self.eta_c or sine > 1.0:
             return math.nan
         return sine**2 / (1.0 + math.sqrt(1.0 - sine**2))
@@ -116,8 +111,8 @@ class LateResidual:
         drift = self.frozen(trajectory.p) - self.frozen(trajectory.points[half])
         return LateComparison(
             trajectory.norms,
-            np.linalg.norm(off, axis=1),
-            float(np.linalg.norm(drift)),
+            lengths(off),
+            float(lengths(drift)),
             trajectory.misalignment(self.max_margin),
             self.misalignment(trajectory.norm, trajectory.points[half]),
             _swing(trajectory, beside),
@@ -182,17 +177,20 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     gaps = row_gaps(problem, max_margin)[near]
     if (gaps <= 0.0).any():
         raise ValueError("max_margin must be locally optimal, got a neighbour that scores as high")
-    D = max_margin.constraints.rows()[near]
+    # In units in which the longest row has length one, which Newton's method needs: p is over 2^power there.
+    D, p = max_margin.constraints.rows()[near], cast(np.ndarray, max_margin.p)
+    power = exponent(lengths(D))
+    D, p = np.ldexp(D, -power), np.ldexp(p, power)
     chosen = problem.scores[problem.offsets[:-1] + np.array(tokens)]
     inputs = [cast(int, max_margin.constraints.label(int(j))[0]) for j in near]
     log_c = problem.loss.log_slopes(chosen[inputs]) + np.log(gaps)
-    status = _status(D, max_margin.multipliers[near], cast(np.ndarray, max_margin.p))
+    status = _status(D, np.ldexp(max_margin.multipliers[near], 2 * power), p)
     across = D - np.outer(D @ max_margin.direction, max_margin.direction)
     _, values, vectors = np.linalg.svd(across, full_matrices=False)
     span = vectors[values > ZERO * np.linalg.norm(D, axis=1).max()].T
     if status == "zero multiplier":
         unknown = np.full(span.shape[1], math.nan)
-        return LateResidual(problem, max_margin, status, None, span, unknown, math.nan)
+        return LateResidual(problem, max_margin, status, None, span, unknown, math.nan, math.nan)
 
     def expand(z: np.ndarray) -> Expanded:
         exponents = log_c - across @ (span @ z)
@@ -206,8 +204,13 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
 
     z = minimise(expand, np.zeros(span.shape[1])).p
     end = expand(z)
+    curvatures = np.linalg.eigvalsh(end.hessian)
+    steepest = float(curvatures[-1]) if len(curvatures) else 0.0
+    eta_c = 2.0 / (float(np.linalg.norm(p)) * steepest) if steepest else math.inf
+    with np.errstate(over="ignore", under="ignore"):  # of keys beyond 1e154 the curvatures are no floats
+        curvatures, w = np.ldexp(curvatures, 2 * power), np.ldexp(span @ z, -power)
     return LateResidual(
-        problem, max_margin, status, span @ z, span, np.linalg.eigvalsh(end.hessian), end.value
+        problem, max_margin, status, w, span, curvatures, end.value, math.ldexp(eta_c, -power)
     )
 
 
@@ -232,6 +235,6 @@ def _swing(trajectory: Trajectory, beside: np.ndarray) -> float:
     """|change of the residual| over the last step if the step before undid it, else 0."""
     if trajectory.clock != "step" or len(beside) < 3 or trajectory.times[-1] - trajectory.times[-3] != 2:
         return math.nan
-    last = float(np.linalg.norm(beside[-1] - beside[-2]))
-    around = float(np.linalg.norm(beside[-1] - beside[-3]))
+    last = float(lengths(beside[-1] - beside[-2]))
+    around = float(lengths(beside[-1] - beside[-3]))
     return last if last > 1e-9 * trajectory.norm and around < 0.1 * last else 0.0
