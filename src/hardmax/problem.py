@@ -154,7 +154,7 @@ class Problem:
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
-        """Read a problem from .npz (as `save` writes it) or .json (see docs/files.md).
+        """Read a problem from .npz (as `save` writes it), .json or .csv (see docs/files.md).
 
         >>> import hardmax as hm, tempfile, pathlib
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "mine.json"

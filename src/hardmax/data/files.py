@@ -20,12 +20,18 @@ _ARRAY_NAMES = _JSON_NAMES | {"tokens", "offsets", "W", "gram"}
 
 
 def read_problem(path: Path) -> Problem:
-    """The problem in an .npz or .json file, or a ValueError that says what the file lacks."""
+    """The problem in an .npz, .json or .csv file, or a ValueError that says what the file lacks."""
     if path.suffix == ".npz":
         return problem_of_arrays(read_arrays(path), path)
     if path.suffix == ".json":
         return _from_json(path)
-    raise ValueError(f"{path}: a problem is read from .npz or .json, got the ending {path.suffix!r}")
+    if path.suffix in (".csv", ".tsv"):
+        from hardmax.data.tables import read_table
+
+        return read_table(path)
+    raise ValueError(
+        f"{path}: a problem is read from .npz, .json or .csv (docs/files.md), got the ending {path.suffix!r}"
+    )
 
 
 def write_problem(problem: Problem, path: Path) -> None:
