@@ -13,6 +13,7 @@ from hardmax import cli
 from hardmax.theory.instances import instances
 from hardmax.theory.paper_b import instances as table
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "verify.schema.json").read_text())
 
 
@@ -51,7 +52,8 @@ def test_an_unexpected_verdict_is_exit_code_1(verify, monkeypatch):
     assert code == 1
     assert "B-ASM-B on B-FIG-1a: holds, expected fails" in err
     jsonschema.validate(json.loads(out), SCHEMA)
-    assert "holds, not fails" in verify("B-ASM-B")[1]
+    row = next(line for line in verify("B-ASM-B")[1].splitlines() if "B-FIG-1a" in line)
+    assert row.split()[:4] == ["B-ASM-B", "B-FIG-1a", "holds", "fails"]
 
 
 def test_undecided_is_exit_code_3(verify, monkeypatch):
@@ -68,6 +70,51 @@ def test_an_unknown_id_is_exit_code_2(verify):
     code, out, err = verify("B-THM-L11")
     assert (code, out) == (2, "")
     assert "B-THM-L10" in err
+
+
+def test_verdict_and_expected_verdict_stand_side_by_side(verify):
+    """A claim that fails where it should is no "ok ... fails"."""
+    code, out, _ = verify("B-ASM-B")
+    assert code == 0
+    assert out.splitlines()[0].split() == ["id", "on", "verdict", "expected", "slack"]
+    assert ["B-ASM-B", "B-FIG-1b", "fails", "fails", "-1"] in [line.split() for line in out.splitlines()]
+    assert out.splitlines()[-1] == "2 of 2 verdicts as expected"
+    assert max(map(len, verify("B-THM-2", "B-THM-L4")[1].splitlines())) <= 80
+
+
+def test_own_data_by_the_kind_that_a_statement_takes(verify, tmp_path):
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text,label\ngood film,positive\nbad film,negative\n")
+    for id, file, verdict, exit_code in (
+        ("B-THM-2", EXAMPLES / "three-inputs.json", "not applicable", 0),
+        ("B-ASM-B", EXAMPLES / "three-inputs.json", "fails", 1),
+        ("A-LEM-2", texts, "holds", 0),
+        ("C-LEM-1", EXAMPLES / "svop.txt", "holds", 0),
+    ):
+        code, out, err = verify(id, "--on", str(file), "--json")
+        (found,) = json.loads(out)["checks"]
+        jsonschema.validate(json.loads(out), SCHEMA)
+        assert (code, err) == (exit_code, "")
+        assert (found["id"], found["verdict"], found["expected"]) == (id, verdict, None)
+        assert found["instance"] == file.name
+    out = verify("B-ASM-B", "--on", str(EXAMPLES / "three-inputs.json"))[1]
+    assert out.startswith("B-ASM-B, Assumption B: one best token, equal others on three-inputs.json: fails")
+
+
+@pytest.mark.parametrize(
+    "id, file, words",
+    [
+        ("A-LEM-2", "three-inputs.json", "wants texts with labels"),
+        ("B-THM-2", "svop.txt", "wants a problem (.json, .npz or .csv"),
+        ("B-ASM-C", "three-inputs.json", "missing a required argument: 'selection'"),
+        ("B-ASM-B", "missing.json", "No such file"),
+    ],
+)
+def test_the_wrong_file_is_told_which_one_is_wanted(verify, id, file, words):
+    code, out, err = verify(id, "--on", str(EXAMPLES / file))
+    assert (code, out) == (2, "")
+    assert words in err
+    assert verify("--on", str(EXAMPLES / file))[0] == 2
 
 
 class _Holds:

@@ -10,6 +10,8 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, Literal
 
+from hardmax.theory.telling import html, paragraph
+
 Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided"]
 Label = Literal["proved", "derived", "measured", "conjecture"]
 Reading = Literal["corrected", "paper"]
@@ -108,6 +110,12 @@ class Check:
     def vacuous(self) -> bool:
         """Whether the claim is met only because it says nothing here."""
         return self.verdict == "vacuous"
+
+    def __str__(self) -> str:
+        return paragraph(self)
+
+    def _repr_html_(self) -> str:
+        return html(self)
 
 
 _STATEMENTS: dict[str, Statement] = {}

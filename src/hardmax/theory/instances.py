@@ -23,7 +23,7 @@ class Instance:
 
     id: str
     name: str
-    expected: Verdict
+    expected: Verdict | None  # None where nothing is expected: own data
     subject: Callable[[], Any]
     options: Mapping[str, Any] = field(default_factory=dict)
     reading: Reading = "corrected"
