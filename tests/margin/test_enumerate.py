@@ -106,6 +106,16 @@ def test_extreme_scales_are_left_to_the_solver() -> None:
     check(Problem.from_scores(keys, [[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]]))
 
 
+@pytest.mark.parametrize("scale", [1e-160, 1e-200, 1e160, 1e300])
+def test_multipliers_beyond_the_floats_are_left_to_the_solver(scale: float) -> None:
+    """Multipliers grow like 1/key^2: at 1e-160 they were infinite, in a solution called certified."""
+    keys = scale * np.array([[[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]], [[0.0, 1.0, 1.0], [-1.0, 0.0, 0.0]]])
+    found = list(feasible_selections(Problem.from_scores(keys, [[1.0, 0.0], [1.0, 0.0]])))
+    assert len(found) == 4
+    assert sum(f.locally_optimal is True for f in found) == 1
+    assert all(certify(f.max_margin.to_dict())["valid"] for f in found)
+
+
 def test_a_gram_matrix_shows_its_twins() -> None:
     X = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0], [1.0, 1.0, 0.0], [1.0, 0.0, 2.0]])
     inputs, scores = [[0, 1, 2], [0, 3, 1], [2, 1]], [[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.0, 1.0]]

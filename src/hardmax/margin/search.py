@@ -17,7 +17,7 @@ from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, compiled
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.measure import EPS, measure, rounding
-from hardmax.margin.solve import proves
+from hardmax.margin.solve import kept, proves
 from hardmax.margin.tight import Tight, enclose
 from hardmax.problem import Problem
 
@@ -236,8 +236,10 @@ class Tree:
             good &= measured.lower > RESOLUTION * norms.max(axis=1)
         # Slacks are enclosed here, for a block at once; the rows of a Gram matrix carry its rounding, too.
         tight = enclose(A, h, equal, weights, block.p) if self.problem.gram is None else None
-        p, multipliers = np.ldexp(block.p, -self.power), np.ldexp(weights, -2 * self.power)
-        lower, upper = (np.ldexp(x, self.power).tolist() for x in (measured.lower, measured.upper))
+        with np.errstate(over="ignore", under="ignore"):
+            p, multipliers = np.ldexp(block.p, -self.power), np.ldexp(weights, -2 * self.power)
+            lower, upper = (np.ldexp(x, self.power).tolist() for x in (measured.lower, measured.upper))
+        good &= kept(block.p, p) & kept(weights, multipliers)
         for b, chosen in enumerate(tokens.tolist()):
             pairs = self._pairs(inputs, chosen)
             selection = self._full(pairs)

@@ -66,7 +66,8 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
         best, contradiction = _by_floats(scaled)
     if best is not None and scaled.faithful and proves(best[2]) and not exact:
         answer = _result(constraints, scaled, *best, status="certified")
-        if _kept(best[0], answer.p) and _kept(best[1], answer.multipliers):
+        vector = best[0] if answer.p is None else answer.p.ravel()
+        if kept(best[0], vector) and kept(best[1], np.asarray(answer.multipliers)):
             return answer
     if contradiction is not None:
         proof = _refute(constraints, contradiction)
@@ -251,12 +252,14 @@ def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
     return answer
 
 
-def _kept(scaled: Floats, values: Floats | None) -> bool:
-    """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats."""
-    if values is None:
-        return True
-    small = np.finfo(np.float64).tiny
-    return bool(np.isfinite(values).all() and (np.abs(values.ravel()) >= small)[scaled != 0].all())
+def kept(scaled: Floats, values: Floats) -> Any:
+    """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats.
+
+    >>> kept(np.ones((2, 1)), np.array([[1e300], [np.inf]])).tolist()
+    [True, False]
+    """
+    inside = np.isfinite(values) & (np.abs(values) >= np.finfo(np.float64).tiny)
+    return np.all((scaled == 0) | inside, axis=-1)
 
 
 def _result(
