@@ -55,6 +55,7 @@ _EXPORTS = {
     "certify": "hardmax.margin.certify",
     "check": "hardmax.theory.check",
     "checks": "hardmax.theory.check",
+    "critical_directions": "hardmax.margin.critical",
     "data": "hardmax.data",
     "defect": "hardmax.dynamics.measures",
     "descend": "hardmax.dynamics.descent",

@@ -46,6 +46,7 @@ from .margin.certify import certify as certify
 from .margin.constants import LocalConstants as LocalConstants
 from .margin.constants import local_constants as local_constants
 from .margin.constraints import Constraints as Constraints
+from .margin.critical import critical_directions as critical_directions
 from .margin.display import PlaneDisplay as PlaneDisplay
 from .margin.enumerate import Enumeration as Enumeration
 from .margin.enumerate import FeasibleSelection as FeasibleSelection
