@@ -37,7 +37,7 @@ class Corner:
     """A direction q = sum_j multipliers_j row_j with row_j.q = 1, and what ties with these rows there.
 
     ``rows`` and ``also`` are pairs (i, t): the rows that fix q, and further ones of the same margin.
-    ``gaps`` are row.q - 1 of all other rows.
+    ``gap`` is the least row.q - 1 of all other rows, None without any.
     """
 
     selection: tuple[int, ...]
@@ -45,7 +45,7 @@ class Corner:
     also: tuple[Pair, ...]
     multipliers: tuple[Fraction, ...]
     q: Floats
-    gaps: tuple[Fraction, ...]
+    gap: Fraction | None
 
     @property
     def norm(self) -> float:
@@ -68,33 +68,31 @@ class Tie:
 
 
 class Geometry:
-    """Tokens of every input as exact differences to its first token; equal key and score is one token."""
+    """Tokens of every input as exact differences to its first token; equal key and score is one token.
+
+    Lengths are in units of 2**exponent, which brings the keys near 1.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        keys = problem.keys[problem.tokens]
-        self.tokens: list[Pair] = []  # (input, token) of every kept slot
-        slots, firsts = [], []
-        for i, first in enumerate(problem.offsets[:-1].tolist()):
-            seen = set()
-            for t in range(int(problem.sizes[i])):
-                what = (*keys[first + t].tolist(), float(problem.scores[first + t]))
-                if what not in seen:
-                    seen.add(what)
-                    self.tokens.append((i, t))
-                    slots.append(first + t)
-                    firsts.append(first)
-        entries, self.power = integers(keys)
-        table = fmpz_mat(len(keys), problem.d, entries)
-        exact = [[table[s, j] - table[f, j] for j in range(problem.d)] for s, f in zip(slots, firsts, strict=True)]
-        self.differences = fmpz_mat(exact)
-        self.gram = self.differences * self.differences.transpose()
-        self.scores = problem.scores[slots]
-        scale = max(float(np.abs(keys).max()), np.finfo(float).tiny)
-        self.unit = float(2.0 ** np.frexp(scale)[1])
-        self.keys: Floats = keys[slots] / self.unit  # entries below 1, to the bit
-        self.input = np.array([i for i, _ in self.tokens])
+        slots = np.unique(problem.groups)
+        self.input = np.searchsorted(problem.offsets, slots, side="right") - 1
+        firsts = problem.offsets[self.input]
+        self.tokens: list[Pair] = list(zip(self.input.tolist(), (slots - firsts).tolist(), strict=True))
         self.members = [np.flatnonzero(self.input == i) for i in range(problem.n)]
+        self.scores = problem.scores[slots]
+        keys = problem.keys[problem.tokens]
+        self.exponent = int(np.frexp(np.abs(keys).max())[1])
+        self.keys: Floats = np.ldexp(keys[slots], -self.exponent)
+        entries, power = integers(keys)
+        self.power = power - self.exponent
+        table = fmpz_mat(len(keys), problem.d, entries)
+        lines = [
+            [table[s, j] - table[f, j] for j in range(problem.d)]
+            for s, f in zip(slots.tolist(), firsts.tolist(), strict=True)
+        ]
+        self.differences = fmpz_mat(lines)
+        self.gram = self.differences * self.differences.transpose()
 
     @cached_property
     def rank(self) -> int:
@@ -126,26 +124,22 @@ class Geometry:
     # -- corners ------------------------------------------------------------------------------------------
 
     def active_sets(self) -> Iterator[Ints]:
-        """Sets of 1 to r rows that one selection can have, in blocks (count, size), smallest first."""
+        """Sets of 1 to r rows that one selection can have, in blocks (count, size)."""
         inputs = self.input[self.rows[:, 0]]
         fits = (inputs[:, None] != inputs[None]) | (self.rows[:, 0, None] == self.rows[None, :, 0])
         fits &= np.arange(len(inputs))[:, None] < np.arange(len(inputs))[None]
-        level = [np.arange(len(self.rows))[:, None]]
-        for size in range(1, self.rank + 1):
-            wider: list[Ints] = []
-            for block in level:
-                yield block
-                if size < self.rank:
-                    wider += self._extend(block, fits)
-            level = wider
+        yield from self._wider(np.arange(len(self.rows))[:, None], fits)
 
-    def _extend(self, block: Ints, fits: Bools) -> Iterator[Ints]:
+    def _wider(self, block: Ints, fits: Bools) -> Iterator[Ints]:
+        yield block
+        if block.shape[1] == self.rank:
+            return
         room = max(1, BLOCK // max(1, len(fits)))
         for start in range(0, len(block), room):
             part = block[start : start + room]
             which, row = np.nonzero(fits[part].all(axis=1))
             if len(which):
-                yield np.column_stack([part[which], row])
+                yield from self._wider(np.column_stack([part[which], row]), fits)
 
     def corners(self, sets: Ints) -> Iterator[Corner]:
         """Those of the sets, (count, size), that are independent and have the least margin at their q."""
@@ -155,31 +149,31 @@ class Geometry:
                 yield found
 
     def _possible(self, sets: Ints) -> Bools:
-        """False where floats prove that some row has a smaller margin: the error of q is bounded by delta.
+        """False where floats prove that some row has a smaller margin.
 
-        q solves D q = 1 in the span of D. The rows have entries below 2 with errors below eps, and with
-        G = DD' and its least eigenvalue the relative error of q is at most that of G times its condition.
+        q is the shortest solution of D q = 1. The rows have entries below 2 with errors below eps, so q is
+        known up to a multiple of eps |q| over the least singular value, and logits as well: keys are shorter
+        than sqrt(d).
         """
-        tops, others = self.rows[sets, 0], self.rows[sets, 1]
-        D = self.keys[tops] - self.keys[others]  # (C, k, d)
+        tops = self.rows[sets, 0]
+        D = self.keys[tops] - self.keys[self.rows[sets, 1]]  # (C, k, d)
         k, d = D.shape[1:]
-        G = D @ np.swapaxes(D, 1, 2)
-        values, vectors = np.linalg.eigh(G)
-        size = np.sqrt(np.maximum(values[:, -1], 0.0))
+        U, values, V = np.linalg.svd(D, full_matrices=False)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            delta = 256 * k * d * EPS * (size + values[:, -1]) / values[:, 0]
-            weights = ((vectors.sum(axis=1) / values)[:, None, :] * vectors).sum(axis=2)
-            q = np.einsum("ckd,ck->cd", D, weights)
-            # |logit error| <= |key| |q error|, keys being at most sqrt(d) long
-            doubt = 4 * np.sqrt(d) * delta * size * np.linalg.norm(weights, axis=1)
-            logits = q @ self.keys.T
-            least = np.full(len(sets), np.inf)
-            for each in self.members:
-                if len(each) > 1:
-                    two = np.partition(logits[:, each], -2, axis=1)[:, -2:]
-                    least = np.minimum(least, two[:, 1] - two[:, 0])
-            certain = (values[:, 0] > 0) & (delta < 1e-3) & (doubt < 0.1)
-            return np.asarray(~(certain & (least < 1 - doubt)))
+            q = np.einsum("ck,ckd->cd", U.sum(axis=1) / values, V)
+            error = 64 * k * d * EPS * (1 + values[:, 0]) / values[:, -1]
+            doubt = 4 * np.sqrt(d) * error * np.linalg.norm(q, axis=1)
+            certain = (values[:, -1] > 0) & (error < 1e-3) & (doubt < 0.1)
+        left = np.flatnonzero(certain)
+        possible: Bools = ~certain
+        for i, each in enumerate(self.members):
+            if len(each) > 1 and len(left):  # most sets fall at the first inputs
+                second, top = np.partition(q[left] @ self.keys[each].T, -2, axis=1)[:, -2:].T
+                own = np.einsum("cd,ckd->ck", q[left], self.keys[tops[left]]) + doubt[left, None]
+                beaten = (own < top[:, None]) & (self.input[tops[left]] == i)
+                left = left[(top - second >= 1 - doubt[left]) & ~beaten.any(axis=1)]
+        possible[left] = True
+        return possible
 
     def _corner(self, chosen: list[int]) -> Corner | None:
         pairs = self.rows[chosen].tolist()
@@ -196,7 +190,7 @@ class Geometry:
             sign * sum((w * (gram[a, s] - gram[b, s]) for w, (a, b) in zip(weights, pairs, strict=True)), 0 * one)
             for s in range(len(self.tokens))
         ]
-        tops, also, gaps = [], [], []
+        tops, also, least = [], [], None
         inside = {b for _, b in pairs}
         for each in self.members:
             top = max(each.tolist(), key=lambda s: logits[s])
@@ -209,8 +203,8 @@ class Geometry:
                     return None
                 if gap == 0 and s not in inside:
                     also.append(self.tokens[s])
-                elif gap > 0:
-                    gaps.append(Fraction(int(gap), int(one)))
+                elif gap > 0 and (least is None or gap < least):
+                    least = gap
         if any(a != tops[self.input[a]] for a, _ in pairs):
             return None
         scale = Fraction(2) ** (-2 * self.power)
@@ -222,7 +216,7 @@ class Geometry:
             multipliers,
             self._combine([(a, m) for (a, _), m in zip(pairs, multipliers, strict=True)]
                           + [(b, -m) for (_, b), m in zip(pairs, multipliers, strict=True)]),
-            tuple(gaps),
+            None if least is None else Fraction(int(least), int(one)),
         )  # fmt: skip
 
     def _combine(self, weights: list[tuple[int, Fraction]]) -> Floats:
@@ -263,8 +257,7 @@ class Geometry:
         largest = max(map(abs, c))
         q = np.array([float(Fraction(x, largest)) for x in c])
         if self.rank < self.problem.d:
-            rows = np.array([[float(Fraction(int(self.differences[b, j]))) for j in range(self.problem.d)] for b in self.basis])
-            q = rows.T @ q
+            q = (self.keys[self.basis] - self.keys[[self.members[self.input[b]][0] for b in self.basis]]).T @ q
         size = float(np.linalg.norm(q))
         unit = Fraction(2) ** self.power / largest
         gap = float(min(behind) * unit) / size if behind else float("inf")

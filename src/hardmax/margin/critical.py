@@ -22,7 +22,7 @@ from hardmax.margin.constraints import Floats
 from hardmax.margin.corners import Corner, Geometry, Pair, Tie
 from hardmax.problem import Problem
 
-LIMIT = 1_000_000
+LIMIT = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def critical_directions(
     corners, ties = search.corners(), search.ties()
     degenerate = [*tied, *map(_dependent, (x for x in ties if x.count >= geometry.rank)), *map(_also, corners)]
     score = {token: float(s) for token, s in zip(geometry.tokens, geometry.scores, strict=True)}
-    critical = [_critical(each) for each in corners if _signs_agree(each, score)]
+    critical = [_critical(each, geometry.exponent) for each in corners if _signs_agree(each, score)]
     critical.sort(key=lambda each: (each.index, -each.margin))
     full = [each for each in corners if len(each.rows) == geometry.rank]
     return CriticalDirections(
@@ -112,8 +112,8 @@ def critical_directions(
         "complete" if search.is_whole else "truncated",
         tuple(dict.fromkeys(x for x in degenerate if x)),
         geometry.rank,
-        min(map(_least, (*full, *ties)), default=math.inf),
-        _spread(problem, full, ties),
+        math.ldexp(min(map(_least, (*full, *ties)), default=math.inf), geometry.exponent),
+        _spread(geometry, full, ties),
         np.array([each.q / np.linalg.norm(each.q) for each in (*full, *ties)]).reshape(-1, problem.d),
         search.sets,
     )
@@ -161,11 +161,12 @@ def _sign(selected: float, other: float) -> int:
     return (selected > other) - (selected < other)
 
 
-def _critical(corner: Corner) -> CriticalDirection:
+def _critical(corner: Corner, exponent: int) -> CriticalDirection:
     norm = corner.norm
     return CriticalDirection(
-        corner.selection, corner.q / norm, 1.0 / norm, corner.rows, corner.multipliers
-    )
+        corner.selection, corner.q / norm, math.ldexp(1.0 / norm, exponent), corner.rows,
+        tuple(m / Fraction(4) ** exponent for m in corner.multipliers),
+    )  # fmt: skip
 
 
 def _tied_scores(geometry: Geometry) -> list[str]:
@@ -201,20 +202,19 @@ def _least(each: Corner | Tie) -> float:
     """The least gap between rows that count and rows that do not, along the unit direction."""
     if isinstance(each, Tie):
         return each.gap
-    return float(min((*each.gaps, 1))) / each.norm
+    return float(min(1, each.gap or 1)) / each.norm
 
 
-def _spread(problem: Problem, corners: list[Corner], ties: list[Tie]) -> float:
+def _spread(geometry: Geometry, corners: list[Corner], ties: list[Tie]) -> float:
     """Longest row over the least singular value of rows that count together; inf if they are dependent."""
-    keys = problem.split(problem.keys[problem.tokens])
-    longest = max(float(np.linalg.norm(k[:, None] - k[None], axis=2).max()) for k in keys)
-    least = math.inf
-    for corner in corners:
-        rows = np.array([keys[i][corner.selection[i]] - keys[i][t] for i, t in corner.rows])
-        least = min(least, float(np.linalg.svd(rows, compute_uv=False)[-1]))
+    key = dict(zip(geometry.tokens, geometry.keys, strict=True))
+    together = [[key[i, each.selection[i]] - key[i, t] for i, t in each.rows] for each in corners]
     for tie in ties:
-        rows = [k[tops[0]] - k[t] for k, tops in zip(keys, tie.tops, strict=True) for t in tops[1:]]
+        together.append([key[i, a] - key[i, t] for i, (a, *tied) in enumerate(tie.tops) for t in tied])
+    least = math.inf
+    for rows in together:
         if rows:
             values = np.linalg.svd(np.array(rows), compute_uv=False)
-            least = min(least, float(values[-1]) if len(rows) <= len(values) else 0.0)
+            least = min(least, float(values[-1]) if len(rows) == len(values) else 0.0)
+    longest = max(float(np.linalg.norm(geometry.keys[a] - geometry.keys[b])) for a, b in geometry.rows)
     return longest / least if least > 0 else math.inf

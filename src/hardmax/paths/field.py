@@ -1,7 +1,8 @@
 """The direction of minus the gradient at many points, and how often it covers the sphere around them.
 
-All in an orthonormal basis of the key differences, outside of which nothing happens. The degree of the
-gradient on a sphere that holds all stationary points is the sum of their indices, whatever they are.
+All in an orthonormal basis of the key differences, outside of which nothing happens, and in units in which the
+keys are near 1. The degree of the gradient on a sphere that holds all stationary points is the sum of their
+indices, whatever they are.
 """
 
 from __future__ import annotations
@@ -28,10 +29,14 @@ from hardmax.dynamics.softmax import (
 )  # fmt: skip
 from hardmax.problem import Problem
 
-TURN = 0.5 * math.pi  # two neighbours on the circle or sphere may differ by less than this
+TURN = 0.5 * math.pi  # two neighbours on the circle may differ by less than this
+
+# On a late sphere the rows that count together are independent, and directions between two neighbours are
+# positive combinations of theirs: the shorter way between them is the right one unless they are opposite.
 FOLD = 0.99 * math.pi
+EVEN = 4000  # points of the first sphere, besides those around the corners
 ROUNDS = 60
-MOST = 4_000_000  # points of a sphere
+MOST = 2_000_000  # points of a sphere
 
 
 @njit(
@@ -64,10 +69,14 @@ def _directions(keys, tokens, offsets, counts, scores, points, log_slope, out): 
 class Field:
     """Directions of minus the gradient of a problem with fixed scores, in a basis of its key differences.
 
+    Keys are divided by ``unit``, a power of two, so points are ``unit`` times those of the problem.
+
     >>> import hardmax as hm
     >>> from hardmax.paths.field import Field
-    >>> field = Field(hm.data.named("B-FIG-1b"))
-    >>> bool(abs(field.at([[3.0, 4.0]])[0] - hm.gradient(field.problem, [3.0, 4.0]).direction).max() < 1e-15)
+    >>> problem = hm.data.named("B-FIG-1b")
+    >>> field = Field(problem)
+    >>> there = field.at([[3.0 * field.unit, 4.0 * field.unit]])[0]
+    >>> bool(abs(there - hm.gradient(problem, [3.0, 4.0]).direction).max() < 1e-15)
     True
     """
 
@@ -75,7 +84,9 @@ class Field:
         slots = slots_of(problem)
         basis = orthonormal_basis(slots)
         self.basis = np.eye(problem.d) if basis.shape[1] == problem.d else basis
-        keys = np.ascontiguousarray(problem.keys @ self.basis)
+        exponent = int(np.frexp(np.abs(problem.keys).max())[1])
+        self.unit = math.ldexp(1.0, exponent)
+        keys = np.ascontiguousarray(np.ldexp(problem.keys, -exponent) @ self.basis)
         self.problem = replace(problem, keys=keys, W=None, gram=None)
         self.slots = replace(slots, keys=keys)
         self._scores = np.ascontiguousarray(self.slots.merge(problem.scores))
@@ -110,7 +121,7 @@ def degree(field: Field, radius: float, corners: np.ndarray) -> int | None:
     >>> degree(Field(problem), 1000.0, found.corners), 1 - found.sum
     (0, 0)
     """
-    turned = corners @ field.basis
+    radius, turned = radius * field.unit, corners @ field.basis
     if field.d == 1:
         ends = field.at(radius * np.array([[1.0], [-1.0]]))[:, 0]
         return int(round(-(ends[0] - ends[1]) / 2))
@@ -172,9 +183,8 @@ def _sphere_degree(field: Field, radius: float, corners: np.ndarray) -> int | No
 
 def _sphere_points(radius: float, corners: np.ndarray) -> np.ndarray:
     """Even points, and rings around each corner whose radii double."""
-    count = 2000
-    height = 1 - (2 * np.arange(count) + 1) / count
-    turn = math.pi * (3 - math.sqrt(5)) * np.arange(count)
+    height = 1 - (2 * np.arange(EVEN) + 1) / EVEN
+    turn = math.pi * (3 - math.sqrt(5)) * np.arange(EVEN)
     flat = np.sqrt(1 - height**2)
     even = np.column_stack([flat * np.cos(turn), flat * np.sin(turn), height])
     rings = [even, corners]

@@ -18,9 +18,9 @@ from hardmax.dynamics.gradient import expand, settle_at
 from hardmax.paths.field import Field
 
 CELLS = {1: 400, 2: 96}  # along each axis of the first grid
-ALONG, ASIDE, WIDE = 60, 24, 12.0  # cells and width of a tube, in units of 1 / |row|
+ALONG, ASIDE, WIDE = 60, 24, 12.0  # cells of a tube, and half its width
 FINER = (1.0, 1.9, 3.4)  # grids that are tried in turn
-STEPS = 60
+STEPS, LONGEST = 60, 2.0  # of Newton's method
 FLAT = 1e-7  # a Hessian with an eigenvalue below this, relative to the largest, is degenerate
 
 
@@ -50,18 +50,18 @@ def stationary_points(
     [([-0.69209], 0)]
     """
     found: list[StationaryPoint] = []
-    keys = field.problem.split(field.slots.keys[field.problem.tokens])
-    scale = 1.0 / max(float(np.linalg.norm(k - k.mean(axis=0), axis=1).max()) for k in keys)
-    inside = np.reshape(corners, (-1, field.basis.shape[0])) @ field.basis
+    corners = np.reshape(corners, (-1, field.basis.shape[0])) @ field.basis
+    radius = radius * field.unit
     for finer in FINER:
-        for grid in _grids(field.d, radius / scale, inside, finer):
-            for start in _zeros(field, scale * grid):
-                point = _newton(field, start, radius, scale)
-                if point is not None and all(np.linalg.norm(point.p - q.p) > 1e-6 * scale for q in found):
+        for grid in _grids(field.d, radius, corners, finer):
+            for start in _zeros(field, grid):
+                point = _newton(field, start, radius)
+                if point is not None and all(np.linalg.norm(point.p - q.p) > 1e-6 for q in found):
                     found.append(point)
         if total is None or sum((-1) ** each.index for each in found if each.index is not None) == total:
             break
-    return sorted(found, key=lambda each: float(np.linalg.norm(each.p)))
+    found.sort(key=lambda each: float(np.linalg.norm(each.p)))
+    return [StationaryPoint(field.basis @ each.p / field.unit, each.index) for each in found]
 
 
 def _grids(d: int, radius: float, corners: np.ndarray, finer: float) -> Iterator[np.ndarray]:
@@ -106,8 +106,8 @@ def _zeros(field: Field, grid: np.ndarray) -> np.ndarray:
     return np.concatenate(starts)
 
 
-def _newton(field: Field, start: np.ndarray, radius: float, scale: float) -> StationaryPoint | None:
-    """Newton's method on the gradient, with steps of at most a few row lengths."""
+def _newton(field: Field, start: np.ndarray, radius: float) -> StationaryPoint | None:
+    """Newton's method on the gradient, with bounded steps."""
     p = start
     for _ in range(STEPS):
         settled = settle_at(field.problem, p, field.slots)
@@ -121,10 +121,10 @@ def _newton(field: Field, start: np.ndarray, radius: float, scale: float) -> Sta
         length = float(np.linalg.norm(step))
         if not math.isfinite(length):
             return None
-        if length <= 1e-9 * scale and float(np.linalg.norm(second.V)) <= 1e-8 * second.size:
+        if length <= 1e-9 and float(np.linalg.norm(second.V)) <= 1e-8 * second.size:
             curvatures = -np.linalg.eigvalsh(0.5 * (second.H + second.H.T))
             size = float(np.abs(curvatures).max())
             flat = float(np.abs(curvatures).min()) <= FLAT * size
             return StationaryPoint(p + step, None if flat else int((curvatures < 0).sum()))
-        p = p + step * min(1.0, 2.0 * scale / length)
+        p = p + step * min(1.0, LONGEST / length)
     return None

@@ -25,6 +25,9 @@ from hardmax.theory.paper_b import (
     gradients as gradients,
 )
 from hardmax.theory.paper_b import (
+    index as index,
+)
+from hardmax.theory.paper_b import (
     joint as joint,
 )
 from hardmax.theory.paper_b import (

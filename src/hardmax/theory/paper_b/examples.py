@@ -11,8 +11,10 @@ from hardmax.data.generators import fig9_oracle
 from hardmax.problem import Problem
 
 
-def opposed(second: float = 2.0) -> Problem:
+def opposed(second: float = 2.0, reach: float = 1.0) -> Problem:
     """Two inputs that pull p in opposite ways, so that no p separates their best tokens (B-ERR-01).
+
+    ``second`` is the best score of the second one, ``reach`` how far from zero its key is.
 
     >>> import hardmax as hm
     >>> from hardmax.theory.paper_b.examples import opposed
@@ -20,7 +22,7 @@ def opposed(second: float = 2.0) -> Problem:
     >>> path.event, path.p.round(5).tolist()
     ('stationary point', [-0.69209])
     """
-    return Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [second, 0.0]])
+    return Problem.from_scores([[[1.0], [0.0]], [[-reach], [0.0]]], [[1.0, 0.0], [second, 0.0]])
 
 
 def high_scorer_behind() -> Problem:

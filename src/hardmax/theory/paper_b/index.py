@@ -1,0 +1,115 @@
+"""The index theorem of attention: stationary points and directions at infinity balance (B-NEW-4)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from hardmax.margin.critical import LIMIT, CriticalDirections, critical_directions
+from hardmax.paths.field import Field, degree
+from hardmax.paths.stationary import stationary_points
+from hardmax.problem import Problem
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
+from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores
+
+BEYOND = 20.0  # what does not count is smaller by exp of this, besides all ratios of the data
+DIGITS = 1e-3  # largest rounding error of a logit on the late sphere
+MISSING = "a stationary point is missing"
+
+
+def finite_indices(found: CriticalDirections) -> int:
+    """What (-1)^index of the finite stationary points must sum to."""
+    return 1 - found.sum
+
+
+def late_radius(problem: Problem, found: CriticalDirections) -> float:
+    """A radius beyond which there is no stationary point, from the gaps at infinity.
+
+    Every direction is a positive combination of at most r corners, so one of them has a share of 1/r or more,
+    and rows within gap/r of the least margin count together at that corner. There they are independent, with
+    the least singular value |longest row| / spread; the others are smaller by exp(-R gap/r).
+    """
+    gaps = [
+        abs(a - b)
+        for scores in problem.split(problem.scores)
+        for a, b in itertools.combinations(np.unique(scores).tolist(), 2)
+    ]
+    slopes = problem.loss.log_slopes(np.linspace(problem.scores.min(), problem.scores.max(), 101))
+    ratios = math.log(max(gaps) / min(gaps)) + float(slopes.max() - slopes.min()) + math.log(found.spread)
+    lost = math.log(64 * problem.n * int(problem.sizes.max())) + ratios + BEYOND
+    return found.dimension * lost / found.gap
+
+
+def morse_quotient(indices: Iterable[int]) -> list[int]:
+    """Coefficients of Q in sum x^index = 1 + (1 + x) Q(x), lowest first, with the remainder as the last one.
+
+    >>> from hardmax.theory.paper_b.index import morse_quotient
+    >>> morse_quotient([0, 0, 1])   # two attractors and the saddle between them
+    [1, 0]
+    """
+    counts = np.bincount(list(indices), minlength=1)
+    counts[0] -= 1
+    quotient: list[int] = []
+    for count in counts.tolist():
+        quotient.append(int(count) - (quotient[-1] if quotient else 0))
+    return quotient
+
+
+@statement(
+    "B-NEW-4",
+    "The index theorem of attention",
+    "The sum of (-1)^index over the finite stationary points and of (-1)^(m_-) over the critical directions at "
+    "infinity is 1; counted with x^index they are 1 + (1 + x) Q(x) with coefficients of Q that are not negative.",
+    label="derived",
+)
+def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
+    """Infinity in fractions, against the degree of the gradient on a late circle or sphere.
+
+    On the line and in the plane finite stationary points are listed too, for Morse's inequality.
+    """
+    hypotheses = [fixed_scores(problem)]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    found = critical_directions(problem, limit=limit)
+    whole = found.status == "complete" or None
+    rows = found.degenerate[0] if found.degenerate else "independent, no multiplier is zero"
+    hypotheses += [
+        decreasing_loss(problem),
+        Hypothesis("nondegenerate at infinity", False if found.degenerate else whole, rows),
+    ]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    field, radius = Field(problem), late_radius(problem, found)
+    error = radius * field.unit * np.finfo(float).eps
+    hypotheses += [
+        Hypothesis("at most 3 dimensions", found.dimension <= 3 or None, found.dimension),
+        Hypothesis("a late sphere in reach", (error <= DIGITS and field.d == found.dimension) or None, radius),
+    ]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    turns = {degree(field, R, found.corners) for R in (radius, 2 * radius)}
+    asked = finite_indices(found)
+    at_infinity = [each.index for each in found.directions]
+    measured = {
+        "indices at infinity": at_infinity, "sum at infinity": found.sum, "radius": radius,
+        "degree of the gradient": sorted(turns, key=str), "1 - sum at infinity": asked,
+    }  # fmt: skip
+    if len(turns) > 1 or None in turns:
+        return Outcome(tuple(hypotheses), None, measured)
+    (turn,) = turns
+    if turn != asked:
+        return Outcome(tuple(hypotheses), -1.0, measured, witness=[turn, at_infinity])
+    slack: float | None = 1.0
+    if found.dimension <= 2:
+        points = stationary_points(field, radius, found.corners, turn)
+        finite = [each.index for each in points if each.index is not None]
+        measured["finite stationary points"] = [each.p for each in points]
+        measured["their indices"] = [each.index for each in points]
+        if len(finite) == len(points):
+            *quotient, rest = morse_quotient([*finite, *at_infinity])
+            measured["Q"] = quotient if rest == 0 and min(quotient, default=0) >= 0 else MISSING
+            slack = None if measured["Q"] == MISSING else 1.0
+    return Outcome(tuple(hypotheses), slack, measured)
