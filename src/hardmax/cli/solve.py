@@ -15,12 +15,14 @@ from hardmax._files import whole
 from hardmax.cli.errors import DONE, INCOMPLETE, INTERRUPTED
 from hardmax.cli.interrupts import none_lost
 from hardmax.cli.output import Output, command
+from hardmax.cli.solve_critical import critical_fields, critical_text
 from hardmax.cli.writing import writable
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from hardmax.dynamics.trajectory import Trajectory
+    from hardmax.margin.critical import CriticalDirections
     from hardmax.margin.enumerate import Enumeration, FeasibleSelection
     from hardmax.margin.maxmargin import MaxMargin
     from hardmax.problem import Problem
@@ -40,6 +42,9 @@ def solve(
     limit: Annotated[int, typer.Option(min=1, help="Stop after this many feasible selections.")] = 10_000,
     seconds: Annotated[float, typer.Option(help="Stop the search after this many seconds.")] = 60.0,
     exact: Annotated[bool, typer.Option("--exact", help="Solve what is listed in rational numbers.")] = False,
+    critical: Annotated[
+        bool, typer.Option("--critical", help="List attractors and saddles at infinity with their index.")
+    ] = False,
     flow: Annotated[bool, typer.Option("--flow", help="Run gradient flow and say where it goes.")] = False,
     start: Annotated[
         str | None,
@@ -56,6 +61,7 @@ def solve(
 
     Example: hardmax solve problem.json --flow --plot problem.svg
     """
+    from hardmax.margin.critical import critical_directions
     from hardmax.margin.enumerate import feasible_selections
     from hardmax.problem import Problem
 
@@ -77,6 +83,8 @@ def solve(
             with none_lost():
                 answer.collect(search, exact)
                 answer.globally(limit, exact)
+                if critical:
+                    answer.critical = critical_directions(problem, seconds=seconds)
                 if flow:
                     answer.follow(begin, "zero" if start is None else start)
             answer.is_whole = True
@@ -133,6 +141,7 @@ class _Answer:
         self.listed: list[FeasibleSelection] = []
         self.best: list[tuple[tuple[int, ...], MaxMargin]] = []
         self.all_best = self.is_whole = False
+        self.critical: CriticalDirections | None = None
         self.flow: dict[str, Any] | None = None
         self.path: Trajectory | None = None
 
@@ -161,6 +170,7 @@ class _Answer:
         """Complete if nothing was cut short, and everything that was asked was decided."""
         decided = self.all_best and all(best.is_feasible is not None for _, best in self.best)
         decided = decided and all(found.locally_optimal is not None for found in self.listed)
+        decided = decided and (self.critical is None or self.critical.status == "complete")
         return "complete" if self.is_whole and search.status == "complete" and decided else "truncated"
 
     def follow(self, begin: Any, name: str) -> None:
@@ -227,12 +237,14 @@ class _Answer:
             "selections": [_selection_fields(found) for found in self.listed],
             "global": [_global_fields(tokens, best) for tokens, best in self.best],
             "flow": self.flow,
+            **({} if self.critical is None else {"critical": critical_fields(self.critical)}),
         }
 
     def text(self, search: "Enumeration") -> "Text":
         from hardmax.cli.solve_text import report
 
-        return report(self.problem, self.file, search, self.listed, self.best, self.flow)
+        found = report(self.problem, self.file, search, self.listed, self.best, self.flow)
+        return found if self.critical is None else found.append("\n").append_text(critical_text(self.critical))
 
 
 def repeated(problem: "Problem") -> list[tuple[tuple[int, int], int]]:

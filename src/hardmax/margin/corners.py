@@ -101,7 +101,7 @@ class Geometry:
 
     @cached_property
     def coordinates(self) -> Any:
-        """Integer coordinates of the differences by which linear conditions on q in their span are written."""
+        """Integer coordinates of the differences, for linear conditions on a q in their span."""
         if self.rank == self.problem.d:
             return self.differences
         basis: list[int] = []
@@ -179,16 +179,17 @@ class Geometry:
         pairs = self.rows[chosen].tolist()
         gram, k = self.gram, len(chosen)
         G = [[gram[a, c] - gram[a, e] - gram[b, c] + gram[b, e] for c, e in pairs] for a, b in pairs]
+        ones: Any = fmpz_mat(k, 1, [1] * k)
         try:
-            weights, denominator = fmpz_mat(G).solve(fmpz_mat(k, 1, [1] * k)).numer_denom()
+            solved: Any = fmpz_mat(G).solve(ones)
         except ZeroDivisionError:
             return None
-        weights = weights.entries()
+        weights, denominator = solved.numer_denom()
         sign = 1 if denominator > 0 else -1
-        one = sign * denominator
+        one, weights = sign * denominator, [sign * w for w in weights.entries()]
+        q = list(zip(weights, pairs, strict=True))
         logits = [
-            sign * sum((w * (gram[a, s] - gram[b, s]) for w, (a, b) in zip(weights, pairs, strict=True)), 0 * one)
-            for s in range(len(self.tokens))
+            sum((w * (gram[a, s] - gram[b, s]) for w, (a, b) in q), 0 * one) for s in range(len(self.tokens))
         ]
         tops, also, least = [], [], None
         inside = {b for _, b in pairs}
@@ -208,7 +209,7 @@ class Geometry:
         if any(a != tops[self.input[a]] for a, _ in pairs):
             return None
         scale = Fraction(2) ** (-2 * self.power)
-        multipliers = tuple(Fraction(sign * int(w), int(one)) * scale for w in weights)
+        multipliers = tuple(Fraction(int(w), int(one)) * scale for w in weights)
         return Corner(
             tuple(self.tokens[s][1] for s in tops),
             tuple(self.tokens[b] for _, b in pairs),
@@ -229,7 +230,7 @@ class Geometry:
     # -- ties ---------------------------------------------------------------------------------------------
 
     def ties(self) -> Iterator[Tie | None]:
-        """Directions in the span with r-1 independent tied rows, once each; None for a set that gives none."""
+        """Directions in the span with r-1 independent tied rows, once each; a None for every set tried."""
         r, y = self.rank, self.coordinates
         pairs = [pair for each in self.members for pair in itertools.combinations(each.tolist(), 2)]
         seen = set()
@@ -257,7 +258,8 @@ class Geometry:
         largest = max(map(abs, c))
         q = np.array([float(Fraction(x, largest)) for x in c])
         if self.rank < self.problem.d:
-            q = (self.keys[self.basis] - self.keys[[self.members[self.input[b]][0] for b in self.basis]]).T @ q
+            firsts = [self.members[self.input[b]][0] for b in self.basis]
+            q = (self.keys[self.basis] - self.keys[firsts]).T @ q
         size = float(np.linalg.norm(q))
         unit = Fraction(2) ** self.power / largest
         gap = float(min(behind) * unit) / size if behind else float("inf")

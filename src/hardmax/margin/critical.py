@@ -1,4 +1,4 @@
-"""Critical directions at infinity, each with its index: what gradient training can and cannot tend to (B-NEW-4).
+"""Critical directions at infinity with their index: what training can and cannot tend to (B-NEW-4).
 
 Far out, the risk along a direction falls like exp(-R margin), and only its least-margin rows D count. A unit
 direction q is critical at infinity if it is proportional to D'(DD')^-1 1 and each multiplier has the sign of
@@ -31,8 +31,8 @@ class CriticalDirection:
 
     >>> import hardmax as hm
     >>> saddle = hm.critical_directions(hm.data.named("B-FIG-1b")).directions[-1]
-    >>> saddle.index, saddle.selection, saddle.rows, [str(m) for m in saddle.multipliers]
-    (1, (1,), ((0, 0), (0, 2)), ['-9/100', '109/100'])
+    >>> saddle.index, saddle.selection, saddle.rows, [round(float(m), 9) for m in saddle.multipliers]
+    (1, (1,), ((0, 0), (0, 2)), [-0.1, 1.11])
     """
 
     selection: tuple[int, ...]
@@ -102,19 +102,21 @@ def critical_directions(
             math.inf, 1.0, np.zeros((0, problem.d)), 0,
         )  # fmt: skip
     corners, ties = search.corners(), search.ties()
-    degenerate = [*tied, *map(_dependent, (x for x in ties if x.count >= geometry.rank)), *map(_also, corners)]
+    dependent = [_dependent(each) for each in ties if each.count >= geometry.rank]
+    degenerate = [*tied, *dependent, *map(_also, corners)]
     score = {token: float(s) for token, s in zip(geometry.tokens, geometry.scores, strict=True)}
     critical = [_critical(each, geometry.exponent) for each in corners if _signs_agree(each, score)]
     critical.sort(key=lambda each: (each.index, -each.margin))
     full = [each for each in corners if len(each.rows) == geometry.rank]
+    extreme: list[Corner | Tie] = [*full, *ties]
     return CriticalDirections(
         tuple(critical),
         "complete" if search.is_whole else "truncated",
         tuple(dict.fromkeys(x for x in degenerate if x)),
         geometry.rank,
-        math.ldexp(min(map(_least, (*full, *ties)), default=math.inf), geometry.exponent),
+        math.ldexp(min(map(_least, extreme), default=math.inf), geometry.exponent),
         _spread(geometry, full, ties),
-        np.array([each.q / np.linalg.norm(each.q) for each in (*full, *ties)]).reshape(-1, problem.d),
+        np.array([each.q / np.linalg.norm(each.q) for each in extreme]).reshape(-1, problem.d),
         search.sets,
     )
 

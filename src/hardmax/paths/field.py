@@ -1,8 +1,8 @@
 """The direction of minus the gradient at many points, and how often it covers the sphere around them.
 
-All in an orthonormal basis of the key differences, outside of which nothing happens, and in units in which the
-keys are near 1. The degree of the gradient on a sphere that holds all stationary points is the sum of their
-indices, whatever they are.
+All in an orthonormal basis of the key differences, outside of which nothing happens, and in units in which
+the keys are near 1. The degree of the gradient on a sphere that holds all stationary points is the sum of
+their indices, whatever they are.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ ROUNDS = 60
 MOST = 2_000_000  # points of a sphere
 
 
-@njit(
-    types.void(TABLE, INDEX, INDEX, VECTOR, VECTOR, TABLE, SLOPE, OUT_TABLE), cache=True, nogil=True
-)
+@njit(types.void(TABLE, INDEX, INDEX, VECTOR, VECTOR, TABLE, SLOPE, OUT_TABLE), cache=True, nogil=True)
 def _directions(keys, tokens, offsets, counts, scores, points, log_slope, out):  # type: ignore[no-untyped-def]
     """`gradient(...).direction` at every row of ``points``."""
     n, slots = offsets.size - 1, tokens.size
@@ -109,7 +107,7 @@ class Field:
 
 
 def degree(field: Field, radius: float, corners: np.ndarray) -> int | None:
-    """Degree of the gradient on the sphere of a radius: the sum of the indices of the stationary points in it.
+    """Degree of the gradient on the sphere of a radius: the sum of the indices of the points inside.
 
     ``corners`` are unit directions near which the gradient turns fast, so that no turn is overlooked. None if
     the refinement does not end, or the dimension is above 3.
@@ -124,7 +122,7 @@ def degree(field: Field, radius: float, corners: np.ndarray) -> int | None:
     radius, turned = radius * field.unit, corners @ field.basis
     if field.d == 1:
         ends = field.at(radius * np.array([[1.0], [-1.0]]))[:, 0]
-        return int(round(-(ends[0] - ends[1]) / 2))
+        return round(-(ends[0] - ends[1]) / 2)
     if field.d == 2:
         return _winding(field, radius, turned)
     return _sphere_degree(field, radius, turned) if field.d == 3 else None
@@ -143,10 +141,11 @@ def _winding(field: Field, radius: float, corners: np.ndarray) -> int | None:
     images = field.at(radius * np.column_stack([np.cos(angles), np.sin(angles)]))
     for _ in range(ROUNDS):
         after = np.roll(images, -1, axis=0)
-        turns = np.arctan2(images[:, 0] * after[:, 1] - images[:, 1] * after[:, 0], (images * after).sum(axis=1))
+        cross = images[:, 0] * after[:, 1] - images[:, 1] * after[:, 0]
+        turns = np.arctan2(cross, (images * after).sum(axis=1))
         wide = np.flatnonzero(np.abs(turns) >= TURN)
         if not len(wide):
-            return int(round(float(turns.sum()) / (2 * math.pi)))
+            return round(float(turns.sum()) / (2 * math.pi))
         gaps = np.mod(np.roll(angles, -1) - angles, 2 * math.pi)[wide]
         between = angles[wide] + 0.5 * gaps
         new = field.at(radius * np.column_stack([np.cos(between), np.sin(between)]))
@@ -171,7 +170,7 @@ def _sphere_degree(field: Field, radius: float, corners: np.ndarray) -> int | No
         done = (split < 0).all(axis=1)
         area += float(_solid_angles(images[triangles[done]]).sum())
         if done.all():
-            return int(round(-area / (4 * math.pi)))
+            return round(-area / (4 * math.pi))
         middle = points[first[wide]] + points[second[wide]]
         middle /= np.linalg.norm(middle, axis=1, keepdims=True)
         points, images = np.concatenate([points, middle]), np.concatenate([images, field.at(radius * middle)])

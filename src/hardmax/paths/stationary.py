@@ -38,10 +38,10 @@ class StationaryPoint:
 def stationary_points(
     field: Field, radius: float, corners: np.ndarray, total: int | None = None
 ) -> list[StationaryPoint]:
-    """Stationary points with |p| up to ``radius``, nearest first; grids get finer until (-1)^index sum to total.
+    """Stationary points with |p| up to ``radius``, nearest first.
 
-    Far out they lie beside the directions ``corners`` of `CriticalDirections`: tubes around these get grids of
-    their own.
+    Far out they lie beside the directions ``corners`` of `CriticalDirections`: tubes around these get grids
+    of their own. Grids get finer until (-1)^index sum to ``total``, if it is given.
 
     >>> import hardmax as hm
     >>> from hardmax.paths.field import Field
@@ -80,7 +80,7 @@ def _grids(d: int, radius: float, corners: np.ndarray, finer: float) -> Iterator
 
 
 def _zeros(field: Field, grid: np.ndarray) -> np.ndarray:
-    """Zeros of the direction field interpolated linearly on the simplices of a grid, and the simplices' middles."""
+    """Zeros of the field interpolated linearly on the simplices of a grid, and the simplices' middles."""
     d = field.d
     images = field.at(grid.reshape(-1, d)).reshape(grid.shape)
     starts = [np.zeros((0, d))]

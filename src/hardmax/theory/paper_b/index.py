@@ -61,8 +61,8 @@ def morse_quotient(indices: Iterable[int]) -> list[int]:
 @statement(
     "B-NEW-4",
     "The index theorem of attention",
-    "The sum of (-1)^index over the finite stationary points and of (-1)^(m_-) over the critical directions at "
-    "infinity is 1; counted with x^index they are 1 + (1 + x) Q(x) with coefficients of Q that are not negative.",
+    "(-1)^index of the finite stationary points and (-1)^(m_-) of the critical directions at infinity sum to "
+    "1; the sum of x^index and x^(m_-) is 1 + (1 + x) Q(x), and no coefficient of Q is negative.",
     label="derived",
 )
 def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
@@ -83,10 +83,10 @@ def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     field, radius = Field(problem), late_radius(problem, found)
-    error = radius * field.unit * np.finfo(float).eps
+    reached = radius * field.unit * np.finfo(float).eps <= DIGITS and field.d == found.dimension
     hypotheses += [
         Hypothesis("at most 3 dimensions", found.dimension <= 3 or None, found.dimension),
-        Hypothesis("a late sphere in reach", (error <= DIGITS and field.d == found.dimension) or None, radius),
+        Hypothesis("a late sphere in reach", reached or None, radius),
     ]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
