@@ -347,3 +347,23 @@ def test_an_undecided_verdict_is_incomplete(solve, monkeypatch, tmp_path, capsys
     out, _ = capsys.readouterr()
     assert "too large to decide exactly" in out
     assert "best-scoring tokens 2: undecided" in out
+
+
+def test_critical_directions_with_their_index(solve, capsys):
+    code, answer, _ = solve(named("B-FIG-1b"), "--critical")
+    found = answer["critical"]
+    assert (code, found["status"], found["sum"], found["degenerate"]) == (0, "complete", 1, [])
+    assert [each["index"] for each in found["directions"]] == [0, 0, 1]
+    saddle = found["directions"][-1]
+    assert saddle["direction"] == pytest.approx([1 / np.sqrt(1.01), 0.1 / np.sqrt(1.01)])
+    assert (saddle["selection"], saddle["rows"]) == ([1], [[0, 0], [0, 2]])
+    assert saddle["multipliers"] == pytest.approx([-0.1, 1.11])
+    code, answer, _ = solve(named("B-FIG-1a"), "--critical")
+    assert (code, answer["critical"]["degenerate"][0]) == (0, "input 0: tokens 1 and 2 have one score")
+    assert "critical" not in solve(named("B-FIG-1a"))[1]
+    assert cli.run(["solve", str(ROOT / "examples" / "saddle.json"), "--critical"]) == 0
+    out = capsys.readouterr().out
+    assert "finite stationary points must sum to 1 - 1 = 0" in out
+    assert max(map(len, out.splitlines())) <= 80
+    code, answer, _ = solve(sphere(n=4, T=6, d=10, rng=0), "--critical", "--seconds", "0.5")
+    assert (code, answer["critical"]["status"], answer["critical"]["sum"]) == (3, "truncated", None)

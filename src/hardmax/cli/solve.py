@@ -244,7 +244,9 @@ class _Answer:
         from hardmax.cli.solve_text import report
 
         found = report(self.problem, self.file, search, self.listed, self.best, self.flow)
-        return found if self.critical is None else found.append("\n").append_text(critical_text(self.critical))
+        if self.critical is not None:
+            found.append("\n").append_text(critical_text(self.critical))
+        return found
 
 
 def repeated(problem: "Problem") -> list[tuple[tuple[int, int], int]]:

@@ -37,7 +37,7 @@ def critical_text(found: "CriticalDirections") -> "Text":
     from rich.text import Text
 
     text = Text(f"critical directions at infinity: {len(found.directions)}\n")
-    names = ["index", "selection", "direction", "margin", "rows (i, t) by sign of the multiplier"]
+    names = ["index", "selection", "direction", "margin", "signed rows (i, t)"]
     lines = [_line(each) for each in found.directions[:ROWS]]
     widths = [max(len(cell) for cell in column) for column in zip(names, *lines, strict=True)]
     for cells in (names, *lines) if lines else ():
