@@ -32,10 +32,27 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
 
 def _real(x: Any) -> np.ndarray:
     """x as an array of numbers: numpy itself would read texts and dates, and drop imaginary parts."""
-    given = np.asarray(x)
+    given = np.asarray(detached(x))
     whole = given.dtype.kind != "O" or all(isinstance(each, Real) for each in given.flat)
     if given.dtype.kind not in "biufO" or not whole:
         raise TypeError
+    return given
+
+
+def detached(x: Any) -> Any:
+    """x without its gradients, if it is a tensor or a list of tensors; PyTorch itself is not needed."""
+    if isinstance(x, list | tuple):
+        return [detached(each) for each in x] if any(hasattr(each, "detach") for each in x) else x
+    return x.detach().cpu() if hasattr(x, "detach") else x
+
+
+def ids(name: str, x: Any, n: int) -> np.ndarray:
+    """n whole numbers; a column (n, 1), as top-k functions return it, is taken as well."""
+    given = np.asarray(detached(x))
+    if given.shape == (n, 1):
+        given = given[:, 0]
+    if given.shape != (n,) or given.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be {n} token numbers, one per input, got {_short(x)}")
     return given
 
 
@@ -107,6 +124,7 @@ def values(x: Any) -> list[Any] | None:
 
 def signs(name: str, x: Any, n: int) -> np.ndarray:
     """Labels: n numbers, each +1 or -1; a column of shape (n, 1) is taken too."""
+    x = detached(x)
     shape = getattr(x, "shape", ())
     labels = finite_array(name, np.asarray(x)[:, 0] if tuple(shape) == (n, 1) else x, (n,))
     bad = np.flatnonzero(np.abs(labels) != 1)

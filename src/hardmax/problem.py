@@ -289,8 +289,35 @@ class Problem:
         return np.split(flat, self.offsets[1:-1])
 
     def vector(self, name: str, p: Any) -> np.ndarray:
-        """p as a float64 vector of the keys' dimension; None is the origin."""
-        return np.zeros(self.d) if p is None else _inputs.finite_array(name, p, (self.d,))
+        """p as a float64 vector of the keys' dimension; None is the origin.
+
+        A matrix with d entries is read row by row, as keys outer(x, z).ravel() of a query z per input are.
+        """
+        if p is None:
+            return np.zeros(self.d)
+        p = _inputs.detached(p)
+        if isinstance(p, list | tuple) and p and isinstance(p[0], list | tuple | np.ndarray):
+            p = _inputs.finite_array(name, p, (None, None))
+        if np.ndim(p) == 2 and np.size(p) == self.d:
+            p = np.asarray(p).reshape(-1)
+        try:
+            return _inputs.finite_array(name, p, (self.d,))
+        except ValueError as error:
+            if self.gram is None:
+                raise
+            raise ValueError(f"{error}; where keys are known by inner products, make it of tokens with "
+                             "problem.combination(coefficients)") from None  # fmt: skip
+
+    def combination(self, coefficients: Any) -> np.ndarray:
+        """sum_j c_j k_j over the rows of the token table, as a p: a start for keys known by inner products.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_gram([[2.0, 1.0], [1.0, 2.0]], [[0, 1]], [[1.0, 0.0]])
+        >>> p = problem.combination([3.0, 0.0])   # three times token 0
+        >>> (problem.keys @ p).round(12).tolist(), round(float(p @ p), 9)
+        ([6.0, 3.0], 18.0)
+        """
+        return _inputs.finite_array("coefficients", coefficients, (len(self.keys),)) @ self.keys
 
 
 def _linear_head(

@@ -14,6 +14,7 @@ from hardmax.dynamics.gradient import Settled, settle_at
 from hardmax.dynamics.scale import Scale, scaled
 from hardmax.heads import LinearHead
 from hardmax.problem import Problem
+from hardmax.selection.selected import Selection
 
 
 def attention(problem: Problem, p: Any) -> list[np.ndarray]:
@@ -41,6 +42,31 @@ def defect(problem: Problem, p: Any) -> float:
     # Copies of the top token are that token; a twin of it with another score counts as lost attention.
     lost = problem.groups != np.repeat(settled.slots.leaders[settled.tops], problem.sizes)
     return float(np.mean(np.add.reduceat(np.where(lost, shares, 0.0), problem.offsets[:-1])))
+
+
+def predictions(problem: Problem, p: Any) -> np.ndarray:
+    """Signed prediction u_i of every input: positive where it has the sign of the label.
+
+    >>> import hardmax as hm
+    >>> from hardmax.dynamics.measures import predictions
+    >>> predictions(hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]]), [0.0])
+    array([0.5])
+    """
+    return settle_at(problem, problem.vector("p", p)).u
+
+
+def attended(problem: Problem, p: Any, threshold: float) -> Selection:
+    """Tokens with at least that much attention, copies of a token together; an input may have none.
+
+    >>> import hardmax as hm
+    >>> from hardmax.dynamics.measures import attended
+    >>> attended(hm.Problem.from_scores([[[1.0], [0.0], [-9.0]]], [[1.0, 0.0, 0.0]]), [1.0], 1e-3).sets
+    ((0, 1),)
+    """
+    if _inputs.positive("threshold", threshold) > 1.0:
+        raise ValueError(f"threshold must be a share of attention, at most 1, got {threshold!r}")
+    shares = np.bincount(problem.groups, np.concatenate(attention(problem, p)), len(problem.tokens))
+    return Selection(tuple(tuple(np.flatnonzero(s >= threshold).tolist()) for s in problem.split(shares)))
 
 
 def soft_sparsity(s: Any) -> float:
@@ -128,9 +154,7 @@ def _fall(settled: Settled, i: int, score: float) -> SignedLog:
 
 def chosen_slots(problem: Problem, selection: Sequence[int]) -> np.ndarray:
     """Flat slot of the chosen token of every input, or a ValueError that names the wrong entry."""
-    chosen = np.asarray(selection)
-    if chosen.shape != (problem.n,) or chosen.dtype.kind not in "iu":
-        raise ValueError(f"selection must be {problem.n} token numbers, one per input, got {selection!r}")
+    chosen = _inputs.ids("selection", selection, problem.n)
     bad = np.flatnonzero((chosen < 0) | (chosen >= problem.sizes))
     if bad.size:
         i = bad[0]

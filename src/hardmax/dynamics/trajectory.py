@@ -15,7 +15,7 @@ from hardmax._arrays import lengths
 from hardmax._files import whole
 from hardmax._reading import read_arrays
 from hardmax.dynamics.gradient import settle_at
-from hardmax.dynamics.measures import SignedLog, attention, defect, excess_risk
+from hardmax.dynamics.measures import SignedLog, attended, attention, defect, excess_risk, predictions
 from hardmax.problem import Problem
 from hardmax.selection import Selection, selected_tokens
 
@@ -121,6 +121,27 @@ class Trajectory:
         """Attention weights of every input."""
         return attention(self._problem(at), self.points[at])
 
+    def attended(self, threshold: float = 1e-3, at: int = -1) -> Selection:
+        """Tokens with at least that much attention."""
+        return attended(self._problem(at), self.points[at], threshold)
+
+    def predictions(self, inputs: Problem | None = None, at: int = -1) -> np.ndarray:
+        """Signed predictions u_i (positive is right) on the trained inputs, or on those of another problem.
+
+        Another problem brings its own labels and values; where v was trained, the trained one is taken.
+
+        >>> import hardmax as hm
+        >>> path = hm.descend(hm.data.named("B-FIG-8"), steps=100, rate=0.1)
+        >>> new = hm.Problem.from_scores([[[1.0, 0.0], [-1.0, 0.0]]], [[2.0, -3.0]])
+        >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
+        ([1.981], 1.0)
+        """
+        return predictions(self._problem(at, inputs), self.points[at])
+
+    def accuracy(self, inputs: Problem | None = None, at: int = -1) -> float:
+        """Share of inputs with a positive signed prediction, of those trained on or of another problem."""
+        return float((self.predictions(inputs, at) > 0.0).mean())
+
     def defect(self, at: int = -1) -> float:
         """Mean attention that is not on the top token."""
         return defect(self._problem(at), self.points[at])
@@ -137,13 +158,14 @@ class Trajectory:
         chosen = self.selection().tokens if selection is None else tuple(selection)
         return excess_risk(self._problem(at), self.points[at], chosen)
 
-    def _problem(self, at: int) -> Problem:
-        """The problem with the head of that snapshot."""
+    def _problem(self, at: int, inputs: Problem | None = None) -> Problem:
+        """The problem, or one with other inputs, with the head of that snapshot."""
+        problem = self.problem if inputs is None else inputs
         if self.heads is None:
-            return self.problem
+            return problem
         from hardmax.dynamics.joint import with_head
 
-        return with_head(self.problem, self.heads[at])
+        return with_head(problem, self.heads[at])
 
     def save(self, path: str | Path) -> None:
         """Write everything, the problem too, to one npz file."""
@@ -211,6 +233,7 @@ def misalignment(p: Any, other: Any) -> float:
 
 
 def _unit(name: str, x: Any) -> np.ndarray:
+    x = _inputs.detached(x)
     vector = x if isinstance(x, (np.ndarray, list, tuple)) else getattr(x, "direction", x)
     if vector is None:
         raise ValueError(f"{name} has no direction: it is zero or infeasible")
