@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hardmax.data import fig9_oracle, named, sphere
-from hardmax.margin.attention import global_max_margins, max_margin
+from hardmax.margin.attention import global_max_margins, max_margin, max_margin_batch
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.enumerate import feasible_selections
 from hardmax.margin.neighbours import is_locally_optimal, neighbours, score_gap, selection_of
@@ -160,6 +160,19 @@ def test_solutions_of_equal_constraints_and_tokens_are_taken() -> None:
     other = max_margin(Constraints.dense(2 * best.constraints.rows(), labels=best.constraints.labels))
     with pytest.raises(ValueError, match="other rows"):
         score_gap(problem, other)
+
+
+def test_what_is_no_selection_is_refused_in_a_sentence() -> None:
+    problem = named("B-FIG-8")
+    for function in (is_locally_optimal, is_globally_optimal, score_gap, neighbours):
+        for wrong in (3, [0], [0, 2], "ab", [0.5, 0.0], object()):
+            with pytest.raises(ValueError, match="selection"):
+                function(problem, wrong)
+    for function in (is_locally_optimal, score_gap, neighbours):  # no silent choice of the best tokens
+        with pytest.raises(ValueError, match="one per input, got None"):
+            function(problem, None)
+    with pytest.raises(ValueError, match="call max_margin"):
+        max_margin_batch(problem)
 
 
 def test_a_gram_matrix_decides_what_its_rounded_keys_leave_open() -> None:

@@ -140,7 +140,7 @@ class _Mixing:
 
     def ratios(self, x: Floats, Gamma: float) -> Floats:
         lost = np.max([part.sum(axis=-1) for part in self.parts(x)], axis=0)
-        far = lost > 1e-9
+        far = lost > 1e-9  # nearer by, the ratio is all rounding
         ratios = np.full(len(x), np.inf)
         if far.any():
             ratios[far] = (Gamma - self.margins(x[far])) / lost[far]

@@ -63,6 +63,8 @@ def max_margin_batch(
     >>> [best.margin for best in hm.max_margin_batch([hm.Constraints.dense([[2.0]])])]
     [2.0]
     """
+    if isinstance(problems, Problem | Constraints):
+        raise ValueError("problems: expected a list, got one problem; call max_margin")
     given = [each for each in problems if isinstance(each, Constraints)]
     if given:
         if len(given) < len(problems) or selections is not None:

@@ -52,6 +52,8 @@ def relaxed_max_margin(
     tokens = leaders(problem, selection)
     if relax is None:
         relax = set(range(problem.n)) - _support(label_max_margin(problem, tokens))
+    elif not isinstance(relax, Collection):
+        raise ValueError(f"relax: expected a list of inputs, got {relax!r}")
     elif wrong := [i for i in relax if not (isinstance(i, int | np.integer) and 0 <= i < problem.n)]:
         raise ValueError(f"relax: expected inputs from 0 to {problem.n - 1}, got {wrong[0]!r}")
     constraints = AttentionRows(problem).constraints(enumerate(tokens))
@@ -153,6 +155,7 @@ def _gains(
         for row, (_, t) in enumerate(rows.constraints([(i, token)]).labels or ()):
             ahead = head.labels[i] * (values[i][cast(int, t)] - values[i][token])
             gain = float(ahead @ np.asarray(label.direction))
+            # Near zero the sign is taken in fractions, which only more than 200 inputs do without.
             if abs(gain) <= 1e-6 * np.linalg.norm(ahead) and v is not None and v.p is not None:
                 pairs = zip(values[i][cast(int, t)].tolist(), values[i][token].tolist(), v.p, strict=True)
                 exact = sum((Fraction(a) - Fraction(b)) * x for a, b, x in pairs) * int(head.labels[i])

@@ -118,7 +118,7 @@ def _range(gaps: Floats, tight: Tight) -> tuple[float, float]:
 def solution(problem: Problem, chosen: Chosen) -> MaxMargin:
     """The solution meant: one of this problem as it is, or that of the tokens given."""
     if not isinstance(chosen, MaxMargin):
-        return max_margin(problem, chosen)
+        return max_margin(problem, leaders(problem, chosen))
     selection_of(problem, chosen)
     return chosen
 

@@ -50,7 +50,7 @@ def leaders(problem: Problem, selection: Iterable[int]) -> tuple[int, ...]:
     >>> leaders(hm.Problem.from_scores([[[1.0], [0.0], [1.0]]], [[2.0, 0.0, 2.0]]), [2])
     (0,)
     """
-    slots = problem.groups[chosen_slots(problem, tuple(selection))]
+    slots = problem.groups[_slots(problem, selection)]
     return tuple((slots - problem.offsets[:-1]).tolist())
 
 
@@ -77,4 +77,10 @@ def slot_gaps(problem: Problem, selection: Iterable[int]) -> np.ndarray:
     >>> slot_gaps(hm.data.named("B-FIG-8"), [0, 1]).tolist()
     [0.0, 1.0, -1.0, 0.0]
     """
-    return score_gaps(problem, problem.scores[chosen_slots(problem, tuple(selection))])
+    return score_gaps(problem, problem.scores[_slots(problem, selection)])
+
+
+def _slots(problem: Problem, selection: Any) -> np.ndarray:
+    if not isinstance(selection, Iterable):
+        raise ValueError(f"selection must be {problem.n} token numbers, one per input, got {selection!r}")
+    return chosen_slots(problem, tuple(selection))
