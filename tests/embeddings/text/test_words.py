@@ -79,9 +79,60 @@ def test_a_prediction_is_the_output_of_the_model(made, trained):
     assert losses.mean() == pytest.approx(trained.loss, rel=1e-12)
 
 
+class Tensor:
+    """As torch's: iterating gives tensors of one number, tolist plain numbers."""
+
+    def __init__(self, content):
+        self.content = np.asarray(content)
+
+    @property
+    def shape(self):
+        return self.content.shape
+
+    def __iter__(self):
+        return (Tensor(each) for each in self.content)
+
+    def __len__(self):
+        return len(self.content)
+
+    def tolist(self):
+        return self.content.tolist()
+
+
+class Series:
+    """As a column of pandas whose index does not begin at 0."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def __iter__(self):
+        return iter(self.content)
+
+    def __len__(self):
+        return len(self.content)
+
+    def __getitem__(self, key):
+        raise KeyError(key)
+
+    def tolist(self):
+        return list(self.content)
+
+
+def test_tensors_columns_and_series(made, trained):
+    plain = trained.predict([[0, 1], [2, 3]])
+    ids = np.array([[0, 1], [2, 3]])
+    for given in (ids, ids[:, :, None], Tensor(ids), [Tensor(row) for row in ids], Tensor(ids[:, :, None])):
+        assert trained.predict(given) == plain
+    texts = ["REALLY?! Really.", "awful"]
+    assert made.tokens(Series(texts)) == made.tokens(texts) == made.tokens(np.array(texts))
+    assert trained.predict(Series(["realli"])) == trained.predict(["realli"])
+
+
 def test_what_cannot_be_predicted_is_said(trained):
     with pytest.raises(ValueError, match="numbers from 0 to"):
         trained.predict([[10**6]])
+    with pytest.raises(ValueError, match="sequences"):
+        trained.predict([3])
     numbers = hm.Corpus.from_sequences([[0, 1], [2, 1]], [1, -1])
     plain = hm.embeddings.train_embeddings(numbers, 4, rate=0.1, epochs=2, batch=2, rng=0)
     with pytest.raises(ValueError, match="give token numbers"):

@@ -69,7 +69,7 @@ class TextCorpus:
         >>> made.tokens(["A really GOOD film.", "the end"])
         [['good', 'film'], []]
         """
-        listed = [texts] if isinstance(texts, str) else list(texts)
+        listed = [texts] if isinstance(texts, str) else list(_inputs.sequences("texts", texts))
         odd = next((each for each in listed if not isinstance(each, str)), None)
         if odd is not None:
             raise ValueError(f"texts must be a list of strings, got {odd!r:.40}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class EmbeddingTraining(Observables):
     stopped: str
     layers: int = 1
 
-    def predict(self, sequences: Iterable[str | Sequence[str | int]]) -> list[Verdict]:
+    def predict(self, sequences: Iterable[Any]) -> list[Verdict]:
         """What the model says of new sequences, words or token numbers; unknown words are passed over.
 
         Texts that went through `text_corpus` are asked about by their tokens: ``trained.predict(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax import _inputs
 from hardmax._notebook import table
 from hardmax.embeddings.corpus import Corpus
 
@@ -64,13 +65,15 @@ def top_words(corpus: Corpus, a: np.ndarray, c: np.ndarray, count: int, by: str)
     return Words(Word(corpus.word(s), float(a[s]), float(c[s]), int(totals[s]), float(x[s])) for s in best)
 
 
-def verdicts(
-    corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[str | Sequence[str | int]]
-) -> Iterator[Verdict]:
+def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[Any]) -> Iterator[Verdict]:
     """The model's output for each sequence: the mean of E v, weighted by the softmax of E p."""
     number = {word: s for s, word in enumerate(corpus.vocabulary or ())}
-    for k, sequence in enumerate(sequences):
-        words = sequence.split() if isinstance(sequence, str) else list(sequence)
+    for k, sequence in enumerate(_inputs.sequences("sequences", sequences)):
+        words = sequence.split() if isinstance(sequence, str) else _inputs.values(sequence)
+        if words is None:
+            raise ValueError(
+                f"sequences[{k}] must be a string or a list of words or numbers, got {sequence!r:.40}"
+            )
         tokens = [_number(each, number, corpus, k) for each in words]
         known = np.array([s for s in tokens if s is not None], np.intp)
         if not known.size:
