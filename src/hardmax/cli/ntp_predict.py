@@ -47,11 +47,11 @@ def predict(
 
 def _words(sentence: str) -> list[str]:
     """The words between white space; a JSON list can also name words that hold some."""
-    import json
+    from hardmax._reading import NotJson, parse_json
 
     try:
-        listed = json.loads(sentence)
-    except ValueError:
+        listed = parse_json(sentence)
+    except NotJson:
         return sentence.split()
     fits = isinstance(listed, list) and all(isinstance(word, str) for word in listed)
     return listed if fits else sentence.split()
