@@ -27,9 +27,21 @@ VALUES: list[Any] = [
     "nan", 500 * "9", 0.5, [None], "<script>", "\ud800",
 ]  # fmt: skip
 NUMBERS = [
-    "0", "-1", "1", "2", "1e9", "nan", "inf", "-inf", "1e-300", "9" * 25, "0.5", "", "x", "1e400", "٣", "0x10",
+    "0", "-1", "1", "2", "1e9", "nan", "inf", "-inf", "1e-300", "9" * 25, "0.5", "", "x", "1e400", "0x10",
 ]  # fmt: skip
-NAMES = ["\x1b[31mred", "a\nb", "[bold]x", "no/such/folder/x", "é" * 10, "x" * 300, "-", ".", "..", "~", "loop"]
+NAMES = [
+    "\x1b[31mred",
+    "a\nb",
+    "[bold]x",
+    "no/such/folder/x",
+    "é" * 10,
+    "x" * 300,
+    "-",
+    ".",
+    "..",
+    "~",
+    "loop",
+]
 
 
 def good_files(folder: Path) -> None:
@@ -85,7 +97,9 @@ class Hostile:
             path.write_bytes(self.bytes(path.read_bytes()))
         if path.suffix == ".txt" and self.rng.random() < 0.4:
             path = path.rename(path.with_name(name + self.rng.choice([".gz", ".bz2", ".xz"])))
-            pack: Callable[[bytes], bytes] = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
+            pack: Callable[[bytes], bytes] = {".gz": gzip.compress, ".bz2": bz2.compress}.get(
+                path.suffix, bytes
+            )
             path.write_bytes(pack(path.read_bytes()))
         return path.name
 
@@ -160,7 +174,7 @@ class Hostile:
         made: list[Callable[[], Any]] = [
             lambda: old.astype(complex), lambda: old.astype(str), lambda: old[None], lambda: old.ravel()[:-1],
             lambda: np.empty(0), lambda: np.array("text"), lambda: old * 0 - 1, lambda: old.astype("float16"),
-            lambda: old * np.nan, lambda: old.astype(float) * 1e308 * 1e308, lambda: old.astype("datetime64[s]"),
+            lambda: old * np.nan, lambda: old.astype(float) * 1e308 * 1e308, lambda: old.astype("<M8[s]"),
             lambda: np.array([{"a": 1}]), lambda: old.astype(np.uint64)[::-1], lambda: np.zeros((3, 0)),
             lambda: old.astype(float) * 1e300,
         ]  # fmt: skip
@@ -182,10 +196,13 @@ class Hostile:
         at, rng = self.rng.randrange(len(lines)), self.rng
         name = lines[at].split("=")[0].strip()
         values = [
-            "-1", "0", "1e9", "nan", "[]", '"x"', "{}", "9" * 30, "true", "[1, 'a']", "[" * 2000, "1979-05-27",
+            "-1", "0", "1e9", "nan", "[]", '"x"', "{}", "9" * 30, "true", "[1, 'a']", "[" * 2000,
+            "1979-05-27",
             '"subprocess:call"', '"os:system"', "[[1]]", '"\\u001b"', "[2, 2]", "[nan]", "0.5",
         ]  # fmt: skip
-        lines[at] = rng.choice([f"{name} = {rng.choice(values)}", "", f"x{name} = 1", "function = 'os:getcwd'"])
+        lines[at] = rng.choice(
+            [f"{name} = {rng.choice(values)}", "", f"x{name} = 1", "function = 'os:getcwd'"]
+        )
         path.write_text("\n".join(lines))
 
     def _sqlite(self, path: Path) -> None:
@@ -194,7 +211,9 @@ class Hostile:
             tables = [row[0] for row in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             table = self.rng.choice(tables)
             columns = [row[1] for row in store.execute(f"PRAGMA table_info({table})")]
-            value = self.rng.choice(["[1]", "{}", "text", "", None, -1, b"\xff", "[" * 100_000, "null", 1e300])
+            value = self.rng.choice(
+                ["[1]", "{}", "text", "", None, -1, b"\xff", "[" * 100_000, "null", 1e300]
+            )
             try:
                 store.execute(f"UPDATE {table} SET {self.rng.choice(columns)} = ?", (value,))
             except sqlite3.Error:
@@ -217,12 +236,13 @@ class Hostile:
 
     def check(self) -> list[str]:
         return ["ntp", "check", self.file("words.txt", "words.json"), *self.some(
-            uniform=None, max_length=self.number, repair=None, save_realizable=lambda: self.output("o.txt", "o.json"),
+            uniform=None, max_length=self.number, repair=None,
+            save_realizable=lambda: self.output("o.txt", "o.json"),
         )]  # fmt: skip
 
     def train(self) -> list[str]:
-        return ["ntp", "train", self.file("words.txt", "words.json"), "--steps", "3", "--stage1", "3", "--out",
-                self.output("o.npz"), *self.some(
+        words, model = self.file("words.txt", "words.json"), self.output("o.npz")
+        return ["ntp", "train", words, "--steps", "3", "--stage1", "3", "--out", model, *self.some(
             uniform=None, max_length=self.number, repair=None, anyway=None, resume=None, eta=self.number,
             eta0=self.number, stage1=lambda: self.rng.choice(["0", "1", "9" * 25, "x"]),
         )]  # fmt: skip
@@ -231,7 +251,16 @@ class Hostile:
         model = self.file("model.npz")
         self.outputs.append(model)
         shutil.copy(self.good / "words.txt", self.folder)
-        return ["ntp", "train", "words.txt", "--out", model, "--resume", "--steps", self.rng.choice(["5", "8", "1"])]
+        return [
+            "ntp",
+            "train",
+            "words.txt",
+            "--out",
+            model,
+            "--resume",
+            "--steps",
+            self.rng.choice(["5", "8", "1"]),
+        ]
 
     def predict(self) -> list[str]:
         words = ["S V", "", "X", "[]", '["S"]', "[1]", "[" * 100_000, "S " * 500, "\x1b", "{}", '["\\ud800"]']
@@ -252,10 +281,9 @@ class Hostile:
         if self.rng.random() < 0.7:
             (self.folder / "store.sqlite").unlink()
             store = self.file("plan.sqlite")
-            self.outputs.append(store)
         else:
             store = "store.sqlite"
-            self.outputs += ["store.sqlite"]
+        self.outputs += [store, f"{store}.lock"]
         return ["sweep", plan, "--store", store, "--seconds", "0", *self.some(
             of=lambda: self.rng.choice(["x", "", "event"]), csv=lambda: self.output("o.csv"),
             backend=lambda: self.rng.choice(["local", "x"]), retry_failed=None, allow_changes=None,
@@ -273,11 +301,14 @@ class Hostile:
         )]  # fmt: skip
 
     def nothing(self) -> list[str]:
-        return self.rng.choice([[], ["x"], ["ntp"], ["ntp", "x"], ["--x"], ["solve"], ["--version"], ["doctor", "x"]])
+        return self.rng.choice(
+            [[], ["x"], ["ntp"], ["ntp", "x"], ["--x"], ["solve"], ["--version"], ["doctor", "x"]]
+        )
 
 
 COMMANDS = (
-    Hostile.solve, Hostile.solve, Hostile.solve, Hostile.certify, Hostile.certify, Hostile.check, Hostile.check,
+    Hostile.solve, Hostile.solve, Hostile.solve, Hostile.certify, Hostile.certify, Hostile.check,
+    Hostile.check,
     Hostile.train, Hostile.resume, Hostile.predict, Hostile.predict, Hostile.generate, Hostile.sweep,
     Hostile.sweep, Hostile.verify, Hostile.reproduce, Hostile.nothing,
 )  # fmt: skip

@@ -101,7 +101,9 @@ def faults(code: int | str, out: str, err: str, arguments: list[str], known: dic
     if code == 2 and err.rstrip("\n").count("\n") and "--help" not in arguments:
         last = err.rstrip("\n").splitlines()[-1]
         found += [] if last.startswith("hardmax: ") else ["the sentence has several lines"]
-    if any(ord(letter) < 32 and letter != "\n" for letter in err + (out if "--json" not in arguments else "")):
+    if any(
+        ord(letter) < 32 and letter != "\n" for letter in err + (out if "--json" not in arguments else "")
+    ):
         found.append("a control character reached the terminal")
     if "--json" in arguments and "--version" not in arguments and "--help" not in arguments:
         lines = out.splitlines()
@@ -146,7 +148,7 @@ def good(tmp_path_factory):
 def test_hostile_cases(good, tenth):
     hostile, known, before = _hostile(), schemas(), content(good)
     bad = []
-    for seed in SEEDS[tenth :: 10]:
+    for seed in SEEDS[tenth::10]:
         arguments, found = try_case(seed, good, known, hostile)
         bad += [f"seed {seed}: hardmax {shlex.join(arguments)}\n  {each}" for each in found]
     assert not bad, "\n".join(bad)

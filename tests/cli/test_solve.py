@@ -367,3 +367,12 @@ def test_critical_directions_with_their_index(solve, capsys):
     assert max(map(len, out.splitlines())) <= 80
     code, answer, _ = solve(sphere(n=4, T=6, d=10, rng=0), "--critical", "--seconds", "0.5")
     assert (code, answer["critical"]["status"], answer["critical"]["sum"]) == (3, "truncated", None)
+
+
+def test_the_time_counts_from_reading_on(solve, monkeypatch):
+    """A million tokens took 75 s of --seconds 5: no input is looked at, nor a large problem solved, after it."""
+    code, answer, _ = solve(EXAMPLE, "--seconds", "1e-9")
+    assert (code, answer["status"], answer["qps"], answer["selections"]) == (3, "truncated", 0, [])
+    assert len(answer["global"]) == 1
+    monkeypatch.setattr("hardmax.cli.solve.LARGE", 1)
+    assert solve(EXAMPLE, "--seconds", "1e-9")[1]["global"] == []

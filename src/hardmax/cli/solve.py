@@ -5,12 +5,14 @@ import math
 import os
 import re
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardmax import _inputs
 from hardmax._files import whole
 from hardmax.cli.errors import DONE, INCOMPLETE, INTERRUPTED
 from hardmax.cli.interrupts import none_lost
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 PICTURES = (".svg", ".png", ".pdf")
 STEPS = 1000  # of the progress bar
+LARGE = 20_000  # tokens; one hard-margin problem of more may take seconds
 PROOF = re.compile(r"(selection|global)-\d+\.json")  # files in the folder of certificates
 
 
@@ -65,6 +68,8 @@ def solve(
     from hardmax.margin.enumerate import feasible_selections
     from hardmax.problem import Problem
 
+    started = time.monotonic()
+    _inputs.positive("--seconds", seconds)
     problem = Problem.load(file)
     begin = _start(problem, start, flow)
     inputs = [file, *([] if start is None else [Path(start)])]
@@ -78,11 +83,13 @@ def solve(
         def bar_to(share: float) -> None:
             bar.advance(int(STEPS * share) - bar.done)
 
-        search = feasible_selections(problem, limit=limit, seconds=seconds, progress=bar_to)
+        # reading has taken some of the time; the search needs a positive rest to say that it has none
+        left = max(started + seconds - time.monotonic(), 1e-9)
+        search = feasible_selections(problem, limit=limit, seconds=left, progress=bar_to)
         try:
             with none_lost():
                 answer.collect(search, exact)
-                answer.globally(limit, exact)
+                answer.globally(limit, exact, started + seconds)
                 if critical:
                     answer.critical = critical_directions(problem, seconds=seconds)
                 if flow:
@@ -158,13 +165,22 @@ class _Answer:
                     found = replace(found, max_margin=proof, score_gap=score_gap(self.problem, proof))
                 self.listed.append(found)
 
-    def globally(self, limit: int, exact: bool) -> None:
-        """Selections of best-scoring tokens; ties may make more of them than the limit allows."""
-        from hardmax.margin.attention import global_max_margins
+    def globally(self, limit: int, exact: bool, end: float) -> None:
+        """Selections of best-scoring tokens; ties may make more of them than the limit or the time allows.
 
+        The first is worth a moment beyond the time, unless the problem is large.
+        """
+        from hardmax.margin.attention import global_max_margins
+        from hardmax.selection.optimal import optimal_tokens
+
+        if time.monotonic() > end and len(self.problem.tokens) > LARGE:
+            return
         selections = global_max_margins(self.problem, exact=exact)
-        self.best.extend(itertools.islice(selections, min(limit, sys.maxsize)))
-        self.all_best = next(selections, None) is None
+        for found in itertools.islice(selections, min(limit, sys.maxsize)):
+            self.best.append(found)
+            if time.monotonic() > end:
+                break
+        self.all_best = len(self.best) == math.prod(map(len, optimal_tokens(self.problem).sets))
 
     def status(self, search: "Enumeration") -> str:
         """Complete if nothing was cut short, and everything that was asked was decided."""

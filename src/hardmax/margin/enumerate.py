@@ -187,13 +187,16 @@ class Enumeration(Iterator[FeasibleSelection]):
         """Report progress; False, once and for all, when the time is over."""
         if self._progress is not None:
             self._progress(1.0 - left)
+        return self._has_time()
+
+    def _has_time(self) -> bool:
         if self._end is not None and time.monotonic() > self._end:
             self._stop("seconds")
         return self.status == "running"
 
     def _depth_first(self) -> Iterator[Leaf]:
         tree = self._tree
-        stack = [tree.root()]
+        stack = [tree.root(self._has_time)]
         while stack:
             block = stack.pop()
             if not len(block):
@@ -219,7 +222,7 @@ class Enumeration(Iterator[FeasibleSelection]):
             for b in range(len(block)):
                 heapq.heappush(heap, (-float(block.upper[b]), next(counter), block.take(slice(b, b + 1))))
 
-        push(tree.root())
+        push(tree.root(self._has_time))
         left = 1.0
         while heap:
             _, _, node = heapq.heappop(heap)
@@ -250,14 +253,15 @@ class Enumeration(Iterator[FeasibleSelection]):
         """The plane: the sweep names the feasible selections, each needs one solution."""
         tree = self._tree
         keys = self._problem.split(self._problem.keys[tree.rows.slots])
-        named = list(sweep([keys[i][tree.rows.names[i]] for i in tree.order]))
-        tokens = np.array(named, dtype=np.int64).reshape(len(named), tree.depth)
-        room = tree.room(tree.depth - 1)
+        named = sweep([keys[i][tree.rows.names[i]] for i in tree.order], self._has_time)
+        room, most = tree.room(tree.depth - 1), sum(len(tree.others[i]) for i in tree.order)
         leaves: list[Leaf] = []
-        for start in range(0, len(tokens), room):
-            if not self._in_time(1 - start / len(tokens)):
+        done = 0
+        while some := list(itertools.islice(named, room)):
+            if not self._in_time(max(0.0, 1 - done / most)):
                 break
-            block = tree.leaves(tree.solve(tokens[start : start + room]))
+            done += len(some)
+            block = tree.leaves(tree.solve(np.array(some, dtype=np.int64)))
             if self._budget.top is None:
                 yield from block
             else:

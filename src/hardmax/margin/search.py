@@ -7,7 +7,7 @@ by mistake only costs time, because every leaf is certified by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -125,13 +125,20 @@ class Tree:
         """Inputs to decide: those with more than one token."""
         return len(self.order)
 
-    def root(self) -> Block:
-        """The node that fixes nothing; tokens infeasible by themselves go, fewest choices come first."""
+    def root(self, goes_on: Callable[[], bool] = lambda: True) -> Block:
+        """The node that fixes nothing; tokens infeasible by themselves go, fewest choices come first.
+
+        ``goes_on`` is asked before each input; its no leaves nothing to search.
+        """
+        every = 1.0
         for i in self.order:
+            if not goes_on():
+                every = 0.0
+                break
             alone = self._solve(self.options[i][:, None], [i])
             self.options[i] = alone.tokens[:, 0]
         self.order.sort(key=lambda i: len(self.options[i]))
-        every = 1.0 if all(len(self.options[i]) for i in self.order) else 0.0
+        every = every if all(len(self.options[i]) for i in self.order) else 0.0
         d = self.problem.d
         none = np.zeros((1, 0))
         block = Block(none.astype(np.int64), np.zeros((1, d)), none, np.full(1, np.inf), np.full(1, every))

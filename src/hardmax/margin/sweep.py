@@ -8,7 +8,7 @@ feasible selections, and there are at most as many as hull edges.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cmp_to_key
 from typing import NamedTuple
 
@@ -27,8 +27,10 @@ class Turn(NamedTuple):
     after: int
 
 
-def sweep(keys: list[Floats]) -> Iterator[tuple[int, ...]]:
+def sweep(keys: list[Floats], goes_on: Callable[[], bool] = lambda: True) -> Iterator[tuple[int, ...]]:
     """Every selection that some direction makes strictly, once each; inputs have two tokens or more.
+
+    ``goes_on`` is asked before each input; its no ends the search.
 
     >>> import numpy as np
     >>> list(sweep([np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.5]])]))
@@ -37,6 +39,8 @@ def sweep(keys: list[Floats]) -> Iterator[tuple[int, ...]]:
     turns: list[Turn] = []
     twins: list[set[int]] = []
     for i, table in enumerate(keys):
+        if not goes_on():
+            return
         entries, _ = integers(table)
         points = list(zip(entries[::2], entries[1::2], strict=True))
         if len(set(points)) == 1:
