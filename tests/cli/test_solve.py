@@ -370,7 +370,7 @@ def test_critical_directions_with_their_index(solve, capsys):
 
 
 def test_the_time_counts_from_reading_on(solve, monkeypatch):
-    """A million tokens took 75 s of --seconds 5: no input is looked at, nor a large problem solved, after it."""
+    """A million tokens took 75 s of --seconds 5: after it no input is looked at, no large problem solved."""
     code, answer, _ = solve(EXAMPLE, "--seconds", "1e-9")
     assert (code, answer["status"], answer["qps"], answer["selections"]) == (3, "truncated", 0, [])
     assert len(answer["global"]) == 1

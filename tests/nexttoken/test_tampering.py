@@ -26,6 +26,7 @@ CHANGES = {
     "halves": lambda a: a + 0.5,
     "not a number": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, np.nan, a),
     "infinite": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, np.inf, a),
+    "huge": lambda a: a * 1e300 + 1e300,
     "reversed": lambda a: a[..., ::-1],
 }
 # Other numbers in these are another model, which may be read.

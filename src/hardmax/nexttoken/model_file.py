@@ -19,6 +19,7 @@ from hardmax.nexttoken.predict import Predictor
 from hardmax.nexttoken.reached import Reached
 
 FORMAT = "hardmax.ntp-model/1"
+LARGEST_VALUE = 1e100  # of W_kq, whose square is a number too; no training gets there
 
 
 def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | None = None) -> None:
@@ -111,6 +112,7 @@ def _model(arrays: dict[str, np.ndarray], head: Any) -> tuple[Predictor, Reached
         for name in ("values", "star", "residual")
         if name == "values" or name in arrays
     }
+    _demand(all(np.abs(each).max(initial=0.0) < LARGEST_VALUE for each in values.values()))
     model = Predictor(
         tuple(words),
         OutputValue(_numbers(arrays["collocation"], V, least=-1, size=V), margin, entries),
