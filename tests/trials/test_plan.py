@@ -1,5 +1,6 @@
 """Sweeps in TOML files: what is read, and the one sentence about what is wrong."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,12 @@ ROOT = Path(__file__).parents[2]
 def plan(tmp_path: Path):
     def read(text: str):
         (tmp_path / "mine.toml").write_text(text)
-        (tmp_path / "own.py").write_text("def toss(parameters, seed):\n    return {}\n\nrate = 3\n")
+        (tmp_path / "own.py").write_text(
+            "import subprocess\nfrom subprocess import run\n\n"
+            "def toss(parameters, seed):\n    return {}\n\nrate = 3\n"
+        )
+        if not (tmp_path / "linked.py").is_symlink():
+            (tmp_path / "linked.py").symlink_to(subprocess.__file__)
         (tmp_path / "broken.py").write_text("def toss(:\n")
         return read_plan(tmp_path / "mine.toml")
 
@@ -122,7 +128,17 @@ def test_the_worked_example_is_valid() -> None:
         ('function = "own.py:rate"\ntrials = 3', "must name a function, got int"),
         ('function = "none.py:toss"\ntrials = 3', "no such file"),
         ('function = "broken.py:toss"\ntrials = 3', "broken.py cannot be run: SyntaxError"),
-        ('function = "nosuchmodule:toss"\ntrials = 3', "cannot import 'nosuchmodule'"),
+        (
+            'function = "subprocess:call"\ntrials = 3',
+            "a file alone may not choose a module.*--allow subprocess",
+        ),
+        ('function = "../own.py:toss"\ntrials = 3', "../own.py does not lie beside this file"),
+        ('function = "/usr/lib/x.py:toss"\ntrials = 3', "/usr/lib/x.py does not lie beside this file"),
+        ('function = "own.py:subprocess.call"\ntrials = 3', "subprocess.call is only imported in own.py"),
+        ('function = "own.py:run"\ntrials = 3', "run is only imported in own.py"),
+        ('function = "linked.py:call"\ntrials = 3', "linked.py does not lie beside this file"),
+        ("function = " + "[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ("a = " + "9" * 5000, "Exceeds the limit"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(plan, text: str, message: str) -> None:
@@ -133,4 +149,24 @@ def test_what_is_wrong_is_said_in_one_sentence(plan, text: str, message: str) ->
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="not a TOML file"):
+        read_plan(tmp_path / "mine.toml")
+
+
+def test_code_is_run_that_lies_beside_the_file_or_that_its_reader_names(plan, tmp_path: Path) -> None:
+    (tmp_path / "lent_beside.py").write_text("def lent(parameters, seed):\n    return {}\n")
+    (tmp_path / "lends.py").write_text("from lent_beside import lent\n")
+    assert plan('function = "lends.py:lent"\ntrials = 1').function.endswith("lends.py:lent")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "mine.toml").write_text('function = "../own.py:toss"\ntrials = 1')
+    found = read_plan(tmp_path / "below" / "mine.toml", allow=[str(tmp_path / "own.py")])
+    assert found.function == f"{tmp_path / 'own.py'}:toss"
+    (tmp_path / "module.toml").write_text('function = "math:hypot"\ntrials = 1')
+    assert read_plan(tmp_path / "module.toml", allow=["math"]).function == "math:hypot"
+    with pytest.raises(ValueError, match="--allow math"):
+        read_plan(tmp_path / "module.toml", allow=["os", "math:hypot"])
+
+
+def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b"#" * (2**24 + 1))
+    with pytest.raises(ValueError, match=r"^mine\.toml: expected at most 16 MiB"):
         read_plan(tmp_path / "mine.toml")

@@ -68,7 +68,7 @@ def test_a_failure_can_be_run_alone_by_its_command(tmp_path):
     assert first.parameters == result.cells()[first.cell]
     assert "raise RuntimeError" in first.traceback
     with pytest.raises(RuntimeError, match=f"seed {first.seed} is a multiple"):
-        hm.run_one(store, first.cell, first.trial)
+        hm.run_one(store, first.cell, first.trial, f"{TASKS}:rows")
     assert first.command.startswith("python -c ")
     command = first.command.replace("python", sys.executable, 1)
     alone = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
@@ -107,8 +107,9 @@ def test_failed_trials_run_again_only_if_asked(tmp_path):
     last = hm.sweep(**call, retry_failed=True, progress=told.append)
     assert (last.done, last.failed, last.remaining) == (20, 0, 0)
     assert (told[-1].done, told[-1].failed, told[-1].total, told[-1].remaining) == (20, 0, 20, 0.0)
-    with pytest.raises(ValueError, match="fragile is not defined in a file"):
-        hm.run_one(last, 0, 0)
+    assert hm.run_one(last, 0, 0) == {"x": next(last.rows())["seed"]}
+    with pytest.raises(ValueError, match=r"function must be given.* a store is data"):
+        hm.run_one(tmp_path / "s.db", 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shlex
 import sys
 import time
@@ -48,12 +49,18 @@ def sweep(
     trial: Annotated[
         str | None, typer.Option(metavar="CELL:TRIAL", help="Run one trial alone and record nothing.")
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE|FILE.py", help="Code that FILE.toml may run besides files beside it."),
+    ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Go on although code, libraries or data changed.")
     ] = False,
 ) -> int:
     """Run many trials over a grid; what is done is not run again.
+
+    A FILE.toml may name Python code beside it, which is run: run only files that you trust.
 
     Example: hardmax sweep conjecture.toml --seconds 600 --csv rows.csv
     """
@@ -64,13 +71,16 @@ def sweep(
     from hardmax.trials.sweep import sweep as run
 
     with _standard_output_free():
-        plan = read_plan(file)
+        plan = read_plan(file, allow or ())
     place = plan.store if store is None else store
     again = ["hardmax", "sweep", str(file), *([] if store is None else ["--store", str(store)])]
+    again += [word for name in allow or () for word in ("--allow", name)]
+    if seconds is not None and math.isnan(seconds):
+        raise ValueError("--seconds must be a number, got nan")
     if trial is not None:
         if csv is not None or parquet is not None:
             raise ValueError("--trial runs one trial and records nothing; leave --csv and --parquet out")
-        return _alone(out, place, trial)
+        return _alone(out, plan, place, trial)
     _exportable(plan, place, {"--csv": csv, "--parquet": parquet})
     start, interrupted = time.monotonic(), False
     with out.progress("sweeping", 1) as bar, sqlite_errors(place), _standard_output_free():
@@ -160,25 +170,27 @@ class _Watch:
             raise _OutOfTime
 
 
-def _alone(out: Output, store: Path, which: str) -> int:
+def _alone(out: Output, plan: "Plan", store: Path, which: str) -> int:
     """Run one trial in this process. What it raises is the user's own, so its traceback is shown."""
     import traceback
 
     from hardmax.trials.grid import cell_key, seeds
-    from hardmax.trials.results import Sweep, run_one
+    from hardmax.trials.results import Sweep, function_of, run_one
 
     opened = Sweep.open(store)
     cells = opened.cells()
-    trials = opened.total // len(cells)
+    trials = opened.store.meta["trials"]
     cell, _, trial = which.partition(":")
-    if not (cell.isdecimal() and trial.isdecimal() and int(cell) < len(cells) and int(trial) < trials):
+    fits = re.fullmatch("[0-9]{1,18}:[0-9]{1,18}", which) is not None
+    if not (fits and int(cell) < len(cells) and int(trial) < trials):
         raise ValueError(f"--trial must be CELL:TRIAL, 0:0 to {len(cells) - 1}:{trials - 1}, got {which!r}")
     parameters, number = cells[int(cell)], int(trial)
     (seed,) = seeds(opened.store.meta["seed"], cell_key(parameters), number, number + 1)
+    function = function_of(opened, plan.function)
     answer = {"cell": int(cell), "trial": number, "seed": seed, "parameters": parameters, "error": None}
     try:
         with _standard_output_free():
-            answer["row"] = row = run_one(opened, int(cell), number)
+            answer["row"] = row = run_one(opened, int(cell), number, function)
         odd = [name for name, x in row.items() if isinstance(x, float) and not math.isfinite(x)]
         answer["status"] = f"not finite: {', '.join(odd)}" if odd else "complete"
     except KeyboardInterrupt:

@@ -102,7 +102,13 @@ def _columns(parameters: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _numbers(text: str) -> np.ndarray:
-    return _inputs.finite_array("start", text.split(), (None,))
+    try:
+        numbers = [float(word) for word in text.split()]
+    except ValueError:
+        raise ValueError(
+            f"start must be numbers in one text, as in '2 0', got {_inputs._short(text)}"
+        ) from None
+    return _inputs.finite_array("start", numbers, (None,))
 
 
 # Where this process stands in the streams it reads: trials come in order, and each draw needs those before.

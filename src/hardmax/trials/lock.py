@@ -24,6 +24,10 @@ class Lock:
 
     def acquire(self) -> bool:
         """Take the lock if it is free."""
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
+            raise ValueError(
+                f"{self.path} must be a file that a sweep locks, it is something else; remove it"
+            )
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
         except sqlite3.OperationalError as error:
@@ -35,6 +39,11 @@ class Lock:
             if "locked" in str(error):
                 return False
             raise OSError(f"{self.path}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise ValueError(
+                f"{self.path} must be an empty file that a sweep locks ({error}); remove it"
+            ) from error
         self.connection = connection
         return True
 

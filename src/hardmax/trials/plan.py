@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hardmax import _inputs
-from hardmax.trials.functions import load
+from hardmax._reading import read_bytes
+from hardmax.trials.functions import Function, load
 from hardmax.trials.grid import MOST, Grid
 
+LARGEST = 2**24  # bytes of a file
 BUILT_IN = "hardmax.trials.experiments_named:built_in"
 KEYS = (
     "experiment", "function", "batched", "trials", "seed", "grid", "cells", "parameters",
@@ -65,8 +68,11 @@ class Plan:
         return tuple(name for name in names if len({repr(cell.get(name)) for cell in self.grid}) > 1)
 
 
-def read_plan(file: str | os.PathLike[str]) -> Plan:
+def read_plan(file: str | os.PathLike[str], allow: Sequence[str] = ()) -> Plan:
     """Read and check a file; what is wrong with it is said in one sentence that names the key.
+
+    Its function must be defined in a Python file beside it, which is run: read only files that you trust. Of
+    other files and of modules those may be run that ``allow`` names.
 
     >>> import pathlib, tempfile
     >>> from hardmax.trials.plan import read_plan
@@ -78,16 +84,20 @@ def read_plan(file: str | os.PathLike[str]) -> Plan:
     """
     path = Path(file)
     try:
-        return _plan(path, tomllib.loads(path.read_text(encoding="utf-8-sig")))
+        return _plan(path, tomllib.loads(read_bytes(path, LARGEST).decode("utf-8-sig")), allow)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not a TOML file: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is not a TOML file: {error}; docs/sweeps.md shows one") from None
+    except RecursionError:
+        raise ValueError(
+            f"{path.name} is not a sweep: it is nested too deeply; docs/sweeps.md shows one"
+        ) from None
     except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
+        raise ValueError(f"{path.name}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
-def _plan(path: Path, content: Mapping[str, Any]) -> Plan:
+def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
     for key in content:
         if key not in KEYS:
             raise ValueError(f"{key} is not a key of a sweep; the keys are {', '.join(KEYS)}")
@@ -100,9 +110,10 @@ def _plan(path: Path, content: Mapping[str, Any]) -> Plan:
             raise ValueError("batched goes with function; a built-in experiment knows how it is called")
         fixed = {"experiment": content["experiment"], **fixed}
     else:
-        function, batched = _own(path, content["function"]), content.get("batched", False)
+        batched = content.get("batched", False)
         if not isinstance(batched, bool):
-            raise ValueError(f"batched must be true or false, got {batched!r}")
+            raise ValueError(f"batched must be true or false, got {_short(batched)}")
+        function = _own(path, content["function"], allow)
     grid = _grid(content, fixed)
     cells = Grid(grid)
     if function == BUILT_IN:
@@ -115,7 +126,7 @@ def _plan(path: Path, content: Mapping[str, Any]) -> Plan:
         _inputs.whole(name, value, 0 if name == "retries" else 1)
     files = content.get("data_files", [])
     if not isinstance(files, list):
-        raise ValueError(f"data_files must be a list of files, got {files!r}")
+        raise ValueError(f"data_files must be a list of files, got {_short(files)}")
     options["data_files"] = [path.parent / _text("data_files", name) for name in files]
     trials = _inputs.whole("trials", content.get("trials"), 1)
     seed = _inputs.whole("seed", content.get("seed", 0))
@@ -140,7 +151,9 @@ def _axis(name: str, values: Any) -> list[Any]:
     if not isinstance(values, dict):
         return [_worded(name, value) for value in values] if isinstance(values, list) else [values]
     if set(values) != {"from", "to"}:
-        raise ValueError(f"grid.{name} must be a list of values or {{ from = a, to = b }}, got {values!r}")
+        raise ValueError(
+            f"grid.{name} must be a list of values or {{ from = a, to = b }}, got {_short(values)}"
+        )
     first, last = (_inputs.whole(f"grid.{name}.{end}", values[end]) for end in ("from", "to"))
     return list(range(first, min(last, first + MOST) + 1))  # more than a grid may have: it refuses them
 
@@ -148,7 +161,7 @@ def _axis(name: str, values: Any) -> list[Any]:
 def _table(key: str, content: Mapping[str, Any]) -> dict[str, Any]:
     table = content.get(key, {})
     if not isinstance(table, dict):
-        raise ValueError(f"{key} must be a table, [{key}], got {table!r}")
+        raise ValueError(f"{key} must be a table, [{key}], got {_short(table)}")
     return table if key == "grid" else {name: _worded(name, value) for name, value in table.items()}
 
 
@@ -159,21 +172,51 @@ def _worded(name: str, value: Any) -> Any:
     return value
 
 
-def _own(path: Path, function: Any) -> str:
-    """A user's function as workers find it; a file is looked for beside the TOML file."""
+def _own(path: Path, function: Any, allow: Sequence[str]) -> str:
+    """A user's function as workers find it: from a file beside the TOML file, or from what was allowed."""
     where, _, name = _text("function", function).rpartition(":")
+    here = Path(os.path.realpath(path.parent))
     if where.endswith(".py"):
-        function = f"{(path.parent / where).resolve()}:{name}"
+        found = Path(os.path.realpath(path.parent / where))
+        allowed = str(found) in map(os.path.realpath, allow)
+        if not allowed and not found.is_relative_to(here):
+            raise ValueError(
+                f"function: {where} does not lie beside this file; put it there, or allow it to be run with "
+                "--allow and its path"
+            )
+        function = f"{found}:{name}"
+    else:
+        allowed = where in allow
+        if where and not allowed:
+            raise ValueError(
+                f"function: a file alone may not choose a module to run; if you trust {where!r}, give "
+                f"--allow {where}, or put the function into a file beside this one, 'file.py:name'"
+            )
     try:
-        load(function)
+        loaded = load(function)
     except ValueError as error:
         raise ValueError(f"function: {error}") from None
     except (Exception, SystemExit) as error:
         raise ValueError(f"function: {where} cannot be run: {type(error).__name__}: {error}") from None
+    if not allowed and not _is_defined(loaded, here):
+        raise ValueError(
+            f"function: {name} is only imported in {where}; define a function of your own there that calls it"
+        )
     return str(function)
+
+
+def _is_defined(function: Function, folder: Path) -> bool:
+    """Whether a function comes from a file in the folder: what a file there imports is not its own."""
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(os.path.realpath(file)).is_relative_to(folder)
+
+
+def _short(value: Any) -> str:
+    return _inputs._short(value)
 
 
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{key} must be text, got {value!r}")
+        raise ValueError(f"{key} must be text, got {_short(value)}")
     return value

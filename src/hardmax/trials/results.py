@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from hardmax._notebook import table
-from hardmax.trials.functions import load
+from hardmax.trials.functions import Function, identity, named
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.store import Store
 from hardmax.trials.summary import CellSummary, summarise
 from hardmax.trials.work import DONE, FAILED, call, checked
+
+UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class Sweep:
     """
 
     store: Store
+    function: Function | None = (
+        None  # known to the process that ran the sweep; a store is data and names none
+    )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Sweep:
@@ -55,7 +60,12 @@ class Sweep:
         store = Store.read(path)
         if "trials" not in store.meta:
             raise ValueError(f"{path} holds no sweep yet: it is starting, or was stopped before it began")
-        return cls(store)
+        found = cls(store)
+        if found.remaining < 0:
+            raise ValueError(
+                f"{path} is damaged: it holds more trials than it says; use a copy, or another store"
+            )
+        return found
 
     def __repr__(self) -> str:
         return f"Sweep(done={self.done}, failed={self.failed}, remaining={self.remaining})"
@@ -106,8 +116,7 @@ class Sweep:
     def rows(self) -> Iterator[dict[str, Any]]:
         """One dict for each trial that was run: parameters, trial, seed, status, results."""
         for parameters, trial, seed, status, row in self._read("trial, seed, status, row"):
-            found = {**parameters, "trial": trial, "seed": seed, "status": status}
-            yield found | json.loads(row) if row else found
+            yield {**parameters, "trial": trial, "seed": seed, "status": status, **row}
 
     def failures(self) -> Iterator[Failure]:
         """The trials that failed."""
@@ -151,8 +160,7 @@ class Sweep:
         if unknown:
             raise ValueError(f"by must name parameters ({', '.join(self.parameters)}), got {unknown[0]!r}")
         trials = self._read("status, row")
-        rows = ((parameters, status, json.loads(row) if row else {}) for parameters, status, row in trials)
-        return summarise(rows, by, [of] if isinstance(of, str) else of)
+        return summarise(trials, by, [of] if isinstance(of, str) else of)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as CSV: nan and inf as such, None and what is missing as nothing."""
@@ -186,14 +194,21 @@ class Sweep:
         if self.store.path is None:
             seeds_ = f"[{seed}]" if self.store.meta["batched"] else str(seed)
             return f"{self.store.meta['function'].rpartition(':')[2]}({parameters!r}, {seeds_})"
-        code = f"import hardmax as hm; print(hm.run_one({json.dumps(str(self.store.path))}, {cell}, {trial}))"
-        return f"python -c {shlex.quote(code)}"
+        name = None if self.function is None else named(self.function)[1]
+        words = ", ".join(
+            [json.dumps(str(self.store.path)), str(cell), str(trial), json.dumps(name or UNKNOWN)]
+        )
+        return f"python -c {shlex.quote(f'import hardmax as hm; print(hm.run_one({words}))')}"
 
 
-def run_one(sweep: Sweep | str | os.PathLike[str], cell: int, trial: int) -> dict[str, Any]:
+def run_one(
+    sweep: Sweep | str | os.PathLike[str], cell: int, trial: int, function: Function | str | None = None
+) -> dict[str, Any]:
     """Run one trial of a sweep, or of a store, in this process; its exception, if any, is raised here.
 
-    Nothing is recorded. ``cell`` is the number of the cell, as `Sweep.failures` gives it.
+    Nothing is recorded. ``cell`` is the number of the cell, as `Sweep.failures` gives it. ``function`` is the
+    one that the sweep was made with, as `sweep` takes it; what this process itself ran need not be named. A
+    store is data that others may have made: no function is ever loaded because a store names it.
 
     >>> import hardmax as hm
     >>> result = hm.sweep("operator:truediv", {"d": 2}, 1, workers=0)
@@ -206,12 +221,24 @@ def run_one(sweep: Sweep | str | os.PathLike[str], cell: int, trial: int) -> dic
     """
     opened = sweep if isinstance(sweep, Sweep) else Sweep.open(sweep)
     store = opened.store
-    meta, parameters = store.meta, store.parameters(cell)
-    if meta["load"] is None:
-        raise ValueError(
-            f"{meta['function']} is not defined in a file, so a store cannot find it; call it yourself"
-        )
+    meta, made = store.meta, function_of(opened, function)
+    parameters = store.parameters(cell)
     if not 0 <= trial < meta["trials"]:
         raise ValueError(f"trial must be 0 to {meta['trials'] - 1}, got {trial}")
     (seed,) = seeds(meta["seed"], cell_key(parameters), trial, trial + 1)
-    return checked(call(load(meta["load"]), meta["batched"], parameters, seed), parameters)
+    return checked(call(made, meta["batched"], parameters, seed), parameters)
+
+
+def function_of(sweep: Sweep, function: Function | str | None = None) -> Function:
+    """The function of a sweep as its caller names it, refused if the sweep was made with another."""
+    function = sweep.function if function is None else function
+    noted = sweep.store.meta["function"]
+    if function is None:
+        raise ValueError(
+            "function must be given, as in run_one(..., function='file.py:name'): the store says that it was "
+            f"{noted!a:.60}, but a store is data, and names no code to run"
+        )
+    made, name = named(function)
+    if identity(made, name) != noted:
+        raise ValueError(f"function must be that of the sweep, {noted!a:.60}, got {identity(made, name)!r}")
+    return made

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hardmax.trials import stored
 from hardmax.trials.grid import Grid, Parameters, cell_key
 from hardmax.trials.lock import Lock, StoreBusy
 from hardmax.trials.provenance import changes, now
@@ -50,9 +51,13 @@ class Store:
             store = cls(None, sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
             store._prepare()
             return store
-        where = Path(path).resolve()
+        where = Path(os.path.realpath(path))
         if not where.parent.is_dir():
             raise ValueError(f"store: there is no folder {where.parent}; make it or choose another place")
+        if not where.is_file() and (where.exists() or Path(path).is_symlink()):
+            raise ValueError(
+                f"store: {path} is not a file, or a link that leads nowhere; choose another place"
+            )
         lock = Lock(where)
         if not lock.acquire():
             raise StoreBusy(
@@ -72,7 +77,7 @@ class Store:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Store:
         """Open an existing store to read it; a driver may be writing."""
-        where = Path(path).resolve()
+        where = Path(os.path.realpath(path))
         if not where.is_file():
             raise ValueError(f"{path}: no such store; `hardmax.sweep` makes one")
         store = cls(where, _connect(where))
@@ -99,21 +104,27 @@ class Store:
         self._check_schema()
 
     def _check_schema(self) -> None:
-        names = {name for (name,) in self.connection.execute("SELECT name FROM sqlite_master")}
-        try:
-            found = self.meta.get("schema") if {"meta", "cells", "trials", "sessions"} <= names else None
-        except json.JSONDecodeError:
-            found = None
-        if found is None:
+        """Take no table for granted: a view or a trigger of somebody else's would do what it likes."""
+        listed = self._query("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        tables = {name for kind, name, _ in listed if kind == "table"}
+        found = self.meta.get("schema") if {"meta", "cells", "trials", "sessions"} <= tables else None
+        if not isinstance(found, str):
             raise ValueError(f"{self.path} is not a store of a sweep; choose another file")
         if found != SCHEMA:
-            raise ValueError(f"{self.path} has the format {found}, this version reads {SCHEMA}")
+            raise ValueError(f"{self.path} has the format {found!a:.40}, this version reads {SCHEMA}")
+        expected = {_words(statement) for statement in TABLES.split(";") if statement.strip()}
+        if {_words(sql) for _, _, sql in listed} != expected:
+            raise ValueError(f"{self.path} has other tables than a sweep makes; use another store")
 
     @property
     def meta(self) -> dict[str, Any]:
         """What the sweep is: its function, root seed, number of trials for each cell."""
-        found = self.connection.execute("SELECT key, value FROM meta")
-        return {key: json.loads(value) for key, value in found}
+        with sqlite_errors(self.path):
+            return stored.meta(self.connection.execute("SELECT key, value FROM meta"))
+
+    def _query(self, question: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with sqlite_errors(self.path):
+            return self.connection.execute(question, values).fetchall()
 
     def _set(self, key: str, value: Any) -> None:
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
@@ -155,11 +166,11 @@ class Store:
                 )
             self._set("trials", trials)
             self._add_cells(grid)
-            last = self.connection.execute(
+            last = self._query(
                 "SELECT provenance FROM sessions WHERE EXISTS (SELECT 1 FROM trials) "
                 "ORDER BY session DESC LIMIT 1"
-            ).fetchone()
-            found = changes(json.loads(last[0])["code"], record["code"]) if last else []
+            )
+            found = changes(stored.provenance(last[0][0])["code"], record["code"]) if last else []
             if found and not allow_changes:
                 raise ValueError(
                     f"{self.path} was made by other code: {'; '.join(found)}. Use another store so that old "
@@ -187,7 +198,7 @@ class Store:
 
     def end(self, session: int) -> None:
         """Note that a session came to its end by itself."""
-        self.connection.execute("UPDATE sessions SET ended = ? WHERE session = ?", (now(), session))
+        self._query("UPDATE sessions SET ended = ? WHERE session = ?", (now(), session))
 
     def record(self, session: int, cell: int, outcomes: Iterable[Outcome], attempts: int) -> None:
         """Write what became of a batch, in one transaction."""
@@ -202,48 +213,58 @@ class Store:
     @property
     def cell_count(self) -> int:
         """Number of cells."""
-        return int(self.connection.execute("SELECT count(*) FROM cells").fetchone()[0])
+        return int(self._query("SELECT count(*) FROM cells")[0][0])
 
     def cells(self) -> Iterator[tuple[int, Parameters]]:
         """The cells with their numbers."""
-        for cell, parameters in self.connection.execute("SELECT cell, parameters FROM cells ORDER BY cell"):
-            yield cell, json.loads(parameters)
+        with sqlite_errors(self.path):
+            found = self.connection.execute("SELECT cell, parameters FROM cells ORDER BY cell")
+            for number, (cell, parameters) in enumerate(found):
+                if cell != number:
+                    raise stored.Damaged(f"cell {number} is missing")
+                yield cell, stored.scalars("parameters", parameters)
 
     def parameters(self, cell: int) -> Parameters:
         """Parameters of one cell."""
-        found = self.connection.execute("SELECT parameters FROM cells WHERE cell = ?", (cell,)).fetchone()
-        if found is None:
+        known = 0 <= cell <= stored.MOST
+        found = self._query("SELECT parameters FROM cells WHERE cell = ?", (cell,)) if known else []
+        if not found:
             raise ValueError(f"cell must be 0 to {self.cell_count - 1}, got {cell}")
-        return json.loads(found[0])
+        with sqlite_errors(self.path):
+            return stored.scalars("parameters", found[0][0])
 
     def counts(self) -> tuple[int, int]:
         """How many trials are done, how many failed."""
-        found = dict(self.connection.execute("SELECT status, count(*) FROM trials GROUP BY status"))
+        found = dict(self._query("SELECT status, count(*) FROM trials GROUP BY status"))
+        with sqlite_errors(self.path):
+            for status in found:
+                stored.COLUMNS["status"](status)
         return found.get(DONE, 0), found.get(FAILED, 0)
 
     def gaps(self, cell: int, trials: int, again: bool) -> list[tuple[int, int]]:
         """Ranges of trials of a cell that are still to run; with the failed ones if they shall run again."""
         settled = (DONE, DONE if again else FAILED)
         found, start = [], 0
-        for (trial,) in self.connection.execute(
-            "SELECT trial FROM trials WHERE cell = ? AND status IN (?, ?) ORDER BY trial", (cell, *settled)
-        ):
+        for (trial,) in self.select("trial", "cell = ? AND status IN (?, ?)", cell, *settled):
             if trial > start:
                 found.append((start, trial))
             start = trial + 1
         return [*found, (start, trials)] if start < trials else found
 
     def select(self, columns: str, where: str = "1", *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Columns of the trials in the order of cells and trials."""
+        """Columns of the trials in the order of cells and trials, each as `stored.COLUMNS` reads it."""
+        readers = [stored.COLUMNS[name] for name in columns.split(", ")]
         with sqlite_errors(self.path):
-            yield from self.connection.execute(
+            for found in self.connection.execute(
                 f"SELECT {columns} FROM trials WHERE {where} ORDER BY cell, trial", values
-            )
+            ):
+                yield tuple(read(value) for read, value in zip(readers, found, strict=True))
 
     def sessions(self) -> list[dict[str, Any]]:
         """Provenance of every session, with when it ended; None if it was cut short."""
-        found = self.connection.execute("SELECT provenance, ended FROM sessions ORDER BY session")
-        return [json.loads(record) | {"ended": ended} for record, ended in found]
+        with sqlite_errors(self.path):
+            found = self.connection.execute("SELECT provenance, ended FROM sessions ORDER BY session")
+            return [stored.provenance(record) | {"ended": ended} for record, ended in found]
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -252,7 +273,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     frozen = path.exists() and not log.exists() and not os.access(path.parent, os.W_OK)
     name = path.as_uri() + ("?immutable=1" if frozen else "")
     with sqlite_errors(path):
-        return sqlite3.connect(name, uri=True, isolation_level=None, timeout=60, check_same_thread=False)
+        made = sqlite3.connect(name, uri=True, isolation_level=None, timeout=60, check_same_thread=False)
+        made.execute("PRAGMA trusted_schema = OFF")
+        made.execute("PRAGMA cell_size_check = ON")
+        return made
 
 
 def _driver(path: Path) -> str:
@@ -261,19 +285,28 @@ def _driver(path: Path) -> str:
         reader = Store.read(path)
         last = reader.sessions()[-1:]
         reader.close()
-    except ValueError:
+    except (ValueError, OSError):
         last = []
-    if not last:
+    if not last or not {"process", "host", "started"} <= last[0].keys():
         return "another process"
     return f"process {last[0]['process']} on {last[0]['host']}, since {last[0]['started']}"
 
 
+def _words(statement: str) -> str:
+    return " ".join(statement.split())
+
+
 @contextmanager
 def sqlite_errors(path: Path | None) -> Iterator[None]:
-    """SQLite's errors as a user's: a file that is no store, a disk that is full."""
+    """SQLite's errors as a user's: a file that is no store, a disk that is full, values of another hand."""
     try:
         yield
     except sqlite3.OperationalError as error:
+        said, cut, _ = str(error).partition(" with text")  # which SQLite would quote in full
+        if cut:
+            raise ValueError(f"{path} is damaged: {said}; use a copy of it, or another store") from None
         raise OSError(f"{path}: {error}") from error
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error as error:
         raise ValueError(f"{path} is not a store of a sweep ({error}); choose another file") from error
+    except stored.Damaged as error:
+        raise ValueError(f"{path} is damaged: {error}; use a copy of it, or another store") from None

@@ -20,6 +20,9 @@ from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
 from hardmax.trials.work import FAILED, Batch, Job, Outcome
 
+MOST = 10**15  # trials of a cell
+WORKERS = 10_000
+BATCH = 1_000_000  # trials, whose rows are held in memory
 BEAT = 1.0  # seconds after which progress is told although no batch has ended
 LOST = "the worker died while it ran this trial"
 
@@ -73,11 +76,11 @@ def sweep(
     ['12 of 200 (3.1% to 10.2%)', '105 of 200 (45.3% to 59.6%)']
     """
     refuse_while_loading()
-    trials = _inputs.whole("trials", trials, 1)
+    trials = _at_most(MOST, "trials", _inputs.whole("trials", trials, 1))
     seed = _inputs.whole("seed", seed)
     retries = _inputs.whole("retries", retries)
-    workers = None if workers is None else _inputs.whole("workers", workers)
-    sizes = Sizes(None if batch is None else _inputs.whole("batch", batch, 1))
+    workers = None if workers is None else _at_most(WORKERS, "workers", _inputs.whole("workers", workers))
+    sizes = Sizes(None if batch is None else _at_most(BATCH, "batch", _inputs.whole("batch", batch, 1)))
     cells = Grid(grid)
     made, name = named(function)
     _check_place(name, backend, workers, address)
@@ -106,9 +109,15 @@ def sweep(
         opened.close()
         raise
     if opened.path is None:
-        return Sweep(opened)
+        return Sweep(opened, made)
     opened.close()
-    return Sweep.open(opened.path)
+    return replace(Sweep.open(opened.path), function=made)
+
+
+def _at_most(most: int, name: str, value: int) -> int:
+    if value > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {_inputs._short(value)}")
+    return value
 
 
 def _check_place(name: str | None, backend: str, workers: int | None, address: str | None) -> None:
