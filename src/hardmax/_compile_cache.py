@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 PREFIX = "hardmax-kernels-"
-ADVICE = "set NUMBA_CACHE_DIR to a folder that you can write to"
+ADVICE = "set NUMBA_CACHE_DIR to a private folder, which you and nobody else can write to"
 SPARE = Path("/dev/shm")  # a container that is read-only everywhere else has it as a rule
 
 

@@ -200,7 +200,7 @@ def test_places_of_a_store(folder: Path, capsys, validated) -> None:
     Path("own.sqlite.lock").unlink()
     Path("data").mkdir()
     text = Path("own.toml").read_text()
-    for name, words in (("pipe.sqlite", "is not a file"), ("none", "is not a file")):
+    for name, words in (("pipe.sqlite", "is not a file"), ("none", "cannot read")):
         Path("own.toml").write_text(f'data_files = ["{name}"]\n{text}')
         assert words in ends_in_a_sentence(capsys, validated, "sweep", "own.toml")
 
@@ -213,3 +213,23 @@ def test_numbers_beyond_reason(folder: Path, capsys, validated, line: str) -> No
     text = "\n".join(x for x in Path("own.toml").read_text().splitlines() if not x.startswith(name))
     Path("own.toml").write_text(f"{line}\n{text}")
     assert name in ends_in_a_sentence(capsys, validated, "sweep", "own.toml", "--store", "new.sqlite")
+
+
+def test_control_characters_are_shown_and_not_obeyed(folder: Path, capsys) -> None:
+    """In names, errors, messages, results and tracebacks."""
+    name = "a\x1b[2J\x9b\u202eb"
+    assert cli.run(["certify", f"{name}.json"]) == 2
+    err = capsys.readouterr().err
+    assert "a\\x1b[2J\\x9b\\u202eb.json" in err
+    (folder / "own.py").write_text(
+        f"def f(parameters, seed):\n    if seed % 2: raise RuntimeError({name!r})\n"
+        f"    return {{{name!r}: 1.5}}\n"
+    )
+    store = f"{name}.sqlite"
+    assert cli.run(["sweep", "own.toml", "--store", store]) == 1
+    first = next(hm.Sweep.open(store).failures())
+    assert cli.run(["sweep", "own.toml", "--store", store, "--trial", f"{first.cell}:{first.trial}"]) == 1
+    out, err = capsys.readouterr()
+    for said in (out, err):
+        assert "a\\x1b[2J\\x9b\\u202eb" in said
+        assert not set(said) & {"\x1b", "\x9b", "\u202e"}

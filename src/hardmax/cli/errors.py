@@ -7,6 +7,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import sys
 
 from hardmax import __version__
@@ -20,6 +21,20 @@ INTERRUPTED = 130
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+# What steers a terminal, breaks a line unseen or turns the direction of reading; tabs and line feeds stay.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are spelled out, as names of files and words in them may hold some.
+
+    >>> from hardmax.cli.errors import visible
+    >>> print(visible("a" + chr(27) + "[2Jb"))
+    a\\x1b[2Jb
+    """
+    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
 class Interrupted(Exception):
     """An interrupt whose partial results are kept; the message gives the command that goes on."""
 
@@ -29,7 +44,7 @@ def complain(message: str, code: int, *, as_json: bool = False) -> int:
 
     With ``as_json`` standard output gets it as well, as the one object that every command owes.
     """
-    message = " ".join(message.split())
+    message = visible(" ".join(message.split()))
     with contextlib.suppress(OSError):  # where nobody listens the code still speaks
         print("hardmax:", message, file=sys.stderr)
     if as_json:

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +21,12 @@ import typer
 from hardmax import __version__, _compile_cache
 from hardmax._compiling import Compiled
 from hardmax._json import plain
+from hardmax.cli.errors import visible
 from hardmax.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.text import Text
 
 COMMAND = "hardmax "  # in a line that a reader may copy
@@ -113,18 +115,32 @@ class Output:
         console = Console(file=page, force_terminal=sys.stdout.isatty() or None, highlight=False)
         console.width = columns()
         shown = text()
-        console.print(fitted(shown, console.width) if isinstance(shown, Text) else shown, soft_wrap=True)
+        shown = fitted(shown, console.width) if isinstance(shown, Text) else shown
+        console.print(_Visible(shown), soft_wrap=True)
         _write(page.getvalue())
 
     def say(self, message: str) -> None:
         """Tell the person at the terminal something that is not the result."""
         if not self.quiet:
             with contextlib.suppress(OSError):  # a message is no reason to lose the result
-                print(message, file=sys.stderr)
+                print(visible(message), file=sys.stderr)
 
     def progress(self, what: str, total: int) -> Progress:
         """Return a progress bar for `total` steps, to be entered with `with`."""
         return Progress(what, total, allowed=not self.quiet)
+
+
+@dataclass(frozen=True)
+class _Visible:
+    """What rich draws, with the control characters of its texts spelled out, not those of its styles."""
+
+    shown: "RenderableType"
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Segment]":
+        from rich.segment import Segment
+
+        for segment in console.render(self.shown, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def command(schema: str) -> Callable[[Callable[..., int]], Callable[..., int]]:

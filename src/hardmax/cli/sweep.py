@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax._extras import install
-from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted
+from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted, visible
 from hardmax.cli.output import Output, command
 from hardmax.cli.writing import spared, writable
 
@@ -196,7 +196,7 @@ def _alone(out: Output, plan: "Plan", store: Path, which: str) -> int:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        traceback.print_exc()
+        print(visible(traceback.format_exc()), end="", file=sys.stderr)
         answer |= {"row": None, "status": "it raised", "error": f"{type(error).__name__}: {error}"}
     out.result({"store": str(store), **answer}, lambda: _lines(answer))
     return DONE if answer["error"] is None else NOT_AS_EXPECTED

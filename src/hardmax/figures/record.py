@@ -157,25 +157,6 @@ class Record:
         return path
 
 
-def read_records(folder: Path) -> list[Record]:
-    """The records in a folder, by name; other files are left alone."""
-    found = []
-    for path in sorted(folder.glob("*-FIG-*.json")):
-        try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            if isinstance(stored, dict) and stored.pop("schema", None) == SCHEMA:
-                found.append(_read(stored))
-        except (ValueError, TypeError, KeyError):
-            raise ValueError(f"{path} is not the record of a figure any more; delete it") from None
-    return found
-
-
-def _read(stored: dict[str, Any]) -> Record:
-    tuples = {name: tuple(stored[name]) for name in ("size", "notes", "errata", "files")}
-    claims = tuple(ClaimRecord(**claim) for claim in stored["claims"])
-    return Record(**{**stored, **tuples, "claims": claims, "run": Run(**stored["run"])})
-
-
 def tally(records: Sequence[Record]) -> str:
     """How many claims hold, and how many figures could not be made, if any."""
     claims = [claim for record in records for claim in record.claims]

@@ -13,14 +13,17 @@ from html import escape
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
+from urllib.parse import quote
 
 from hardmax._files import whole_text
 from hardmax.figures.errata import ERRATA
 from hardmax.figures.figure import recipes
-from hardmax.figures.record import ClaimRecord, Record, Run, count, read_records, tally
+from hardmax.figures.reading import read_records
+from hardmax.figures.record import ClaimRecord, Record, Run, count, tally
 
 PAPERS = {"A": "trained embeddings", "B": "max-margin selection", "C": "next-token prediction"}
 WIDE = 5.0  # inches: a picture this wide stands above its claims, a narrower one beside them
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"  # no script, whatever the texts hold
 PIXELS = 120  # of the page for an inch of the picture
 
 
@@ -44,6 +47,7 @@ def page(records: list[Record], pictures: Mapping[str, Path]) -> str:
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>hardmax: {tally(records)}</title>
 <link rel="icon" href="data:,">
 <style>
@@ -106,7 +110,7 @@ def _navigation(records: list[Record]) -> str:
             mark = _tag("span", _mark(record.holds), class_=_tone(record.holds))
             words = _tag("span", name, _tag("small", _prose(record.title)))
             links.append(_tag("a", mark, words, href=f"#{record.id}"))
-        parts += [_tag("h2", f"Paper {paper}: {PAPERS[paper]}"), _list(links)]
+        parts += [_tag("h2", _paper(paper)), _list(links)]
     return _tag("nav", *parts, aria_label="Figures")
 
 
@@ -129,23 +133,24 @@ def _section(record: Record, picture: Path | None) -> str:
 
 
 def _facts(record: Record) -> str:
-    facts = [f"scale {record.scale}", _time(record.seconds)]
+    facts = [f"scale {escape(record.scale)}", _time(record.seconds)]
     if record.error is None:
         held = len(record.claims) - len(record.failed)
-        seed = "no chance involved" if record.seed is None else f"seed {record.seed}"
+        seed = "no chance involved" if record.seed is None else f"seed {escape(str(record.seed))}"
         facts = [f"{held} of {len(record.claims)} claims hold", seed, *facts]
     return " · ".join(facts)
 
 
 def _picture(record: Record, picture: Path) -> str:
-    if not picture.is_file():
-        return _tag("p", f"The picture {picture.name} is gone; make this figure again.", class_="error")
+    if not picture.is_file() or picture.is_symlink():
+        gone = f"The picture {picture.name} is gone; make this figure again."
+        return _tag("p", escape(gone), class_="error")
     code = base64.b64encode(picture.read_bytes()).decode()
     width, height = (str(round(PIXELS * inches)) for inches in record.size)
     source = f"data:image/svg+xml;base64,{code}"
     alt = f"{record.id}: {record.title}"
     image = _tag("img", alt=alt, width=width, height=height, src=source)
-    return _tag("figure", _tag("a", image, href=picture.name, title="Open the picture by itself"))
+    return _tag("figure", _tag("a", image, href=_beside(picture.name), title="Open the picture by itself"))
 
 
 def _claims(claims: Iterable[ClaimRecord]) -> str:
@@ -194,7 +199,7 @@ def _after(record: Record) -> str:
         lines = (f"<b>{escape(id)}</b>: {_prose(ERRATA.get(id, ''))}" for id in record.errata)
         parts += [_tag("h3", "Errata of the paper"), _list(lines)]
     if record.files:
-        links = [_tag("a", escape(name), href=name) for name in record.files]
+        links = [_tag("a", escape(name), href=_beside(name)) for name in record.files]
         parts.append(_tag("div", _tag("h3", "Files"), _list(links), class_="files"))
     return _tag("div", *parts, class_="after")
 
@@ -204,7 +209,7 @@ def _errata(records: list[Record]) -> str:
     parts = []
     for paper in dict.fromkeys(record.id[0] for record in records):
         lines = [f"<b>{id}</b>: {_prose(text)}" for id, text in ERRATA.items() if id.startswith(paper)]
-        heading = _tag("summary", f"Paper {paper}: {PAPERS[paper]}, {len(lines)} errata")
+        heading = _tag("summary", f"{_paper(paper)}, {len(lines)} errata")
         parts.append(_tag("details", heading, _list(lines)))
     return _tag("section", _tag("h2", "Errata of the papers"), *parts, class_="runs")
 
@@ -255,8 +260,17 @@ def _list(lines: Iterable[str]) -> str:
     return _tag("ul", *(_tag("li", line) for line in lines))
 
 
+def _beside(name: str) -> str:
+    """A link to a file in the folder of the page, whatever its name."""
+    return f"./{quote(name, safe='')}"
+
+
 def _link(id: str) -> str:
     return _tag("a", escape(id), href=f"#{id}")
+
+
+def _paper(letter: str) -> str:
+    return escape(f"Paper {letter}: {PAPERS[letter]}" if letter in PAPERS else f"Paper {letter}")
 
 
 def _tone(holds: bool) -> str:

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hardmax._files import refusal
 from hardmax.figures.figure import Progress, Recipe, Scale, Setting, make, recipes_of
-from hardmax.figures.record import ClaimRecord, Record, Run, read_records
+from hardmax.figures.reading import read_records
+from hardmax.figures.record import ClaimRecord, Record, Run
 from hardmax.figures.report import write_report
 from hardmax.figures.save import save
 
@@ -78,7 +80,13 @@ class Job:
         self.recipes, self.out = recipes, out
         self.setting = Setting(scale, data, checkpoints=out / "checkpoints")
         out.mkdir(parents=True, exist_ok=True)
-        read_records(out)  # a folder whose page cannot be made is refused before hours of work, not after
+        # a folder whose page cannot be made is refused before hours of work, not after
+        read_records(out)
+        names = [f"{recipe.id}.{ending}" for recipe in recipes for ending in ("json", "npz", "svg", "png")]
+        for path in (out / name for name in ("index.html", *names)):
+            reason = refusal(path)
+            if reason is not None:
+                raise ValueError(f"{path}: {reason}")
         self.done: list[Record] = []
         self.run = Run.now(self.command(recipes))
 

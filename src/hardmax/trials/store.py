@@ -111,7 +111,7 @@ class Store:
         if not isinstance(found, str):
             raise ValueError(f"{self.path} is not a store of a sweep; choose another file")
         if found != SCHEMA:
-            raise ValueError(f"{self.path} has the format {found!a:.40}, this version reads {SCHEMA}")
+            raise ValueError(f"{self.path} has the format {found:.40}, this version reads {SCHEMA}")
         expected = {_words(statement) for statement in TABLES.split(";") if statement.strip()}
         if {_words(sql) for _, _, sql in listed} != expected:
             raise ValueError(f"{self.path} has other tables than a sweep makes; use another store")
