@@ -186,3 +186,36 @@ def test_groups_under_a_nonlinear_head():
     keys, values = [[[1.0], [1.0], [1.0], [0.0]]], [[[2.0], [3.0], [2.0], [2.0]]]
     problem = hm.Problem.from_psi(keys, values, [1], lambda z: z[:, 0], np.ones_like)
     assert problem.groups.tolist() == [0, 1, 0, 3]
+
+
+@pytest.mark.parametrize(
+    "spoil, words",
+    [
+        (lambda gram: np.full_like(gram, np.nan), "gram must be finite"),
+        (lambda gram: gram * np.inf, "gram must be finite"),
+        (lambda gram: gram + np.triu(np.ones_like(gram), 1), "gram must be a symmetric matrix"),
+        (lambda gram: -gram, "gram must hold the inner products of keys"),
+        (lambda gram: gram + 1e-6, "gram must hold the inner products of keys"),
+        (lambda gram: gram[:2, :2], "gram must have shape"),
+        (lambda gram: np.full_like(gram, 1e308), "gram must hold the inner products of keys"),
+    ],
+)
+def test_inner_products_in_a_file_are_those_of_the_keys(tmp_path, spoil, words):
+    """All nan was taken, and gave "infeasible" with a certificate that held."""
+    file = tmp_path / "a.npz"
+    made = hm.Problem.from_gram(np.eye(3) + 0.1, inputs=[[0, 1], [1, 2]], scores=[[1, 0], [1, 0]])
+    made.save(file)
+    assert hm.Problem.load(file).gram.tolist() == made.gram.tolist()
+    arrays = dict(np.load(file))
+    arrays["gram"] = spoil(arrays["gram"])
+    np.savez(file, **arrays)
+    with pytest.raises(ValueError, match=words):
+        hm.Problem.load(file)
+
+
+@pytest.mark.parametrize("N, rank", [(1, 1), (40, 3), (200, 200)])
+def test_inner_products_of_any_rank_and_size_come_back(tmp_path, N, rank):
+    rows = np.random.default_rng(N).normal(size=(N, rank)) * 1e70
+    made = hm.Problem.from_gram(rows @ rows.T, inputs=[range(N)], scores=[np.arange(N)])
+    made.save(tmp_path / "a.npz")
+    assert hm.Problem.load(tmp_path / "a.npz").gram.tolist() == made.gram.tolist()

@@ -138,3 +138,25 @@ def test_the_checker_stands_alone() -> None:
     }
     assert imports == {"__future__", "hashlib", "json", "math", "fractions", "pathlib", "typing"}
     assert len(source.splitlines()) < 220
+
+
+def test_numbers_that_are_not_finite_prove_nothing_and_labels_are_said_to_be_names() -> None:
+    good = solve(Constraints.dense([[1.0, 0.5], [-0.5, 1.0]])).to_dict()
+    found = certify(good)
+    assert found["valid"]
+    assert [each.partition(":")[0] for each in found["trusted"]] == ["labels"]
+    gram = Constraints.from_gram([[1.0, 0.0], [0.0, 1.0]], plus=[0], minus=[1])
+    trusted = certify(solve(gram).to_dict())["trusted"]
+    assert [each.partition(":")[0] for each in trusted] == ["labels", "gram"]
+    for text in ("nan", "inf", "-inf", "NaN", "1e999999999"):
+        for name in ("h", "multipliers", "p", "table"):
+            spoilt = {**good, name: [[text] * 2] * 2 if name == "table" else [text] * 2}
+            assert not certify(_signed(spoilt))["valid"]
+    for labels in ([], ["(0,)"], [1, 2], None):
+        assert not certify(_signed({**good, "labels": labels}))["valid"]
+
+
+def _signed(content: dict[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in content.items() if name != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return {**rest, "digest": hashlib.sha256(text.encode()).hexdigest()}

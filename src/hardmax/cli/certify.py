@@ -1,7 +1,7 @@
 """`hardmax certify`: check a saved certificate again, by code that shares nothing with the solver."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,11 +28,15 @@ def certify(
     if not isinstance(content, dict) or content.get("schema") != "hardmax.certificate/1":
         raise ValueError(f"{file} is not a certificate; give a file that hardmax solve --certificates wrote")
     found = check(content)
-    out.result(found, lambda: _text(found["valid"], found["what"], found["violations"]))
+    out.result(found, lambda: _text(found))
     return DONE if found["valid"] else NOT_AS_EXPECTED
 
 
-def _text(valid: bool, what: str, violations: list[str]) -> "Text":
+def _text(found: dict[str, Any]) -> "Text":
     from rich.text import Text
 
-    return Text(f"valid: {what}" if valid else "\n  ".join(["not valid:", *violations]))
+    if not found["valid"]:
+        return Text("\n  ".join(["not valid:", *found["violations"]]))
+    return Text(
+        "\n".join([f"valid: {found['what']}", *(f"not checked: {each}" for each in found["trusted"])])
+    )

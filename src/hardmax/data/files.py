@@ -100,9 +100,8 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
         labels = _inputs.signs("labels", arrays["labels"], len(offsets) - 1)
         v = _inputs.finite_array("head", arrays["head"], (values.shape[1],))
         head = LinearHead(values, labels, v, loss)
-    return Problem(
-        keys, tokens.astype(np.intp), offsets, head, _map(arrays, head, keys, path), arrays.get("gram")
-    )
+    W, gram = _map(arrays, head, keys, path), _gram(arrays, keys, path)
+    return Problem(keys, tokens.astype(np.intp), offsets, head, W, gram)
 
 
 def _map(arrays: dict[str, np.ndarray], head: Scores | LinearHead, keys: np.ndarray, path: Path) -> Any:
@@ -115,6 +114,26 @@ def _map(arrays: dict[str, np.ndarray], head: Scores | LinearHead, keys: np.ndar
     if not np.allclose(head.values @ W.T, keys, rtol=1e-9, atol=1e-9 * np.abs(keys).max()):
         raise ValueError(f"{path}: keys must be W x of the values x, got other keys; leave one of them out")
     return W
+
+
+def _gram(arrays: dict[str, np.ndarray], keys: np.ndarray, path: Path) -> np.ndarray | None:
+    """The inner products of the tokens, where the file has them: those of the keys, up to rounding.
+
+    That makes them semidefinite up to rounding too.
+    """
+    if "gram" not in arrays:
+        return None
+    gram = _inputs.finite_array("gram", arrays["gram"], (len(keys), len(keys)))
+    if not np.allclose(gram, gram.T, rtol=1e-12, atol=0):
+        raise ValueError(f"{path}: gram must be a symmetric matrix, got another; leave it out")
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounding = 10 * len(keys) * np.finfo(float).eps * np.sum(keys * keys)
+        apart = np.abs(keys @ keys.T - gram).max()
+    if not apart <= rounding < np.inf:
+        raise ValueError(f"{path}: gram must hold the inner products of keys, got others; leave it out")
+    gram = gram if (gram == gram.T).all() else gram / 2 + gram.T / 2
+    gram.setflags(write=False)
+    return gram
 
 
 def _offsets(offsets: np.ndarray, slots: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Re-check a saved certificate with rational arithmetic, sharing no code with the solver.
 
-Taken on trust: that a Gram matrix, where one is given instead of tokens, is semidefinite."""
+Taken on trust, and said so: the labels of rows, which are names, and that a Gram matrix, where one is given
+instead of tokens, is semidefinite."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ Vector = list[Fraction]
 LARGEST = 2**26  # bytes of a file
 MOST_NUMBERS = 10_000_000  # of all rows together
 MOST_DIGITS = 4_300  # of a numerator or a denominator, which is also where Python stops
+LABELS = "labels: they name the rows for a reader; the proof is about the rows by their numbers"
+GRAM = "gram: that it is positive semidefinite"
 _UNREADABLE = (
     OSError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError, RecursionError,
 )  # fmt: skip
@@ -23,6 +26,8 @@ _KINDS = ("certified exact", "certified float", "infeasible exact", "undecided f
 
 def certify(certificate: Any) -> dict[str, Any]:
     """Check a certificate (a path or its dictionary): ``valid``, ``what`` is proved, and the ``violations``.
+
+    ``trusted`` names what no check looks at.
 
     >>> from hardmax.margin.certify import certify
     >>> certify({"schema": "hardmax.certificate/1"})["valid"]
@@ -37,9 +42,12 @@ def certify(certificate: Any) -> dict[str, Any]:
             certificate = json.loads(content.decode("utf-8-sig"))
         what, checks = _check(certificate)
         violations = [name for name, passed in checks.items() if not passed]
+        trusted = [LABELS] if certificate["gram"] is None else [LABELS, GRAM]
     except _UNREADABLE as error:
-        what, violations = "", [f"not a readable certificate: {type(error).__name__}: {error!s:.200}"]
-    return {"valid": not violations, "what": "nothing" if violations else what, "violations": violations}
+        what, trusted = "", []
+        violations = [f"not a readable certificate: {type(error).__name__}: {error!s:.200}"]
+    what = "nothing" if violations else what
+    return {"valid": not violations, "what": what, "violations": violations, "trusted": trusted}
 
 
 def _vector(texts: list[str]) -> Vector:
@@ -143,6 +151,8 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         "multipliers, farkas: expected one of them": c["multipliers" if infeasible else "farkas"] is None,
         "norm_squared: for exact solutions only": (c["norm_squared"] is None) == (infeasible or not exact),
         "p: not if infeasible or in Gram form": (c["p"] is None) == (infeasible or c["gram"] is not None),
+        "labels: expected one text for each row": len(c["labels"]) == len(space.rows)
+        and all(isinstance(label, str) for label in c["labels"]),
         "status, certificate: expected known words": f"{c['status']} {c['certificate']}" in _KINDS,
     }
     if infeasible:
