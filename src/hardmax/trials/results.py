@@ -231,7 +231,8 @@ def run_one(
 
 def function_of(sweep: Sweep, function: Function | str | None = None) -> Function:
     """The function of a sweep as its caller names it, refused if the sweep was made with another."""
-    function = sweep.function if function is None else function
+    if function is None and sweep.function is not None:
+        return sweep.function
     noted = sweep.store.meta["function"]
     if function is None:
         raise ValueError(
