@@ -43,7 +43,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "within_subsection_order": "tutorials.place",
     "download_all_examples": False,
-    "notebook_extensions": {},
+    "notebook_extensions": {".py"},  # each page offers its tutorial as a notebook, a file of the site
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,

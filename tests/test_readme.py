@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from hardmax import cli
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-COMMANDS = re.findall(r"^    (hardmax .*)$", README, flags=re.MULTILINE)
+COMMANDS = list(dict.fromkeys(re.findall(r"^    (hardmax .*)$", README, flags=re.MULTILINE)))
 
 
 @pytest.mark.slow
@@ -37,6 +39,27 @@ def test_commands_run(line, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.compiled
+def test_the_first_command_prints_what_the_readme_shows(capsys, monkeypatch):
+    line, shown = re.search(
+        r"^    hardmax (.*)\n\n```text\n(.*?)```$", README, re.MULTILINE | re.DOTALL
+    ).groups()
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.run(shlex.split(line)) == 0
+    rounding = re.compile(r"kkt \S+|1 - cos = \S+|log t = \S+")  # the last digits are the machine's own
+    printed = capsys.readouterr().out
+    assert [rounding.sub("", each).split() for each in printed.splitlines()] == [
+        rounding.sub("", each).split() for each in shown.splitlines()
+    ]
+
+
+def test_an_outsider_is_told_what_goes_in_and_out_before_anything_else():
+    opening = README.split("## Two commands")[0]
+    for words in ("*keys*", "*scores*", "**Out:**", "docs/img/two-basins.png", "B-THM-3 is Theorem 3"):
+        assert words in opening
 
 
 def test_links_lead_somewhere():

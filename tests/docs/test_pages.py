@@ -119,3 +119,9 @@ def test_the_check_of_the_site_finds_what_is_wrong(tmp_path, monkeypatch):
         "a.html loads https://elsewhere.org/x.js",
         "hardmax.gone has no entry in the API reference",
     ]
+
+
+def test_tutorials_are_offered_as_notebooks():
+    settings = (DOCS / "conf.py").read_text(encoding="utf-8")
+    assert '"notebook_extensions": {".py"}' in settings
+    assert ".ipynb" in (ROOT / "examples" / "tutorials" / "GALLERY_HEADER.rst").read_text(encoding="utf-8")
