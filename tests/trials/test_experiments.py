@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
@@ -134,6 +134,7 @@ def test_a_row_is_what_the_functions_for_one_problem_say(name: str) -> None:
     n=st.integers(1, 4), T=st.integers(1, 5), d=st.integers(1, 6), seed=st.integers(0, 10**6),
     step=st.sampled_from([0.1, 1.0]), steps=st.integers(0, 60),
 )  # fmt: skip
+@example(n=1, T=3, d=1, seed=0, step=0.1, steps=0)  # the top token stands twice
 def test_and_so_on_random_problems(n: int, T: int, d: int, seed: int, step: float, steps: int) -> None:
     problems = [hm.data.gaussian(n, T, d, rng=seed), hm.data.sphere(n, T, d, rng=seed)]
     for problem, row in zip(

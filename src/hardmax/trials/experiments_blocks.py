@@ -63,9 +63,11 @@ class Block:
     def defects(self) -> np.ndarray:
         """Mean attention off the top token."""
         shares = np.exp(-self.leads)
-        shares[self._copies] = 0.0
+        copies = self._copies
+        shares[copies] = 0.0
         lost = np.add.reduceat(shares, self._offsets[:-1], axis=1)
-        return (lost / (1.0 + lost)).mean(axis=1)
+        selected = np.add.reduceat(copies, self._offsets[:-1], axis=1, dtype=float)
+        return (lost / (selected + lost)).mean(axis=1)
 
     @property
     def selections(self) -> list[tuple[tuple[int, ...], ...]]:
