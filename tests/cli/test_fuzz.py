@@ -101,6 +101,10 @@ def faults(code: int | str, out: str, err: str, arguments: list[str], known: dic
     if code == 2 and err.rstrip("\n").count("\n") and "--help" not in arguments:
         last = err.rstrip("\n").splitlines()[-1]
         found += [] if last.startswith("hardmax: ") else ["the sentence has several lines"]
+    if any(
+        ord(letter) < 32 and letter != "\n" for letter in err + (out if "--json" not in arguments else "")
+    ):
+        found.append("a control character reached the terminal")
     if "--json" in arguments and "--version" not in arguments and "--help" not in arguments:
         lines = out.splitlines()
         try:
