@@ -5,15 +5,16 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from inspect import signature
 from typing import Any, Literal
 
 from hardmax.theory.telling import html, paragraph
 
-Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided"]
+Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided", "consistent", "refuted"]
 Label = Literal["proved", "derived", "measured", "conjecture"]
+Kind = Literal["finite", "limit", "existential"]
 Reading = Literal["corrected", "paper"]
 
 # Importing one of these folders enters its statements into the table.
@@ -42,8 +43,11 @@ class Outcome:
     """What the function of a statement hands back; the verdict follows from it by one rule.
 
     ``slack`` is how far the claim is from failing, in units of its bound: negative exactly if it fails.
-    ``paper_slack`` is the same for the paper's own wording where that differs from the corrected one, and
-    ``paper_vacuous`` says that this wording claims nothing here although the corrected one does.
+    ``proof`` says what makes a negative slack more than a measurement: the arithmetic in which the witness was
+    evaluated again, or the certificate that shows another limit. Without one nothing is said to fail.
+    ``paper_slack`` and ``paper_proof`` are the same for the paper's own wording where that differs from the
+    corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
+    does.
     """
 
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -51,22 +55,29 @@ class Outcome:
     measured: Mapping[str, Any] = field(default_factory=dict)
     witness: Any = None
     vacuous: bool = False
+    proof: str | None = None
     paper_slack: float | None = None
     paper_vacuous: bool = False
+    paper_proof: str | None = None
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A lemma, theorem, assumption or conjecture: its label says how it is known.
+    """A lemma, theorem, assumption or conjecture: its label says how it is known, its kind what refutes it.
+
+    A *finite* statement is an inequality at given data: it fails where its witness and its hypotheses stand
+    in rational or ball arithmetic. A *limit* fails only by a proof that the limit is another one; being far
+    from it is no such proof, however late. An *existential* statement ("from some radius on") never fails.
 
     >>> from hardmax.theory import checks
-    >>> checks()["B-THM-L4"].label
-    'proved'
+    >>> checks()["B-THM-L4"].label, checks()["B-THM-1"].kind, checks()["B-THM-3"].kind
+    ('proved', 'limit', 'existential')
     """
 
     id: str
     title: str
     label: Label
+    kind: Kind
     claim: str
     errata: tuple[str, ...]
     test: Callable[..., Outcome]
@@ -77,8 +88,10 @@ class Check:
     """The verdict on one statement for one problem, with everything it rests on.
 
     ``verdict``: "holds" or "fails" (every hypothesis is met), "vacuous" (met, but the claim says nothing
-    here), "not applicable" (a hypothesis is not met) or "undecided". ``slack`` is negative exactly if the
-    claim fails. ``paper_verdict`` is that of the paper's own wording where an erratum changes it.
+    here), "not applicable" (a hypothesis is not met) or "undecided"; of a conjecture, which is never said to
+    hold, "consistent" or "refuted". ``slack`` is negative where the claim was measured to fail, and ``proof``
+    then says what proves it; without a proof the verdict is "undecided". ``paper_verdict`` is that of the
+    paper's own wording where an erratum changes it.
 
     >>> import hardmax as hm
     >>> from hardmax.theory import check
@@ -91,12 +104,14 @@ class Check:
     title: str
     instance: str
     label: Label
+    kind: Kind
     hypotheses: tuple[Hypothesis, ...]
     claim: str
     measured: Mapping[str, Any]
     verdict: Verdict
     slack: float | None
     witness: Any
+    proof: str | None
     errata: tuple[str, ...]
     reading: Reading
     paper_verdict: Verdict | None
@@ -122,12 +137,12 @@ _STATEMENTS: dict[str, Statement] = {}
 
 
 def statement(
-    id: str, title: str, claim: str, *, label: Label = "proved", errata: tuple[str, ...] = ()
+    id: str, title: str, claim: str, *, kind: Kind, label: Label = "proved", errata: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Enter the decorated function, from a problem to an Outcome, into the table under ``id``."""
 
     def enter(test: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        _STATEMENTS[id] = Statement(id, title, label, claim, errata, test)
+        _STATEMENTS[id] = Statement(id, title, label, kind, claim, errata, test)
         return test
 
     return enter
@@ -182,18 +197,35 @@ def check(
     except TypeError as error:
         named = (f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in asked.parameters.values())
         raise ValueError(f"{id}: {error}; ask check({id!r}, {', '.join(named)})") from None
+    wanted = subject_of(found)
+    if isinstance(wanted, type) and not isinstance(subject, wanted):
+        raise ValueError(
+            f"{id} is about a {wanted.__name__}, got {type(subject).__name__}; "
+            f"ask check({id!r}, {wanted.__name__.lower()}, ...)"
+        )
     outcome = found.test(subject, *evidence, **options)
-    paper = _paper_verdict(outcome)
+    paper = _paper_verdict(found, outcome)
     if reading == "paper" and paper is None:
         raise ValueError(f"reading: {id} has no reading of the paper's own here; ask for the corrected one")
-    judged = _verdict(outcome.hypotheses, outcome.slack, outcome.vacuous)
+    judged = _verdict(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
+    as_printed = reading == "paper"
     return Check(
-        id=id, title=found.title, instance=instance, label=found.label, hypotheses=outcome.hypotheses,
-        claim=found.claim, measured=outcome.measured, errata=found.errata, reading=reading,
-        verdict=paper if reading == "paper" and paper is not None else judged,
-        slack=outcome.paper_slack if reading == "paper" else outcome.slack,
-        witness=outcome.witness, paper_verdict=paper,
+        id=id, title=found.title, instance=instance, label=found.label, kind=found.kind,
+        hypotheses=outcome.hypotheses, claim=found.claim, measured=outcome.measured, errata=found.errata,
+        reading=reading, verdict=paper if as_printed and paper is not None else judged,
+        slack=outcome.paper_slack if as_printed else outcome.slack, witness=outcome.witness,
+        proof=outcome.paper_proof if as_printed else outcome.proof, paper_verdict=paper,
     )  # fmt: skip
+
+
+def subject_of(found: Statement) -> Any:
+    """What a statement is about: the annotation of its function's first parameter.
+
+    >>> from hardmax.theory.check import checks, subject_of
+    >>> subject_of(checks()["B-THM-3"]).__name__
+    'Problem'
+    """
+    return next(iter(signature(found.test, eval_str=True).parameters.values())).annotation
 
 
 def unmet(hypotheses: Iterable[Hypothesis]) -> bool:
@@ -207,21 +239,37 @@ def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
     return Outcome(met) if unmet(met) else Outcome(met, 0.0, vacuous=True)
 
 
-def _verdict(hypotheses: tuple[Hypothesis, ...], slack: float | None, vacuous: bool) -> Verdict:
+def _verdict(
+    found: Statement,
+    hypotheses: tuple[Hypothesis, ...],
+    slack: float | None,
+    vacuous: bool,
+    proof: str | None,
+) -> Verdict:
     if any(h.holds is False for h in hypotheses):
         return "not applicable"
     if any(h.holds is None for h in hypotheses) or slack is None or math.isnan(slack):
         return "undecided"
     if slack < 0:
-        return "fails"
-    return "vacuous" if vacuous else "holds"
+        # what is stated of a measurement is refuted by measuring; of anything else, by a proof alone
+        if found.label != "measured" and (proof is None or found.kind == "existential"):
+            return "undecided"
+        return "refuted" if found.label == "conjecture" else "fails"
+    if vacuous:
+        return "vacuous"
+    return "consistent" if found.label == "conjecture" else "holds"
 
 
-def _paper_verdict(outcome: Outcome) -> Verdict | None:
+def _paper_verdict(found: Statement, outcome: Outcome) -> Verdict | None:
+    """The verdict on the paper's wording: what an erratum says exists only from some radius on may be
+    explicit there, so that it can fail.
+    """
     if outcome.paper_slack is None:
         return None
     own = tuple(h for h in outcome.hypotheses if h.erratum is None)
-    return _verdict(own, outcome.paper_slack, outcome.vacuous or outcome.paper_vacuous)
+    explicit = replace(found, kind="finite") if found.kind == "existential" else found
+    vacuous = outcome.vacuous or outcome.paper_vacuous
+    return _verdict(explicit, own, outcome.paper_slack, vacuous, outcome.paper_proof)
 
 
 def _order(id: str) -> tuple[str, str, int, str]:

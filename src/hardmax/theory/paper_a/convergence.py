@@ -43,6 +43,7 @@ def alignment_ratio(problem: Problem, p: np.ndarray, unit: np.ndarray) -> float:
     "If |p_t| grows without bound and the loss eventually falls along p_hat at least 1 - epsilon times as "
     "fast as along p_t, for every epsilon, then p_t/|p_t| tends to p_hat/|p_hat| (that the limit exists is "
     "implied).",
+    kind="limit",
 )
 def convergence_lemma(
     subject: Any,
@@ -84,6 +85,7 @@ def convergence_lemma(
     "Under Assumption 4, if the embeddings are independent and every important token scores above the other "
     "tokens of its sequence, the loss falls everywhere along a direction that lifts one important token, and "
     "|p_t| grows without bound.",
+    kind="limit",
     errata=("A-ERR-10",),
 )
 def norm_diverges(
@@ -147,6 +149,7 @@ def least_lead(corpus: Corpus, a: np.ndarray, c: np.ndarray, important: tuple[in
     "Section 3: descent with small steps follows the flow",
     "With a step of at most 1/L, gradient descent on p stays near the flow at equal times: half the step, "
     "half the distance; and it selects the same tokens.",
+    kind="limit",
     label="measured",
 )
 def descent_follows_flow(

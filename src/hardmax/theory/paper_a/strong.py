@@ -45,6 +45,7 @@ def good_start(found: StrongConditions) -> bool:
     "scores above the other tokens of its input, (H2) the keys are linearly independent and (H3) the risk at "
     "the start is below what losing one designated token would cost, then |p_t| grows without bound and "
     "p_t/|p_t| tends to the max-margin direction of the designated tokens.",
+    kind="limit",
     label="derived",
     errata=("A-ERR-11", "A-ERR-12"),
 )

@@ -63,6 +63,7 @@ def own_direction(run: TheoremFive) -> float:
     "Under Assumption 4 and (10), with probability at least 1 - delta, |p_t| grows without bound, and the "
     "limit of p_t/|p_t| selects the important token of every sequence and is the max-margin direction of its "
     "own selection.",
+    kind="limit",
     errata=("A-ERR-11", "A-ERR-12"),
 )
 def important_tokens_win(
@@ -87,6 +88,7 @@ def loss_that_settles(n: int) -> float:
     "Lemma 14: important tokens are selected",
     "Under Assumption 4 and (10) the loss after the first step is below 1/(2n) and never rises, and a limit "
     "of p_t/|p_t| selects the important token of every sequence.",
+    kind="limit",
     errata=("A-ERR-17",),
 )
 def loss_settles_the_selection(
@@ -117,6 +119,7 @@ def lead_at_the_end(run: TheoremFive) -> float:
     "Lemma 18: the limit is its own max-margin direction",
     "Under the conditions of Lemma 14 a limit of p_t/|p_t| that selects one token per sequence is the "
     "max-margin direction of its own selection.",
+    kind="limit",
     errata=("A-ERR-12",),
 )
 def limit_is_its_own_direction(

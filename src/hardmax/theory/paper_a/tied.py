@@ -35,6 +35,7 @@ PATTERNS = 1000  # a search over more patterns than this is left undecided
     "If every other pattern that holds the important tokens has a longer max-margin solution than the "
     "important-only pattern, the flow tends to the important-only direction. After a first step as in (10) "
     "the hypothesis fails (A-ERR-5), so it is tested for any fixed embeddings here.",
+    kind="limit",
     label="measured",
     errata=("A-ERR-5", "A-ERR-6", "A-ERR-12"),
 )
@@ -107,6 +108,7 @@ def lone_type_norm(N: int, own: float, c: np.ndarray) -> float:
     "Under Assumption 4 and for d to infinity, tying everything except one important type costs at most (N - "
     "1)/N in norm^2, N the tokens of its component, and that is at most |p_hat|^2 of the important-only "
     "pattern wherever p_hat.v = 0: Lemma 19's hypothesis cannot be met. The paper's reading is that it is.",
+    kind="finite",
     label="derived",
     errata=("A-ERR-5",),
 )

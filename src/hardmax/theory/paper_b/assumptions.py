@@ -19,6 +19,7 @@ POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
     "B-ASM-B",
     "Assumption B: one best token, equal others",
     "Every input has one best token and all its other tokens share one score.",
+    kind="finite",
     label="measured",
     errata=("B-ERR-14",),
 )
@@ -36,6 +37,7 @@ def equal_others(problem: Problem) -> Outcome:
     "B-ASM-C",
     "Assumption C: lost attention costs label margin",
     "For some nu > 0 the label margin of the attended values is at most Gamma - nu max_i (1 - s_i,selected).",
+    kind="finite",
     label="measured",
 )
 def attention_costs_margin(
@@ -56,6 +58,7 @@ def attention_costs_margin(
     "B-ASM-D",
     "Assumption D, through Lemma 14's conditions",
     "Within each set the scores are equal and positive, and every token outside scores strictly less.",
+    kind="finite",
     label="measured",
     errata=("B-ERR-07", "B-ERR-15"),
 )

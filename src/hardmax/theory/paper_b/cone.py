@@ -26,6 +26,7 @@ def distance_kept(path: LocalPath) -> float:
     "Theorems 4 and 7: what does not attract local paths",
     "With distinct scores and keys in general position, a path of least risk in a cone around a direction "
     "that is not locally optimal stays bounded or does not tend to that direction.",
+    kind="limit",
     errata=("B-ERR-09", "B-ERR-10", "B-ERR-20"),
 )
 def only_local_optima_attract_paths(

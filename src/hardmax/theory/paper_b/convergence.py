@@ -34,6 +34,7 @@ def growth_rate(best_norm: float) -> float:
     "Theorem 2: global convergence of descent",
     "Under Assumptions A and B, with separable best tokens and eta <= 1/L_p, |p| grows without bound, as "
     "|p_mm| log t; with one input the direction tends to p_mm.",
+    kind="limit",
     errata=("B-ERR-01", "B-ERR-12", "B-ERR-14"),
 )
 def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
@@ -68,6 +69,7 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     "Section 2: the correlation with p_mm keeps rising",
     "Under Theorem 2's conditions with one input, cos(p(t), p_mm) of normalised descent rises from some "
     "step on; the paper's wording is from the start.",
+    kind="limit",
     label="measured",
     errata=("B-ERR-12",),
 )
@@ -104,6 +106,7 @@ def correlation_rises(
     "Conjecture: almost every start tends to a locally optimal direction",
     "From almost every start, a gradient flow that diverges and selects one token per input tends to the "
     "max-margin direction of a locally optimal selection.",
+    kind="limit",
     label="conjecture",
     errata=("B-ERR-21",),
 )

@@ -46,6 +46,7 @@ def margin_gap(p: Direction, q: Direction) -> float:
     "Unit p and q select the same tokens, p by the larger margin: if both are neighbour-optimal, L(Rp) < "
     "L(Rq) beyond a radius set by first and second margins; if q's one neighbour scores higher, L(Rq) < "
     "L(Rp).",
+    kind="finite",
     errata=("B-ERR-09", "B-ERR-16"),
 )
 def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
@@ -83,6 +84,7 @@ def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
     "Lemma 9: a direction whose neighbours score higher is beaten by finite ones",
     "If every directional neighbour of p scores above the selected token, L(Rp) lies below the risk of the "
     "selection for all large R.",
+    kind="finite",
 )
 def better_neighbours(problem: Problem, *, p: Any) -> Outcome:
     """The sign of the excess risk at three radii beyond the threshold."""
@@ -118,6 +120,7 @@ def most_neighbours(d: int) -> int:
     "Lemma 10: few directional neighbours",
     "With keys in general position, no direction that selects one token per input has more than d "
     "neighbours.",
+    kind="finite",
     errata=("B-ERR-10",),
 )
 def few_neighbours(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcome:

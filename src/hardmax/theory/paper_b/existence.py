@@ -29,6 +29,7 @@ def explicit_separator(problem: Problem) -> np.ndarray:
     "Lemmas 2 and 11: the globally best direction exists",
     "With equal labels, one best token per input and v in the range of W', the vector (W')^+ v over the "
     "least score gap separates the best tokens by 1.",
+    kind="finite",
 )
 def best_tokens_separable(problem: Problem) -> Outcome:
     """Test the explicit separator, and ask the certified solver too."""

@@ -62,6 +62,7 @@ def measure_bounds(problem: Problem, p_unit: np.ndarray, margin: float, sets: Se
     "Bound (73): attention lost at radius R",
     "At R p_mm/|p_mm| the log of the largest lost attention is -R Xi within log T; at a p of margin m it is "
     "at least -max(m, 0) R - log T.",
+    kind="finite",
 )
 def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, rng: int = 0) -> Outcome:
     """Radii from 1 to 1000 margins, directions all around."""
@@ -80,6 +81,7 @@ def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, 
     "B-EQ-84",
     "Bound (84): attention lost by sets at radius R",
     "The same with a set of tokens per input and a minimiser of ATT-SVM'.",
+    kind="finite",
 )
 def lost_attention_of_sets(
     problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0

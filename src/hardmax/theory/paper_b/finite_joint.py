@@ -35,6 +35,7 @@ def log_risk_at_least(n: int, r: float, Gamma: float, nu: float, lost: float) ->
     "Bound (75): lost attention costs risk, whatever v",
     "Under Assumption C the logistic risk with |v| <= r is at least exp(-r (Gamma - nu q)) / 2n, q the "
     "largest lost attention.",
+    kind="finite",
 )
 def risk_pays_for_attention(
     problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 200
@@ -82,6 +83,7 @@ def margin_kept(relaxed: float, full: float, epsilon: float) -> float:
     "With bound epsilon on the inputs outside the label SVM's support, the margin falls by O(epsilon), and "
     "at radius R the log of the attention lost by the support inputs lies between -R Xi - log T and -R "
     "Xi_epsilon + log T.",
+    kind="finite",
 )
 def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:
     """Three values of epsilon, radii from 1 to 1000 margins."""

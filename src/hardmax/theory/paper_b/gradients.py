@@ -27,6 +27,7 @@ def remainder_bound(Gamma: float, A: float, lost: float) -> float:
     "Lemma 3: first-order form of the key covariance",
     "For any p, q and any token, the covariance of k.q and the scores under the attention differs from its "
     "first-order sum by at most 2 Gamma A (1 - s)^2.",
+    kind="finite",
     errata=("B-ERR-16",),
 )
 def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -> Outcome:
@@ -63,6 +64,7 @@ def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -
     "B-THM-L4",
     "Lemma 4: p_mm is a descent direction everywhere",
     "Under Assumption B, with separable best tokens, -grad L(p) has a positive product with p_mm at every p.",
+    kind="finite",
     errata=("B-ERR-01",),
 )
 def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> Outcome:
@@ -92,6 +94,7 @@ def radial_bound(pi: float) -> float:
     "Lemma 5: far out, no direction beats p_mm (n = 1)",
     "With one input and Assumption B, for every pi > 0 there is a radius beyond which the gradient's "
     "component along p is at most 1 + pi times its component along p_mm.",
+    kind="existential",
 )
 def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
     """The worst ratio over directions at growing radii: it must not grow, and end within 1e-3 of 1."""
@@ -118,6 +121,7 @@ def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) ->
     "Lemma 6: the risk is smooth and descent goes down",
     "The gradient is L_p-Lipschitz (and by the tighter constant), each step with eta <= 1/L_p lowers the "
     "risk by at least eta/2 |grad|^2, and the squared gradients have a finite sum.",
+    kind="finite",
 )
 def smooth_and_descending(
     problem: Problem, *, rate: float | None = None, rng: int = 0, draws: int = 400, steps: int = 500

@@ -40,6 +40,7 @@ def _trainable_head(problem: Problem) -> list[Hypothesis]:
     "The limit of p when the norm of v grows like rho times that of p",
     "Joint normalised descent with rates in the ratio rho sends p to q*(rho), between p_mm and the relaxed "
     "direction, and v to the label SVM's direction.",
+    kind="limit",
     label="derived",
     errata=("B-ERR-02",),
 )
@@ -112,6 +113,7 @@ def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int]
     "Theorem 5: the joint path when every input supports the label margin",
     "Under Assumption C, with r and R growing together, the path of least risk over |v| <= r, |p| <= R "
     "tends to the directions of v_mm and p_mm.",
+    kind="limit",
     errata=("B-ERR-02", "B-ERR-13"),
 )
 def joint_path_limit(
@@ -133,6 +135,7 @@ def joint_path_limit(
     "Theorem 6: the joint path in general",
     "If Assumption C holds on the label SVM's support and |v| grows at least rho* times as fast as |p|, the "
     "joint path tends to the directions of v_mm and of the relaxed SVM.",
+    kind="limit",
     errata=("B-ERR-02", "B-ERR-13"),
 )
 def relaxed_limit(
@@ -165,6 +168,7 @@ def coupling(problem: Problem, tokens: tuple[int, ...]) -> float:
     "The selection itself may depend on rho",
     "The joint path with r = rho R selects the tokens, and tends to the direction, of the interpolated SVM "
     "maximised over selections.",
+    kind="limit",
     label="derived",
 )
 def selection_depends_on_rho(

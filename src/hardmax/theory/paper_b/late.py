@@ -30,6 +30,7 @@ def critical_step(late: LateResidual) -> float:
     "The late residual and its stability threshold",
     "Late normalised descent settles at the residual w of B-NEW-2 plus a frozen part if its step is below "
     "eta_c = 2/(|p_mm| lambda_max), and swings with period 2 above it.",
+    kind="limit",
     label="derived",
 )
 def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:

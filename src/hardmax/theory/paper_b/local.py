@@ -60,6 +60,7 @@ def paper_radius(problem: Problem, found: LocalConstants) -> float:
     "In the cone beyond R_bar nothing is stationary, -<grad L, q> lies between c and C times the mean lost "
     "attention, its cosine is at least c Theta/(A_bar C), and far out no direction beats p_mm by more than "
     "1 + pi.",
+    kind="finite",
     errata=("B-ERR-08", "B-ERR-16"),
 )
 def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300) -> Outcome:
@@ -125,6 +126,7 @@ def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, 
     "From some radius on, descent that starts in the cone of a locally optimal direction never leaves it, "
     "grows without bound and tends to p_mm; the paper's reading takes the radius of (57) and (58), with the "
     "constant that it leaves open as small as allowed.",
+    kind="existential",
     errata=("B-ERR-08", "B-ERR-16"),
 )
 def local_convergence(

@@ -23,6 +23,7 @@ def angle_allowed(offset: float, R: float) -> float:
     "Theorem 1: the global regularisation path",
     "With a decreasing loss, one best token per input and the best tokens separable, p(R)/R tends to "
     "p_mm/|p_mm|.",
+    kind="limit",
     errata=("B-ERR-01", "B-ERR-07"),
 )
 def global_path(problem: Problem) -> Outcome:
@@ -64,6 +65,7 @@ def predicted(p_unit: np.ndarray, offset: np.ndarray, R: float) -> np.ndarray:
     "First-order correction of the path",
     "If the support rows are independent with positive multipliers, p(R) = R p_mm/|p_mm| + w + O(1/R) with "
     "the explicit w of the bordered system.",
+    kind="limit",
     label="derived",
 )
 def first_order_path(problem: Problem) -> Outcome:

@@ -33,6 +33,7 @@ def joined_sets(
     "Appendix E: ATT-SVM' as the better proxy",
     "Where normalised descent saturates on tokens with a higher-scoring neighbour, its direction is closer "
     "to a minimiser of ATT-SVM' with that neighbour joined in than to p_mm of the selection.",
+    kind="finite",
     label="measured",
     errata=("B-ERR-11",),
 )

@@ -35,6 +35,7 @@ def sandwich(found: AssumptionD) -> tuple[float, float]:
     "Lemma 14: the excess risk is the lost attention, up to constants",
     "With equal positive scores inside each set and lower ones outside, the excess risk lies between C- and "
     "C+ times the largest lost attention, so that less of it, by a factor in the log, means less risk.",
+    kind="finite",
     errata=("B-ERR-07",),
 )
 def excess_follows_lost_attention(
@@ -93,6 +94,7 @@ def distance_allowed(R: float) -> float:
     "Theorem 8: the path with several optimal tokens",
     "With equal best scores inside each set and ATT-SVM' feasible, the regularisation path over the margin "
     "tends to the set of all minimisers of ATT-SVM'.",
+    kind="limit",
     errata=("B-ERR-07", "B-ERR-15"),
 )
 def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
@@ -139,6 +141,7 @@ def composed_loss(loss: Loss, shape: str) -> Loss:
     "Theorem 8 with a nonlinear head",
     "A head psi(z) = phi(v.z) with phi odd and increasing trains p exactly as the linear head v with the "
     "loss l after phi, so that the path has the same limit.",
+    kind="finite",
     label="derived",
 )
 def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100) -> Outcome:

@@ -26,6 +26,7 @@ AGREE = 1e-12
     "Lemma 1: W and p are the same training",
     "Descent on W with the prompt u, from u p(0)'/|u|^2 and with the step over |u|^2 (over |u| if "
     "normalised), keeps W(t) = u p(t)'/|u|^2.",
+    kind="finite",
     errata=("B-ERR-17",),
 )
 def weights_follow_p(

@@ -53,6 +53,7 @@ def small_step(run: Training) -> Hypothesis:
     "From t_0 = 8 L_max |W_kq*|^2/eta on, <grad L, W> >= (1 + alpha) <grad L, W_kq*> |W|/|W_kq*| with alpha "
     "as small as -(1 - cos(W, W_kq*)); the paper prints "
     "alpha = 4 N L_max^2 |W_kq*|^2 (1 + log(2 L_max |W|))/|W|.",
+    kind="finite",
     label="derived",
     errata=("C-ERR-06", "C-ERR-12", "C-ERR-18"),
 )
@@ -103,6 +104,7 @@ def scaled_gap(gap: float, t: float) -> float:
     "Under Assumptions 1 to 3: t eta/(sqrt 2 |W_kq*|) <= |W_kq| <= t eta, and 1 - cos(W_kq, W_kq*) falls "
     "faster than log^2 t/t, within 54 L_max^4 |W_kq*|^4 log^2 t/(t eta min pi); the paper prints N for "
     "1/min pi.",
+    kind="finite",
     label="derived",
     errata=("C-ERR-01", "C-ERR-02", "C-ERR-06", "C-ERR-10", "C-ERR-16", "C-ERR-18"),
 )
@@ -167,6 +169,7 @@ def late_hypotheses(run: Training) -> list[Hypothesis]:
     "For stars and eta < eta_c = 2/(|W_kq*| lambda_max): 1 - cos(W_kq, W_kq*) = |R|^2/(2 eta^2 t^2) "
     "(1 + o(1)), and what is left of W_kq beside W_kq* tends to R, the minimum of a convex function of the "
     "frequencies; log(L - L*) falls by eta/|W_kq*| per step.",
+    kind="limit",
     label="derived",
     errata=("C-ERR-16", "C-ERR-18"),
 )

@@ -55,6 +55,7 @@ def unseen(run: Training, repeats: int) -> list[tuple[list[str], str, float]]:
     "and non-optimal x; the gaps grow by eta W_kq*/|W_kq*| per step; and an input of one x_0 and non-optimal "
     "tokens, none so often that it outweighs x_0, is continued by n(x_0). D.2 prints the gaps' growth with a "
     "negative term.",
+    kind="finite",
     label="derived",
     errata=("C-ERR-17", "C-ERR-18"),
 )

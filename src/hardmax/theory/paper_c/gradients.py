@@ -54,6 +54,7 @@ def slope(model: Model, W: Floats) -> float:
     "Lemma 4: the projection of the stage-2 gradient",
     "If all margins of W_ov are Delta and its wrong logits equal, <grad L, W'> is Delta times the sum over "
     "sentences of T_y - 1 on the deciding tokens and T_n(x) on the others, each with its centred attention.",
+    kind="finite",
     errata=("C-ERR-19",),
 )
 def projected_gradient(
@@ -103,6 +104,7 @@ def log_odds(pairs: Pairs, a: Floats) -> Floats:
     "Under Assumptions 1 to 3, from zero: the mass on the deciding token of every sentence never falls, is "
     "at least 1/L_max, and from the first step on exceeds that of every other token, so that every training "
     "sentence is then continued correctly; each step raises optimal and lowers non-optimal entries.",
+    kind="finite",
     errata=("C-ERR-14",),
 )
 def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = None) -> Outcome:

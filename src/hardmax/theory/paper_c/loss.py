@@ -43,6 +43,7 @@ def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
     "At every t the loss of a sentence is at most (V-1) exp(-Delta (2 m_* - 1)), Delta = T eta0/|W_ov*|; the "
     "loss tends to L* = log(1 + (V-1) exp(-Delta)) > 0, and log(L - L*) falls by eta/|W_kq*| per step. The "
     "paper bounds the weight m_* by 1/(1 + L_max exp(-C_1 t)) and the loss by (4), for T and t beyond reach.",
+    kind="limit",
     label="derived",
     errata=("C-ERR-08", "C-ERR-09", "C-ERR-11", "C-ERR-18", "C-ERR-19"),
 )

@@ -90,6 +90,7 @@ def square(column: Mapping[Any, Fraction]) -> Fraction:
     "Proposition 2: the columns of W_kq*",
     "For injective n, W_kq* is m/(m+1) at the optimal token of a query, -1/(m+1) at its m non-optimal ones "
     "and 0 elsewhere; the paper's proof claims m/(k+m) and -k/(k+m) for any number k of optimal tokens.",
+    kind="finite",
     errata=("C-ERR-01", "C-ERR-05"),
 )
 def printed_columns(data: Subject | Graphs) -> Outcome:
@@ -123,6 +124,7 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
     "Without confused tokens, a column of W_kq* is made of blocks, each with Proposition 2's values for its "
     "own numbers of optimal and non-optimal tokens: the set of optimal tokens with the fewest neighbours per "
     "token first, the largest such, then the rest.",
+    kind="finite",
     label="derived",
     errata=("C-ERR-05",),
 )

@@ -11,6 +11,7 @@ from hardmax.theory.paper_c.common import RELATIVE, SHARP, Subject, assumptions,
     "Lemma 6: the norm of W_kq grows linearly",
     "Under Assumptions 1 to 3, from zero: -<grad L, W_kq*> >= |grad L|/sqrt 2 at every step, so that "
     "t eta >= |W_kq| >= t eta/(sqrt 2 |W_kq*|); the paper prints 2 L_max for sqrt 2, and 2 in Theorem 1.",
+    kind="finite",
     errata=("C-ERR-10", "C-ERR-15"),
 )
 def norm_of_kq(data: Subject, *, steps: int = 900, rate: float | None = None) -> Outcome:

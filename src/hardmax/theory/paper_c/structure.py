@@ -36,6 +36,7 @@ def most_sentences(samples: Samples) -> int:
     "tokens of a sentence are s, n(s), n(n(s)), ...; every query with a non-constant sentence has exactly "
     "one optimal token, which decides all of them; first token and length determine a sentence; "
     "N <= V(L_max - 1); and n, the lags and the lengths reproduce the dataset.",
+    kind="finite",
     label="derived",
 )
 def rigid(data: Subject) -> Outcome:
