@@ -1,0 +1,67 @@
+"""Failures that are proved: a slack evaluated again, in ball arithmetic, until its sign is certain.
+
+A float that came out negative is a suspicion. Floats are exact rationals, so the same formula can be evaluated
+at the same witness with outward rounding (Arb, through python-flint) and more and more bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flint import arb, ctx
+
+BITS = (128, 512, 2048, 8192)
+
+
+def settle_slack(measured: float, again: Callable[[], Any]) -> tuple[float | None, str | None]:
+    """The slack with its proof: a measured one that is not negative as it is, a negative one settled.
+
+    ``again`` evaluates the slack at the witness in balls. If its sign is certain, that value counts, with the
+    precision as the proof where it is negative; if no precision settles it, the slack is None: undecided.
+
+    >>> from flint import arb
+    >>> from hardmax.theory.proof import settle_slack
+    >>> settle_slack(-1e-17, lambda: arb(1).exp().log() - 1)    # exactly zero: no precision tells
+    (None, None)
+    >>> settle_slack(-1e-17, lambda: arb(2) ** -60)
+    (8.673617379884035e-19, None)
+    >>> settle_slack(-0.1, lambda: arb(1).exp() - 3)[1]
+    'ball arithmetic, 128 bits'
+    """
+    if not measured < 0:
+        return measured, None
+    for bits in BITS:
+        ball = at_precision(bits, again)
+        if ball < 0:
+            # a value below the smallest float is still below zero
+            return min(float(ball.mid()), -math.ulp(0.0)), f"ball arithmetic, {bits} bits"
+        if ball >= 0:
+            return float(ball.mid()), None
+    return None, None
+
+
+def at_precision(bits: int, compute: Callable[[], Any]) -> Any:
+    """What a computation with balls gives at a working precision, which is set back afterwards."""
+    before = ctx.prec
+    try:
+        ctx.prec = bits
+        return compute()
+    finally:
+        ctx.prec = before
+
+
+def balls(numbers: Iterable[Any]) -> list[Any]:
+    """Floats as balls of radius zero: every float is exact."""
+    return [arb(float(x)) for x in numbers]
+
+
+def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
+    """Inner product of two vectors of balls."""
+    return sum((x * y for x, y in zip(a, b, strict=True)), arb(0))
+
+
+def length(a: Iterable[Any]) -> Any:
+    """Euclidean norm of a vector of balls."""
+    return sum((x * x for x in a), arb(0)).sqrt()
