@@ -96,7 +96,7 @@ def test_refusals() -> None:
         joint_path(problem, [10.0])
     with pytest.raises(ValueError, match="either rho"):
         joint_path(problem, [10.0], rho=1.0, r=1.0)
-    with pytest.raises(ValueError, match="at most 700"):
+    with pytest.raises(ValueError, match="at most 10000"):
         joint_path(problem, [10.0], r=1e4)
     with pytest.raises(ValueError, match="values, labels"):
         joint_path(hm.data.named("B-FIG-8"), [10.0], rho=1.0)

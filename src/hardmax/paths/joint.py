@@ -28,8 +28,8 @@ ROUNDS = 100
 # From here on log l(u) and log|l'(u)| are the same number, and l itself may underflow.
 TAIL = 30.0
 
-# Predictions beyond this have losses that float64 cannot hold.
-LARGEST = 700.0
+# Predictions beyond this were not tried: losses far smaller than float64 holds are known by their logs.
+LARGEST = 1e4
 
 
 @dataclass(frozen=True, eq=False)

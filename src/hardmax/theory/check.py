@@ -43,8 +43,8 @@ class Outcome:
     """What the function of a statement hands back; the verdict follows from it by one rule.
 
     ``slack`` is how far the claim is from failing, in units of its bound: negative exactly if it fails.
-    ``proof`` says what makes a negative slack more than a measurement: the arithmetic in which the witness was
-    evaluated again, or the certificate that shows another limit. Without one nothing is said to fail.
+    ``proof`` says what makes a negative slack more than a measurement: the arithmetic in which the witness
+    was evaluated again, or the certificate that shows another limit. Without one nothing is said to fail.
     ``paper_slack`` and ``paper_proof`` are the same for the paper's own wording where that differs from the
     corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
     does.

@@ -1,7 +1,7 @@
 """Failures that are proved: a slack evaluated again, in ball arithmetic, until its sign is certain.
 
-A float that came out negative is a suspicion. Floats are exact rationals, so the same formula can be evaluated
-at the same witness with outward rounding (Arb, through python-flint) and more and more bits.
+A float that came out negative is a suspicion. Floats are exact rationals, so the same formula can be
+evaluated at the same witness with outward rounding (Arb, through python-flint) and more and more bits.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What several statements measure or assume: log of lost attention, samples of directions, the order of
-risks.
+"""What several statements measure or assume: when it is late, the log of lost attention, samples of
+directions, the order of risks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,49 @@ from hardmax.heads import NonlinearHead
 from hardmax.margin.attention import max_margin
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.problem import Problem
+from hardmax.selection.constants import slope_range
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis
+
+PATIENCE = 20.0  # e^-20 is what everything but the leading terms may still add when it is late
+ROUNDING = 1e-9  # what a sum of doubles may add to a claim that can be tight; a failure is settled without it
+
+
+def log_spread(problem: Problem) -> float:
+    """log of (largest over least score gap) times (largest over least slope of the loss) on the scores."""
+    scores = problem.split(problem.scores)
+    gaps = np.concatenate([np.abs(g[:, None] - g[None, :]).ravel() for g in scores])
+    gaps = gaps[gaps > 0]
+    least, most = slope_range(problem.loss, float(problem.scores.max()), float(problem.scores.min()))
+    return math.log(gaps.max() / gaps.min() * (most / least)) if gaps.size else 0.0
+
+
+def late_radius(problem: Problem, least: float) -> float:
+    """The norm of p from which a limit may be judged, ``least`` the least margin that has to be resolved.
+
+    At this norm e^(-least R) is below e^-20 over 64 n T times all ratios of score gaps and slopes: only the
+    terms of largest margin are left. Before it, what is far from its limit refutes nothing.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_b.common import late_radius
+    >>> round(late_radius(hm.data.named("B-FIG-8"), 0.5), 1)
+    52.3
+    """
+    T = int(problem.sizes.max())
+    return (math.log(64 * problem.n * T) + log_spread(problem) + PATIENCE) / least
+
+
+def second_gap(best: MaxMargin) -> float:
+    """How much larger than the margin the least margin off the support is, at the unit p_mm; inf if none."""
+    assert best.slack is not None
+    loose = best.slack[~best.tight]
+    return float(loose.min(initial=np.inf)) * best.margin
+
+
+def longest_difference(problem: Problem) -> float:
+    """The largest distance of two keys of one input: logits move by at most this times |p|."""
+    keys = problem.split(problem.keys[problem.tokens])
+    return max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)
 
 
 def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndarray:
@@ -48,7 +89,12 @@ def unit_directions(d: int, count: int, rng: np.random.Generator) -> np.ndarray:
 def cone_directions(
     q: np.ndarray, mu: float, count: int, rng: np.random.Generator, *, boundary: bool = False
 ) -> np.ndarray:
-    """Unit vectors with 1 - cos to the unit vector q of at most mu, or exactly mu on the boundary."""
+    """Unit vectors with 1 - cos to the unit vector q of at most mu, or exactly mu on the boundary.
+
+    On the line a cone is the ray of q itself.
+    """
+    if q.size == 1:
+        return np.tile(q, (count, 1))
     across = rng.normal(size=(count, q.size))
     across -= np.outer(across @ q, q)
     across /= np.linalg.norm(across, axis=1, keepdims=True)
@@ -95,7 +141,8 @@ def decreasing_loss(problem: Problem) -> Hypothesis:
     """Assumption A on the scores at hand: l' is negative and finite on their range."""
     lo, hi = float(problem.scores.min()), float(problem.scores.max())
     logs = problem.loss.log_slopes(np.linspace(lo, hi, 101))
-    return Hypothesis("B-ASM-A", bool(np.isfinite(logs).all()), math.exp(float(logs.min())))
+    falls = bool(np.isfinite(logs).all()) and problem.loss.decreases(lo, hi)
+    return Hypothesis("B-ASM-A", falls, math.exp(float(logs.min())))
 
 
 def nothing_outside(problem: Problem, sets: Iterable[Sequence[int]]) -> bool:

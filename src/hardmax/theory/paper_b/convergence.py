@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
+from flint import fmpq, fmpq_mat
 
 from hardmax._inputs import generator
 from hardmax.dynamics.descent import descend
 from hardmax.dynamics.flow import flow
-from hardmax.dynamics.trajectory import misalignment
+from hardmax.dynamics.trajectory import Trajectory, misalignment
 from hardmax.margin.assumptions import assumption_b
 from hardmax.margin.attention import max_margin
-from hardmax.margin.neighbours import is_locally_optimal
+from hardmax.margin.enumerate import locally_optimal
+from hardmax.margin.maxmargin import MaxMargin
 from hardmax.problem import Problem
+from hardmax.selection.constants import local_constants
+from hardmax.selection.neighbours import is_locally_optimal
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.common import decreasing_loss, separable_best
+from hardmax.theory.paper_b.absorbing import absorbing_radius, is_absorbed
+from hardmax.theory.paper_b.balls import BallProblem, settle
+from hardmax.theory.paper_b.common import (
+    decreasing_loss,
+    late_radius,
+    longest_difference,
+    second_gap,
+    separable_best,
+)
+from hardmax.theory.proof import balls
 
-FAR = 1e4  # the flow runs to this many times the norm of p_mm
+FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
+FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
 ALIGNED = 1e-6
 TRANSIENT = 0.1  # share of the steps after which the cosine must only rise
 GROWTH = 0.02  # relative error allowed in d|p| / d log t = |p_mm|
@@ -27,6 +42,11 @@ GROWTH = 0.02  # relative error allowed in d|p| / d log t = |p_mm|
 def growth_rate(best_norm: float) -> float:
     """d|p| / d log t of the late flow, whose gradient decays like exp(-margin |p|)."""
     return best_norm
+
+
+def flow_limit(problem: Problem, best: MaxMargin) -> MaxMargin:
+    """What Theorem 2 says the flow tends to with one input: p_mm of the best-scoring token."""
+    return best
 
 
 @statement(
@@ -38,7 +58,10 @@ def growth_rate(best_norm: float) -> float:
     errata=("B-ERR-01", "B-ERR-12", "B-ERR-14"),
 )
 def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
-    """Gradient flow, which stands in for the many small steps of plain descent: late rate and limit."""
+    """Gradient flow, which stands in for the many small steps of plain descent: late rate and limit.
+
+    A flow that stops before it is late, for whatever reason, refutes nothing.
+    """
     B = assumption_b(problem)
     separable, best = separable_best(problem)
     hypotheses = (decreasing_loss(problem), Hypothesis("B-ASM-B", B.holds, B.witness), separable)
@@ -46,22 +69,67 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
         return Outcome(hypotheses)
     if best is not None and best.is_feasible and best.direction is None:
         return unsaid(hypotheses)
-    scale = best.norm if best is not None and best.direction is not None else 1.0
-    late = flow(problem, start=start, until_norm=FAR * scale)
-    found: dict[str, Any] = {"norm": late.norm, "event": late.event}
-    if late.event is not None:
-        return Outcome(hypotheses, -1.0, found, witness=late.p, paper_slack=-1.0)
-    limit = max_margin(problem, late.selection().tokens)
-    mid = int(np.searchsorted(late.norms, 0.1 * late.norm))
-    rate = float((late.norms[-1] - late.norms[mid]) / (late.times[-1] - late.times[mid]))
+    if best is None or best.direction is None:
+        return _trapped(problem, start, hypotheses)
+    where = flow(problem, start=start, until_norm=FAR * best.norm)
+    found: dict[str, Any] = {"norm": where.norm, "event": where.event}
+    chosen = where.selection()
+    if where.event is not None or not chosen.is_unique:
+        return Outcome(hypotheses, None, found)
+    limit = max_margin(problem, chosen.tokens)
+    if limit.direction is None:
+        return Outcome(hypotheses, None, found)
+    late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.norm)
+    path = where
+    if path.norm < late <= FARTHEST * limit.norm:
+        path = flow(problem, start=path.p, until_norm=late)
+    found = {"norm": path.norm, "event": path.event, "late from": late, "selected": chosen.tokens}
+    if path.event is not None or path.norm < 0.999 * late or path.selection().sets != chosen.sets:
+        return Outcome(hypotheses, None, found)
+    mid = int(np.searchsorted(path.norms, 0.1 * path.norm))
+    rate = float((path.norms[-1] - path.norms[mid]) / (path.times[-1] - path.times[mid]))
     slacks = [1 - abs(rate / growth_rate(limit.norm) - 1) / GROWTH]
-    found |= {"norm over log t": rate, "selected": late.selection().tokens}
-    if best is not None and best.direction is not None:
-        found["1 - cos to p_mm of the best tokens"] = late.misalignment(best)
-        if problem.n == 1:
-            slacks.append(1 - late.misalignment(best) / ALIGNED)
+    claimed = flow_limit(problem, best)
+    found |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": path.misalignment(claimed)}
+    if problem.n == 1:
+        slacks.append(1 - path.misalignment(claimed) / ALIGNED)
     slack = min(slacks)
-    return Outcome(hypotheses, slack, found, witness=late.p if slack < 0 else None, paper_slack=slack)
+    proof = _other_limit(problem, path, limit, claimed) if problem.n == 1 and slack < 0 else None
+    witness = path.p if slack < 0 else None
+    return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)
+
+
+def _other_limit(problem: Problem, path: Trajectory, limit: MaxMargin, claimed: MaxMargin) -> str | None:
+    """The proof that the flow tends to p_mm of its selection, where that is not what is claimed."""
+    if misalignment(claimed.p, limit) < 1e-12 or is_locally_optimal(problem, limit) is not True:
+        return None
+    far = 2 * absorbing_radius(problem, local_constants(problem, limit))
+    if far > FARTHEST * limit.norm:
+        return None
+    end = path if path.norm >= far else flow(problem, start=path.p, until_norm=far)
+    if end.event is not None or not is_absorbed(problem, end.p, limit):
+        return None
+    return f"at |p| = {end.norm:.3g} the flow is inside the absorbing cone of another direction"
+
+
+def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
+    """The paper's wording without separable tokens: on the line, a stationary point that holds the flow."""
+    path = flow(problem, start=start, until_norm=FAR / longest_difference(problem))
+    found: dict[str, Any] = {"norm": path.norm, "event": path.event}
+    if problem.d > 1 or path.event is None:
+        return Outcome(hypotheses, measured=found)
+    width = 1e-6 / longest_difference(problem)
+    walls = [path.p - width, path.p + width]
+
+    def held(exact: BallProblem) -> Any:
+        """Negative if both walls pull inwards."""
+        left, right = (exact.pull(balls(wall))[0] for wall in walls)
+        return max(-left, right, key=lambda x: float(x.mid()))
+
+    slack, proof = settle(problem, -1.0, held)
+    if proof:
+        proof = f"the flow is held between {walls[0][0]:.7g} and {walls[1][0]:.7g}: {proof}"
+    return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=slack, paper_proof=proof)
 
 
 @statement(
@@ -104,45 +172,86 @@ def correlation_rises(
 @statement(
     "B-ERR-21",
     "Conjecture: almost every start tends to a locally optimal direction",
-    "From almost every start, a gradient flow that diverges and selects one token per input tends to the "
-    "max-margin direction of a locally optimal selection.",
+    "With distinct scores in every input: from almost every start, a gradient flow that diverges and selects "
+    "one token per input tends to the max-margin direction of a locally optimal selection. The wording "
+    'without "almost" is false.',
     kind="limit",
     label="conjecture",
     errata=("B-ERR-21",),
 )
 def only_local_optima_attract(
-    problem: Problem,
-    *,
-    starts: Any = None,
-    rng: int = 0,
-    count: int = 8,
-    radius: float = 3.0,
-    far: float = 1e4,
+    problem: Problem, *, rng: int = 0, count: int = 8, radius: float | None = None
 ) -> Outcome:
-    """Flow from random starts, or from the given ones: an exceptional start refutes the wording "every
-    start".
+    """Flow from random starts until it is late for the selection that it makes.
+
+    ``radius`` is the size of the starts, three over the longest key difference if absent. No start that is
+    off its direction refutes anything: it may be late, or exceptional.
     """
-    given = starts is not None
-    draws = np.asarray(starts, float) if given else radius * generator(rng).normal(size=(count, problem.d))
+    scores = problem.split(problem.scores)
+    distinct = all(len(set(g.tolist())) == len(g) for g in scores)
     hypotheses = (
-        decreasing_loss(problem),
-        Hypothesis("random starts", not given, "given" if given else count, erratum="B-ERR-21"),
-    )
-    ends, slack, witness = [], 1.0, None
-    diverged = 0
-    for start in draws:
-        path = flow(problem, start=start, until_norm=far)
-        if path.event is not None:
-            ends.append({"event": path.event, "norm": path.norm})
-            continue
-        diverged += 1
-        best = max_margin(problem, path.selection().tokens)
-        gap = misalignment(path.p, best)
-        ends.append({"selected": path.selection().tokens, "1 - cos": gap})
-        good = 1 - gap / ALIGNED if is_locally_optimal(problem, best) else -1.0
-        if good < slack:
-            slack, witness = good, start
-    found = {"ends": ends, "best tokens": optimal_tokens(problem).sets}
+        decreasing_loss(problem), Hypothesis("distinct scores", distinct, erratum="B-ERR-21"),
+    )  # fmt: skip
+    longest = longest_difference(problem)
+    if unmet(hypotheses[:1]) or longest == 0:
+        return unsaid(hypotheses)
+    size = 3.0 / longest if radius is None else radius
+    ends, rooms = [], []
+    for start in size * generator(rng).normal(size=(count, problem.d)):
+        end, room = _where_to(problem, start)
+        ends.append(end)
+        rooms += [room] if room is not None else []
+    proof = _every_start_is_false(problem)
     return Outcome(
-        hypotheses, slack, found, witness if slack < 0 else None, vacuous=not diverged, paper_slack=slack
+        hypotheses, min(rooms, default=1.0), {"ends": ends, "best tokens": optimal_tokens(problem).sets},
+        vacuous=not rooms, paper_slack=-1.0 if proof else min(rooms, default=1.0), paper_proof=proof,
+    )  # fmt: skip
+
+
+def _where_to(problem: Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
+    """Where a flow ends, and how well that agrees with the conjecture; None where it says nothing."""
+    longest = longest_difference(problem)
+    path = flow(problem, start=start, until_norm=FAR / longest)
+    chosen = path.selection()
+    if path.event is not None or not chosen.is_unique:
+        return {"event": path.event or "tie", "norm": path.norm}, None
+    best = max_margin(problem, chosen.tokens)
+    if best.direction is None:
+        return {"selected": chosen.tokens, "norm": path.norm}, None
+    late = max(10 * late_radius(problem, min(best.margin, second_gap(best))), FAR * best.norm)
+    if path.norm < late <= FARTHEST * best.norm:
+        path = flow(problem, start=path.p, until_norm=late)
+    if path.event is not None or path.norm < 0.999 * late or path.selection().sets != chosen.sets:
+        return {"event": path.event or "not late", "norm": path.norm}, None
+    gap = misalignment(path.p, best)
+    local = is_locally_optimal(problem, best)
+    end = {"selected": chosen.tokens, "1 - cos": gap, "locally optimal": local}
+    return end, None if local is None else 1 - gap / ALIGNED if local else -1.0
+
+
+def _every_start_is_false(problem: Problem) -> str | None:
+    """The proof that some start tends to no locally optimal direction, for one input of independent tokens.
+
+    The start that it speaks of exists; it is not named. Basins are open, because Theorem 3's cones are and
+    the flow is continuous; two of them cannot cover the space, which is connected.
+    """
+    if problem.n > 1 or not _no_stationary_point(problem):
+        return None
+    attract = list(itertools.islice((x for x in locally_optimal(problem) if x.direction is not None), 2))
+    if len(attract) < 2:
+        return None
+    return (
+        "no point is stationary, so every flow diverges, and the basins of two locally optimal directions "
+        "are open: a start between them belongs to neither"
     )
+
+
+def _no_stationary_point(problem: Problem) -> bool:
+    """Whether one input's keys are affinely independent, exactly, and its scores not all equal: the gradient
+    then vanishes nowhere.
+    """
+    keys = [[fmpq(*float(x).as_integer_ratio()) for x in row] for row in problem.keys[problem.tokens]]
+    rows = [[x - y for x, y in zip(key, keys[0], strict=True)] for key in keys[1:]]
+    if not rows or len(set(problem.scores.tolist())) == 1:
+        return False
+    return bool(fmpq_mat(rows).rank() == len(rows))

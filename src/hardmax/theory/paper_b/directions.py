@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from hardmax._inputs import generator
-from hardmax.dynamics.measures import SignedLog, excess_risk
-from hardmax.margin.constants import slope_range
+from hardmax.dynamics.measures import excess_risk
+from hardmax.margin.attention import max_margin
 from hardmax.margin.enumerate import feasible_selections
 from hardmax.problem import Problem
 from hardmax.selection.direction import Direction, directional_margin
 from hardmax.selection.optimal import score_gaps
 from hardmax.selection.position import general_position
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_b.common import lead, unit_directions
-
-PATIENCE = 5.0  # e^-5 is what the other terms may add to the leading one
-
-
-def threshold(problem: Problem, scores: np.ndarray, least: float) -> float:
-    """A radius beyond which a margin gap of ``least`` decides between two sums of score gaps."""
-    gaps = np.abs(score_gaps(problem, scores))
-    low, high = slope_range(problem.loss, float(np.abs(problem.scores).max()))
-    spread = math.log(float(gaps.max()) * high / (float(gaps[gaps > 0].min()) * low))
-    count = math.log(len(problem.tokens))
-    return (count + spread + PATIENCE) / least
+from hardmax.theory.paper_b.balls import BallProblem, settle
+from hardmax.theory.paper_b.common import late_radius, lead, unit_directions
+from hardmax.theory.proof import balls
 
 
 def deciding_gap(p: Direction, q: Direction) -> float:
@@ -69,14 +59,25 @@ def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
 
-    def advantage(R: float) -> float:
-        risks = [excess_risk(problem, R * x, first.selected.tokens) for x in units]
-        return lead(*risks) if wins else lead(*risks[::-1])
+    better, worse_one = units if wins else units[::-1]
 
-    radii = [threshold(problem, chosen, gap(first, second)) for gap in (deciding_gap, margin_gap)]
+    def advantage(R: float) -> tuple[float, float | None, str | None]:
+        risks = [excess_risk(problem, R * x, first.selected.tokens) for x in (better, worse_one)]
+        seen = lead(*risks) or -1.0
+        room = settle(problem, seen, lambda exact: _risk_lead(exact, R * better, R * worse_one))
+        return seen, *room
+
+    radii = [late_radius(problem, gap(first, second)) for gap in (deciding_gap, margin_gap)]
     found, paper = (advantage(R) for R in radii)
-    measured = {"R": radii[0], "lead": found, "paper's R": radii[1], "lead there": paper}
-    return Outcome(tuple(hypotheses), found or -1.0, measured, paper_slack=paper or -1.0)
+    measured = {"R": radii[0], "lead": found[0], "paper's R": radii[1], "lead there": paper[0]}
+    return Outcome(
+        tuple(hypotheses), found[1], measured, proof=found[2], paper_slack=paper[1], paper_proof=paper[2]
+    )
+
+
+def _risk_lead(exact: BallProblem, better: np.ndarray, worse: np.ndarray) -> Any:
+    """By how much the risk at the first point lies below that at the second, in balls."""
+    return exact.risk(balls(worse)) - exact.risk(balls(better))
 
 
 @statement(
@@ -99,15 +100,21 @@ def better_neighbours(problem: Problem, *, p: Any) -> Outcome:
     hypotheses.append(Hypothesis("all neighbours score higher", max(worse, default=1.0) < 0, worse))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    R = threshold(problem, chosen, min(found.delta, found.Gamma))
-    excess = [excess_risk(problem, m * R * unit, found.selected.tokens) for m in (1.0, 2.0, 4.0)]
-    slack = 1.0 if all(is_below(e) for e in excess) else -1.0
-    return Outcome(tuple(hypotheses), slack, {"R": R, "log of the gain": [e.log for e in excess]})
+    R = late_radius(problem, min(found.delta, found.Gamma))
+    points = [m * R * unit for m in (1.0, 2.0, 4.0)]
+    excess = [excess_risk(problem, p, found.selected.tokens) for p in points]
+    rooms = [below(e.sign) for e in excess]
+    witness = points[int(np.argmin(rooms))]
+    slack, proof = settle(
+        problem, float(min(rooms)), lambda exact: below(exact.excess(balls(witness), found.selected.tokens))
+    )
+    measured = {"R": R, "log of the gain": [e.log for e in excess]}
+    return Outcome(tuple(hypotheses), slack, measured, witness if proof else None, proof=proof)
 
 
-def is_below(excess: SignedLog) -> bool:
-    """Whether a risk lies below the reference it is measured from."""
-    return excess.sign < 0
+def below(excess: Any) -> Any:
+    """How far a risk lies below the reference that its excess is measured from."""
+    return -excess
 
 
 def most_neighbours(d: int) -> int:
@@ -124,15 +131,29 @@ def most_neighbours(d: int) -> int:
     errata=("B-ERR-10",),
 )
 def few_neighbours(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcome:
-    """Random directions, and the max-margin directions of all feasible selections, which have the most."""
+    """Random directions, and the max-margin directions of all feasible selections, which have the most.
+
+    Rows that are tight to rounding are counted; where there are too many, those that are tight in rational
+    numbers, at the rational p_mm.
+    """
     position = general_position(problem, rng=rng)
     hypotheses = (Hypothesis("general position", position.holds, position.witness),)
-    directions = list(unit_directions(problem.d, draws, generator(rng)))
-    solutions = feasible_selections(problem, limit=200)
-    directions += [found.direction for found in solutions if found.direction is not None]
-    met = [(directional_margin(problem, q), q) for q in directions]
-    most, where = max(
-        ((len(m.neighbours), q) for m, q in met if m.unique), key=lambda pair: pair[0], default=(0, None)
+    met = [(directional_margin(problem, q), q) for q in unit_directions(problem.d, draws, generator(rng))]
+    most = max((len(m.neighbours) for m, _ in met if m.unique), default=0)
+    bound, where, proof = most_neighbours(problem.d), None, None
+    for found in feasible_selections(problem, limit=200):
+        if found.direction is None:
+            continue
+        near = len(directional_margin(problem, found.direction).neighbours)
+        if near > bound:
+            exact = max_margin(problem, found.selection, exact=True).exact
+            if exact is None:
+                return Outcome(hypotheses, None, {"most neighbours": near, "of": found.selection})
+            near = sum(exact.tight)
+        if near > most:
+            most, where = near, found.direction
+            proof = "rational arithmetic" if near > bound else None
+    slack = float(bound - most)
+    return Outcome(
+        hypotheses, slack, {"most neighbours": most}, witness=where, vacuous=most == 0, proof=proof
     )
-    slack = float(most_neighbours(problem.d) - most)
-    return Outcome(hypotheses, slack, {"most neighbours": most}, witness=where, vacuous=most == 0)

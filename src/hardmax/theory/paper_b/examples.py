@@ -66,6 +66,11 @@ def two_winners(best: float = 1.0, rng: int = 0) -> Problem:
     return Problem.from_scores(keys, [[best, best, best - 1.0, best - 1.0]] * 2)
 
 
+def tied_winners() -> Problem:
+    """Two equally good tokens and a worse one: flow goes between them, to no locally optimal direction."""
+    return Problem.from_scores([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
+
+
 def mirrored() -> Problem:
     """Two equally good tokens on either side of a worse one: ATT-SVM' has the two minimisers 1 and -1."""
     return Problem.from_scores([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])

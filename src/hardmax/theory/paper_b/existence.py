@@ -9,9 +9,7 @@ from hardmax.margin.attention import AttentionRows, max_margin
 from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens, score_gaps
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.common import strict_best
-
-ROUNDING = 1e-9
+from hardmax.theory.paper_b.common import ROUNDING, strict_best
 
 
 def explicit_separator(problem: Problem) -> np.ndarray:
@@ -56,8 +54,15 @@ def best_tokens_separable(problem: Problem) -> Outcome:
         return unsaid(hypotheses)
     p = explicit_separator(problem)
     least = float((rows @ p).min(initial=np.inf))
-    slack = min(least - 1 + ROUNDING, np.inf if solved.is_feasible else -1.0)
+    # keys are W x rounded: what the separator amplifies of that is no refutation
+    noise = ROUNDING + 1e-13 * float(np.linalg.norm(p) * np.linalg.norm(problem.keys, axis=1).max())
+    short = least - 1 + noise
+    proof = None
+    if solved.is_feasible is False:
+        proof = "Farkas vector: no p separates the best tokens"
+    elif short < 0 and noise < 1e-6:
+        proof = f"the separator misses by more than {noise:.1e}, all that rounding can do"
+    slack = -1.0 if solved.is_feasible is False else short
     return Outcome(
-        tuple(hypotheses), slack, {"least margin of the separator": least, **found},
-        witness=p,
-    )  # fmt: skip
+        tuple(hypotheses), slack, {"least margin of the separator": least, **found}, witness=p, proof=proof
+    )

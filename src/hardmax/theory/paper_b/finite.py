@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from hardmax._inputs import generator
 from hardmax.margin.attention import max_margin
@@ -13,7 +17,9 @@ from hardmax.margin.several import set_max_margin
 from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.common import log_lost, unit_directions
+from hardmax.theory.paper_b.balls import BallProblem, settle
+from hardmax.theory.paper_b.common import ROUNDING, log_lost, unit_directions
+from hardmax.theory.proof import balls, length
 
 Sets = Sequence[Sequence[int]]
 
@@ -29,32 +35,69 @@ def set_margin(problem: Problem, q: np.ndarray, sets: Sets) -> float:
     return min(leads)
 
 
-def log_lost_between(T: int, margin: float, R: float) -> tuple[float, float]:
+def log_lost_between(log_T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
     """Where the log of the largest lost attention lies at R times a unit direction of that margin."""
-    return -margin * R - math.log(T), -margin * R + math.log(T)
+    return -margin * R - log_T, -margin * R + log_T
 
 
 def measure_bounds(problem: Problem, p_unit: np.ndarray, margin: float, sets: Sets, rng: int) -> Outcome:
     """p_mm at its two-sided bound, other directions at their lower one, with and without negative margins."""
-    T = int(problem.sizes.max())
-    chance, slacks, paper, witness = generator(rng), [], [], None
+    log_T, chance = math.log(int(problem.sizes.max())), generator(rng)
+    rooms: list[tuple[float, Any, Any]] = []  # the room, the same in balls, and where
+    paper: list[tuple[float, Any, Any]] = []
     for R in (np.array([1.0, 10.0, 100.0, 1000.0]) / margin).tolist():
         lost = float(log_lost(problem, R * p_unit, sets).max())
-        low, high = log_lost_between(T, margin, R)
-        slacks += [lost - low, high - lost]
+        low, high = log_lost_between(log_T, margin, R)
+        rooms.append((min(lost - low, high - lost), partial(_best_room, sets, R * p_unit, margin), p_unit))
         for q in unit_directions(problem.d, 90, chance):
             own = set_margin(problem, q, sets)
             lost = float(log_lost(problem, R * q, sets).max())
             # a negative margin bounds nothing beyond 1/T: attention cannot be lost more than entirely
-            slacks.append(lost - log_lost_between(T, max(own, 0.0), R)[0])
-            paper.append(lost - log_lost_between(T, own, R)[0])
-            if paper[-1] <= min(paper):
-                witness = q
-    rounding = 1e-9
+            for taken, found in ((max(own, 0.0), rooms), (own, paper)):
+                again = partial(_other_room, sets, R * q, taken == own)
+                found.append((lost - log_lost_between(log_T, taken, R)[0], again, q))
+    least, literal = (min(found, key=lambda each: each[0]) for found in (rooms, rooms + paper))
+    slack, proof = settle(problem, least[0] + ROUNDING, least[1])
+    paper_slack, paper_proof = settle(problem, literal[0] + ROUNDING, literal[1])
+    measured = {"least slack": least[0], "largest": max(room for room, _, _ in rooms)}
     return Outcome(
-        slack=min(slacks) + rounding, measured={"least slack": min(slacks), "largest": max(slacks)},
-        witness=witness, paper_slack=min(*slacks, *paper) + rounding,
+        slack=slack, measured=measured, witness=literal[2], proof=proof,
+        paper_slack=paper_slack, paper_proof=paper_proof,
     )  # fmt: skip
+
+
+def _lost_in_balls(exact: BallProblem, p: list[Any], sets: Sets) -> Any:
+    logs = [exact.log_lost(i, p, inside) for i, inside in enumerate(sets) if len(inside) < len(exact.keys[i])]
+    return max(logs, key=lambda x: float(x.mid()))
+
+
+def _best_room(sets: Sets, p: np.ndarray, margin: float, exact: BallProblem) -> Any:
+    """Room of p_mm between its bounds in balls; the margin comes with the rounding of its certificate."""
+    point = balls(p)
+    lost, log_T = _lost_in_balls(exact, point, sets), arb(max(map(len, exact.keys))).log()
+    low, high = log_lost_between(log_T, arb(margin), length(point))
+    give = arb(ROUNDING) * (1 + arb(margin) * length(point))
+    return min(lost - low, high - lost, key=lambda x: float(x.mid())) + give
+
+
+def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) -> Any:
+    """Room of another direction above its lower bound, in balls; ``literal`` keeps a margin below 0."""
+    point = balls(p)
+    leads = []
+    for i, inside in enumerate(sets):
+        logits = exact.gaps(i, point, inside[0])
+        outside = [x for t, x in enumerate(logits) if t not in set(inside)]
+        if outside:
+            leads.append(_most(logits[t] for t in inside) - _most(outside))
+    least = min(leads, key=lambda x: float(x.mid()))
+    taken = least if literal or float(least.mid()) > 0 else arb(0)
+    log_T = arb(max(map(len, exact.keys))).log()
+    # the logits are at p itself, so the radius is part of the margin
+    return _lost_in_balls(exact, point, sets) - log_lost_between(log_T, taken, 1)[0]
+
+
+def _most(numbers: Iterable[Any]) -> Any:
+    return max(numbers, key=lambda x: float(x.mid()))
 
 
 @statement(
@@ -72,9 +115,7 @@ def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, 
     if unmet(hypotheses) or best.direction is None:
         return unsaid(hypotheses)
     found = measure_bounds(problem, best.direction, best.margin, [(t,) for t in tokens], rng)
-    return Outcome(
-        tuple(hypotheses), found.slack, found.measured, found.witness, paper_slack=found.paper_slack
-    )
+    return replace(found, hypotheses=tuple(hypotheses))
 
 
 @statement(
@@ -94,6 +135,4 @@ def lost_attention_of_sets(
         return unsaid(hypotheses)
     p = solved.minimisers[0]
     found = measure_bounds(problem, p / np.linalg.norm(p), solved.margin, inside, rng)
-    return Outcome(
-        tuple(hypotheses), found.slack, found.measured, found.witness, paper_slack=found.paper_slack
-    )
+    return replace(found, hypotheses=tuple(hypotheses))

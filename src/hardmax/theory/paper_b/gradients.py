@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from hardmax._inputs import generator
 from hardmax.dynamics.descent import descend
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import attention, risk, smoothness
 from hardmax.margin.assumptions import assumption_b
+from hardmax.margin.attention import max_margin
+from hardmax.margin.maxmargin import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores, separable_best, unit_directions
+from hardmax.theory.paper_b.balls import BallProblem, settle
+from hardmax.theory.paper_b.common import (
+    ROUNDING,
+    decreasing_loss,
+    fixed_scores,
+    longest_difference,
+    separable_best,
+    unit_directions,
+)
+from hardmax.theory.proof import balls, dot, length
 
 
-def remainder_bound(Gamma: float, A: float, lost: float) -> float:
-    """Lemma 3's bound on the second-order remainder."""
+def remainder_bound(Gamma: Any, A: Any, lost: Any) -> Any:
+    """Lemma 3's bound on the second-order remainder, of floats or of balls."""
     return 2 * Gamma * A * lost**2
 
 
@@ -35,9 +48,13 @@ def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -
     hypotheses = (fixed_scores(problem),)
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    chance, worst, used, witness = generator(rng), 0.0, 0, None
+    chance, worst, used = generator(rng), 0.0, 0
+    witness: dict[str, Any] | None = None
     keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
-    scale = 1 / max(float(np.linalg.norm(problem.keys, axis=1).max()), 1e-300)
+    longest = longest_difference(problem)
+    if longest == 0:
+        return unsaid(hypotheses)
+    scale = 1 / longest
     for _ in range(draws):
         p = chance.normal(size=problem.d) * scale * 10.0 ** chance.uniform(-2, 1)
         q = chance.normal(size=problem.d)
@@ -57,7 +74,28 @@ def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -
         if ratio > worst:
             worst, witness = ratio, {"input": i, "token": first, "p": p, "q": q}
     found = {"largest remainder over bound": worst, "draws used": used}
-    return Outcome(hypotheses, 1 + 1e-9 - worst, found, witness, vacuous=used == 0)
+    slack, proof = settle(problem, 1 + ROUNDING - worst, lambda exact: _remainder_room(exact, witness or {}))
+    return Outcome(hypotheses, slack, found, witness, vacuous=used == 0, proof=proof)
+
+
+def _remainder_room(exact: BallProblem, at: dict[str, Any]) -> Any:
+    """One minus remainder over bound at the witness, in balls."""
+    i, first, p, q = at["input"], at["token"], balls(at["p"]), balls(at["q"])
+    s, gamma = exact.attention(i, p), exact.scores[i]
+    a = [dot(key, q) for key in exact.keys[i]]
+    covariance = dot(s, [x * y for x, y in zip(a, gamma, strict=True)]) - dot(s, a) * dot(s, gamma)
+    pairs = dot(s, [(a[first] - x) * (gamma[first] - g) for x, g in zip(a, gamma, strict=True)])
+    Gamma = _largest(gamma) - _least(gamma)
+    A = _largest([length(key) for key in exact.keys[i]]) * length(q)
+    return 1 - abs(covariance - pairs) / remainder_bound(Gamma, A, 1 - s[first])
+
+
+def _largest(numbers: Sequence[Any]) -> Any:
+    return max(numbers, key=lambda x: float(x.mid()))
+
+
+def _least(numbers: Sequence[Any]) -> Any:
+    return min(numbers, key=lambda x: float(x.mid()))
 
 
 @statement(
@@ -74,46 +112,100 @@ def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> O
     hypotheses = (decreasing_loss(problem), Hypothesis("B-ASM-B", B.holds, B.witness), separable)
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
-    chance, least, witness = generator(rng), math.inf, None
-    for scale in np.geomspace(1e-2, 1e3, draws):
+    chance, least, witness = generator(rng), math.inf, np.zeros(problem.d)
+    unit = 1 / longest_difference(problem)
+    for scale in np.geomspace(1e-2 * unit, 1e3 * unit, draws):
         p = chance.normal(size=problem.d) * scale
-        cosine = float(gradient(problem, p).direction @ best.direction)
+        cosine = descent_cosine(gradient(problem, p).direction, best.direction)
         if cosine < least:
             least, witness = cosine, p
     # a product of exactly zero is no descent
-    return Outcome(hypotheses, least or -1.0, {"least cosine of -grad L and p_mm": least}, witness)
+    slack, proof = settle(problem, least or -1.0, lambda exact: _descent_product(problem, exact, witness))
+    found = {"least cosine of -grad L and p_mm": least}
+    return Outcome(hypotheses, slack, found, witness, proof=proof)
 
 
-def radial_bound(pi: float) -> float:
+def descent_cosine(pull: Any, p_mm: Any) -> Any:
+    """The product whose sign Lemma 4 claims: of -grad L with p_mm, as vectors of floats or of balls."""
+    return float(pull @ p_mm) if isinstance(pull, np.ndarray) else dot(pull, p_mm)
+
+
+def _descent_product(problem: Problem, exact: BallProblem, p: np.ndarray) -> Any:
+    """-grad L(p) . p_mm over their lengths in balls, with the rational p_mm; undecided without one."""
+    best = exact_direction(problem)
+    if best is None:
+        return arb(0, 1)
+    pull = exact.pull(balls(p))
+    return descent_cosine(pull, best) / (length(pull) * length(best))
+
+
+def exact_direction(problem: Problem, selection: Sequence[int] | None = None) -> list[Any] | None:
+    """p_mm of a selection (the best tokens if none is given) in balls, from its rational solution."""
+    best = max_margin(problem, selection, exact=True)
+    if best.exact is None or best.exact.p is None:
+        return None
+    return [arb(x.numerator) / arb(x.denominator) for x in best.exact.p]
+
+
+def radial_bound(pi: Any) -> Any:
     """How much more the gradient may pull along p than along p_mm."""
     return 1 + pi
+
+
+def radial_excess(losers: int, reach: Any) -> Any:
+    """Lemma 5 with its constant: the pi that is reached at |p| = reach/margin, log(T - 1)/reach.
+
+    Under Assumption B the pull along p/|p| is the mean of its leads over the losers, weighted by e^-lead |p|,
+    so at most the least lead plus log(T - 1)/|p|; and no direction has a least lead above the margin.
+    """
+    return math.log(losers) / reach
 
 
 @statement(
     "B-THM-L5",
     "Lemma 5: far out, no direction beats p_mm (n = 1)",
     "With one input and Assumption B, for every pi > 0 there is a radius beyond which the gradient's "
-    "component along p is at most 1 + pi times its component along p_mm.",
-    kind="existential",
+    "component along p is at most 1 + pi times its component along p_mm; explicitly, log(T - 1)/(pi margin).",
+    kind="finite",
 )
 def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
-    """The worst ratio over directions at growing radii: it must not grow, and end within 1e-3 of 1."""
+    """The worst ratio over directions at growing radii, against the bound with its constant."""
     B = assumption_b(problem)
     separable, best = separable_best(problem)
     hypotheses = (
-        Hypothesis("n = 1", problem.n == 1, problem.n), Hypothesis("B-ASM-B", B.holds, B.witness), separable
+        Hypothesis("n = 1", problem.n == 1, problem.n), Hypothesis("B-ASM-B", B.holds, B.witness),
+        decreasing_loss(problem), separable,
     )  # fmt: skip
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
     directions = unit_directions(problem.d, draws, generator(rng))
-    radii = [R / best.margin for R in (1.0, 3.0, 10.0, 30.0, 100.0)]
-    worst = []
-    for R in radii:
-        pulls = np.array([gradient(problem, R * q).direction for q in directions])
-        worst.append(float(((pulls * directions).sum(axis=1) / (pulls @ best.direction)).max()))
-    growth = max(later - earlier for earlier, later in itertools.pairwise(worst))
-    slack = min(1e-6 - growth, radial_bound(1e-3) - max(worst[3:]))
-    return Outcome(hypotheses, slack, {"radii": radii, "worst ratio": worst})
+    losers = int(problem.sizes[0]) - 1
+    reaches = (1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
+    worst, rooms, where = [], [], []
+    for reach in reaches:
+        points = reach / best.margin * directions
+        pulls = np.array([gradient(problem, p).direction for p in points])
+        ratios = (pulls * directions).sum(axis=1) / (pulls @ best.direction)
+        bound = radial_bound(radial_excess(losers, reach))
+        worst.append(float(ratios.max()))
+        rooms.append(bound - worst[-1])
+        where.append((reach, points[int(ratios.argmax())]))
+    reach, witness = where[int(np.argmin(rooms))]
+    slack, proof = settle(
+        problem, min(rooms) + ROUNDING, lambda exact: _radial_room(problem, exact, witness, losers, best)
+    )
+    found = {"radii": [r / best.margin for r in reaches], "worst ratio": worst}
+    return Outcome(hypotheses, slack, found, witness if min(rooms) < 0 else None, proof=proof)
+
+
+def _radial_room(problem: Problem, exact: BallProblem, p: np.ndarray, losers: int, best: MaxMargin) -> Any:
+    """Bound minus ratio at the witness, in balls."""
+    p_mm, point = exact_direction(problem), balls(p)
+    if p_mm is None:
+        return arb(0, 1)
+    pull, R = exact.pull(point), length(point)
+    ratio = dot(pull, point) / R / (dot(pull, p_mm) / length(p_mm))
+    return radial_bound(arb(losers).log() * length(p_mm) / R) - ratio
 
 
 @statement(
@@ -128,38 +220,64 @@ def smooth_and_descending(
 ) -> Outcome:
     """Sample secants, then descend; ``rate`` is 1/L_p if absent."""
     bound = smoothness(problem)
+    if bound.tight == 0.0:  # nothing competes: the risk is constant
+        return unsaid((decreasing_loss(problem),))
     eta = 1 / bound.L_p if rate is None else rate
     hypotheses = (
         decreasing_loss(problem),
         Hypothesis("eta <= 1/L_p", eta <= (1 + 1e-12) / bound.L_p, eta * bound.L_p),
     )
-    if bound.tight == 0.0:  # nothing competes: the risk is constant
-        return unsaid(hypotheses)
-    chance, curvature = generator(rng), 0.0
-    for scale in np.geomspace(1e-2, 1e1, draws):
+    chance, curvature, unit = generator(rng), 0.0, 1 / longest_difference(problem)
+    secant = (np.zeros(problem.d), np.ones(problem.d))
+    for scale in np.geomspace(1e-2 * unit, 1e1 * unit, draws):
         p = chance.normal(size=problem.d) * scale
-        step = chance.normal(size=problem.d) * 10.0 ** chance.uniform(-3, 0)
+        step = chance.normal(size=problem.d) * unit * 10.0 ** chance.uniform(-3, 0)
         change = np.linalg.norm(_plain_gradient(problem, p + step) - _plain_gradient(problem, p))
-        curvature = max(curvature, float(change / np.linalg.norm(step)))
-    path = descend(problem, steps, eta, normalized=False, record=1, start=chance.normal(size=problem.d))
+        if change / np.linalg.norm(step) > curvature:
+            curvature, secant = float(change / np.linalg.norm(step)), (p, p + step)
+    start = chance.normal(size=problem.d) * unit
+    path = descend(problem, steps, eta, normalized=False, record=1, start=start)
     risks = np.array([risk(problem, p) for p in path.points])
     squares = np.array([float(np.sum(_plain_gradient(problem, p) ** 2)) for p in path.points[:-1]])
-    falls = risks[:-1] - risks[1:]
-    missed = falls - eta / 2 * squares
+    missed = risks[:-1] - risks[1:] - eta / 2 * squares
     t = int(np.argmin(missed))
-    budget = 2 / eta * float(risks[0] - risks[-1])
-    slack = min(
-        1 - curvature / bound.tight, 1 - curvature / bound.L_p,
-        float(missed.min()) + 1e-14, (budget - float(squares.sum())) + 1e-14 * steps / eta,
+    # the risk of a step is known to its last digit only; a sum of falls is the sum of what the steps miss
+    noise = 1e-14 * float(np.abs(risks).max())
+    smooth, smooth_proof = settle(
+        problem, 1 + ROUNDING - curvature / min(bound.tight, bound.L_p),
+        lambda exact: min(bound.tight, bound.L_p) * (1 + ROUNDING) - _secant(exact, *secant),
     )  # fmt: skip
+    falls, falls_proof = settle(
+        problem, float(missed[t]) + noise, lambda exact: _fall(exact, path.points[t], eta)
+    )
     found = {
         "largest secant over L_p": curvature / bound.L_p, "largest secant over the tighter constant":
-        curvature / bound.tight, "least fall minus eta/2 |grad|^2": float(missed.min()),
-        "sum of |grad|^2": float(squares.sum()), "2/eta (L(0) - L(end))": budget,
+        curvature / bound.tight, "least fall minus eta/2 |grad|^2": float(missed[t]),
+        "sum of |grad|^2": float(squares.sum()),
+        "2/eta (L(0) - L(end))": 2 / eta * float(risks[0] - risks[-1]),
     }  # fmt: skip
-    return Outcome(hypotheses, slack, found, witness={"step": t} if missed[t] < -1e-14 else None)
+    witness: Any = None
+    if smooth_proof or falls_proof:
+        witness = {"secant": secant} if smooth_proof else {"p": path.points[t], "step": t}
+    slack = None if smooth is None or falls is None else min(smooth, falls)
+    return Outcome(hypotheses, slack, found, witness, proof=smooth_proof or falls_proof)
 
 
 def _plain_gradient(problem: Problem, p: np.ndarray) -> np.ndarray:
     pull = gradient(problem, p)
     return pull.direction * math.exp(pull.log_norm)
+
+
+def _secant(exact: BallProblem, p: np.ndarray, q: np.ndarray) -> Any:
+    """|grad L(q) - grad L(p)| / |q - p| in balls."""
+    one, two = balls(p), balls(q)
+    change = [x - y for x, y in zip(exact.pull(two), exact.pull(one), strict=True)]
+    return length(change) / length([x - y for x, y in zip(two, one, strict=True)])
+
+
+def _fall(exact: BallProblem, p: np.ndarray, eta: float) -> Any:
+    """What a step from p lowers the risk by, minus eta/2 |grad|^2, in balls."""
+    point = balls(p)
+    pull = exact.pull(point)
+    after = [x + arb(eta) * g for x, g in zip(point, pull, strict=True)]
+    return exact.risk(point) - exact.risk(after) - arb(eta) / 2 * dot(pull, pull)

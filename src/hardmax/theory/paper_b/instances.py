@@ -37,11 +37,9 @@ INSTANCES: list[Instance] = [
     Instance("B-EQ-84", "two winners per input", "holds", examples.two_winners),
     Instance("B-EQ-84", "two mirrored winners", "holds", examples.mirrored),
     Instance("B-EQ-84", "opposed inputs", "not applicable", examples.opposed),
-    Instance("B-ERR-21", "B-FIG-1b, random starts", "holds", FIG1B),
-    Instance(
-        "B-ERR-21", "B-FIG-1b, every start: one on the separatrix", "fails", FIG1B,
-        {"starts": [examples.separatrix_start()], "far": 140.0}, reading="paper",
-    ),
+    Instance("B-ERR-21", "B-FIG-1b, random starts", "consistent", FIG1B),
+    Instance("B-ERR-21", "B-FIG-1b, every start: not the separatrix", "refuted", FIG1B, reading="paper"),
+    Instance("B-ERR-21", "two equal best tokens", "not applicable", examples.tied_winners),
     Instance("B-NEW-1", "B-FIG-3b, rho = 0.5", "holds", FIG3B, {"rho": 0.5, "start": [0.0, -1.0]}),
     Instance("B-NEW-1", "B-FIG-3b, rho = 0.75", "holds", FIG3B, {"rho": 0.75, "start": [0.0, -1.0]}),
     Instance("B-NEW-1", "B-FIG-3b, rho = 2", "holds", FIG3B, {"rho": 2.0, "start": [0.0, -1.0]}),
@@ -49,7 +47,7 @@ INSTANCES: list[Instance] = [
     Instance("B-NEW-1b", "switching third input, rho = 1", "holds", examples.switching, {"rho": 1.0}),
     Instance("B-NEW-1b", "switching third input, rho = 8", "holds", examples.switching, {"rho": 8.0}),
     Instance(
-        "B-NEW-1b", "rho = 8, the selection of rho = 1", "fails", examples.switching, {"rho": 8.0, **ALL}
+        "B-NEW-1b", "rho = 8, the selection of rho = 1", "undecided", examples.switching, {"rho": 8.0, **ALL}
     ),
     Instance("B-NEW-1b", "B-FIG-8, no values", "not applicable", FIG8, {"rho": 1.0}),
     Instance("B-NEW-2", "B-FIG-8", "holds", FIG8),
@@ -85,7 +83,7 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-3", "B-FIG-8, tokens 0 and 1", "holds", FIG8, {"selection": (0, 1)}),
     Instance("B-THM-3", "random keys, two support rows", "holds", RANDOM, {"selection": (2, 2)}),
     Instance(
-        "B-THM-3", "random keys, paper's radius", "fails", RANDOM, {"selection": (2, 2)}, reading="paper"
+        "B-THM-3", "random keys, paper's radius", "holds", RANDOM, {"selection": (2, 2)}, reading="paper"
     ),
     Instance("B-THM-3", "B-FIG-1b, token 2", "not applicable", FIG1B, {"selection": (2,)}),
     Instance("B-THM-4", "B-FIG-1b, token 2: bounded", "holds", FIG1B, {"q": [-1.0, -1.1]}),
@@ -98,10 +96,10 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-6", "B-FIG-3b, r = 1.5 R", "holds", FIG3B, {**ALL, "rho": 1.5}),
     Instance("B-THM-6", "B-FIG-3b, r = R/2", "not applicable", FIG3B, {**ALL, "rho": 0.5}),
     Instance(
-        "B-THM-6", "B-FIG-3b, r = R/2, coupling left open", "fails", FIG3B, {**ALL, "rho": 0.5},
+        "B-THM-6", "B-FIG-3b, r = R/2, coupling left open", "undecided", FIG3B, {**ALL, "rho": 0.5},
         reading="paper",
     ),
-    Instance("B-THM-6", "B-FIG-3b, r = 2, left open", "fails", FIG3B, {**ALL, "r": 2.0}, reading="paper"),
+    Instance("B-THM-6", "B-FIG-3b, r = 2, left open", "undecided", FIG3B, {**ALL, "r": 2.0}, reading="paper"),
     Instance("B-THM-8", "two winners per input", "holds", examples.two_winners),
     Instance("B-THM-8", "two winners, negative scores", "holds", partial(examples.two_winners, best=-2.0)),
     Instance("B-THM-8", "B-FIG-8, a set of unequal scores", "not applicable", FIG8, {"sets": [[0, 1], [0]]}),

@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.dynamics.joint import descend_joint
+from hardmax.dynamics.joint import descend_joint, with_head
 from hardmax.dynamics.trajectory import misalignment
 from hardmax.heads import LinearHead
 from hardmax.margin.assumptions import assumption_c
 from hardmax.margin.attention import max_margin
 from hardmax.margin.joint import interpolated_max_margin, label_max_margin, relaxed_max_margin
+from hardmax.margin.maxmargin import MaxMargin
 from hardmax.paths import JointPath, joint_path
+from hardmax.paths.joint import LARGEST
 from hardmax.problem import Problem
 from hardmax.selection.selected import selected_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
+from hardmax.theory.paper_b.common import late_radius, log_lost, longest_difference, second_gap
 
 DEGREES = 0.05  # how far, in degrees, training may still be from its limit
+SATURATED = 1e-3
 
 
 def degrees(p: Any, q: Any) -> float:
@@ -72,24 +76,47 @@ def interpolated_limit(
     return Outcome(tuple(hypotheses), 1 - max(apart, apart_v) / DEGREES, found, witness=path.p)
 
 
-def angle_allowed(R: float) -> float:
-    """Degrees that a joint path may still be from its limit at radius R: the error is O(1/R)."""
-    return 20.0 / R
+RESOLVED = 1e-7  # radians
 
 
-RADII = (5.0, 10.0, 20.0, 30.0)
+def still_away(angle: float) -> float:
+    """The angle that may be left at twice the radius: the error is O(1/R)."""
+    return max(0.75 * angle, RESOLVED)
 
 
-def path_slack(path: JointPath, p_limit: Any, v_limit: Any) -> tuple[float | None, dict[str, Any]]:
-    """How far inside the allowed angles p and v stay at every radius; None if no two starts agree."""
-    angles = np.degrees(path.angle(p_limit)), np.degrees(path.head_angle(v_limit))
-    rooms = [
-        1 - a / angle_allowed(R)
-        for each in angles
-        for a, R in zip(each.tolist(), path.radii.tolist(), strict=True)
-    ]
-    found = {"degrees of p": angles[0], "degrees of v": angles[1], "agreeing starts": path.agreeing}
-    return (min(rooms) if (path.agreeing >= 2).all() else None), found
+def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None) -> float:
+    """The R from which p may be judged against ``best`` and v, at rho R if it grows, against ``label``."""
+    assert label.direction is not None
+    fixed = with_head(problem, label.direction)
+    radius = late_radius(fixed, min(best.margin, second_gap(best)))
+    if rho is not None:
+        radius = max(radius, late_radius(fixed, min(label.margin, second_gap(label))) / rho)
+    return radius
+
+
+def judge_path(
+    problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None, r: float | None
+) -> tuple[float | None, JointPath | None, dict[str, Any]]:
+    """The joint path when it is late and at twice that radius: both angles must fall like 1/R.
+
+    The slack is None where it cannot be followed that far, or where no two starts agree.
+    """
+    assert isinstance(problem.head, LinearHead)
+    late = late_pair(problem, best, label, rho if r is None else None)
+    found: dict[str, Any] = {"late from": late}
+    longest = float(np.linalg.norm(problem.head.values, axis=1).max())
+    if 2 * late * longest_difference(problem) > 1e4 or (rho or 0.0) * 2 * late * longest > LARGEST:
+        return None, None, found
+    path = joint_path(problem, [late, 2 * late], rho=rho if r is None else None, r=r)
+    angles = path.angle(best), path.head_angle(label)
+    found |= {
+        "radii": path.radii, "degrees of p": np.degrees(angles[0]), "degrees of v": np.degrees(angles[1]),
+        "agreeing starts": path.agreeing,
+    }  # fmt: skip
+    # a fixed r leaves v on its way, wherever p goes
+    judged = angles if r is None else angles[:1]
+    slack = min(1 - float(each[1]) / still_away(float(each[0])) for each in judged)
+    return (slack if (path.agreeing >= 2).all() else None), path, found
 
 
 def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int] | None) -> list[Hypothesis]:
@@ -119,15 +146,16 @@ def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int]
 def joint_path_limit(
     problem: Problem, *, selection: Iterable[int], rho: float | None = 1.0, r: float | None = None
 ) -> Outcome:
-    """The path at four radii with r = rho R, or with a fixed r, which the corrected statement excludes."""
+    """The late path with r = rho R, or with a fixed r, which the corrected statement excludes."""
     tokens = tuple(selection)
     hypotheses = joint_hypotheses(problem, tokens, None)
     hypotheses.append(Hypothesis("r grows with R", r is None, rho if r is None else r, erratum="B-ERR-02"))
     if unmet([h for h in hypotheses if h.erratum is None]):
         return Outcome(tuple(hypotheses))
-    path = joint_path(problem, RADII, rho=rho if r is None else None, r=r)
-    slack, found = path_slack(path, max_margin(problem, tokens), label_max_margin(problem, tokens))
-    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1], paper_slack=slack)
+    best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
+    slack, path, found = judge_path(problem, best, label, rho if r is None else None, r)
+    witness = None if path is None else path.points[-1]
+    return Outcome(tuple(hypotheses), slack, found, witness, paper_slack=slack)
 
 
 @statement(
@@ -141,7 +169,10 @@ def joint_path_limit(
 def relaxed_limit(
     problem: Problem, *, selection: Iterable[int], rho: float | None = None, r: float | None = None
 ) -> Outcome:
-    """The path at four radii against the relaxed direction; the paper leaves the coupling of r and R open."""
+    """The late path against the relaxed direction; the paper leaves the coupling of r and R open.
+
+    Where it goes elsewhere, B-NEW-1 says where and why; that is derived, not proved, and refutes nothing.
+    """
     tokens = tuple(selection)
     support = None
     if isinstance(problem.head, LinearHead):
@@ -153,9 +184,20 @@ def relaxed_limit(
     threshold = coupling(problem, tokens)
     fast = rho is not None and rho > threshold
     hypotheses.append(Hypothesis("|v| grows more than rho* |p|", fast, [rho, threshold], erratum="B-ERR-02"))
-    path = joint_path(problem, RADII, rho=rho, r=r)
-    slack, found = path_slack(path, relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens))
-    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1], paper_slack=slack)
+    relaxed, label = relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens)
+    slack, path, found = judge_path(problem, relaxed, label, rho, r)
+    if path is None:
+        return Outcome(tuple(hypotheses), None, found)
+    hypotheses.append(saturation(problem, path, tokens))
+    return Outcome(tuple(hypotheses), slack, found, path.points[-1], paper_slack=slack)
+
+
+def saturation(problem: Problem, path: JointPath, tokens: tuple[int, ...]) -> Hypothesis:
+    """Theorem 6's condition s -> 1, as far as two radii show it: little is lost, less at the larger one."""
+    sets = [(t,) for t in tokens]
+    first, last = (float(log_lost(problem, p, sets).max()) for p in path.points)
+    seen = last < math.log(SATURATED) and last < first
+    return Hypothesis("the selected attention tends to 1", True if seen else None, [first, last])
 
 
 def coupling(problem: Problem, tokens: tuple[int, ...]) -> float:
@@ -172,9 +214,9 @@ def coupling(problem: Problem, tokens: tuple[int, ...]) -> float:
     label="derived",
 )
 def selection_depends_on_rho(
-    problem: Problem, *, rho: float, selection: Iterable[int] | None = None, R: float = 30.0
+    problem: Problem, *, rho: float, selection: Iterable[int] | None = None
 ) -> Outcome:
-    """The path at radius R; ``selection`` fixes the tokens beforehand, which the statement warns against."""
+    """The late path; ``selection`` fixes the tokens beforehand, which the statement warns against."""
     hypotheses = _trainable_head(problem)
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
@@ -183,10 +225,17 @@ def selection_depends_on_rho(
     except ValueError as reason:
         return Outcome((*hypotheses, Hypothesis("labels separable", False, str(reason))))
     hypotheses.append(Hypothesis("labels separable", True, limit.label.margin))
-    path = joint_path(problem, [R / 2, R], rho=rho)
+    best = max_margin(problem, limit.selection)
+    if limit.direction is None or best.direction is None:
+        return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
+    late = late_pair(problem, best, limit.label, rho)
+    found: dict[str, Any] = {"late from": late, "predicted": limit.selection}
+    if rho * 2 * late * float(np.linalg.norm(problem.head.values, axis=1).max()) > LARGEST:  # type: ignore[union-attr]
+        return Outcome(tuple(hypotheses), None, found)
+    path = joint_path(problem, [late, 2 * late], rho=rho)
     chosen = selected_tokens(problem, path.points[-1])
-    apart = float(np.degrees(path.angle(limit.direction))[-1])
+    near, nearer = path.angle(limit.direction).tolist()
     agrees = chosen.is_unique and chosen.tokens == limit.selection
-    found = {"selected": chosen.sets, "predicted": limit.selection, "degrees to q*": apart}
-    slack = 1 - apart / angle_allowed(R) if agrees else -1.0
+    found |= {"selected": chosen.sets, "degrees to q*": np.degrees([near, nearer])}
+    slack = 1 - nearer / still_away(near) if agrees else -1.0
     return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1])

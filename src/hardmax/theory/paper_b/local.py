@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from hardmax._inputs import generator
 from hardmax.dynamics.descent import descend
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.margin.attention import max_margin
 from hardmax.margin.constants import LocalConstants, local_constants
@@ -22,12 +25,14 @@ from hardmax.problem import Problem
 from hardmax.selection.direction import in_cone
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_b.common import cone_directions, decreasing_loss, log_lost, single_input
+from hardmax.theory.paper_b.absorbing import absorbing_radius, radius_for
+from hardmax.theory.paper_b.balls import BallProblem, settle
+from hardmax.theory.paper_b.common import ROUNDING, cone_directions, decreasing_loss, log_lost, single_input
 from hardmax.theory.paper_b.gradients import radial_bound
+from hardmax.theory.proof import balls, dot, length
 
-ROUNDING = 1e-9  # relative to mu: a path starts on the boundary of the cone
 STEPS, DOUBLINGS = 2000, 10
-PI = 1e-3  # the pi of the lemma's third claim, tested at the largest radius
+PI = 1e-3  # the pi of the lemma's third claim, tested at its radius R_pi
 
 
 def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
@@ -43,29 +48,19 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
     ]
 
 
-def paper_radius(problem: Problem, found: LocalConstants) -> float:
-    """The start radius that the paper's own proof asks for, (57) and (58) with C0 as small as it may be."""
-    mu = found.mu
-    C0 = 64 * mu / (2 - mu)
-    C2 = (1 - mu) * found.A_bar**2 * found.C**2 / (found.Theta * found.c)
-    C3 = max(C0 * found.Gamma * found.A / found.gap_least, C2 / smoothness(problem).L_p)
-    T = int(problem.sizes.max())
-    outer = max(2.0, 1 / found.delta) / found.Theta * math.log((2 - mu) * C3 * T / mu)
-    return max(found.R_bar, outer)
-
-
 @statement(
     "B-THM-L7",
     "Lemma 7: gradients in the cone of a locally optimal direction",
     "In the cone beyond R_bar nothing is stationary, -<grad L, q> lies between c and C times the mean lost "
-    "attention, its cosine is at least c Theta/(A_bar C), and far out no direction beats p_mm by more than "
-    "1 + pi.",
+    "attention, its cosine is at least c Theta/(A_bar C), and beyond R_pi no direction beats p_mm by more "
+    "than 1 + pi.",
     kind="finite",
     errata=("B-ERR-08", "B-ERR-16"),
 )
 def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300) -> Outcome:
     """Sample p and q in the cone; the paper's reading asks the sign of each input's own part at radius 20."""
     tokens = tuple(selection)
+    sets = [(t,) for t in tokens]
     best = max_margin(problem, tokens)
     hypotheses = local_hypotheses(problem, best)
     if unmet(hypotheses):
@@ -73,8 +68,8 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
     assert best.direction is not None
     k = local_constants(problem, best)
     chance = generator(rng)
-    sets = [(t,) for t in tokens]
-    ratios, cosines, radial, strengths = [], [], [], []
+    rooms: list[tuple[float, Any]] = []  # how far inside each bound, and the same in balls
+    extremes = {"ratio": [math.inf, -math.inf], "least cosine": [math.inf, 0.0]}
     for factor in (1.0, 3.0, 10.0):
         for p, q in zip(
             cone_directions(best.direction, k.mu, draws, chance) * k.R_bar * factor,
@@ -84,25 +79,65 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
             mean_lost = float(np.logaddexp.reduce(log_lost(problem, p, sets))) - math.log(problem.n)
             size = math.exp(pull.log_norm - mean_lost)
             cosine = float(pull.direction @ q)
-            cosines.append(cosine)
-            ratios.append(cosine * size * best.norm)
-            strengths.append(size)
-            along = float(pull.direction @ p / np.linalg.norm(p)) / float(pull.direction @ best.direction)
-            radial.append((factor, along))
-    last = max(ratio for factor, ratio in radial if factor == 10.0)
-    slack = min(
-        min(ratios) / k.c - 1, 1 - max(ratios) / k.C, min(cosines) / k.cosine - 1,
-        1 - max(strengths) / (k.A_bar * k.C), radial_bound(PI) - last,
-    )  # fmt: skip
+            ratio = cosine * size * best.norm
+            extremes["ratio"] = [min(extremes["ratio"][0], ratio), max(extremes["ratio"][1], ratio)]
+            extremes["least cosine"][0] = min(extremes["least cosine"][0], cosine)
+            room = min(ratio / k.c - 1, 1 - ratio / k.C, cosine / k.cosine - 1, 1 - size / (k.A_bar * k.C))
+            rooms.append((room, partial(_cone_room, k=k, sets=sets, norm=best.norm, p=p, q=q)))
+    radius, worst = radius_for(problem, k, PI), -math.inf
+    for p in cone_directions(best.direction, k.mu, draws, chance) * radius:
+        way = gradient(problem, p).direction
+        worst = max(worst, float(way @ p / np.linalg.norm(p)) / float(way @ best.direction))
+        room = radial_bound(PI) - worst
+        rooms.append((room, partial(_radial_cone_room, p_mm=best.direction, p=p)))
+    least, again = min(rooms, key=lambda each: each[0])
+    slack, proof = settle(problem, least + ROUNDING, again)
     found = {
-        "mu": k.mu, "R_bar": k.R_bar, "c": k.c, "C": k.C, "ratio": [min(ratios), max(ratios)],
-        "least cosine": min(cosines), "cosine bound": k.cosine, "worst radial ratio": last,
+        "mu": k.mu, "R_bar": k.R_bar, "c": k.c, "C": k.C, "ratio": extremes["ratio"],
+        "least cosine": extremes["least cosine"][0], "cosine bound": k.cosine, "R_pi": radius,
+        "worst radial ratio": worst,
     }  # fmt: skip
-    parts = input_parts(problem, best, 20.0)
-    found["log of each input's part at radius 20"] = [math.log(abs(x)) if x else -math.inf for x in parts]
-    return Outcome(
-        tuple(hypotheses), slack, found, {"parts at radius 20": parts}, paper_slack=min(parts) / max(parts)
+    return _with_parts(problem, best, Outcome(tuple(hypotheses), slack, found, proof=proof))
+
+
+def _cone_room(
+    exact: BallProblem, *, k: LocalConstants, sets: Sequence[Sequence[int]], norm: float, p: Any, q: Any
+) -> Any:
+    """How far inside the bounds of (31) p and q are, in balls; the constants come with their rounding."""
+    point, along = balls(p), balls(q)
+    pull, give = exact.pull(point), 1 + arb(ROUNDING)
+    lost = sum((exact.log_lost(i, point, inside).exp() for i, inside in enumerate(sets)), arb(0)) / exact.n
+    size, cosine = length(pull) / lost, dot(pull, along) / (length(pull) * length(along))
+    ratio = cosine * size * arb(norm)
+    rooms = [
+        give * ratio / arb(k.c) - 1, give - ratio / arb(k.C), give * cosine / arb(k.cosine) - 1,
+        give - size / (arb(k.A_bar) * arb(k.C)),
+    ]  # fmt: skip
+    return min(rooms, key=lambda room: float(room.mid()))
+
+
+def _radial_cone_room(exact: BallProblem, *, p_mm: np.ndarray, p: np.ndarray) -> Any:
+    """1 + pi minus the radial ratio at p, in balls."""
+    point, best = balls(p), balls(p_mm)
+    pull = exact.pull(point)
+    ratio = dot(pull, point) / length(point) / (dot(pull, best) / length(best))
+    return radial_bound(arb(PI)) + arb(ROUNDING) - ratio
+
+
+def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
+    """The paper's reading beside it: each input's own part has this sign, tried at 20 over the margin."""
+    assert best.direction is not None
+    R = 20.0 * best.norm
+    parts = input_parts(problem, best, R)
+    worst, p = int(np.argmin(parts)), R * best.direction
+    slack, proof = settle(
+        problem, min(parts) / max(parts), lambda exact: dot(exact.pull(balls(p), [worst]), balls(p))
     )
+    logs = [math.log(abs(x)) if x else -math.inf for x in parts]
+    return replace(
+        outcome, measured={**outcome.measured, "log of each input's part at radius 20": logs},
+        witness={"parts at radius 20": parts}, paper_slack=slack, paper_proof=proof,
+    )  # fmt: skip
 
 
 def input_parts(problem: Problem, best: MaxMargin, R: float) -> list[float]:
@@ -124,8 +159,8 @@ def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, 
     "B-THM-3",
     "Theorem 3: local convergence of descent",
     "From some radius on, descent that starts in the cone of a locally optimal direction never leaves it, "
-    "grows without bound and tends to p_mm; the paper's reading takes the radius of (57) and (58), with the "
-    "constant that it leaves open as small as allowed.",
+    "grows without bound and tends to p_mm. What is seen of it: it stays inside, and 1 - cos at ten times "
+    "the radius is smaller than at the start. The paper's reading takes its proof's radius, (49) included.",
     kind="existential",
     errata=("B-ERR-08", "B-ERR-16"),
 )
@@ -138,8 +173,9 @@ def local_convergence(
     starts: int = 6,
 ) -> Outcome:
     """Normalised descent from the boundary of the cone, at radii doubled from R_bar until it stays inside,
-    then gradient flow, which stands in for the many small steps of plain descent; or a given path from where
-    it enters the cone. The best tokens are the selection if none is given.
+    then gradient flow, which stands in for the many small steps of plain descent, from there and from the
+    paper's radius; or a given path from where it enters the cone. The best tokens are the selection if none
+    is given.
     """
     if path is not None:
         tokens = path.selection().tokens
@@ -155,23 +191,42 @@ def local_convergence(
         return _stays_inside(path, best, k, hypotheses)
     rim = cone_directions(best.direction, k.mu, starts, generator(rng), boundary=True)
     step = late_residual(problem, best).eta_c
-    rate = min(0.1, 0.5 * step) if step > 0 else 0.1  # nan without a limit of the residual
+    # a tenth of |p_mm|, which normalised steps have as their unit; nan without a limit of the residual
+    rate = min(0.1 * best.norm, 0.5 * step) if step > 0 else 0.1 * best.norm
     over = [overshoot(problem, best, k.mu, k.R_bar * rim, rate)]
     while over[-1] > ROUNDING and len(over) <= DOUBLINGS:
         over.append(overshoot(problem, best, k.mu, k.R_bar * 2.0 ** len(over) * rim, rate))
-    radius = k.R_bar * 2.0 ** (len(over) - 1)
-    stated = paper_radius(problem, k)
-    over_stated = overshoot(problem, best, k.mu, stated * rim, rate)
-    flows = [flow(problem, start=radius * q, until_norm=10 * radius) for q in rim[:2]]
-    fall = max(each.misalignment(best) / each.misalignment(best, 0) for each in flows)
-    good = over[-1] <= ROUNDING and all(each.event is None for each in flows)
+    radius, stated = k.R_bar * 2.0 ** (len(over) - 1), absorbing_radius(problem, k)
+    fall, over_stated = (_flow_inside(problem, best, k.mu, R, rim[:2]) for R in (radius, stated))
+    good = over[-1] <= ROUNDING
     found = {
         "radius from which it stays": radius, "R_bar": k.R_bar, "overshoot from each radius": over,
-        "paper's radius": stated, "overshoot from there": over_stated, "half angle": k.half_angle,
-        "end over start of 1 - cos": fall,
+        "half angle": k.half_angle, "end over start of 1 - cos": fall,
+        "paper's radius": stated, "end over start of 1 - cos from there": over_stated,
     }  # fmt: skip
-    paper_slack = min(ROUNDING - over_stated, 1 - fall)
-    return Outcome(tuple(hypotheses), 1 - fall if good else -1.0, found, paper_slack=paper_slack)
+    # leaving the cone at these radii refutes nothing, and a flow that stops says nothing
+    slack = None if fall is None or not good else 1 - fall
+    paper_slack = None if over_stated is None else 1 - over_stated
+    return Outcome(tuple(hypotheses), slack, found, paper_slack=paper_slack)
+
+
+def _flow_inside(
+    problem: Problem, best: MaxMargin, mu: float, radius: float, rim: np.ndarray
+) -> float | None:
+    """The larger of end over start of 1 - cos of flows to ten times the radius; inf if one leaves the cone,
+    None if one stops before.
+    """
+    falls = []
+    for q in rim:
+        each = flow(problem, start=radius * q, until_norm=10 * radius)
+        if each.event is not None:
+            return None
+        gaps = each.misalignments(best)
+        if gaps[0] == 0:  # on the line the cone is the direction itself
+            falls.append(0.0)
+        else:
+            falls.append(math.inf if gaps.max() > mu * (1 + ROUNDING) else float(gaps[-1] / gaps[0]))
+    return max(falls)
 
 
 def _stays_inside(
@@ -183,7 +238,7 @@ def _stays_inside(
     if not inside:
         return Outcome(tuple(hypotheses))
     gaps = path.misalignments(best)[inside[0] :]
-    over, fall = float(gaps.max()) / k.mu - 1, float(gaps[-1] / gaps[0])
+    over, fall = float(gaps.max()) / k.mu - 1, float(gaps[-1] / gaps[0]) if gaps[0] else 0.0
     found = {
         "overshoot": over,
         "end over start of 1 - cos": fall,

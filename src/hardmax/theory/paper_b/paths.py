@@ -2,56 +2,100 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
+from hardmax.dynamics.trajectory import misalignment
+from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.residual import path_offset
 from hardmax.paths import regularization_path
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.common import decreasing_loss, separable_best, strict_best
+from hardmax.theory.paper_b.common import (
+    decreasing_loss,
+    late_radius,
+    log_spread,
+    second_gap,
+    separable_best,
+    strict_best,
+)
 
-FLOOR = 1e-6  # radians: what a path of doubles resolves
+FLOOR = 1e-9  # radians: what a path of doubles resolves
+FARTHEST = 1e5  # margins: ten times as far is what a path can be followed to
 
 
-def angle_allowed(offset: float, R: float) -> float:
-    """Twice the angle that the offset of B-NEW-2 explains at radius R."""
-    return max(2 * offset / R, FLOOR)
+def slowness(problem: Problem) -> float:
+    """c of `path_bound`: the log of n T (T - 1) times the ratios of score gaps and of slopes."""
+    T = int(problem.sizes.max())
+    return math.log(problem.n * T * max(T - 1, 1)) + log_spread(problem)
+
+
+def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
+    """Theorem 1 with its constant: 1 - cos(p(R), p_mm) <= c/(R margin), for every R beyond c/margin.
+
+    A p of least lead m over the other tokens, m >= 0, loses at least e^-m/T attention in some input, which
+    costs n times less than that times the least slope and gap; p_mm at radius R loses at most (T - 1)
+    e^(-R margin). So the best p has m >= R margin - c, and p.p_mm >= m |p_mm|^2 because p/m is feasible.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_b.paths import path_bound
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> best = hm.max_margin(problem)
+    >>> path = hm.regularization_path(problem, [300.0])
+    >>> path.misalignment(best)[0] < path_bound(problem, best, 300.0) < 0.03
+    True
+    """
+    return slowness(problem) / (R * best.margin)
+
+
+def path_limit(problem: Problem, best: MaxMargin) -> MaxMargin:
+    """What Theorem 1 says the path tends to: p_mm of the best-scoring tokens."""
+    return best
+
+
+def still_away(angle: float) -> float:
+    """The share of the angle that may be left at ten times the radius; the law is 1/R, or (log R)/R where a
+    row is tight without a multiplier.
+    """
+    return max(0.5 * angle, FLOOR)
 
 
 @statement(
     "B-THM-1",
     "Theorem 1: the global regularisation path",
     "With a decreasing loss, one best token per input and the best tokens separable, p(R)/R tends to "
-    "p_mm/|p_mm|.",
+    "p_mm/|p_mm|; explicitly, 1 - cos <= log(n T (T-1) ratio of score gaps, ratio of slopes)/(R margin).",
     kind="limit",
     errata=("B-ERR-01", "B-ERR-07"),
 )
 def global_path(problem: Problem) -> Outcome:
-    """Angles at radii from 10 to 1000 margins: falling, and within twice the offset's angle from 300 on."""
+    """The angle when it is late and at ten times that radius: within the explicit bound, and halved."""
     separable, best = separable_best(problem)
     hypotheses = (decreasing_loss(problem), strict_best(problem), separable)
     if unmet([h for h in hypotheses if h.erratum is None]):
         return Outcome(hypotheses)
     if best is None or best.direction is None:
-        if separable.holds:
+        if separable.holds is not False:
             return unsaid(hypotheses)
-        path = regularization_path(problem, [1e3])
-        found = {"interior minimiser": path.points[0], "norm": float(np.linalg.norm(path.points[0]))}
-        return Outcome(
-            hypotheses, measured=found, witness=path.points[0], paper_slack=-float(path.interior[0])
-        )
-    radii = np.array([10.0, 30.0, 100.0, 300.0, 1000.0]) / best.margin
-    path = regularization_path(problem, radii)
-    angles = path.angle(best)
-    try:
-        offset = float(np.linalg.norm(path_offset(problem, best)))
-    except ValueError:  # B-NEW-2 does not apply; the angle must then still fall like 1/R
-        offset = float(angles[2] * radii[2])
-    rises = float(np.diff(angles).max())
-    allowed = [angle_allowed(offset, R) for R in radii[3:].tolist()]
-    slack = min(FLOOR - rises, *(1 - a / b for a, b in zip(angles[3:].tolist(), allowed, strict=True)))
-    found = {"radii": radii, "angles in degrees": np.degrees(angles), "|w|": offset}
-    believed = slack if path.is_reliable.all() and not path.interior.any() else None
+        farkas = "Farkas vector: no p separates the best tokens, so there is no p_mm to tend to"
+        return Outcome(hypotheses, paper_slack=-1.0, paper_proof=farkas)
+    late = late_radius(problem, min(best.margin, second_gap(best)))
+    limit = path_limit(problem, best)
+    apart, within = misalignment(limit.p, best), path_bound(problem, best, late)
+    found: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
+    if math.sqrt(apart) > FLOOR + 2 * math.sqrt(path_bound(problem, best, 1e6 * late)):
+        far = f"beyond R = {1e6 * late:.3g} the path stays within the explicit bound of another direction"
+        return Outcome(hypotheses, -apart, found, best.p, proof=far, paper_slack=-apart, paper_proof=far)
+    if late * best.margin > FARTHEST:
+        return Outcome(hypotheses, None, found)
+    path = regularization_path(problem, [late, 10 * late])
+    near, nearer = path.angle(limit).tolist()
+    found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
+    bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
+    slack = min(1 - nearer / still_away(near), *(1 - path.misalignment(limit) / bounds).tolist())
+    believed = float(slack) if path.is_reliable.all() and not path.interior.any() else None
     return Outcome(hypotheses, believed, found, paper_slack=believed)
 
 
@@ -69,7 +113,7 @@ def predicted(p_unit: np.ndarray, offset: np.ndarray, R: float) -> np.ndarray:
     label="derived",
 )
 def first_order_path(problem: Problem) -> Outcome:
-    """The residual at 30 to 1000 margins: it must fall like 1/R."""
+    """The residual when it is late and at ten times that radius: it must fall like 1/R."""
     separable, best = separable_best(problem)
     hypotheses = [decreasing_loss(problem), strict_best(problem), separable]
     if unmet(hypotheses) or best is None or best.direction is None:
@@ -81,14 +125,16 @@ def first_order_path(problem: Problem) -> Outcome:
             (*hypotheses, Hypothesis("independent support, positive multipliers", False, str(reason)))
         )
     hypotheses.append(Hypothesis("independent support, positive multipliers", True, len(best.support)))
-    radii = np.array([30.0, 100.0, 300.0, 1000.0]) / best.margin
+    late = late_radius(problem, min(best.margin, second_gap(best)))
+    if late * best.margin > FARTHEST:
+        return Outcome(tuple(hypotheses), None, {"late from": late})
+    radii = [late, 10 * late]
     path = regularization_path(problem, radii)
-    residuals = [
+    near, nearer = (
         float(np.linalg.norm(p - predicted(best.direction, w, R)))
-        for p, R in zip(path.points, radii.tolist(), strict=True)
-    ]
-    # ten times the radius leaves a tenth of the residual, give or take a half; rounding grows with R
-    allowed = max(0.15 * residuals[1], 1e-9 * radii[-1])
-    slack = 1 - residuals[-1] / allowed
-    found = {"residuals": residuals, "|w|": float(np.linalg.norm(w)), "w": w}
+        for p, R in zip(path.points, radii, strict=True)
+    )
+    # ten times the radius leaves a tenth of the residual, or what rounding leaves, which grows with R
+    slack = 1 - nearer / max(0.3 * near, 1e-9 * radii[-1])
+    found = {"radii": radii, "residuals": [near, nearer], "|w|": float(np.linalg.norm(w)), "w": w}
     return Outcome(tuple(hypotheses), slack if path.is_reliable.all() else None, found)

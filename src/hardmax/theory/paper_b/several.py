@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from hardmax._inputs import generator
 from hardmax.dynamics.gradient import gradient
@@ -20,7 +22,21 @@ from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.selection.selected import Selection
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.common import log_lost, nothing_outside, unit_directions
+from hardmax.theory.paper_b.balls import BallProblem, settle
+from hardmax.theory.paper_b.common import (
+    ROUNDING,
+    decreasing_loss,
+    late_radius,
+    log_lost,
+    longest_difference,
+    nothing_outside,
+    second_gap,
+    unit_directions,
+)
+from hardmax.theory.paper_b.paths import FARTHEST, FLOOR
+from hardmax.theory.proof import balls
+
+Sets = Sequence[Sequence[int]]
 
 DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
 
@@ -51,28 +67,58 @@ def excess_follows_lost_attention(
         return Outcome(hypotheses)
     chance = generator(rng)
     chosen = [s[0] for s in inside]
-    logs = []
+    points = []
     solved = set_max_margin(problem, inside)
-    for scale in np.geomspace(0.1, 1e2, draws):
-        q = unit_directions(problem.d, 1, chance)[0] if problem.d > 2 else chance.normal(size=2)
+    unit = 1 / longest_difference(problem)
+    for scale in np.geomspace(0.1 * unit, 1e2 * unit, draws):
+        q = unit_directions(problem.d, 1, chance)[0] if problem.d > 2 else chance.normal(size=problem.d)
         if solved.solutions and chance.random() < 0.5:  # half of them where little attention is lost
             q = solved.minimisers[0] / solved.norm + 0.3 * q
-        p = scale * q
-        logs.append((float(log_lost(problem, p, inside).max()), excess_risk(problem, p, chosen).log))
-    ratios = [excess - lost for lost, excess in logs]
+        points.append(scale * q)
+    logs = [(float(log_lost(problem, p, inside).max()), excess_risk(problem, p, chosen).log) for p in points]
+    ratios = np.array([excess - lost for lost, excess in logs])
     low, high = sandwich(found)
-    limit, pairs, wrong = found.rho(DELTA), 0, 0
-    for (q1, e1), (q2, e2) in itertools.permutations(logs, 2):
+    worst = points[int(np.argmin(np.minimum(ratios - low, high - ratios)))]
+    limit, pairs, wrong = found.rho(DELTA), 0, []
+    for (a, (q1, e1)), (b, (q2, e2)) in itertools.permutations(enumerate(logs), 2):
         if q1 <= min((1 + DELTA) * q2, limit):
             pairs += 1
-            wrong += e1 >= e2
-    rounding = 1e-9
-    slack = -float(wrong) if wrong else min(min(ratios) - low, high - max(ratios)) + rounding
+            if e1 >= e2:
+                wrong.append((points[a], points[b]))
+    room = float(np.minimum(ratios - low, high - ratios).min())
+    slack, proof = settle(
+        problem, room + ROUNDING, lambda exact: _sandwich_room(exact, worst, inside, chosen, low, high)
+    )
+    if wrong and not proof:
+        slack, proof = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
     measured = {
-        "excess over lost attention": [math.exp(min(ratios)), math.exp(max(ratios))],
-        "bounds": [found.C_minus, found.C_plus], "pairs": pairs, "pairs out of order": wrong,
+        "excess over lost attention": np.exp([ratios.min(), ratios.max()]).tolist(),
+        "bounds": [found.C_minus, found.C_plus], "pairs": pairs, "pairs out of order": len(wrong),
     }  # fmt: skip
-    return Outcome(hypotheses, slack, measured, vacuous=pairs == 0)
+    return Outcome(hypotheses, slack, measured, worst if proof else None, vacuous=pairs == 0, proof=proof)
+
+
+def _most_lost(exact: BallProblem, p: list[Any], inside: Sets) -> Any:
+    logs = [exact.log_lost(i, p, kept) for i, kept in enumerate(inside) if len(kept) < len(exact.keys[i])]
+    return max(logs, key=lambda x: float(x.mid()))
+
+
+def _sandwich_room(
+    exact: BallProblem, p: np.ndarray, inside: Sets, chosen: list[int], low: float, high: float
+) -> Any:
+    """How far inside its bounds the log of excess over lost attention is, in balls."""
+    point = balls(p)
+    ratio = exact.excess(point, chosen).log() - _most_lost(exact, point, inside)
+    return min(ratio - arb(low), arb(high) - ratio, key=lambda x: float(x.mid())) + arb(ROUNDING)
+
+
+def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, limit: float) -> Any:
+    """Negative if p loses less attention than q by the factor that counts and still has the larger risk."""
+    one, two = balls(p), balls(q)
+    least = _most_lost(exact, two, inside) * (1 + arb(DELTA))
+    if not (_most_lost(exact, one, inside) < least and _most_lost(exact, one, inside) < arb(limit)):
+        return arb(0, 1)
+    return exact.risk(two) - exact.risk(one)
 
 
 def lifted(problem: Problem) -> Problem:
@@ -84,9 +130,9 @@ def lifted(problem: Problem) -> Problem:
     )
 
 
-def distance_allowed(R: float) -> float:
-    """How far p(R)/(R Xi) may be from the set, over |p_mm|; R counts in units of 1/Xi."""
-    return 20.0 / R
+def still_away(distance: float) -> float:
+    """The share of the distance that may be left at ten times the radius; the law is 1/R or (log R)/R."""
+    return 0.5 * distance
 
 
 @statement(
@@ -98,25 +144,29 @@ def distance_allowed(R: float) -> float:
     errata=("B-ERR-07", "B-ERR-15"),
 )
 def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
-    """Distance of p(R)/(R Xi) to the set at radii from 10 to 10^4 margins; it must fall like 1/R."""
+    """Distance of p(R)/(R Xi) to the set when it is late and at ten times that radius: at most half is left."""
     inside = optimal_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
     if nothing_outside(problem, inside):
         return unsaid(())
     solved = set_max_margin(problem, inside)
     dominate = assumption_d(lifted(problem), Selection(inside))
     hypotheses = (
+        decreasing_loss(problem),
         Hypothesis("scores of the sets equal and best", dominate.holds, dominate.witness),
         Hypothesis("ATT-SVM' feasible", bool(solved.solutions), solved.margin),
     )
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    radii = np.array([1e1, 1e2, 1e3, 1e4])
-    path = regularization_path(problem, radii / solved.margin)
+    least = min(solved.margin, *(second_gap(best) for _, best in solved.solutions))
+    late = late_radius(problem, least)
+    found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimisers)}
+    if late * solved.margin > FARTHEST:
+        return Outcome(hypotheses, None, found)
+    path = regularization_path(problem, [late, 10 * late])
     goals = np.array([p / solved.norm for p in solved.minimisers])
-    distances = [float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions]
-    allowed = [distance_allowed(R) for R in radii.tolist()]
-    slack = min(1 - each / bound for each, bound in zip(distances, allowed, strict=True))
-    found = {"distances": distances, "minimisers": len(goals), "agreeing starts": path.agreeing.tolist()}
+    near, nearer = (float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions)
+    found |= {"distances": [near, nearer], "agreeing starts": path.agreeing.tolist()}
+    slack = 1 - nearer / max(still_away(near), FLOOR)
     return Outcome(hypotheses, slack if path.is_reliable.all() else None, found)
 
 
@@ -165,12 +215,14 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     )  # fmt: skip
     reduced = replace(problem, head=replace(head, loss=composed_loss(problem.loss, shape)))
     chance, worst, witness = generator(rng), 0.0, None
-    for scale in np.geomspace(1e-1, 1e2, draws):
+    unit = 1 / (longest_difference(problem) or 1.0)
+    for scale in np.geomspace(1e-1 * unit, 1e2 * unit, draws):
         p = scale * chance.normal(size=problem.d)
         one, two = gradient(nonlinear, p), gradient(reduced, p)
         apart = max(float(np.abs(one.direction - two.direction).max()), abs(one.log_norm - two.log_norm))
         if apart > worst:
             worst, witness = apart, p
+    # an identity: what two roundings of it leave is no refutation
     return Outcome(
         hypotheses, 1 - worst / 1e-9, {"largest difference": worst}, witness if worst > 1e-9 else None
     )

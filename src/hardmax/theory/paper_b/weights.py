@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from hardmax._inputs import finite_array
 from hardmax.dynamics.descent import descend
@@ -14,6 +16,7 @@ from hardmax.dynamics.loops import step_factor
 from hardmax.heads import Scores
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
+from hardmax.theory.proof import balls, length, settle_slack
 
 # The step of W is that of p over |u| to this power, without and with normalisation (B-ERR-17).
 POWER = {False: 2, True: 1}
@@ -64,9 +67,22 @@ def weights_follow_p(
 
     found = mismatch(POWER[normalized])
     paper = found if POWER[normalized] == PAPER_POWER else mismatch(PAPER_POWER)
-    return Outcome(
-        hypotheses,
-        slack=1 - found / allowed,
-        measured={"largest |W - u p'/|u|^2|": found, "with the step over |u|^2": paper},
-        paper_slack=1 - paper / allowed,
-    )
+    pulls = gradient(seen, path.points[0]).log_norm > -math.inf
+    slack, proof = _first_step(1 - found / allowed, prompt, normalized, POWER[normalized], pulls)
+    paper_slack, paper_proof = _first_step(1 - paper / allowed, prompt, normalized, PAPER_POWER, pulls)
+    measured = {"largest |W - u p'/|u|^2|": found, "with the step over |u|^2": paper}
+    return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof)
+
+
+def _first_step(
+    measured: float, u: np.ndarray, normalized: bool, power: int, pulls: bool
+) -> tuple[float | None, str | None]:
+    """A mismatch settled at the first step: W'u moves |u|^(2 - power) times as far as p, or |u|^(1 - power)
+    if normalised, so that they part exactly if that is not 1 and the gradient is not 0.
+    """
+
+    def again() -> Any:
+        size = length(balls(u))
+        return -abs(size ** ((1 if normalized else 2) - power) - 1) if pulls else arb(0)
+
+    return settle_slack(measured, again)

@@ -1,0 +1,101 @@
+"""A problem in ball arithmetic: attention, risk and gradient with outward rounding, at any norm of p.
+
+Keys, scores and the witness are floats, which are exact, so that what comes out encloses the true number.
+Only what a refutation needs is here; nothing that is measured goes through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from flint import arb
+
+from hardmax.heads import LOSSES, NonlinearHead
+from hardmax.problem import Problem
+from hardmax.theory.proof import dot, settle_slack
+
+Ball = Any  # flint.arb, which has no types of its own
+Balls = list[Ball]
+
+
+def _softplus(u: Ball) -> Ball:
+    return (1 + (-u).exp()).log()
+
+
+# name -> value and |slope|, for the losses that come with the package
+FORMULAS: dict[str, tuple[Any, Any]] = {
+    "logistic": (_softplus, lambda u: 1 / (1 + u.exp())),
+    "exponential": (lambda u: (-u).exp(), lambda u: (-u).exp()),
+    "correlation": (lambda u: -u, lambda u: arb(1)),
+}
+
+
+class BallProblem:
+    """Keys and scores of a problem as balls; `has_balls` says whether its loss is known here."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.n = problem.n
+        self.value, self.slope = FORMULAS[problem.loss.name]
+        table = [[arb(float(x)) for x in row] for row in problem.keys]
+        self.keys = [[table[t] for t in part] for part in problem.split(problem.tokens)]
+        self.scores = [[arb(float(g)) for g in part] for part in problem.split(problem.scores)]
+
+    def gaps(self, i: int, p: Sequence[Ball], reference: int) -> Balls:
+        """Logits of input i minus that of one token."""
+        base = self.keys[i][reference]
+        return [dot([k - b for k, b in zip(key, base, strict=True)], p) for key in self.keys[i]]
+
+    def attention(self, i: int, p: Sequence[Ball]) -> Balls:
+        """Softmax weights of input i."""
+        gaps = self.gaps(i, p, 0)
+        top = max(range(len(gaps)), key=lambda t: float(gaps[t].mid()))
+        weights = [(gap - gaps[top]).exp() for gap in gaps]
+        total = sum(weights, arb(0))
+        return [w / total for w in weights]
+
+    def log_lost(self, i: int, p: Sequence[Ball], inside: Iterable[int]) -> Ball:
+        """log of the attention that input i gives to tokens outside a set."""
+        kept = set(inside)
+        share = [s for t, s in enumerate(self.attention(i, p)) if t not in kept]
+        return sum(share, arb(0)).log()
+
+    def prediction(self, i: int, p: Sequence[Ball]) -> Ball:
+        """u_i, the attended score."""
+        return dot(self.attention(i, p), self.scores[i])
+
+    def risk(self, p: Sequence[Ball]) -> Ball:
+        """Mean loss."""
+        return sum((self.value(self.prediction(i, p)) for i in range(self.n)), arb(0)) / self.n
+
+    def excess(self, p: Sequence[Ball], selection: Sequence[int]) -> Ball:
+        """Risk minus that of attending to one token per input."""
+        floor = sum((self.value(g[t]) for g, t in zip(self.scores, selection, strict=True)), arb(0)) / self.n
+        return self.risk(p) - floor
+
+    def pull(self, p: Sequence[Ball], inputs: Iterable[int] | None = None) -> Balls:
+        """-grad L at p, over all inputs or over some of them (still divided by their number n)."""
+        total = [arb(0)] * len(p)
+        for i in range(self.n) if inputs is None else inputs:
+            s, g = self.attention(i, p), self.scores[i]
+            u = dot(s, g)
+            weights = [self.slope(u) * a * (b - u) / self.n for a, b in zip(s, g, strict=True)]
+            for weight, key in zip(weights, self.keys[i], strict=True):
+                total = [x + weight * k for x, k in zip(total, key, strict=True)]
+        return total
+
+
+def has_balls(problem: Problem) -> bool:
+    """Whether failures on this problem can be proved here: fixed scores and a loss of the package."""
+    if isinstance(problem.head, NonlinearHead):
+        return False
+    return problem.loss.name in FORMULAS and problem.loss is LOSSES[problem.loss.name]
+
+
+def settle(
+    problem: Problem, measured: float, again: Callable[[BallProblem], Ball]
+) -> tuple[float | None, str | None]:
+    """`settle_slack` for a slack that ``again`` evaluates on the problem in balls; undecided without them."""
+    if measured < 0 and not has_balls(problem):
+        return None, None
+    return settle_slack(measured, lambda: again(BallProblem(problem)))
