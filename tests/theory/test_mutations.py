@@ -8,10 +8,13 @@ import pytest
 
 import hardmax.margin.assumptions
 from hardmax.margin.assumptions import assumption_d
+from hardmax.margin.attention import max_margin
 from hardmax.margin.constants import local_constants
 from hardmax.margin.joint import interpolated_max_margin
+from hardmax.margin.neighbours import selection_of
 from hardmax.selection import Selection
 from hardmax.theory import checks
+from hardmax.theory.instances import instances
 from hardmax.theory.paper_b import (
     assumptions,
     cone,
@@ -34,20 +37,22 @@ from hardmax.theory.paper_b import (
 pytestmark = pytest.mark.no_cover
 
 
-def flipped_pull(problem: Any, p: Any) -> Any:
-    pull = gradient(problem, p)
-    return replace(pull, direction=-pull.direction)
-
-
-gradient = gradients.gradient
+cosine = gradients.descent_cosine
 separator, offset_path, critical = existence.explicit_separator, paths.predicted, late.critical_step
 locally_optimal, smoothness = convergence.is_locally_optimal, gradients.smoothness
 kept = cone.distance_kept
 compose, sandwich = several.composed_loss, several.sandwich
 
 
-def without_log_T(T: int, margin: float, R: float) -> tuple[float, float]:
+def without_log_T(log_T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
     return -margin * R, -margin * R
+
+
+def second_best(problem: Any, best: Any) -> Any:
+    """p_mm of another token of the first input."""
+    tokens = list(selection_of(problem, best))
+    others = ([(t + k) % int(problem.sizes[0]), *tokens[1:]] for k, t in [(1, tokens[0]), (2, tokens[0])])
+    return next(found for each in others if (found := max_margin(problem, each)).is_feasible)
 
 
 def scaled_constants(**factors: float) -> Callable[..., Any]:
@@ -90,42 +95,74 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-NEW-4", "B-FIG-8", index, "finite_indices", lambda found: found.sum),
     ("B-NEW-4", "random keys in space", index, "finite_indices", lambda found: 1 - len(found.directions)),
     ("B-NEW-4", "random keys in the plane", index, "morse_quotient", lambda indices: [-1, 0]),
-    ("B-THM-1", "B-FIG-8", paths, "angle_allowed", lambda offset, R: 2 * offset / R**1.5),
+    ("B-THM-1", "B-FIG-8", paths, "still_away", lambda angle: 0.05 * angle),
+    ("B-THM-1", "B-FIG-8", paths, "path_limit", second_best),
     ("B-THM-2", "B-FIG-1a", convergence, "growth_rate", lambda norm: 2 * norm),
+    ("B-THM-2", "B-FIG-1a", convergence, "flow_limit", second_best),
     ("B-THM-2M", "B-FIG-1a from (0, 1), after the transient", convergence, "TRANSIENT", 0.01),
     ("B-THM-3", "B-FIG-1b, token 1", local, "local_constants", scaled_constants(mu=3000)),
     ("B-THM-4", "B-FIG-1b, best direction turned by 5 degrees", cone, "distance_kept",
      lambda path: kept(path) - 1),
-    ("B-THM-5", "B-FIG-3a, r = R", joint, "angle_allowed", lambda R: 20 / R**2),
+    ("B-THM-5", "B-FIG-3a, r = R", joint, "still_away", lambda angle: 0.4 * angle),
     ("B-THM-6", "B-FIG-3b, r = R/2", joint, "coupling", lambda problem, tokens: 0.0),
     ("B-THM-6", "B-FIG-3b, r = 1.5 R", joint, "relaxed_max_margin", joint.max_margin),
-    ("B-THM-8", "two winners per input", several, "distance_allowed", lambda R: 20 / R**2),
+    ("B-THM-8", "two winners per input", several, "still_away", lambda distance: 0.05 * distance),
     ("B-THM-8N", "tanh", several, "composed_loss",
      lambda loss, shape: replace(compose(loss, shape), log_slope=lambda u: loss.log_slope(u))),
     ("B-THM-L1", "random tokens", weights, "POWER", {False: 1, True: 1}),
     ("B-THM-L1", "random tokens, normalised", weights, "POWER", {False: 2, True: 2}),
     ("B-THM-L2", "equal labels", existence, "explicit_separator", lambda problem: 0.99 * separator(problem)),
     ("B-THM-L3", "random tokens", gradients, "remainder_bound", lambda Gamma, A, lost: Gamma * A * lost**2),
-    ("B-THM-L4", "B-FIG-1a", gradients, "gradient", flipped_pull),
+    ("B-THM-L4", "B-FIG-1a", gradients, "descent_cosine", lambda pull, p_mm: -cosine(pull, p_mm)),
     ("B-THM-L5", "B-FIG-1a", gradients, "radial_bound", lambda pi: 1 - pi),
     ("B-THM-L6", "random tokens, logistic", gradients, "smoothness", smoother),
     ("B-THM-L7", "B-FIG-1b, token 1", local, "local_constants", scaled_constants(c=10)),
     ("B-THM-L7", "B-FIG-8, tokens 0 and 1", local, "local_constants", scaled_constants(C=0.1)),
     ("B-THM-L8", "a high scorer behind the neighbour", directions, "deciding_gap", directions.margin_gap),
-    ("B-THM-L9", "B-FIG-1b, token 2", directions, "is_below", lambda excess: excess.sign > 0),
+    ("B-THM-L9", "B-FIG-1b, token 2", directions, "below", lambda excess: excess),
     ("B-THM-L10", "B-FIG-8", directions, "most_neighbours", lambda d: d - 1),
     ("B-THM-L14", "two winners per input", several, "sandwich",
      lambda found: (sandwich(found)[0] + 0.1, 1.0)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "id, name, module, formula, mutant", MUTATIONS, ids=[f"{each[0]}: {each[3]}" for each in MUTATIONS]
-)
+# Variants of true theorems that are false, each refuted with a proof where the theorem itself holds.
+REFUTED = {
+    "B-EQ-73: log_lost_between", "B-EQ-79: log_lost_between", "B-EQ-84: log_lost_between",
+    "B-THM-1: path_limit", "B-THM-2: flow_limit", "B-THM-L1: POWER", "B-THM-L2: explicit_separator",
+    "B-THM-L3: remainder_bound", "B-THM-L4: descent_cosine", "B-THM-L5: radial_bound",
+    "B-THM-L6: smoothness", "B-THM-L7: local_constants", "B-THM-L8: deciding_gap", "B-THM-L9: below",
+    "B-THM-L10: most_neighbours", "B-THM-L14: sandwich",
+}  # fmt: skip
+
+
+def is_refuted(mutation: tuple[Any, ...]) -> bool:
+    return f"{mutation[0]}: {mutation[3]}" in REFUTED
+
+
+def label(mutation: tuple[Any, ...]) -> str:
+    return f"{mutation[0]}: {mutation[3]}, {mutation[1]}"
+
+
+MEASURED = [each for each in MUTATIONS if not is_refuted(each)]
+PLANTED = [each for each in MUTATIONS if is_refuted(each)]
+
+
+@pytest.mark.parametrize("id, name, module, formula, mutant", MEASURED, ids=map(label, MEASURED))
 def test_a_wrong_formula_flips_the_verdict(
     id: str, name: str, module: Any, formula: str, mutant: Any, flips: Any
 ) -> None:
     assert flips(id, name, module, formula, mutant)
+
+
+@pytest.mark.parametrize("id, name, module, formula, mutant", PLANTED, ids=map(label, PLANTED))
+def test_a_false_variant_is_refuted_with_a_proof(
+    id: str, name: str, module: Any, formula: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (instance,) = (each for each in instances([id]) if each.name == name)
+    monkeypatch.setattr(module, formula, mutant)
+    found = instance.run()
+    assert (found.verdict, bool(found.proof)) == ("fails", True), found
 
 
 def test_every_statement_has_a_mutation() -> None:

@@ -47,8 +47,10 @@ def attention_costs_margin(
     hypotheses = (Hypothesis("values and labels", isinstance(problem.head, LinearHead)),)
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    kept = None if inputs is None else set(inputs)
-    found = assumption_c(problem, selection, inputs=kept, rng=rng, draws=400)
+    kept, tokens = None if inputs is None else set(inputs), tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(hypotheses)
+    found = assumption_c(problem, tokens, inputs=kept, rng=rng, draws=400)
     slack = found.nu / found.Gamma - POSITIVE if found.Gamma else -1.0
     witness = None if slack >= 0 else [weights.tolist() for weights in found.witness]
     return Outcome(hypotheses, slack, {"nu": found.nu, "Gamma": found.Gamma}, witness)

@@ -132,6 +132,16 @@ def strict_best(problem: Problem) -> Hypothesis:
     return Hypothesis("one best token per input", all(len(s) == 1 for s in sets), [len(s) for s in sets])
 
 
+def one_selection(
+    problem: Problem, selection: Iterable[int] | None
+) -> tuple[list[Hypothesis], tuple[int, ...]]:
+    """The selection that is given; if none is, the best tokens, and the hypothesis that they are unique."""
+    if selection is not None:
+        return [], tuple(selection)
+    unique = strict_best(problem)
+    return [unique], tuple(tokens[0] for tokens in optimal_tokens(problem).sets)
+
+
 def fixed_scores(problem: Problem) -> Hypothesis:
     """The hypothesis that the tokens have scores that do not move."""
     return Hypothesis("fixed scores", not isinstance(problem.head, NonlinearHead))

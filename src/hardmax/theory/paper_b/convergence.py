@@ -150,7 +150,7 @@ def correlation_rises(
     hypotheses = (
         Hypothesis("n = 1", problem.n == 1, problem.n), Hypothesis("B-ASM-B", B.holds, B.witness), separable
     )  # fmt: skip
-    if unmet(hypotheses) or best is None:
+    if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
     path = descend(problem, steps, rate, start=start, record=1)
     gaps = path.misalignments(best)

@@ -18,7 +18,7 @@ from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.balls import BallProblem, settle
-from hardmax.theory.paper_b.common import ROUNDING, log_lost, unit_directions
+from hardmax.theory.paper_b.common import ROUNDING, log_lost, one_selection, unit_directions
 from hardmax.theory.proof import balls, length
 
 Sets = Sequence[Sequence[int]]
@@ -109,9 +109,9 @@ def _most(numbers: Iterable[Any]) -> Any:
 )
 def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, rng: int = 0) -> Outcome:
     """Radii from 1 to 1000 margins, directions all around."""
-    tokens = tuple(optimal_tokens(problem).tokens if selection is None else selection)
+    hypotheses, tokens = one_selection(problem, selection)
     best = max_margin(problem, tokens)
-    hypotheses = [Hypothesis("selection separable", best.is_feasible, best.margin)]
+    hypotheses.append(Hypothesis("selection separable", best.is_feasible, best.margin))
     if unmet(hypotheses) or best.direction is None:
         return unsaid(hypotheses)
     found = measure_bounds(problem, best.direction, best.margin, [(t,) for t in tokens], rng)

@@ -17,8 +17,14 @@ from hardmax.margin.joint import label_max_margin, relaxed_max_margin
 from hardmax.margin.named import label_svm
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem
-from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_b.common import ROUNDING, log_lost, longest_difference, unit_directions
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.paper_b.common import (
+    ROUNDING,
+    log_lost,
+    longest_difference,
+    nothing_outside,
+    unit_directions,
+)
 from hardmax.theory.paper_b.finite import log_lost_between
 
 SURE = 0.999  # nu comes from a search: take a little less than the least that it found
@@ -52,6 +58,8 @@ def risk_pays_for_attention(
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     assert isinstance(head, LinearHead)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(hypotheses)
     C = assumption_c(problem, tokens, rng=rng, draws=400)
     hypotheses.append(Hypothesis("B-ASM-C", C.holds, C.nu))
     if unmet(hypotheses):
@@ -100,6 +108,8 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
     ]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(hypotheses)
     support = np.flatnonzero(label.tight).tolist()  # one row per input
     relaxed = relaxed_max_margin(problem, tokens)
     rows = AttentionRows(problem).constraints(enumerate(tokens))

@@ -19,8 +19,14 @@ from hardmax.paths import JointPath, joint_path
 from hardmax.paths.joint import LARGEST
 from hardmax.problem import Problem
 from hardmax.selection.selected import selected_tokens
-from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_b.common import late_radius, log_lost, longest_difference, second_gap
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.paper_b.common import (
+    late_radius,
+    log_lost,
+    longest_difference,
+    nothing_outside,
+    second_gap,
+)
 
 DEGREES = 0.05  # how far, in degrees, training may still be from its limit
 SATURATED = 1e-3
@@ -53,8 +59,8 @@ def interpolated_limit(
 ) -> Outcome:
     """Train from ``start`` with the problem's head; the selection is the one that training settles on."""
     hypotheses = _trainable_head(problem)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    if unmet(hypotheses) or longest_difference(problem) == 0:  # then p does not matter
+        return unsaid(hypotheses)
     path = descend_joint(problem, steps, rate, rho * rate, start=start)
     assert path.heads is not None
     chosen, lost = path.selection(), path.defect()
@@ -148,6 +154,8 @@ def joint_path_limit(
 ) -> Outcome:
     """The late path with r = rho R, or with a fixed r, which the corrected statement excludes."""
     tokens = tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(_trainable_head(problem))
     hypotheses = joint_hypotheses(problem, tokens, None)
     hypotheses.append(Hypothesis("r grows with R", r is None, rho if r is None else r, erratum="B-ERR-02"))
     if unmet([h for h in hypotheses if h.erratum is None]):
@@ -174,6 +182,8 @@ def relaxed_limit(
     Where it goes elsewhere, B-NEW-1 says where and why; that is derived, not proved, and refutes nothing.
     """
     tokens = tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(_trainable_head(problem))
     support = None
     if isinstance(problem.head, LinearHead):
         label = label_max_margin(problem, tokens)

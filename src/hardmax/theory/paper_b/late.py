@@ -11,8 +11,8 @@ from hardmax.dynamics.descent import descend
 from hardmax.margin.attention import max_margin
 from hardmax.paths import LateComparison, LateResidual, late_residual
 from hardmax.problem import Problem
-from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
+from hardmax.theory.paper_b.common import one_selection
 from hardmax.theory.paper_b.local import local_hypotheses
 
 NEAR = 0.03  # how far below and above the threshold the step is taken
@@ -35,9 +35,9 @@ def critical_step(late: LateResidual) -> float:
 )
 def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
     """Two descents that start far out beside p_mm, with a step 3 % below the threshold and 3 % above it."""
-    tokens = tuple(optimal_tokens(problem).tokens if selection is None else selection)
+    hypotheses, tokens = one_selection(problem, selection)
     best = max_margin(problem, tokens)
-    hypotheses = local_hypotheses(problem, best)
+    hypotheses += local_hypotheses(problem, best)
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     late = late_residual(problem, best)

@@ -23,11 +23,17 @@ from hardmax.margin.neighbours import is_locally_optimal, neighbours, score_gap
 from hardmax.paths import late_residual
 from hardmax.problem import Problem
 from hardmax.selection.direction import in_cone
-from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.absorbing import absorbing_radius, radius_for
 from hardmax.theory.paper_b.balls import BallProblem, settle
-from hardmax.theory.paper_b.common import ROUNDING, cone_directions, decreasing_loss, log_lost, single_input
+from hardmax.theory.paper_b.common import (
+    ROUNDING,
+    cone_directions,
+    decreasing_loss,
+    log_lost,
+    one_selection,
+    single_input,
+)
 from hardmax.theory.paper_b.gradients import radial_bound
 from hardmax.theory.proof import balls, dot, length
 
@@ -177,12 +183,9 @@ def local_convergence(
     paper's radius; or a given path from where it enters the cone. The best tokens are the selection if none
     is given.
     """
-    if path is not None:
-        tokens = path.selection().tokens
-    else:
-        tokens = tuple(optimal_tokens(problem) if selection is None else selection)
+    hypotheses, tokens = one_selection(problem, selection if path is None else path.selection().tokens)
     best = max_margin(problem, tokens)
-    hypotheses = local_hypotheses(problem, best)
+    hypotheses += local_hypotheses(problem, best)
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     assert best.direction is not None

@@ -46,6 +46,9 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     best = max_margin(problem, chosen.tokens)
+    hypotheses.append(Hypothesis("selection separable", best.is_feasible, best.margin))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
     gap = score_gap(problem, best)
     hypotheses.append(Hypothesis("a neighbour scores higher", gap < 0, gap))
     if unmet(hypotheses):
