@@ -1,6 +1,7 @@
 """The rule from hypotheses and slack to a verdict, and the two readings."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,10 @@ from hardmax.theory.check import Outcome, _paper_verdict, _verdict
 from hardmax.theory.paper_b.examples import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
+
+
+def stated(kind="finite", label="proved"):
+    return replace(checks()["B-THM-L4"], kind=kind, label=label)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +33,32 @@ MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
     ],
 )
 def test_the_rule(hypotheses, slack, vacuous, verdict):
-    assert _verdict(hypotheses, slack, vacuous) == verdict
+    assert _verdict(stated(), hypotheses, slack, vacuous, "a proof") == verdict
+
+
+@pytest.mark.parametrize(
+    "kind, label, proof, verdict",
+    [
+        ("finite", "proved", None, "undecided"),
+        ("limit", "derived", None, "undecided"),
+        ("limit", "proved", "a Farkas vector", "fails"),
+        ("existential", "proved", "even with one", "undecided"),
+        ("finite", "measured", None, "fails"),
+        ("limit", "conjecture", None, "undecided"),
+        ("limit", "conjecture", "an absorbing set", "refuted"),
+    ],
+)
+def test_nothing_fails_without_a_proof(kind, label, proof, verdict):
+    assert _verdict(stated(kind, label), (MET,), -1.0, False, proof) == verdict
+
+
+def test_a_conjecture_is_never_said_to_hold():
+    assert _verdict(stated(label="conjecture"), (MET,), 1.0, False, None) == "consistent"
+
+
+def test_the_wrong_subject_is_named():
+    with pytest.raises(ValueError, match="B-THM-3 is about a Problem, got int"):
+        check("B-THM-3", 3)
 
 
 def test_properties_follow_the_verdict():
@@ -47,7 +77,7 @@ def test_the_two_readings_of_theorem_2():
 
 def test_a_hypothesis_of_the_paper_itself_excuses_its_reading_too():
     lone = Outcome((UNMET,), slack=-1.0, paper_slack=-1.0)
-    assert _paper_verdict(lone) == "not applicable"
+    assert _paper_verdict(stated(), lone) == "not applicable"
 
 
 def test_a_reading_that_does_not_exist_is_refused():

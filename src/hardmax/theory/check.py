@@ -198,7 +198,7 @@ def check(
         named = (f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in asked.parameters.values())
         raise ValueError(f"{id}: {error}; ask check({id!r}, {', '.join(named)})") from None
     wanted = subject_of(found)
-    if isinstance(wanted, type) and not isinstance(subject, wanted):
+    if isinstance(wanted, type) and wanted is not Any and not isinstance(subject, wanted):
         raise ValueError(
             f"{id} is about a {wanted.__name__}, got {type(subject).__name__}; "
             f"ask check({id!r}, {wanted.__name__.lower()}, ...)"

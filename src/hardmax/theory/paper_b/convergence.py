@@ -81,8 +81,8 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
         return Outcome(hypotheses, None, found)
     late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.norm)
     path = where
-    if path.norm < late <= FARTHEST * limit.norm:
-        path = flow(problem, start=path.p, until_norm=late)
+    if path.norm < late <= FARTHEST * limit.norm:  # from the start again: the rate is over one clock
+        path = flow(problem, start=start, until_norm=late)
     found = {"norm": path.norm, "event": path.event, "late from": late, "selected": chosen.tokens}
     if path.event is not None or path.norm < 0.999 * late or path.selection().sets != chosen.sets:
         return Outcome(hypotheses, None, found)

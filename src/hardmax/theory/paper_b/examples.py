@@ -67,7 +67,14 @@ def two_winners(best: float = 1.0, rng: int = 0) -> Problem:
 
 
 def tied_winners() -> Problem:
-    """Two equally good tokens and a worse one: flow goes between them, to no locally optimal direction."""
+    """Two equally good tokens and a worse one: flow selects one whose neighbour scores as much (B-ERR-21).
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_b.examples import tied_winners
+    >>> path = hm.flow(tied_winners(), start=[1.0, 0.0], until_norm=1e6)
+    >>> path.misalignment([1.0, 0.0]) < 1e-10, list(hm.locally_optimal(tied_winners()))
+    (True, [])
+    """
     return Problem.from_scores([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
 
 

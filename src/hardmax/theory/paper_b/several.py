@@ -144,7 +144,7 @@ def still_away(distance: float) -> float:
     errata=("B-ERR-07", "B-ERR-15"),
 )
 def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
-    """Distance of p(R)/(R Xi) to the set once it is late and at ten times that radius: half is left at most."""
+    """Distance of p(R)/(R Xi) to the set once it is late and at ten times the radius: half is left."""
     inside = optimal_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
     if nothing_outside(problem, inside):
         return unsaid(())
