@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from hardmax.dynamics.measures import smoothness
+from hardmax.margin.constants import LocalConstants, local_constants, slope_range
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.problem import Problem
-from hardmax.selection.constants import LocalConstants, local_constants, slope_range
 from hardmax.selection.direction import in_cone
 
 

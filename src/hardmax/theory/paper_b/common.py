@@ -13,9 +13,9 @@ import numpy as np
 from hardmax.dynamics.measures import SignedLog
 from hardmax.heads import NonlinearHead
 from hardmax.margin.attention import max_margin
+from hardmax.margin.constants import slope_range
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.problem import Problem
-from hardmax.selection.constants import slope_range
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis
 

@@ -14,11 +14,11 @@ from hardmax.dynamics.flow import flow
 from hardmax.dynamics.trajectory import Trajectory, misalignment
 from hardmax.margin.assumptions import assumption_b
 from hardmax.margin.attention import max_margin
+from hardmax.margin.constants import local_constants
 from hardmax.margin.enumerate import locally_optimal
 from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.neighbours import is_locally_optimal
 from hardmax.problem import Problem
-from hardmax.selection.constants import local_constants
-from hardmax.selection.neighbours import is_locally_optimal
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.absorbing import absorbing_radius, is_absorbed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable
 
@@ -13,9 +12,8 @@ from hardmax.paths.field import Field, degree
 from hardmax.paths.stationary import stationary_points
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores
+from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores, late_radius
 
-BEYOND = 20.0  # what does not count is smaller by exp of this, besides all ratios of the data
 DIGITS = 1e-3  # largest rounding error of a logit on the late sphere
 MISSING = "a stationary point is missing"
 
@@ -25,22 +23,15 @@ def finite_indices(found: CriticalDirections) -> int:
     return 1 - found.sum
 
 
-def late_radius(problem: Problem, found: CriticalDirections) -> float:
+def empty_beyond(problem: Problem, found: CriticalDirections) -> float:
     """A radius beyond which there is no stationary point, from the gaps at infinity.
 
     Every direction is a positive combination of at most r corners, so one of them has a share of 1/r or more,
     and rows within gap/r of the least margin count together at that corner. There they are independent, with
     the least singular value |longest row| / spread; the others are smaller by exp(-R gap/r).
     """
-    gaps = [
-        abs(a - b)
-        for scores in problem.split(problem.scores)
-        for a, b in itertools.combinations(np.unique(scores).tolist(), 2)
-    ]
-    slopes = problem.loss.log_slopes(np.linspace(problem.scores.min(), problem.scores.max(), 101))
-    ratios = math.log(max(gaps) / min(gaps)) + float(slopes.max() - slopes.min()) + math.log(found.spread)
-    lost = math.log(64 * problem.n * int(problem.sizes.max())) + ratios + BEYOND
-    return found.dimension * lost / found.gap
+    share = found.gap / found.dimension
+    return late_radius(problem, share) + math.log(found.spread) / share
 
 
 def morse_quotient(indices: Iterable[int]) -> list[int]:
@@ -63,6 +54,7 @@ def morse_quotient(indices: Iterable[int]) -> list[int]:
     "The index theorem of attention",
     "(-1)^index of the finite stationary points and (-1)^(m_-) of the critical directions at infinity sum to "
     "1; the sum of x^index and x^(m_-) is 1 + (1 + x) Q(x), and no coefficient of Q is negative.",
+    kind="finite",
     label="derived",
 )
 def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
@@ -82,7 +74,7 @@ def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
     ]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    field, radius = Field(problem), late_radius(problem, found)
+    field, radius = Field(problem), empty_beyond(problem, found)
     reached = radius * field.unit * np.finfo(float).eps <= DIGITS and field.d == found.dimension
     hypotheses += [
         Hypothesis("at most 3 dimensions", found.dimension <= 3 or None, found.dimension),
