@@ -60,6 +60,22 @@ def longest_difference(problem: Problem) -> float:
     return max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)
 
 
+def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
+    """Sets of tokens with every copy of theirs: a token that stands several times loses nothing to itself.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_b.common import with_copies
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [1.0]]], [[1.0, 0.0, 1.0]])
+    >>> with_copies(problem, [(0,)])
+    [(0, 2)]
+    """
+    whole = []
+    for leaders, inside in zip(problem.split(problem.groups), sets, strict=True):
+        kept = {int(leaders[t]) for t in inside}
+        whole.append(tuple(t for t, leader in enumerate(leaders.tolist()) if leader in kept))
+    return whole
+
+
 def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndarray:
     """log of the attention that each input gives to tokens outside its set, at any norm of p.
 
@@ -132,6 +148,14 @@ def strict_best(problem: Problem) -> Hypothesis:
     return Hypothesis("one best token per input", all(len(s) == 1 for s in sets), [len(s) for s in sets])
 
 
+def distinct_scores(problem: Problem, erratum: str | None = None) -> Hypothesis:
+    """The hypothesis that no two tokens of an input score alike; copies of a token are one."""
+    first = problem.split(problem.groups == np.arange(problem.groups.size))
+    own = [scores[kept] for scores, kept in zip(problem.split(problem.scores), first, strict=True)]
+    alike = [i for i, scores in enumerate(own) if len(set(scores.tolist())) < scores.size]
+    return Hypothesis("distinct scores", not alike, {"inputs with equal scores": alike}, erratum)
+
+
 def one_selection(
     problem: Problem, selection: Iterable[int] | None
 ) -> tuple[list[Hypothesis], tuple[int, ...]]:
@@ -157,4 +181,5 @@ def decreasing_loss(problem: Problem) -> Hypothesis:
 
 def nothing_outside(problem: Problem, sets: Iterable[Sequence[int]]) -> bool:
     """Whether the sets hold every token, so that nothing is claimed."""
-    return all(len(inside) == size for inside, size in zip(sets, problem.sizes.tolist(), strict=True))
+    whole = with_copies(problem, sets)
+    return all(len(inside) == size for inside, size in zip(whole, problem.sizes.tolist(), strict=True))

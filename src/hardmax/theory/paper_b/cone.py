@@ -13,7 +13,7 @@ from hardmax.problem import Problem
 from hardmax.selection.direction import directional_margin
 from hardmax.selection.position import general_position
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.common import decreasing_loss, late_radius, longest_difference
+from hardmax.theory.paper_b.common import decreasing_loss, distinct_scores, late_radius, longest_difference
 
 SAME = 1e-12  # directions with a smaller 1 - cos are one direction, as far as doubles tell
 WIDEST = 2e-4  # mu of the widest cone that is looked at
@@ -42,7 +42,6 @@ def only_local_optima_attract_paths(
     own margins are late, and grows a hundredfold while the path is not yet on its way.
     """
     direction = problem.vector("q", q)
-    distinct = all(len(set(g.tolist())) == len(g) for g in problem.split(problem.scores))
     position = general_position(problem, rng=0)
     nearest = min(
         (misalignment(direction, found.direction) for found in locally_optimal(problem)
@@ -52,7 +51,7 @@ def only_local_optima_attract_paths(
     other = True if nearest > SAME else False if nearest <= 1e-15 else None
     hypotheses = (
         decreasing_loss(problem),
-        Hypothesis("distinct scores", distinct),
+        distinct_scores(problem),
         Hypothesis("general position", position.holds, position.witness),
         Hypothesis("q not locally optimal", other, nearest),
     )

@@ -25,6 +25,7 @@ from hardmax.theory.paper_b.absorbing import absorbing_radius, is_absorbed
 from hardmax.theory.paper_b.balls import BallProblem, settle
 from hardmax.theory.paper_b.common import (
     decreasing_loss,
+    distinct_scores,
     late_radius,
     longest_difference,
     second_gap,
@@ -187,10 +188,8 @@ def only_local_optima_attract(
     ``radius`` is the size of the starts, three over the longest key difference if absent. No start that is
     off its direction refutes anything: it may be late, or exceptional.
     """
-    scores = problem.split(problem.scores)
-    distinct = all(len(set(g.tolist())) == len(g) for g in scores)
     hypotheses = (
-        decreasing_loss(problem), Hypothesis("distinct scores", distinct, erratum="B-ERR-21"),
+        decreasing_loss(problem), distinct_scores(problem, "B-ERR-21"),
     )  # fmt: skip
     longest = longest_difference(problem)
     if unmet(hypotheses[:1]) or longest == 0:

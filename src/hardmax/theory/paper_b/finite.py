@@ -18,7 +18,7 @@ from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.balls import BallProblem, settle
-from hardmax.theory.paper_b.common import ROUNDING, log_lost, one_selection, unit_directions
+from hardmax.theory.paper_b.common import ROUNDING, log_lost, one_selection, unit_directions, with_copies
 from hardmax.theory.proof import balls, length
 
 Sets = Sequence[Sequence[int]]
@@ -114,7 +114,9 @@ def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, 
     hypotheses.append(Hypothesis("selection separable", best.is_feasible, best.margin))
     if unmet(hypotheses) or best.direction is None:
         return unsaid(hypotheses)
-    found = measure_bounds(problem, best.direction, best.margin, [(t,) for t in tokens], rng)
+    found = measure_bounds(
+        problem, best.direction, best.margin, with_copies(problem, [(t,) for t in tokens]), rng
+    )
     return replace(found, hypotheses=tuple(hypotheses))
 
 
@@ -134,5 +136,5 @@ def lost_attention_of_sets(
     if unmet(hypotheses) or not math.isfinite(solved.margin):
         return unsaid(hypotheses)
     p = solved.minimisers[0]
-    found = measure_bounds(problem, p / np.linalg.norm(p), solved.margin, inside, rng)
+    found = measure_bounds(problem, p / np.linalg.norm(p), solved.margin, with_copies(problem, inside), rng)
     return replace(found, hypotheses=tuple(hypotheses))

@@ -24,6 +24,7 @@ from hardmax.theory.paper_b.common import (
     longest_difference,
     nothing_outside,
     unit_directions,
+    with_copies,
 )
 from hardmax.theory.paper_b.finite import log_lost_between
 
@@ -66,7 +67,7 @@ def risk_pays_for_attention(
         return Outcome(tuple(hypotheses))
     chance, slack, witness = generator(rng), math.inf, None
     values = problem.split(head.values[problem.tokens])
-    sets, unit = [(t,) for t in tokens], 1 / longest_difference(problem)
+    sets, unit = with_copies(problem, [(t,) for t in tokens]), 1 / longest_difference(problem)
     for scale in np.geomspace(0.1 * unit, 100.0 * unit, draws):
         p = scale * chance.normal(size=problem.d)
         lost = math.exp(float(log_lost(problem, p, sets).max()))
@@ -114,7 +115,7 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
     relaxed = relaxed_max_margin(problem, tokens)
     rows = AttentionRows(problem).constraints(enumerate(tokens))
     inside = np.array([each[0] in support for each in rows.labels or ()])
-    sets = [(t,) for t in tokens]
+    sets = with_copies(problem, [(t,) for t in tokens])
     log_T, slacks, margins = math.log(int(problem.sizes.max())), [], []
     for epsilon in (0.5, 0.1, 0.01):
         solved = solve(replace(rows, h=np.where(inside, 1.0, epsilon)))

@@ -26,6 +26,7 @@ from hardmax.theory.paper_b.common import (
     longest_difference,
     nothing_outside,
     second_gap,
+    with_copies,
 )
 
 DEGREES = 0.05  # how far, in degrees, training may still be from its limit
@@ -204,7 +205,7 @@ def relaxed_limit(
 
 def saturation(problem: Problem, path: JointPath, tokens: tuple[int, ...]) -> Hypothesis:
     """Theorem 6's condition s -> 1, as far as two radii show it: little is lost, less at the larger one."""
-    sets = [(t,) for t in tokens]
+    sets = with_copies(problem, [(t,) for t in tokens])
     first, last = (float(log_lost(problem, p, sets).max()) for p in path.points)
     seen = last < math.log(SATURATED) and last < first
     return Hypothesis("the selected attention tends to 1", True if seen else None, [first, last])

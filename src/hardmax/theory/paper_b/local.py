@@ -33,6 +33,7 @@ from hardmax.theory.paper_b.common import (
     log_lost,
     one_selection,
     single_input,
+    with_copies,
 )
 from hardmax.theory.paper_b.gradients import radial_bound
 from hardmax.theory.proof import balls, dot, length
@@ -66,7 +67,7 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
 def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300) -> Outcome:
     """Sample p and q in the cone; the paper's reading asks the sign of each input's own part at radius 20."""
     tokens = tuple(selection)
-    sets = [(t,) for t in tokens]
+    sets = with_copies(problem, [(t,) for t in tokens])
     best = max_margin(problem, tokens)
     hypotheses = local_hypotheses(problem, best)
     if unmet(hypotheses):

@@ -32,6 +32,7 @@ from hardmax.theory.paper_b.common import (
     nothing_outside,
     second_gap,
     unit_directions,
+    with_copies,
 )
 from hardmax.theory.paper_b.paths import FARTHEST, FLOOR
 from hardmax.theory.proof import balls
@@ -58,10 +59,10 @@ def excess_follows_lost_attention(
     problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0, draws: int = 400
 ) -> Outcome:
     """Sample p over three decades: the two bounds, then the order of risks over all pairs that qualify."""
-    inside = optimal_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
+    inside = with_copies(problem, optimal_tokens(problem).sets if sets is None else sets)
     if nothing_outside(problem, inside):
         return unsaid(())
-    found = assumption_d(problem, Selection(inside))
+    found = assumption_d(problem, Selection(tuple(inside)))
     hypotheses = (Hypothesis("scores of the sets equal, positive and best", found.holds, found.witness),)
     if unmet(hypotheses):
         return Outcome(hypotheses)
@@ -145,11 +146,11 @@ def still_away(distance: float) -> float:
 )
 def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
     """Distance of p(R)/(R Xi) to the set once it is late and at ten times the radius: half is left."""
-    inside = optimal_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
+    inside = with_copies(problem, optimal_tokens(problem).sets if sets is None else sets)
     if nothing_outside(problem, inside):
         return unsaid(())
     solved = set_max_margin(problem, inside)
-    dominate = assumption_d(lifted(problem), Selection(inside))
+    dominate = assumption_d(lifted(problem), Selection(tuple(inside)))
     hypotheses = (
         decreasing_loss(problem),
         Hypothesis("scores of the sets equal and best", dominate.holds, dominate.witness),
