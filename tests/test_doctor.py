@@ -168,6 +168,14 @@ def test_long_findings_fit_80_columns(monkeypatch, capsys):
     assert " ".join("\n".join(lines).split()) == f"ok extra docs {detail}"
 
 
+def test_a_path_that_is_too_long_stays_beside_its_name(monkeypatch, capsys):
+    path = "/" + "x" * 90
+    monkeypatch.setattr(doctor, "examine", lambda: [doctor.Finding("compile cache", True, f"{path} (good)")])
+    monkeypatch.setenv("COLUMNS", "80")
+    cli.run(["doctor"])
+    assert capsys.readouterr().out.splitlines()[0] == f"ok   compile cache  {path}"
+
+
 def test_json_obeys_its_schema(capsys):
     assert cli.run(["doctor", "--json"]) == 0
     schema = json.loads((SCHEMAS / "doctor.schema.json").read_text())

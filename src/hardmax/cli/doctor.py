@@ -20,10 +20,14 @@ def doctor(out: Output) -> int:
     """
     from dataclasses import asdict
 
+    from rich.console import Group
+
     from hardmax.doctor import examine
 
     findings = examine()
-    out.result({"checks": [asdict(finding) for finding in findings]}, lambda: _lines(findings))
+    out.result(
+        {"checks": [asdict(finding) for finding in findings]}, lambda: Group(_lines(findings))
+    )  # which is not folded again
     return DONE if all(finding.ok for finding in findings) else NOT_AS_EXPECTED
 
 
