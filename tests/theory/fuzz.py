@@ -42,6 +42,9 @@ LIGHTER: dict[str, dict[str, Any]] = {
 }
 
 
+SLOW = 20.0  # seconds from which a single verdict is worth a line
+
+
 def draw_problem(seed: int) -> hm.Problem:
     """Problem number ``seed``: what it looks like changes with the number."""
     rng = np.random.default_rng([15, seed])
@@ -104,10 +107,15 @@ def main() -> int:
     seconds: collections.Counter[str] = collections.Counter()
     failed = []
     for seed in range(asked.first, asked.first + asked.problems):
+        if seed % 100 == 0:
+            print(f"problem {seed}", file=sys.stderr, flush=True)
         for id in ids:
             begun = time.perf_counter()
             found = verdict_of(id, seed)
-            seconds[id] += time.perf_counter() - begun
+            taken = time.perf_counter() - begun
+            seconds[id] += taken
+            if taken > SLOW:
+                print(f"{id} took {taken:.0f} s on problem {seed}", file=sys.stderr, flush=True)
             counts[id][found.verdict] += 1
             if found.verdict in ("fails", "refuted") and found.label != "measured":
                 failed.append((id, seed))
