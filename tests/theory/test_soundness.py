@@ -55,6 +55,25 @@ def test_theorem_6_evaluates_its_hypothesis_on_the_attention():
     assert saturation.measured[1] < saturation.measured[0] < -6.9
 
 
+@pytest.mark.parametrize(
+    "id, problem, options",
+    [
+        ("B-THM-6", hm.data.named("B-FIG-3b"), {**ALL, "rho": 0.5, "reading": "paper"}),
+        ("B-THM-6", hm.data.named("B-FIG-3b"), {**ALL, "r": 2.0, "reading": "paper"}),
+        ("B-NEW-1b", examples.switching(), {**ALL, "rho": 8.0}),
+    ],
+    ids=["r = R/2", "r = 2", "the selection of another rho"],
+)
+def test_another_limit_that_is_only_measured_refutes_nothing(id, problem, options):
+    found = check(id, problem, **options)
+    assert (found.verdict, found.proof) == ("undecided", None)
+    assert found.slack < -0.2
+
+
+def test_the_index_theorem_is_not_tried_beyond_three_dimensions():
+    assert check("B-NEW-4", hm.data.gaussian(n=2, T=3, d=4, rng=9)).verdict == "undecided"
+
+
 def test_lemma_7_where_the_radial_claim_is_slow():
     problem = hm.Problem.from_scores([[[-1, -1], [1, 0]], [[0, 0], [2, 0]]], [[1, 0], [1, 0]])
     found = check("B-THM-L7", problem, selection=(0, 0))

@@ -83,6 +83,8 @@ def _fields(asked: "Instance", check: "Check") -> dict[str, Any]:
         "slack": check.slack,
         "status": status,
         "witness": check.witness,
+        "kind": check.kind,
+        "proof": check.proof,
     }
 
 

@@ -35,7 +35,9 @@ def paragraph(check: Check) -> str:
     parts = [f"{check.id}, {check.title}{where}{wording}: {check.verdict} ({MEANING[check.verdict]})."]
     parts += [f"Claim: {check.claim}", _conditions(check)]
     if check.slack is not None and check.verdict != "not applicable":
-        parts.append(f"Slack: {check.slack:.4g} (negative if the claim fails).")
+        parts.append(f"Slack: {check.slack:.4g} (negative if measured to fail).")
+    if check.proof:
+        parts.append(f"Proof: {check.proof}.")
     if check.measured:
         told = [f"{name} = {short(value)}" for name, value in list(check.measured.items())[:MEASURED]]
         more = len(check.measured) - len(told)

@@ -46,9 +46,6 @@ INSTANCES: list[Instance] = [
     Instance("B-NEW-1", "B-FIG-3b, rho = 0.1", "not applicable", FIG3B, {"rho": 0.1, "start": [0.0, -1.0]}),
     Instance("B-NEW-1b", "switching third input, rho = 1", "holds", examples.switching, {"rho": 1.0}),
     Instance("B-NEW-1b", "switching third input, rho = 8", "holds", examples.switching, {"rho": 8.0}),
-    Instance(
-        "B-NEW-1b", "rho = 8, the selection of rho = 1", "undecided", examples.switching, {"rho": 8.0, **ALL}
-    ),
     Instance("B-NEW-1b", "B-FIG-8, no values", "not applicable", FIG8, {"rho": 1.0}),
     Instance("B-NEW-2", "B-FIG-8", "holds", FIG8),
     Instance("B-NEW-2", "three neighbours in the plane", "not applicable", examples.three_at_once),
@@ -60,7 +57,6 @@ INSTANCES: list[Instance] = [
     Instance("B-NEW-4", "opposed inputs: one finite minimum", "holds", partial(examples.opposed, reach=3.0)),
     Instance("B-NEW-4", "random keys in the plane", "holds", partial(gaussian, n=4, T=4, d=2, rng=13)),
     Instance("B-NEW-4", "random keys in space", "holds", partial(gaussian, n=2, T=4, d=3, rng=9)),
-    Instance("B-NEW-4", "random keys in four dimensions", "undecided", RANDOM),
     Instance("B-NEW-4", "B-FIG-1a, tied scores", "not applicable", FIG1A),
     Instance("B-NEW-4", "opposed inputs of one length", "not applicable", examples.opposed),
     Instance("B-THM-1", "B-FIG-1a", "holds", FIG1A),
@@ -95,11 +91,6 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-5", "B-FIG-3b", "not applicable", FIG3B, ALL),
     Instance("B-THM-6", "B-FIG-3b, r = 1.5 R", "holds", FIG3B, {**ALL, "rho": 1.5}),
     Instance("B-THM-6", "B-FIG-3b, r = R/2", "not applicable", FIG3B, {**ALL, "rho": 0.5}),
-    Instance(
-        "B-THM-6", "B-FIG-3b, r = R/2, coupling left open", "undecided", FIG3B, {**ALL, "rho": 0.5},
-        reading="paper",
-    ),
-    Instance("B-THM-6", "B-FIG-3b, r = 2, left open", "undecided", FIG3B, {**ALL, "r": 2.0}, reading="paper"),
     Instance("B-THM-8", "two winners per input", "holds", examples.two_winners),
     Instance("B-THM-8", "two winners, negative scores", "holds", partial(examples.two_winners, best=-2.0)),
     Instance("B-THM-8", "B-FIG-8, a set of unequal scores", "not applicable", FIG8, {"sets": [[0, 1], [0]]}),
