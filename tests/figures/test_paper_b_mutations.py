@@ -1,5 +1,6 @@
 """Claims can fail: a wrong start, rate, loss, selection or radius makes a named claim of each figure fail."""
 
+import numpy as np
 import pytest
 
 import hardmax as hm
@@ -92,3 +93,14 @@ def test_the_basins_exchanged(monkeypatch):
     for name, starts in zip(("TO_GLOBAL", "TO_LOCAL"), exchanged, strict=True):
         monkeypatch.setattr(basins, name, starts)
     assert {"tokens", "cosine-global", "plain-global"} <= fails("B-FIG-8")
+
+
+def test_a_late_map_without_its_normaliser_has_other_periods(monkeypatch):
+    """Plain gradient descent on F agrees with descent only where it settles."""
+    from hardmax.paths.late_map import LateMap
+
+    def plain(self, z, rate):
+        return z + np.asarray(rate * self.length)[..., None] * (self._shares(z) @ self.rows)
+
+    monkeypatch.setattr(LateMap, "step", plain)
+    assert {"periods", "agreement"} <= fails("B-FIG-CHAOS")

@@ -1,4 +1,4 @@
-"""The late phase of training: what is left of p beside p_mm, and the step at which it starts to swing.
+"""The late phase of training: what is left of p beside p_mm, and the step above which it does not settle.
 
 Once every input attends to its selected token, only the support rows d_e (the rows of ATT-SVM that are tight)
 pull, each with the weight c_e exp(-d_e.p), c_e = |l'(gamma_selected)| (gamma_selected - gamma_t). Write
@@ -6,8 +6,8 @@ p = a p_mm + R with R orthogonal to p_mm. Then d_e.p = a + d_e.R, and R descends
 
     F(R) = log sum_e c_e exp(-d_e.R)      within the span of the rows, orthogonal to p_mm:
 
-by plain gradient descent with the step eta |p_mm| if p follows normalised gradient descent (B-NEW-3), by a
-gradient flow if p follows one, and as its minimum if p is on the regularisation path (B-NEW-2). All three end
+by gradient descent with the step eta |p_mm| (near w; `LateMap` has it anywhere) if p follows normalised
+gradient descent (B-NEW-3), by a gradient flow if p follows one, and as its minimum if p is on the regularisation path (B-NEW-2). All three end
 at the same w. The flow is a straight line in log t besides: stationarity of sum_e (t/n) c_e exp(-d_e.p) d_e
 against dp/dlog t = p_mm gives a = log t - log n + F(w) - 2 log|p_mm|. What lies outside the span of the
 support rows is frozen.
@@ -43,8 +43,9 @@ class LateResidual:
     B-NEW-2: independent support rows with positive multipliers), "dependent" (dependent rows, but with some
     positive multipliers that give p_mm, so that w exists all the same) or "zero multiplier" (some tight row
     has to have the multiplier zero: F falls for ever and the residual grows without bound, ever slower).
-    ``eta_c`` is the step above which normalised gradient descent swings with period 2: infinite with one
-    support row, nan without w.
+    ``eta_c`` is the step above which normalised gradient descent does not settle at w: infinite with one
+    support row, nan without w. Just above it p swings with period 2; farther above, periods may double until
+    there is none (`LateMap`).
 
     >>> import hardmax as hm
     >>> from hardmax.margin.attention import max_margin
@@ -129,8 +130,8 @@ class LateComparison:
 
     ``distances`` are those of the moving part of the residual from w, at every snapshot; ``drift`` is how far
     the frozen part still moved since |p| was half of its last value. ``predicted`` takes the frozen part from
-    there. ``swing`` is the amplitude of a period-2 oscillation over the last three steps: 0 if there is none,
-    nan if they were not recorded.
+    there. ``swing`` is the amplitude of a period-2 oscillation over the last three steps: 0 if there is none
+    (which does not mean that p settles), nan if they were not recorded.
 
     >>> import hardmax as hm
     >>> from hardmax.margin.attention import max_margin
@@ -170,20 +171,13 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     >>> late_residual(problem, max_margin(problem)).eta_c   # one support row: nothing swings
     inf
     """
-    tokens = selection_of(problem, max_margin)
     if max_margin.direction is None or max_margin.slack is None or max_margin.multipliers is None:
         raise ValueError(f"max_margin must have a direction, got one that is {max_margin.status}")
-    near = tight_rows(max_margin)
-    gaps = row_gaps(problem, max_margin)[near]
-    if (gaps <= 0.0).any():
-        raise ValueError("max_margin must be locally optimal, got a neighbour that scores as high")
+    near, log_c = support_weights(problem, max_margin)
     # In units in which the longest row has length one, which Newton's method needs: p is over 2^power there.
     D, p = max_margin.constraints.rows()[near], cast(np.ndarray, max_margin.p)
     power = exponent(lengths(D))
     D, p = np.ldexp(D, -power), np.ldexp(p, power)
-    chosen = problem.scores[problem.offsets[:-1] + np.array(tokens)]
-    inputs = [cast(int, max_margin.constraints.label(int(j))[0]) for j in near]
-    log_c = problem.loss.log_slopes(chosen[inputs]) + np.log(gaps)
     status = _status(D, np.ldexp(max_margin.multipliers[near], 2 * power), p)
     across = D - np.outer(D @ max_margin.direction, max_margin.direction)
     _, values, vectors = np.linalg.svd(across, full_matrices=False)
@@ -212,6 +206,18 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     return LateResidual(
         problem, max_margin, status, w, span, curvatures, end.value, math.ldexp(eta_c, -power)
     )
+
+
+def support_weights(problem: Problem, max_margin: MaxMargin) -> tuple[np.ndarray, np.ndarray]:
+    """The support rows of a locally optimal selection, by number, and log c_e of each."""
+    tokens = selection_of(problem, max_margin)
+    near = tight_rows(max_margin)
+    gaps = row_gaps(problem, max_margin)[near]
+    if (gaps <= 0.0).any():
+        raise ValueError("max_margin must be locally optimal, got a neighbour that scores as high")
+    chosen = problem.scores[problem.offsets[:-1] + np.array(tokens)]
+    inputs = [cast(int, max_margin.constraints.label(int(j))[0]) for j in near]
+    return near, problem.loss.log_slopes(chosen[inputs]) + np.log(gaps)
 
 
 def _status(D: np.ndarray, multipliers: np.ndarray, p: np.ndarray) -> str:

@@ -6,6 +6,7 @@ from hardmax.figures.paper_b import (  # noqa: I001  in the order of the paper
     joint as joint,  # 3a, 3b, 3c
     rho as rho,  # RHO, ours
     rates as rates,  # 4, 5
+    chaos as chaos,  # CHAOS, ours
     basins as basins,  # 8
     random_data as random_data,  # 9a, 9b, 10
 )

@@ -21,7 +21,7 @@ RATIO = 0.01  # measured against predicted 1 - cos
 
 
 def critical_step(late: LateResidual) -> float:
-    """The step above which late normalised descent swings."""
+    """The step above which late normalised descent does not settle."""
     return late.eta_c
 
 
@@ -29,7 +29,7 @@ def critical_step(late: LateResidual) -> float:
     "B-NEW-3",
     "The late residual and its stability threshold",
     "Late normalised descent settles at the residual w of B-NEW-2 plus a frozen part if its step is below "
-    "eta_c = 2/(|p_mm| lambda_max), and swings with period 2 above it.",
+    "eta_c = 2/(|p_mm| lambda_max), and not above it, where it swings with period 2 at first.",
     kind="limit",
     label="derived",
 )
