@@ -29,6 +29,7 @@ ERRATA = {
     "B-NEW-2": "The regularisation path is R p_mm/|p_mm| + w + O(1/R), with w from a linear system.",
     "B-NEW-3": "Late normalised descent is stable below the step eta_c = 2/(|p_mm| lambda_max); above "
     "it periods double, and motion may become chaotic.",
+    "B-NEW-4": "(-1)^index of finite stationary points and of critical directions at infinity sum to 1.",
     "A-ERR-1": "The printed sizes of the synthetic vocabulary give 1538 tokens, not 2048; 4 + 2^k does.",
     "A-ERR-2": "The third case of equation (34) needs delta-tilde, or the probabilities do not add up.",
     "A-ERR-3": "In the synthetic data, irrelevant tokens are 21 times as frequent as relevant ones.",

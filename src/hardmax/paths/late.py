@@ -7,8 +7,9 @@ p = a p_mm + R with R orthogonal to p_mm. Then d_e.p = a + d_e.R, and R descends
     F(R) = log sum_e c_e exp(-d_e.R)      within the span of the rows, orthogonal to p_mm:
 
 by gradient descent with the step eta |p_mm| (near w; `LateMap` has it anywhere) if p follows normalised
-gradient descent (B-NEW-3), by a gradient flow if p follows one, and as its minimum if p is on the regularisation path (B-NEW-2). All three end
-at the same w. The flow is a straight line in log t besides: stationarity of sum_e (t/n) c_e exp(-d_e.p) d_e
+gradient descent (B-NEW-3), by a gradient flow if p follows one, and as its minimum if p is on the
+regularisation path (B-NEW-2). All three end at the same w. The flow is a straight line in log t besides:
+stationarity of sum_e (t/n) c_e exp(-d_e.p) d_e
 against dp/dlog t = p_mm gives a = log t - log n + F(w) - 2 log|p_mm|. What lies outside the span of the
 support rows is frozen.
 """

@@ -2,8 +2,8 @@
 
 A step has the length of the rate, of which p_mm takes its part: with G = grad F(R), R goes to
 R - rate |p_mm| G / sqrt(1 + |p_mm|^2 |G|^2), within the span of the support rows across p_mm. At w, where
-G is zero, the Jacobian is I - rate |p_mm| F'', which loses stability at eta_c: period 2 follows, and beyond that
-whatever such maps do, from doublings of the period to chaos.
+G is zero, the Jacobian is I - rate |p_mm| F'', which loses stability at eta_c: period 2 follows, and
+beyond that whatever such maps do, from doublings of the period to chaos.
 """
 
 from __future__ import annotations

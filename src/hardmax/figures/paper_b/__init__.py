@@ -5,8 +5,9 @@ from hardmax.figures.paper_b import (  # noqa: I001  in the order of the paper
     cone as cone,  # 2
     joint as joint,  # 3a, 3b, 3c
     rho as rho,  # RHO, ours
-    rates as rates,  # 4, 5
+    index as index,  # INDEX, ours
     chaos as chaos,  # CHAOS, ours
+    rates as rates,  # 4, 5
     basins as basins,  # 8
     random_data as random_data,  # 9a, 9b, 10
 )
