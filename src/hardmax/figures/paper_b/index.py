@@ -14,7 +14,7 @@ from hardmax.figures.tables import Tables, part
 from hardmax.margin.critical import CriticalDirections
 from hardmax.paths.field import Field, degree
 from hardmax.paths.stationary import StationaryPoint, stationary_points
-from hardmax.theory.paper_b.index import late_radius, morse_quotient
+from hardmax.theory.paper_b.index import empty_beyond, morse_quotient
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -44,12 +44,10 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
     points = tables["points"]
     for place, index, px, py in zip(points["place"], points["index"], points["x"], points["y"], strict=True):
         marker, colour, _ = LOOKS[int(index)]
-        panel.plot(
-            px, py, marker, color=colour, markersize=6, markeredgecolor="white", zorder=5, clip_on=False
-        )
-        if place == "infinity":
-            panel.annotate(f"{'+' if index % 2 == 0 else '−'}1", (1.1 * px, 1.1 * py), ha="center", va="center",
-                           color=colour)  # fmt: skip
+        panel.plot(px, py, marker, color=colour, markersize=6, markeredgecolor="white", zorder=5,
+                   clip_on=False)  # fmt: skip
+        at = (1.1 * px, 1.1 * py) if place == "infinity" else (px + 0.02, py + 0.09)
+        panel.annotate(f"{'+' if index % 2 == 0 else '−'}1", at, ha="center", va="center", color=colour)
     for marker, colour, label in LOOKS.values():
         panel.plot([], [], marker, color=colour, markersize=5, label=label)
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=3, frameon=False, handletextpad=0.1)
@@ -68,7 +66,7 @@ def fig_index(setting: Setting) -> Findings:
     """A random planar problem: infinity in fractions, the finite points by Newton, their balance."""
     problem = hm.data.gaussian(n=3, T=3, d=2, rng=SEED)
     found, field = hm.critical_directions(problem), Field(problem)
-    radius = late_radius(problem, found)
+    radius = empty_beyond(problem, found)
     winding = degree(field, radius, found.corners)
     finite = stationary_points(field, radius, found.corners, winding)
     inside = [int(each.index) for each in finite if each.index is not None]

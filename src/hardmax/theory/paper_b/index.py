@@ -15,6 +15,7 @@ from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores, late_radius
 
 DIGITS = 1e-3  # largest rounding error of a logit on the late sphere
+PROOF = "infinity in fractions; the degree beyond a radius that bounds every stationary point"
 MISSING = "a stationary point is missing"
 
 
@@ -93,7 +94,7 @@ def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
         return Outcome(tuple(hypotheses), None, measured)
     (turn,) = turns
     if turn != asked:
-        return Outcome(tuple(hypotheses), -1.0, measured, witness=[turn, at_infinity])
+        return Outcome(tuple(hypotheses), -1.0, measured, witness=[turn, at_infinity], proof=PROOF)
     slack: float | None = 1.0
     if found.dimension <= 2:
         points = stationary_points(field, radius, found.corners, turn)
