@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _inputs
+from hardmax.dynamics.trajectory import Trajectory
 from hardmax.embeddings.assumption4 import assumption_4
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, infinite_width
@@ -20,29 +21,11 @@ from hardmax.embeddings.gram_sampler import draw_initial
 from hardmax.embeddings.structured import StructuredState
 from hardmax.embeddings.theorem5 import strong_conditions
 from hardmax.embeddings.thresholds import Thresholds, least_first_step, theorem_5_thresholds
-from hardmax.margin.maxmargin import to_float
+from hardmax.margin.maxmargin import MaxMargin, to_float
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis
 
 DELTA = 0.01
-
-
-def as_corpus(subject: Any) -> Corpus:
-    """The corpus that a statement is about; a ValueError says how to make one."""
-    if not isinstance(subject, Corpus):
-        came = type(subject).__name__
-        raise ValueError(f"corpus must be a hardmax.Corpus, got {came}; make one with Corpus.from_sequences")
-    return subject
-
-
-def as_problem(subject: Any) -> Problem:
-    """The problem that a statement about fixed keys is about."""
-    if not isinstance(subject, Problem):
-        came = type(subject).__name__
-        raise ValueError(
-            f"problem must be a hardmax.Problem, got {came}; a corpus makes one with problem(E, v)"
-        )
-    return subject
 
 
 def important_tokens(corpus: Corpus) -> tuple[Hypothesis, tuple[int, ...] | None]:
@@ -83,6 +66,39 @@ def fixed_embeddings(
         return limit.E, limit.v
     E = _inputs.finite_array("E", E, (corpus.S, None))
     return E, _inputs.finite_array("v", v, (E.shape[1],))
+
+
+def went_out(path: Trajectory) -> bool | None:
+    """Whether a flow reached the norm it was sent to, a tie or not; False where it came to rest, and None
+    where something else cut it short.
+    """
+    if path.event in (None, "tie"):
+        return True
+    return False if path.event == "stationary point" else None
+
+
+def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
+    """Whether a path is so far out that its limit may be judged; else nothing is known, which is no failure.
+
+    |p| times the least gap at the max-margin direction (its margin, or that of the next rows beyond the tight
+    ones) must exceed, by 20, the logarithm of all that could still outweigh it: tokens, score gaps, slopes.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_a.common import late_enough
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> [late_enough(problem, hm.max_margin(problem), R).holds for R in (1e1, 1e3)]
+    [None, True]
+    """
+    steps = [np.diff(np.unique(scores)) for scores in problem.split(problem.scores)]
+    gaps = [(float(each.min()), float(each.sum())) for each in steps if each.size]
+    if not gaps or best.slack is None or not best.norm:
+        return Hypothesis("late enough", None)
+    beyond = float(best.slack[~best.tight].min(initial=1.0)) / best.norm
+    slopes = problem.loss.log_slopes(np.array([problem.scores.min(), problem.scores.max()]))
+    spread = math.log(max(most for _, most in gaps)) - math.log(min(least for least, _ in gaps))
+    needed = math.log(64 * problem.n * int(problem.sizes.max())) + spread + float(np.ptp(slopes)) + 20
+    found = {"|p| times the least gap": norm * beyond, "needed": needed}
+    return Hypothesis("late enough", True if norm * beyond >= needed else None, found)
 
 
 def score_lead(corpus: Corpus, E: np.ndarray, v: np.ndarray, important: tuple[int, ...]) -> float:

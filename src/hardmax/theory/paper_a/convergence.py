@@ -12,18 +12,21 @@ from hardmax.dynamics.descent import descend
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import smoothness
+from hardmax.embeddings import one_layer
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.pattern_enumeration import scores_are_free
 from hardmax.embeddings.patterns import pattern_max_margin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.paper_a import balls
 from hardmax.theory.paper_a.common import (
-    as_corpus,
     fixed_embeddings,
     important_tokens,
     pattern_or_important,
     score_lead,
+    went_out,
 )
+from hardmax.theory.proof import settle_slack
 
 FAR = 1e6  # norm to which flows run
 ALIGNED = 1e-6
@@ -46,7 +49,7 @@ def alignment_ratio(problem: Problem, p: np.ndarray, unit: np.ndarray) -> float:
     kind="limit",
 )
 def convergence_lemma(
-    subject: Any,
+    corpus: Corpus,
     *,
     p_hat: Any = None,
     E: Any = None,
@@ -54,8 +57,10 @@ def convergence_lemma(
     eta0: float | None = None,
     start: Any = None,
 ) -> Outcome:
-    """The ratio along the flow; ``p_hat`` is the important-only max-margin solution if not given."""
-    corpus = as_corpus(subject)
+    """The ratio along the flow; ``p_hat`` is the important-only max-margin solution if not given.
+
+    Both limits are read off the same end, so that a direction that is not reached there refutes nothing.
+    """
     E, v = fixed_embeddings(corpus, E, v, eta0)
     hypotheses: list[Hypothesis] = []
     if p_hat is None:
@@ -69,7 +74,7 @@ def convergence_lemma(
     unit = unit / np.linalg.norm(unit)
     problem = corpus.problem(E, v)
     path = flow(problem, start=start, until_norm=FAR)
-    hypotheses.append(Hypothesis("|p_t| grows without bound", path.event in (None, "tie"), path.norm))
+    hypotheses.append(Hypothesis("|p_t| grows without bound", went_out(path), path.norm))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     at = [*(int(np.argmax(path.norms >= R)) for R in np.geomspace(1.0, FAR, 7)[:-1]), -1]
@@ -89,7 +94,7 @@ def convergence_lemma(
     errata=("A-ERR-10",),
 )
 def norm_diverges(
-    subject: Any,
+    corpus: Corpus,
     *,
     E: Any = None,
     v: Any = None,
@@ -98,8 +103,12 @@ def norm_diverges(
     rng: int = 0,
     draws: int = 200,
 ) -> Outcome:
-    """The sign of dL/da of the important tokens at random logits of many sizes and at the start; the flow."""
-    corpus, chance = as_corpus(subject), _inputs.generator(rng)
+    """The sign of dL/da of the important tokens at random logits of many sizes and at the start; the flow.
+
+    What the paper claims without the condition on scores is refuted by points at which lifting a token raises
+    the loss, one for each important token.
+    """
+    chance = _inputs.generator(rng)
     E, v = fixed_embeddings(corpus, E, v, eta0)
     condition, important = important_tokens(corpus)
     if important is None:
@@ -119,11 +128,29 @@ def norm_diverges(
     points.append(E @ problem.vector("start", start))
     leads = [least_lead(corpus, a, E @ v, important) for a in points]
     path = flow(problem, start=start, until_norm=FAR)
-    rises = min(leads) > 0 and path.event in (None, "tie")
     found = {"least lead": min(leads), "kappa": kappa, "norm": path.norm, "event": path.event}
-    slack = min(leads) / float(np.ptp(E @ v)) if rises else -1.0
-    where = None if rises else points[int(np.argmin(leads))]
-    return Outcome(hypotheses, slack, found, witness=where, paper_slack=slack)
+    if min(leads) > 0:
+        slack = min(leads) / float(np.ptp(E @ v)) if went_out(path) else None
+        return Outcome(hypotheses, slack, found, paper_slack=slack)
+    proof = raised_somewhere(corpus, points, E, v, important)
+    where = points[int(np.argmin(leads))]
+    return Outcome(hypotheses, -1.0, found, where, proof=proof, paper_slack=-1.0, paper_proof=proof)
+
+
+def raised_somewhere(
+    corpus: Corpus, points: list[np.ndarray], E: np.ndarray, v: np.ndarray, important: tuple[int, ...]
+) -> str | None:
+    """Points for all important tokens at which dL/da of the token is positive in balls, as a proof."""
+    slopes = np.array([one_layer.evaluate(corpus, a, E @ v).A for a in points])
+    worst = {s: points[int(np.argmax(slopes[:, s]))] for s in important}
+
+    def least() -> Any:
+        c = balls.array(E) @ balls.array(v)
+        rises = [balls.derivatives(corpus, balls.array(a), c)[0][s] for s, a in worst.items()]
+        return -min(rises, key=lambda x: float(x.mid()))
+
+    _, proof = settle_slack(-1.0, least)
+    return proof and f"{proof}: lifting any important token raises the loss somewhere"
 
 
 def least_lead(corpus: Corpus, a: np.ndarray, c: np.ndarray, important: tuple[int, ...]) -> float:
@@ -150,10 +177,10 @@ def least_lead(corpus: Corpus, a: np.ndarray, c: np.ndarray, important: tuple[in
     "With a step of at most 1/L, gradient descent on p stays near the flow at equal times: half the step, "
     "half the distance; and it selects the same tokens.",
     kind="limit",
-    label="measured",
+    label="derived",
 )
 def descent_follows_flow(
-    subject: Any,
+    corpus: Corpus,
     *,
     E: Any = None,
     v: Any = None,
@@ -162,8 +189,11 @@ def descent_follows_flow(
     rate: float = 0.5,
     steps: int = 400,
 ) -> Outcome:
-    """Three descents to one time, with steps of rate/L, half and a quarter of it, and the flow."""
-    corpus = as_corpus(subject)
+    """Three descents to one time, with steps of rate/L, half and a quarter of it, and the flow.
+
+    "Half the step, half the distance" is Euler's method in the limit of small steps: at given steps other
+    ratios, or distances that are rounding, refute nothing.
+    """
     problem = corpus.problem(*fixed_embeddings(corpus, E, v, eta0))
     L = smoothness(problem).tight
     hypotheses = (Hypothesis("step at most 1/L", rate <= 1, rate),)

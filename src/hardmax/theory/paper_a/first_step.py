@@ -6,15 +6,22 @@ import math
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from hardmax import _inputs
+from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.first_step import loss_bound
 from hardmax.embeddings.gram_sampler import draw_initial
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_a.common import DELTA, as_corpus, draw_first_step
+from hardmax.theory.paper_a import balls
+from hardmax.theory.paper_a.common import DELTA, FirstStepDraw, draw_first_step
+from hardmax.theory.proof import settle_slack
 
 # Lemma 2 holds with these in place of 11, for the errors of the tokens and of p.
 SHARP = (2.11, 1.13)
+
+SLIGHT = 1e-12  # a bound that is rounded may be this much too small
+MOST = 10**6  # widths up to which the probability of large norms is worth computing
 
 
 # The paper names no least width for event (14); in few dimensions a norm of 2 is often exceeded.
@@ -23,8 +30,18 @@ UNSTATED = "found while checking"
 
 def norm_risk(S: int, d: int) -> float:
     """A bound on the probability that one of S + 1 norms exceeds 2, by Chernoff's inequality."""
-    enough = min(d, 10**6)  # where the exponential is zero already, and d still is a float
+    enough = min(d, MOST)  # where the exponential is zero already, and d still is a float
     return (S + 1) * math.exp(-0.5 * enough * (3 - math.log(4)))
+
+
+def most_likely(S: int, d: int, delta: float) -> Any:
+    """A ball above the probability of event (14): S + 1 independent norms are at most 2 (chi-squared), and
+    S + 1 independent overlaps with v are within their bound (normal).
+    """
+    overlaps = (2 * arb(S).log() - arb(delta).log()).sqrt().erf() ** (S + 1)
+    if d > MOST:
+        return overlaps
+    return overlaps.min((1 - arb(2 * d).gamma_upper(arb(d) / 2, regularized=1)) ** (S + 1))
 
 
 def power_of_width(d: int, exponent: float) -> float:
@@ -41,23 +58,31 @@ def power_of_width(d: int, exponent: float) -> float:
     kind="finite",
 )
 def initial_event_is_likely(
-    subject: Any, *, d: int = 256, delta: float = 0.1, draws: int = 200, rng: int = 0
+    corpus: Corpus, *, d: int = 256, delta: float = 0.1, draws: int = 200, rng: int = 0
 ) -> Outcome:
-    """The frequency over random starts at width d."""
-    corpus, chance = as_corpus(subject), _inputs.generator(rng)
+    """The frequency over random starts at width d. Chance can make it low: only a bound on the probability
+    itself refutes.
+    """
+    chance = _inputs.generator(rng)
     found = [draw_initial(corpus.S, d, rng=chance).initial_event(d, delta) for _ in range(draws)]
     frequency = sum(each.holds for each in found) / draws
     bound, quarter = found[0].overlap_bound, power_of_width(d, -0.25)
     least = (2 * (2 * math.log(corpus.S) - math.log(delta))) ** 2
     risk = norm_risk(corpus.S, d)
     wide = Hypothesis("d large enough for the norms", risk <= delta / 2, risk, erratum=UNSTATED)
-    slack = frequency - (1 - delta)
+    at_most = most_likely(corpus.S, d, delta) - (1 - arb(delta))
+    slack = min(frequency - (1 - delta), float(at_most.mid()))
+    likely = 1 - delta + float(at_most.mid())
+    proof = f"ball arithmetic: a probability of at most {likely:.4f}" if at_most < 0 else None
     measured = {
         "frequency": frequency, "largest overlap": max(each.overlap for each in found),
         "overlap bound": bound, "largest norm": max(each.norm for each in found),
+        "probability at most": likely,
     }  # fmt: skip
     within = 1 - bound / quarter if d >= least else math.inf
-    return Outcome((wide,), min(slack, within), measured, paper_slack=slack)
+    return Outcome(
+        (wide,), min(slack, within), measured, proof=proof, paper_slack=slack, paper_proof=proof
+    )  # fmt: skip
 
 
 def error_bounds(eta0: float, d: int) -> tuple[float, float]:
@@ -75,14 +100,23 @@ def error_bounds(eta0: float, d: int) -> tuple[float, float]:
     errata=("A-ERR-13",),
 )
 def one_step_learns_alpha(
-    subject: Any, *, d: int = 1024, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int = 1024, eta0: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """The errors, free of cancellation, on a random start at width d."""
-    drawn = draw_first_step(as_corpus(subject), d=d, eta0=eta0, delta=delta, rng=rng)
+    drawn = draw_first_step(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
     errors = drawn.errors
-    bounds = error_bounds(errors.eta0, d)
+    bounds, printed = error_bounds(errors.eta0, d), errors.bound(d)
     largest = float(errors.token_errors.max())
     share = max(largest / bounds[0], errors.cls_error / bounds[1])
+
+    def room(*bounds: float) -> Any:
+        step = stepped(corpus, drawn)
+        return least_room(max_size(step["err_E"]), bounds[0]).min(
+            least_room(balls.size(step["err_p"]), bounds[1])
+        )
+
+    slack, proof = settle_slack(1 - share, lambda: room(*bounds))
+    paper_slack, paper_proof = settle_slack(1 - errors.largest / printed, lambda: room(printed, printed))
     measured = {
         "largest |err_s| / eta0": largest / errors.eta0, "|err_p| / eta0": errors.cls_error / errors.eta0,
         "over the sharp bound": share, "over the paper's bound": errors.largest / errors.bound(d),
@@ -90,9 +124,24 @@ def one_step_learns_alpha(
         * power_of_width(d, 0.5),
     }  # fmt: skip
     return Outcome(
-        tuple(drawn.conditions), 1 - share, measured, witness=int(errors.token_errors.argmax()),
-        paper_slack=1 - errors.largest / errors.bound(d),
+        tuple(drawn.conditions), slack, measured, witness=int(errors.token_errors.argmax()), proof=proof,
+        paper_slack=paper_slack, paper_proof=paper_proof,
     )  # fmt: skip
+
+
+def stepped(corpus: Corpus, drawn: FirstStepDraw) -> dict[str, np.ndarray]:
+    """The first step from a random start again, in balls."""
+    return balls.first_step(corpus, drawn.start, drawn.errors.eta0)
+
+
+def max_size(rows: np.ndarray) -> Any:
+    """The largest norm of a row, as a ball."""
+    return balls.largest(np.array([balls.size(row) for row in rows]))
+
+
+def least_room(size: Any, bound: float) -> Any:
+    """How far a ball stays below a bound that floats may have rounded down."""
+    return 1 + arb(SLIGHT) - size / arb(bound)
 
 
 def norm_bounds(eta0: float, d: int) -> tuple[float, float]:
@@ -107,14 +156,20 @@ def norm_bounds(eta0: float, d: int) -> tuple[float, float]:
     kind="finite",
 )
 def embeddings_stay_bounded(
-    subject: Any, *, d: int = 1024, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int = 1024, eta0: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """Norms after the first step, from a random start at width d."""
-    drawn = draw_first_step(as_corpus(subject), d=d, eta0=eta0, delta=delta, rng=rng)
+    drawn = draw_first_step(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
     largest, own = float(drawn.after.gram.token_norms.max()), math.sqrt(drawn.after.pi)
     bounds = norm_bounds(drawn.errors.eta0, d)
-    slack = min(1 - largest / bounds[0], 1 - own / bounds[1])
-    return Outcome(tuple(drawn.conditions), slack, {"largest |E1_s|": largest, "|p1|": own, "bounds": bounds})
+
+    def room() -> Any:
+        step = stepped(corpus, drawn)
+        return least_room(max_size(step["E"]), bounds[0]).min(least_room(balls.size(step["p"]), bounds[1]))
+
+    slack, proof = settle_slack(min(1 - largest / bounds[0], 1 - own / bounds[1]), room)
+    measured = {"largest |E1_s|": largest, "|p1|": own, "bounds": bounds}
+    return Outcome(tuple(drawn.conditions), slack, measured, proof=proof)
 
 
 @statement(
@@ -126,10 +181,9 @@ def embeddings_stay_bounded(
     errata=("A-ERR-14",),
 )
 def loss_after_first_step(
-    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """The loss after a first step at width d, by default the least that the lemma allows."""
-    corpus = as_corpus(subject)
     drawn = draw_first_step(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
     hypotheses = (*drawn.conditions, drawn.wide_for_the_loss())
     if unmet(hypotheses):
@@ -138,7 +192,13 @@ def loss_after_first_step(
     gains = corpus.signs * np.add.reduceat(share, corpus.offsets[:-1]) / corpus.lengths
     loss, bound = drawn.after.loss(corpus), loss_bound(gains, drawn.errors.eta0)
     spread, eighth = float(np.ptp(drawn.after.a)), power_of_width(drawn.d, -0.125)
-    slack = min(1 - loss / bound, 1 - spread / eighth)
-    return Outcome(
-        hypotheses, slack, {"loss": loss, "bound": bound, "spread of logits": spread, "d^(-1/8)": eighth}
-    )
+
+    def room() -> Any:
+        step = stepped(corpus, drawn)
+        a = step["E"] @ step["p"]
+        apart = balls.largest(np.subtract.outer(a, a))
+        return least_room(balls.loss(corpus, a, step["E"][:, -1]), bound).min(least_room(apart, eighth))
+
+    slack, proof = settle_slack(min(1 - loss / bound, 1 - spread / eighth), room)
+    measured = {"loss": loss, "bound": bound, "spread of logits": spread, "d^(-1/8)": eighth}
+    return Outcome(hypotheses, slack, measured, proof=proof)

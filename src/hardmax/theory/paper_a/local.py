@@ -25,7 +25,7 @@ from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.neighbours import row_gaps, score_gap, tight_rows
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_a.common import as_corpus, as_problem, fixed_embeddings
+from hardmax.theory.paper_a.common import fixed_embeddings
 from hardmax.theory.paper_b.common import fixed_scores
 
 TIED = 1e-9  # second-best tokens that are not tight tie up to this slack
@@ -60,9 +60,8 @@ def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
     kind="finite",
     label="derived",
 )
-def local_optimality_agrees(subject: Any, *, selection: Iterable[int] | None = None) -> Outcome:
+def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
     """One selection, or all feasible ones, of which some must have a tight row in every input."""
-    problem = as_problem(subject)
     head = fixed_scores(problem)
     if not head.holds:
         return Outcome((head,))
@@ -99,7 +98,7 @@ def log_dominance(T: int, C3: float, C4: float, tau1: float, R: float) -> float:
     errata=("A-ERR-14",),
 )
 def dominant_pairs(
-    subject: Any,
+    corpus: Corpus,
     *,
     scores: Any,
     E: Any = None,
@@ -108,7 +107,6 @@ def dominant_pairs(
     radii: Sequence[float] = (5.0, 10.0, 20.0, 40.0, 80.0),
 ) -> Outcome:
     """``scores`` are those of p_bar up to scale, exact, so that its ties are; p_hat solves its pattern."""
-    corpus = as_corpus(subject)
     scores = _inputs.finite_array("scores", scores, (corpus.S,))
     E, v = fixed_embeddings(corpus, E, v, eta0)
     chosen = score_selection(corpus, scores)

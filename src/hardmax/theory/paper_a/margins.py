@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from flint import fmpq, fmpq_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.pattern_enumeration import realisable
 from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin
+from hardmax.margin.integers import integer_rows
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.pattern import ImportantOnly, important_only
 from hardmax.margin.solve import EXACT_ROWS, solve
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a.common import (
     DELTA,
-    as_corpus,
     draw_first_step,
     fixed_embeddings,
     important_tokens,
@@ -28,6 +30,7 @@ from hardmax.theory.paper_a.common import (
 from hardmax.theory.paper_a.first_step import power_of_width
 
 EQUAL = 1e-9  # relative distance up to which two solutions are one
+RATIONAL = "rational arithmetic"
 
 
 def all_tight(best: MaxMargin) -> np.ndarray:
@@ -57,7 +60,8 @@ def solved_pattern(
     if E is None:
         E, _ = fixed_embeddings(corpus, eta0=eta0)
     hypotheses += pattern_hypotheses(corpus, chosen, E)
-    return hypotheses, None if unmet(hypotheses) else pattern_max_margin(corpus, chosen, E)
+    best = None if unmet(hypotheses) else pattern_max_margin(corpus, chosen, E)
+    return hypotheses, None if best is None or best.p is None else best
 
 
 @statement(
@@ -69,33 +73,63 @@ def solved_pattern(
     errata=("A-ERR-7", "A-ERR-8", "A-ERR-9", "A-ERR-16"),
 )
 def one_solution(
-    subject: Any,
+    corpus: Corpus,
     *,
     selection: Sequence[Iterable[int]] | None = None,
     E: Any = None,
     eta0: float | None = None,
 ) -> Outcome:
-    """Two ways to solve it must meet; M^+ 1 is compared with what they find."""
-    hypotheses, best = solved_pattern(as_corpus(subject), selection, E, eta0)
+    """Two ways to solve it must meet, to rounding; M^+ 1 is compared with what they find, and where it is
+    another vector, with the solution in rational numbers.
+    """
+    hypotheses, best = solved_pattern(corpus, selection, E, eta0)
     if best is None:
         return Outcome(tuple(hypotheses))
     assert best.p is not None
     again, closed = second_solution(best), all_tight(best)
+    if again is None:
+        return Outcome(tuple(hypotheses))
     apart, off = (float(np.linalg.norm(x - best.p)) / best.norm for x in (again, closed))
     measured = {
         "|p_hat|^2": best.norm**2, "distance of two solutions": apart, "distance of M^+ 1": off,
         "|M^+ 1|^2": float(closed @ closed), "largest margin": float(row_margins(best).max()),
     }  # fmt: skip
-    return Outcome(tuple(hypotheses), 1 - apart / EQUAL, measured, best.p, paper_slack=1 - off / EQUAL)
+    paper_slack, proof = 1 - off / EQUAL, None
+    if paper_slack < 0 and (exactly := in_rationals(best)) is not None:
+        paper_slack, proof = (0.0, None) if is_all_tight(exactly) else (paper_slack, RATIONAL)
+    return Outcome(
+        tuple(hypotheses), 1 - apart / EQUAL, measured, best.p, paper_slack=paper_slack, paper_proof=proof
+    )  # fmt: skip
 
 
-def second_solution(best: MaxMargin) -> np.ndarray:
+def in_rationals(best: MaxMargin) -> MaxMargin | None:
+    """The same solution in rational numbers; None where there are too many rows for them."""
+    if best.exact is not None or best.constraints.count > EXACT_ROWS:
+        return best if best.exact is not None else None
+    return solve(best.constraints, exact=True)
+
+
+def is_all_tight(best: MaxMargin) -> bool:
+    """Whether a rational solution is M^+ 1: every inequality is tight, and their rows alone span it."""
+    assert best.exact is not None
+    assert best.exact.p is not None
+    beats = np.flatnonzero(~best.constraints.equal).tolist()
+    return all(best.exact.tight[j] for j in beats) and is_spanned(best, beats, best.exact.p)
+
+
+def is_spanned(best: MaxMargin, chosen: list[int], p: Sequence[Fraction]) -> bool:
+    """Whether p is a combination of the chosen rows, in rational numbers."""
+    rows, _, _ = integer_rows(best.constraints)
+    table = [[fmpq(rows[j, i]) for i in range(rows.ncols())] for j in chosen]
+    vector = [fmpq(x.numerator, x.denominator) for x in p]
+    return bool(fmpq_mat(table).rank() == fmpq_mat([*table, vector]).rank())
+
+
+def second_solution(best: MaxMargin) -> np.ndarray | None:
     """The same solution by another way: in rational numbers, or with the rows the other way round."""
     few = best.constraints.count <= EXACT_ROWS
     rows = best.constraints if few else best.constraints.subset(np.arange(best.constraints.count)[::-1])
-    again = solve(rows, exact=few)
-    assert again.p is not None
-    return again.p
+    return solve(rows, exact=few).p
 
 
 @statement(
@@ -106,19 +140,21 @@ def second_solution(best: MaxMargin) -> np.ndarray:
     errata=("A-ERR-16",),
 )
 def some_constraint_is_tight(
-    subject: Any,
+    corpus: Corpus,
     *,
     selection: Sequence[Iterable[int]] | None = None,
     E: Any = None,
     eta0: float | None = None,
 ) -> Outcome:
     """The least margin of the certified solution."""
-    hypotheses, best = solved_pattern(as_corpus(subject), selection, E, eta0)
+    hypotheses, best = solved_pattern(corpus, selection, E, eta0)
     if best is None:
         return Outcome(tuple(hypotheses))
-    margins = row_margins(best)
+    margins, proof = row_margins(best), None
+    if abs(float(margins.min()) - 1) > EQUAL and (exactly := in_rationals(best)) is not None:
+        margins, proof = row_margins(exactly), RATIONAL
     slack = 1 - abs(float(margins.min()) - 1) / EQUAL
-    return Outcome(tuple(hypotheses), slack, {"margins": margins}, best.p)
+    return Outcome(tuple(hypotheses), slack, {"margins": margins}, best.p, proof=proof if slack < 0 else None)
 
 
 def row_margins(best: MaxMargin) -> np.ndarray:
@@ -147,9 +183,8 @@ def closed_form(corpus: Corpus, important: tuple[int, ...]) -> tuple[ImportantOn
     label="derived",
     errata=("A-ERR-7",),
 )
-def when_all_is_tight(subject: Any, *, eta0: float | None = None) -> Outcome:
+def when_all_is_tight(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
     """The closed form against M^+ 1 and the certified solution, at infinite width."""
-    corpus = as_corpus(subject)
     condition, important = important_tokens(corpus)
     if important is None:
         return Outcome((condition,))
@@ -158,7 +193,8 @@ def when_all_is_tight(subject: Any, *, eta0: float | None = None) -> Outcome:
         return unsaid((condition,))
     E = infinite_width(corpus, least_step(corpus) if eta0 is None else eta0).E
     best = pattern_max_margin(corpus, [[s] for s in important], E)
-    assert best.p is not None
+    if best.p is None:
+        return Outcome((condition,))
     tight, full = all_tight(best), np.append(weights, 0.0)
     off = float(np.linalg.norm(tight - full) / np.linalg.norm(full))
     apart = float(np.linalg.norm(best.p - full)) / best.norm
@@ -168,7 +204,27 @@ def when_all_is_tight(subject: Any, *, eta0: float | None = None) -> Outcome:
         "Gale's condition": form.is_max_margin, "|M^+ 1|^2": form.norm_squared, "|p_hat|^2": best.norm**2,
         "closed form to M^+ 1": off, "closed form to p_hat": apart, "v.M^+ 1": float(tight[-1]),
     }  # fmt: skip
-    return Outcome((condition,), min(1 - max(off, norm) / EQUAL, agrees), measured, form.witness)
+    slack, proof = min(1 - max(off, norm) / EQUAL, agrees), None
+    if slack < 0 and (right := is_right(corpus, important, form)) is not None:
+        slack, proof = (0.0, None) if right else (slack, RATIONAL)
+    return Outcome((condition,), slack, measured, form.witness, proof=proof)
+
+
+def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) -> bool | None:
+    """The claim in rational numbers, at the step that makes c the signed counts; None with too many rows."""
+    E = infinite_width(corpus, 1.0).E
+    E[:, -1] = corpus.statistics.signed
+    found = in_rationals(pattern_max_margin(corpus, [[s] for s in important], E))
+    if found is None or found.exact is None:
+        return None
+    full = [form.coefficients.get(s, Fraction(0)) for s in range(corpus.S)] + [Fraction(0)]
+    square = sum((x * x for x in full), Fraction(0))
+    all_one = all(
+        full[s] - full[j] == 1 for s, j in map(found.constraints.label, range(found.constraints.count))
+    )
+    is_pinv = all_one and is_spanned(found, list(range(found.constraints.count)), full)
+    is_best = found.exact.p == tuple(full)
+    return is_pinv and square == form.norm_squared and is_best == form.is_max_margin
 
 
 def norm_bound(n: int) -> float:
@@ -185,10 +241,9 @@ def norm_bound(n: int) -> float:
     errata=("A-ERR-15",),
 )
 def important_only_is_short(
-    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """p_hat after a first step at width d, by default that of Theorem 5."""
-    corpus = as_corpus(subject)
     condition, important = important_tokens(corpus)
     if important is None:
         return Outcome((condition,))
@@ -207,10 +262,12 @@ def important_only_is_short(
     best = pattern_max_margin(corpus, [[s] for s in important], drawn.after.E)
     if not best.norm:
         return unsaid(hypotheses)
-    slack = 1 - best.norm / norm_bound(corpus.n)
+    slack, proof = 1 - best.norm / norm_bound(corpus.n), None
+    if slack < 0 and (exactly := in_rationals(best)) is not None and exactly.exact is not None:
+        proof = RATIONAL if exactly.exact.norm_squared > Fraction(norm_bound(corpus.n)) ** 2 else None
     measured = {
         "|p_hat|": best.norm,
         "bound": norm_bound(corpus.n),
         "sqrt |S_c|": math.sqrt(len(set(important))),
     }
-    return Outcome(hypotheses, slack, measured, paper_slack=slack)
+    return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=slack, paper_proof=proof)

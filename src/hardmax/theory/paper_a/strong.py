@@ -12,7 +12,7 @@ from hardmax.margin.attention import max_margin
 from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unsaid
-from hardmax.theory.paper_a.common import as_problem
+from hardmax.theory.paper_a.common import late_enough
 from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores, strict_best
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
@@ -49,11 +49,10 @@ def good_start(found: StrongConditions) -> bool:
     label="derived",
     errata=("A-ERR-11", "A-ERR-12"),
 )
-def designated_tokens_win(subject: Any, *, start: Any = None, rival: Any = None) -> Outcome:
+def designated_tokens_win(problem: Problem, *, start: Any = None, rival: Any = None) -> Outcome:
     """The flow from ``start``; the designated tokens are those that score highest. How near it comes to
-    another direction ``rival`` is reported too.
+    another direction ``rival`` is reported too. A flow that has not come near is no counterexample.
     """
-    problem = as_problem(subject)
     hypotheses = [fixed_scores(problem)]
     if hypotheses[0].holds:
         hypotheses += [decreasing_loss(problem), strict_best(problem)]
@@ -67,10 +66,11 @@ def designated_tokens_win(subject: Any, *, start: Any = None, rival: Any = None)
     far = FAR * max(best.norm, float(np.linalg.norm(problem.vector("start", start))))
     path = flow(problem, start=start, until_norm=far)
     measured = {"norm": path.norm, "event": path.event}
+    hypotheses.append(late_enough(problem, best, path.norm))
     if not path.p.any():
-        return Outcome(tuple(hypotheses), -1.0, measured)
+        return Outcome(tuple(hypotheses), measured=measured)
     measured["1 - cos"] = path.misalignment(best)
     if rival is not None:
         measured["1 - cos to the rival"] = path.misalignment(rival)
     slack = 1 - path.misalignment(best) / ALIGNED
-    return Outcome(tuple(hypotheses), slack if path.event is None else -1.0, measured)
+    return Outcome(tuple(hypotheses), slack if path.event is None else None, measured)

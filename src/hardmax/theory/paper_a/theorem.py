@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.theorem5 import TheoremFive, run_theorem_5
 from hardmax.embeddings.thresholds import theorem_5_thresholds
 from hardmax.margin.maxmargin import to_float
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_a.common import DELTA, as_corpus, important_tokens
+from hardmax.theory.paper_a.common import DELTA, important_tokens, late_enough, went_out
 
 ALIGNED = 1e-8
 RISE = 1e-13  # a relative rise of the loss that is rounding
 
 
 def flow_after_first_step(
-    subject: Any, d: int | None, eta0: float | None, delta: float, rng: int
+    corpus: Corpus, d: int | None, eta0: float | None, delta: float, rng: int
 ) -> tuple[list[Hypothesis], TheoremFive | None]:
     """Assumption 4, (10) and event (14); and the run, where they hold and some token competes."""
-    corpus = as_corpus(subject)
     condition, important = important_tokens(corpus)
     if important is None:
         return [condition], None
@@ -38,9 +38,9 @@ def flow_after_first_step(
     return [*hypotheses, Hypothesis("event (14)", run.event.holds, run.event.overlap)], run
 
 
-def diverged(run: TheoremFive) -> bool:
-    """Whether the flow reached the norm it was sent to; a tie at the end is no reason to stop."""
-    return run.path.event in (None, "tie")
+def far_enough(run: TheoremFive) -> Hypothesis:
+    """Whether the end of the flow may be taken for its limit."""
+    return late_enough(run.path.problem, run.best, run.path.norm)
 
 
 def described(run: TheoremFive) -> dict[str, Any]:
@@ -67,15 +67,15 @@ def own_direction(run: TheoremFive) -> float:
     errata=("A-ERR-11", "A-ERR-12"),
 )
 def important_tokens_win(
-    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """A first step drawn at width d, by default the least that (10) allows, and the flow from there."""
-    hypotheses, run = flow_after_first_step(subject, d, eta0, delta, rng)
+    hypotheses, run = flow_after_first_step(corpus, d, eta0, delta, rng)
     if run is None:
         return unsaid(hypotheses)
-    good = diverged(run) and run.selects_important
-    slack = own_direction(run) if good else -1.0
-    return Outcome(tuple(hypotheses), slack, described(run), witness=run.pattern)
+    slack = own_direction(run) if run.selects_important else -1.0
+    hypotheses.append(far_enough(run))
+    return Outcome(tuple(hypotheses), slack if went_out(run.path) else None, described(run), run.pattern)
 
 
 def loss_that_settles(n: int) -> float:
@@ -92,10 +92,10 @@ def loss_that_settles(n: int) -> float:
     errata=("A-ERR-17",),
 )
 def loss_settles_the_selection(
-    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """The loss along the flow, and by how much the important tokens lead at its end."""
-    hypotheses, run = flow_after_first_step(subject, d, eta0, delta, rng)
+    hypotheses, run = flow_after_first_step(corpus, d, eta0, delta, rng)
     if run is None:
         return unsaid(hypotheses)
     losses = run.path.losses
@@ -103,6 +103,7 @@ def loss_settles_the_selection(
     lead = lead_at_the_end(run)
     slack = min(1 - run.loss / loss_that_settles(run.corpus.n), lead, 1 - rise / RISE)
     extra = {"loss after the first step": run.loss, "largest rise": rise, "least lead over |p|": lead}
+    hypotheses.append(far_enough(run))
     return Outcome(tuple(hypotheses), slack, described(run) | extra, witness=run.pattern)
 
 
@@ -123,13 +124,14 @@ def lead_at_the_end(run: TheoremFive) -> float:
     errata=("A-ERR-12",),
 )
 def limit_is_its_own_direction(
-    subject: Any, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """1 - cos of the end of the flow with the max-margin direction of what it selects."""
-    hypotheses, run = flow_after_first_step(subject, d, eta0, delta, rng)
+    hypotheses, run = flow_after_first_step(corpus, d, eta0, delta, rng)
     if run is None:
         return unsaid(hypotheses)
     tied = max(len(chosen) for chosen in run.pattern)
     untied = Hypothesis("the limit has no ties", tied == 1, tied, erratum="A-ERR-12")
     slack = own_direction(run)
-    return Outcome((*hypotheses, untied), slack, described(run), witness=run.pattern, paper_slack=slack)
+    hypotheses += [untied, far_enough(run)]
+    return Outcome(tuple(hypotheses), slack, described(run), witness=run.pattern, paper_slack=slack)

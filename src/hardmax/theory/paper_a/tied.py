@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax import _inputs
 from hardmax.dynamics.flow import flow
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
@@ -17,15 +18,17 @@ from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_ma
 from hardmax.margin.nexttoken import kq_column
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a.common import (
-    as_corpus,
     fixed_embeddings,
     important_tokens,
+    late_enough,
     least_step,
     score_lead,
 )
+from hardmax.theory.paper_a.margins import RATIONAL
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
 ALIGNED = 1e-8
+ROUNDED = 1e-9  # the relative accuracy of a certified norm
 PATTERNS = 1000  # a search over more patterns than this is left undecided
 
 
@@ -33,17 +36,18 @@ PATTERNS = 1000  # a search over more patterns than this is left undecided
     "A-LEM-19",
     "Lemma 19: important tokens only, if every other pattern costs more",
     "If every other pattern that holds the important tokens has a longer max-margin solution than the "
-    "important-only pattern, the flow tends to the important-only direction. After a first step as in (10) "
-    "the hypothesis fails (A-ERR-5), so it is tested for any fixed embeddings here.",
+    "important-only pattern, the flow tends to the important-only direction. At infinite width the "
+    "hypothesis fails wherever p_hat.v = 0 (A-ERR-5), so it is tested for any fixed embeddings here.",
     kind="limit",
     label="measured",
     errata=("A-ERR-5", "A-ERR-6", "A-ERR-12"),
 )
 def cheapest_pattern_wins(
-    subject: Any, *, E: Any = None, v: Any = None, eta0: float | None = None, start: Any = None
+    corpus: Corpus, *, E: Any = None, v: Any = None, eta0: float | None = None, start: Any = None
 ) -> Outcome:
-    """Enumerate the realisable patterns that contain the important tokens; then the flow from ``start``."""
-    corpus = as_corpus(subject)
+    """Enumerate the realisable patterns that contain the important tokens; then the flow from ``start``,
+    which has come near its limit or has not yet: not having come refutes nothing.
+    """
     condition, important = important_tokens(corpus)
     if important is None:
         return Outcome((condition,))
@@ -59,12 +63,13 @@ def cheapest_pattern_wins(
     if unmet(hypotheses) or not best.norm:
         return unsaid(hypotheses)
     ratio, cheapest, complete = cheapest_other(corpus, E, important, best.norm)
-    costs_more = False if ratio <= 1 else (True if complete else None)
+    costs_more = False if ratio < 1 - ROUNDED else (True if complete and ratio > 1 + ROUNDED else None)
     hypotheses.append(Hypothesis("every other pattern costs more", costs_more, ratio))
     path = flow(corpus.problem(E, v), start=start, until_norm=FAR * best.norm)
     gap = path.misalignment(best)
+    hypotheses.append(late_enough(path.problem, best, path.norm))
     measured = {"least |p_hat'| / |p_hat|": ratio, "its pattern": cheapest, "1 - cos of the flow": gap}
-    return Outcome(tuple(hypotheses), 1 - gap / ALIGNED, measured, witness=cheapest)
+    return Outcome(tuple(hypotheses), 1 - gap / ALIGNED if gap <= ALIGNED else None, measured, cheapest)
 
 
 def cheapest_other(
@@ -72,16 +77,17 @@ def cheapest_other(
 ) -> tuple[float, Any, bool]:
     """The least norm of another pattern over that of the important-only one, where, and if all were seen."""
     own = tuple((s,) for s in important)
-    ratio, where = math.inf, None
+    ratio, where, complete = math.inf, None, True
     # Those of A-ERR-5 go first, so that a search that is cut short has seen the likely ones.
     patterns = chain(lone_patterns(corpus, important), realisable_patterns(corpus, E, containing=important))
     for count, chosen in enumerate(patterns):
         if count > PATTERNS:
             return ratio, where, False
         other = pattern_max_margin(corpus, chosen, E).norm
+        complete &= not math.isnan(other)
         if chosen != own and 0 < other < ratio * norm:  # a pattern that ties everything has no direction
             ratio, where = other / norm, chosen
-    return ratio, where, True
+    return ratio, where, complete
 
 
 def lone_patterns(corpus: Corpus, important: tuple[int, ...]) -> list[Pattern]:
@@ -93,28 +99,31 @@ def lone_patterns(corpus: Corpus, important: tuple[int, ...]) -> list[Pattern]:
     ]
 
 
-def lone_type_norm(N: int, own: float, c: np.ndarray) -> float:
-    """|p_hat|^2 of the pattern that ties everything except one important type, at infinite width.
+def lone_type_norm(N: int, own: Any, c: np.ndarray) -> Any:
+    """|p_hat|^2 of the pattern that ties everything except one important type, at infinite width; exact where
+    the values are fractions.
 
     ``N`` is the number of tokens in its component and ``own`` its entry of the values c. Along v the solution
     gains own^2/(1 + |c|^2) on the (N - 1)/N of the same pattern without v.
     """
-    return (N - 1) / N - own**2 / (1 + float(c @ c))
+    return Fraction(int(N) - 1, int(N)) - own**2 / (1 + c @ c)
 
 
 @statement(
     "A-ERR-5",
-    "Erratum 5: a pattern with ties is never longer",
-    "Under Assumption 4 and for d to infinity, tying everything except one important type costs at most (N - "
-    "1)/N in norm^2, N the tokens of its component, and that is at most |p_hat|^2 of the important-only "
-    "pattern wherever p_hat.v = 0: Lemma 19's hypothesis cannot be met. The paper's reading is that it is.",
+    "Erratum 5: at infinite width a pattern with ties is never longer",
+    "Under Assumption 4, at infinite width and wherever p_hat.v = 0, tying everything except one important "
+    "type costs at most (N - 1)/N in norm^2, N the tokens of its component, and that is at most |p_hat|^2 of "
+    "the important-only pattern: there Lemma 19's hypothesis cannot be met. Nothing is proved at the lemma's "
+    "finite widths, or where p_hat has a part along v. The paper's reading is that the hypothesis is met.",
     kind="finite",
     label="derived",
     errata=("A-ERR-5",),
 )
-def ties_are_cheaper(subject: Any, *, eta0: float | None = None) -> Outcome:
-    """Closed forms and rational numbers; only where p_hat has a part along v is a problem solved."""
-    corpus = as_corpus(subject)
+def ties_are_cheaper(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
+    """Closed forms in rational numbers; only where p_hat has a part along v, and nothing is claimed, is a
+    problem solved in floats.
+    """
     condition, important = important_tokens(corpus)
     if important is None:
         return Outcome((condition,))
@@ -125,24 +134,29 @@ def ties_are_cheaper(subject: Any, *, eta0: float | None = None) -> Outcome:
         return unsaid((condition,))
     beside = kq_column(edges)  # the solution without a part along v
     tilt = sum(beside[s] * int(corpus.statistics.signed[s]) for s in set(important))
-    limit = infinite_width(corpus, least_step(corpus) if eta0 is None else eta0)
-    square = sum(x * x for x in beside.values())
+    step = _inputs.positive("eta0", least_step(corpus) if eta0 is None else eta0)
+    square = sum((x * x for x in beside.values()), Fraction(0))
+    norm_squared: Any = square
     if tilt:
+        limit = infinite_width(corpus, step)
         norm_squared = pattern_max_margin(corpus, [(s,) for s in important], limit.E).norm ** 2
-    else:
-        norm_squared = float(square)
     sizes = component_sizes(corpus)
-    lone = {s: lone_type_norm(sizes[s], limit.c[s], limit.c) for s in set(important)}
+    c = np.array([Fraction(step) * int(x) / (2 * corpus.n * corpus.T) for x in corpus.statistics.signed])
+    lone = {s: lone_type_norm(sizes[s], c[s], c) for s in sorted(set(important))}
     cheapest = min(lone, key=lambda s: lone[s])
     flat = min(Fraction(int(sizes[s]) - 1, int(sizes[s])) for s in lone)
     hypotheses = (condition, Hypothesis("p_hat.v = 0", tilt == 0, float(tilt)))
     share = lone[cheapest] / norm_squared
     measured = {
-        "|p_hat|^2": norm_squared, "norm^2 of the tied pattern": lone[cheapest], "(N - 1)/N": float(flat),
+        "|p_hat|^2": float(norm_squared), "norm^2 of the tied pattern": float(lone[cheapest]),
+        "(N - 1)/N": float(flat),
         "ratio of norms": math.sqrt(share),
     }  # fmt: skip
-    slack = min(1 - share, float(square - flat))
-    return Outcome(hypotheses, slack, measured, witness=cheapest, paper_slack=share - 1)
+    slack = float(min(1 - share, square - flat))
+    return Outcome(
+        hypotheses, slack, measured, witness=cheapest, proof=RATIONAL if slack < 0 and not tilt else None,
+        paper_slack=float(share - 1), paper_proof=RATIONAL if share < 1 and not tilt else None,
+    )  # fmt: skip
 
 
 def component_sizes(corpus: Corpus) -> np.ndarray:
