@@ -19,9 +19,9 @@ from hardmax.theory.proof import balls
 def array(numbers: Any) -> np.ndarray:
     """Floats as exact balls, in an array of the same shape."""
     floats = np.asarray(numbers, dtype=float)
-    exact = np.empty(floats.shape, dtype=object)
-    exact.flat = balls(floats.flat)
-    return exact
+    exact = np.empty(floats.size, dtype=object)
+    exact[:] = balls(floats.ravel())
+    return exact.reshape(floats.shape)
 
 
 def masses(corpus: Corpus, a: np.ndarray) -> list[tuple[list[int], np.ndarray, int]]:
@@ -30,7 +30,8 @@ def masses(corpus: Corpus, a: np.ndarray) -> list[tuple[list[int], np.ndarray, i
     for k in range(corpus.n):
         slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
         tokens = corpus.tokens[slots].tolist()
-        heights = a[tokens] - a[max(tokens, key=lambda s: float(a[s].mid()))]
+        top: Any = max(a[tokens].tolist(), key=lambda x: float(x.mid()))
+        heights = a[tokens] - top
         weights = np.array([int(m) * x.exp() for m, x in zip(corpus.counts[slots], heights, strict=True)])
         found.append((tokens, weights / weights.sum(), int(corpus.labels[k])))
     return found
@@ -75,7 +76,7 @@ def first_step(corpus: Corpus, start: StructuredState, eta0: float) -> dict[str,
     """E1 and p1 after a step from a start, and what they hold besides E0 + (eta0/2) alpha v and p0."""
     noise, step, v = array(start.noise), arb(float(eta0)), array(start.v)
     E0 = np.column_stack([array(np.eye(start.S, start.S + 1)) + noise[:-1], array(start.c)])
-    p0 = np.append(noise[-1] + array(np.eye(start.S + 1)[-1]), arb(start.rho))
+    p0 = np.append(noise[-1] + array(np.eye(start.S + 1)[-1]), array([start.rho]))
     A, C = derivatives(corpus, E0 @ p0, E0 @ v)
     alpha = array(np.zeros(corpus.S))
     for k in range(corpus.n):

@@ -219,10 +219,9 @@ def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) ->
         return None
     full = [form.coefficients.get(s, Fraction(0)) for s in range(corpus.S)] + [Fraction(0)]
     square = sum((x * x for x in full), Fraction(0))
-    all_one = all(
-        full[s] - full[j] == 1 for s, j in map(found.constraints.label, range(found.constraints.count))
-    )
-    is_pinv = all_one and is_spanned(found, list(range(found.constraints.count)), full)
+    edges = [(s, j) for s, X in zip(important, distinct_tokens(corpus), strict=True) for j in X if j != s]
+    is_one = all(full[s] - full[j] == 1 for s, j in edges)
+    is_pinv = is_one and is_spanned(found, list(range(found.constraints.count)), full)
     is_best = found.exact.p == tuple(full)
     return is_pinv and square == form.norm_squared and is_best == form.is_max_margin
 

@@ -11,6 +11,7 @@ from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_c import printed
 from hardmax.theory.paper_c.common import STEPS, Subject, assumptions, late_from, pulls, run_of, sizes_of
 from hardmax.theory.paper_c.convergence import late_hypotheses
+from hardmax.theory.paper_c.proofs import outweighs
 
 GROWTH = 0.01  # relative error of the late growth per step
 
@@ -55,7 +56,7 @@ def unseen(run: Training, repeats: int) -> list[tuple[list[str], str, float]]:
     "and non-optimal x; the gaps grow by eta W_kq*/|W_kq*| per step; and an input of one x_0 and non-optimal "
     "tokens, none so often that it outweighs x_0, is continued by n(x_0). D.2 prints the gaps' growth with a "
     "negative term.",
-    kind="finite",
+    kind="limit",
     label="derived",
     errata=("C-ERR-17", "C-ERR-18"),
 )
@@ -97,7 +98,9 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
         "predicted otherwise": missed, "least bound of D.2": min(bounds), "t": t,
     }  # fmt: skip
     right = -1.0 if missed else 1.0
+    certain = bool(missed) and outweighs(repeats, t * run.rate)
     return Outcome(
         tuple(hypotheses), min(ordered, 1 - off / GROWTH, right), found, missed or None,
         paper_slack=min(room, right), paper_vacuous=max(bounds) <= 0,
+        paper_proof=f"{repeats} copies outweigh x_0, as |W_kq| <= t eta" if certain else None,
     )  # fmt: skip

@@ -10,6 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from hardmax.margin.constraints import Constraints
+from hardmax.margin.exact import decide
 from hardmax.margin.nexttoken import Block, Edge, blocks, kq_column
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_c.common import Subject, analysis_of
@@ -101,13 +103,14 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
     if not graphs:
         return unsaid(hypotheses)
     paper = best = Fraction(0)
-    several, wrong = 0, {}
+    several, wrong, shorter = 0, {}, False
     for q, edges in graphs.items():
         whole, column = printed_column(edges)
         several = max(several, len(whole.optimal))
         proved = is_proved(edges, whole, column)
         true = column if proved else kq_column(edges)
         paper, best = paper + square(column), best + square(true)
+        shorter |= is_shorter(edges, true, column)
         if not proved:
             wrong[q] = {str(token): (str(column[token]), str(value)) for token, value in true.items()}
     found = {
@@ -115,7 +118,15 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
         "most optimal tokens of a query": several,
     }  # fmt: skip
     slack = float(best / paper - 1)
-    return Outcome(tuple(hypotheses), slack, found, wrong or None, paper_slack=slack)
+    proof = "rational arithmetic: a shorter column keeps every relation" if shorter else None
+    return Outcome(
+        tuple(hypotheses), slack, found, wrong or None, proof=proof, paper_slack=slack, paper_proof=proof
+    )  # fmt: skip
+
+
+def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mapping[Any, Fraction]) -> bool:
+    """Whether a column keeps every relation and is shorter than the printed one."""
+    return square(column) < square(printed) and all(column[o] - column[x] >= 1 for o, x in edges)
 
 
 @statement(
@@ -146,4 +157,14 @@ def block_columns(data: Subject | Graphs) -> Outcome:
         "least slack of a relation": str(least), "blocks": count, "queries": len(graphs),
         "unproved blocks": unproved, "|W*|^2": str(total),
     }  # fmt: skip
-    return Outcome(tuple(hypotheses), float(least) if not unproved else -1.0, found)
+    proof = "rational arithmetic: a relation is broken" if least < 0 else None
+    if unproved and proof is None and any(shortest(e) < square(kq_column(e)) for e in graphs.values()):
+        proof = "rational arithmetic: a shorter column keeps every relation"
+    return Outcome(tuple(hypotheses), float(least) if not unproved else -1.0, found, proof=proof)
+
+
+def shortest(edges: list[Edge]) -> Fraction:
+    """|w|^2 of the shortest column that keeps every relation, by the rational solver for any rows."""
+    tokens = list(dict.fromkeys(token for edge in edges for token in edge))
+    rows = [[(token == o) - float(token == x) for token in tokens] for o, x in edges]
+    return decide(Constraints.dense(rows)).norm_squared

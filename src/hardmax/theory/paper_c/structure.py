@@ -64,4 +64,6 @@ def rigid(data: Subject) -> Outcome:
     }  # fmt: skip
     faults = len(broken) + undecided + twice + lost + (most > 1)
     room = 1 - samples.n / most_sentences(samples)
-    return Outcome(hypotheses, room if not faults else -float(faults), found, vacuous=not varied.any())
+    slack = room if not faults else -float(faults)
+    proof = "whole numbers: sentences are counted" if slack < 0 else None
+    return Outcome(hypotheses, slack, found, vacuous=not varied.any(), proof=proof)
