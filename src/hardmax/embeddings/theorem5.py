@@ -9,6 +9,7 @@ flow is that of paper B on it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -42,7 +43,7 @@ class StrongConditions:
     ``apart``: no designated token is an ordinary one of another input. (H1) ``lead``, the least score of a
     designated token over another of its input, is positive. (H2) ``rank`` equals ``tokens``, the number of
     distinct tokens: their keys are independent. (H3) the loss at the start is below ``loss_bound``, what one
-    input without its designated token costs at least.
+    input without its designated token costs at least, with the copies of it, which lose theirs together.
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.theorem5 import strong_conditions
@@ -79,9 +80,13 @@ def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = 
         raise ValueError(f"designated must hold {problem.n} positions, one per input, got {len(designated)}")
     lead, floor = math.inf, math.inf
     stars, others = set(), set()
-    for i, (scores, tokens) in enumerate(
-        zip(problem.split(problem.scores), problem.split(problem.tokens), strict=True)
-    ):
+    used = np.unique(problem.tokens)
+    keys, names = np.unique(problem.keys[used], axis=0, return_inverse=True)
+    named = problem.split(names.ravel()[np.searchsorted(used, problem.tokens)])  # one name for equal keys
+    inputs = list(zip(problem.split(problem.scores), named, strict=True))
+    contents = [tuple(sorted(zip(tokens.tolist(), scores.tolist(), strict=True))) for scores, tokens in inputs]
+    copies = Counter(contents)
+    for i, (scores, tokens) in enumerate(inputs):
         star = _inputs.whole(f"designated[{i}]", designated[i])
         if star >= len(tokens):
             raise ValueError(f"designated[{i}] must be a position below {len(tokens)}, got {star}")
@@ -90,12 +95,11 @@ def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = 
         others.update(np.delete(tokens, star).tolist())
         if rest.size:
             lead = min(lead, float(scores[star] - rest.max()))
-            floor = min(floor, float(problem.loss.value(rest.max())))
-    used = np.unique(problem.tokens)
-    rank = int(np.linalg.matrix_rank(problem.keys[used]))
+            floor = min(floor, copies[contents[i]] * float(problem.loss.value(rest.max())))
+    rank = int(np.linalg.matrix_rank(keys))
     u = settle_at(problem, problem.vector("start", start)).u
     loss = float(problem.loss.value(u).mean())
-    return StrongConditions(not stars & others, lead, rank, len(used), loss, floor / problem.n)
+    return StrongConditions(not stars & others, lead, rank, len(keys), loss, floor / problem.n)
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,8 @@ def good_start(found: StrongConditions) -> bool:
     "Theorem 5 strengthened: the flow selects exactly the designated tokens",
     "Let keys be fixed and each input have a designated token that is nowhere an ordinary one. If (H1) it "
     "scores above the other tokens of its input, (H2) the keys are linearly independent and (H3) the risk at "
-    "the start is below what losing one designated token would cost, then |p_t| grows without bound and "
+    "the start is below what losing one designated token (in all copies of its input) would cost, then |p_t| "
+    "grows without bound and "
     "p_t/|p_t| tends to the max-margin direction of the designated tokens.",
     kind="limit",
     label="derived",
