@@ -313,7 +313,7 @@ def test_any_corpus_gets_a_verdict(id: str, name: str) -> None:
 @pytest.mark.parametrize("id", OURS)
 def test_the_wrong_subject_is_refused(id: str) -> None:
     options = {"scores": [0.0]} if id == "A-LEM-17" else {}
-    with pytest.raises(ValueError, match="is about a (Corpus|Problem), got list"):
+    with pytest.raises(ValueError, match=r"is about a (Corpus|Problem), got list"):
         check(id, [[0, 1], [1, 2]], **options)
 
 

@@ -84,7 +84,7 @@ def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = 
     keys, names = np.unique(problem.keys[used], axis=0, return_inverse=True)
     named = problem.split(names.ravel()[np.searchsorted(used, problem.tokens)])  # one name for equal keys
     inputs = list(zip(problem.split(problem.scores), named, strict=True))
-    contents = [tuple(sorted(zip(tokens.tolist(), scores.tolist(), strict=True))) for scores, tokens in inputs]
+    contents = [tuple(sorted(zip(x.tolist(), scores.tolist(), strict=True))) for scores, x in inputs]
     copies = Counter(contents)
     for i, (scores, tokens) in enumerate(inputs):
         star = _inputs.whole(f"designated[{i}]", designated[i])

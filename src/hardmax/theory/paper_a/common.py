@@ -24,6 +24,7 @@ from hardmax.embeddings.thresholds import Thresholds, least_first_step, theorem_
 from hardmax.margin.maxmargin import MaxMargin, to_float
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis
+from hardmax.theory.paper_b.common import late_radius, second_gap
 
 DELTA = 0.01
 
@@ -80,25 +81,16 @@ def went_out(path: Trajectory) -> bool | None:
 def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
     """Whether a path is so far out that its limit may be judged; else nothing is known, which is no failure.
 
-    |p| times the least gap at the max-margin direction (its margin, or that of the next rows beyond the tight
-    ones) must exceed, by 20, the logarithm of all that could still outweigh it: tokens, score gaps, slopes.
-
     >>> import hardmax as hm
     >>> from hardmax.theory.paper_a.common import late_enough
     >>> problem = hm.data.named("B-FIG-8")
     >>> [late_enough(problem, hm.max_margin(problem), R).holds for R in (1e1, 1e3)]
     [None, True]
     """
-    steps = [np.diff(np.unique(scores)) for scores in problem.split(problem.scores)]
-    gaps = [(float(each.min()), float(each.sum())) for each in steps if each.size]
-    if not gaps or best.slack is None or not best.norm:
-        return Hypothesis("late enough", None)
-    beyond = float(best.slack[~best.tight].min(initial=1.0)) / best.norm
-    slopes = problem.loss.log_slopes(np.array([problem.scores.min(), problem.scores.max()]))
-    spread = math.log(max(most for _, most in gaps)) - math.log(min(least for least, _ in gaps))
-    needed = math.log(64 * problem.n * int(problem.sizes.max())) + spread + float(np.ptp(slopes)) + 20
-    found = {"|p| times the least gap": norm * beyond, "needed": needed}
-    return Hypothesis("late enough", True if norm * beyond >= needed else None, found)
+    if best.slack is None or not best.norm:
+        return Hypothesis("late enough", None, {"|p|": norm})
+    needed = late_radius(problem, min(best.margin, second_gap(best)))
+    return Hypothesis("late enough", True if norm >= needed else None, {"|p|": norm, "needed": needed})
 
 
 def score_lead(corpus: Corpus, E: np.ndarray, v: np.ndarray, important: tuple[int, ...]) -> float:

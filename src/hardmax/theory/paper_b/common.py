@@ -28,8 +28,11 @@ def log_spread(problem: Problem) -> float:
     scores = problem.split(problem.scores)
     gaps = np.concatenate([np.abs(g[:, None] - g[None, :]).ravel() for g in scores])
     gaps = gaps[gaps > 0]
-    least, most = slope_range(problem.loss, float(problem.scores.max()), float(problem.scores.min()))
-    return math.log(gaps.max() / gaps.min() * (most / least)) if gaps.size else 0.0
+    if not gaps.size:
+        return 0.0
+    # slopes at far scores are no floats, their logarithms are
+    slopes = problem.loss.log_slopes(np.linspace(problem.scores.min(), problem.scores.max(), 101))
+    return math.log(gaps.max()) - math.log(gaps.min()) + float(np.ptp(slopes))
 
 
 def late_radius(problem: Problem, least: float) -> float:
