@@ -27,6 +27,7 @@ from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_b.common import late_radius, second_gap
 
 DELTA = 0.01
+LARGEST = 1e75  # of embeddings and steps, and the inverse of the smallest: fourth powers are floats
 
 
 def important_tokens(corpus: Corpus) -> tuple[Hypothesis, tuple[int, ...] | None]:
@@ -51,6 +52,23 @@ def least_step(corpus: Corpus) -> int:
     return least_first_step(corpus.n, int(corpus.lengths.max()))
 
 
+def step_of(corpus: Corpus, eta0: float | None) -> float:
+    """The given first step, whose square has to be a float, or 4 n^2 T^2."""
+    if eta0 is None:
+        return float(least_step(corpus))
+    return float(of_moderate_size("eta0", np.array(_inputs.positive("eta0", eta0))))
+
+
+def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
+    """Numbers of which the largest can be squared and squared again."""
+    largest = float(np.abs(x).max(initial=0.0))
+    if largest and not 1 / LARGEST <= largest <= LARGEST:
+        raise ValueError(
+            f"{name} must be between {1 / LARGEST:g} and {LARGEST:g} in size, got {largest:g}; scale it"
+        )
+    return x
+
+
 def fixed_embeddings(
     corpus: Corpus, E: Any = None, v: Any = None, eta0: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -63,10 +81,10 @@ def fixed_embeddings(
     [2.0, -2.0, 0.0]
     """
     if E is None:
-        limit = infinite_width(corpus, least_step(corpus) if eta0 is None else eta0)
+        limit = infinite_width(corpus, step_of(corpus, eta0))
         return limit.E, limit.v
-    E = _inputs.finite_array("E", E, (corpus.S, None))
-    return E, _inputs.finite_array("v", v, (E.shape[1],))
+    E = of_moderate_size("E", _inputs.finite_array("E", E, (corpus.S, None)))
+    return E, of_moderate_size("v", _inputs.finite_array("v", v, (E.shape[1],)))
 
 
 def went_out(path: Trajectory) -> bool | None:
@@ -75,7 +93,7 @@ def went_out(path: Trajectory) -> bool | None:
     """
     if path.event in (None, "tie"):
         return True
-    return False if path.event == "stationary point" else None
+    return False if path.event in ("stationary point", "no competing token") else None
 
 
 def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
@@ -149,7 +167,7 @@ def draw_first_step(
     >>> len(str(found.d)), (found.after.c.round(9) + 0.0).tolist()
     (45, [8.0, -8.0, 0.0])
     """
-    step = least_step(corpus) if eta0 is None else eta0
+    step = step_of(corpus, eta0)
     asked = theorem_5_thresholds(corpus.n, int(corpus.lengths.max()), corpus.S, delta=delta, eta0=step)
     width = asked.width if d is None else d
     start = draw_initial(corpus.S, width, rng=rng)

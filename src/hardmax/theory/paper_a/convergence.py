@@ -67,7 +67,11 @@ def convergence_lemma(
         hypotheses, chosen = pattern_or_important(corpus, None)
         if chosen is None:
             return Outcome(tuple(hypotheses))
-        p_hat = pattern_max_margin(corpus, chosen, E).p
+        best = pattern_max_margin(corpus, chosen, E)
+        hypotheses.append(Hypothesis("the pattern is separable", best.is_feasible, best.margin))
+        if best.p is None:
+            return Outcome(tuple(hypotheses))
+        p_hat = best.p
     unit = _inputs.finite_array("p_hat", p_hat, v.shape)
     if not unit.any():
         return unsaid(hypotheses)
@@ -108,7 +112,7 @@ def norm_diverges(
     What the paper claims without the condition on scores is refuted by points at which lifting a token raises
     the loss, one for each important token.
     """
-    chance = _inputs.generator(rng)
+    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
     E, v = fixed_embeddings(corpus, E, v, eta0)
     condition, important = important_tokens(corpus)
     if important is None:

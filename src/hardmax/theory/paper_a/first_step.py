@@ -63,7 +63,7 @@ def initial_event_is_likely(
     """The frequency over random starts at width d. Chance can make it low: only a bound on the probability
     itself refutes.
     """
-    chance = _inputs.generator(rng)
+    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
     found = [draw_initial(corpus.S, d, rng=chance).initial_event(d, delta) for _ in range(draws)]
     frequency = sum(each.holds for each in found) / draws
     bound, quarter = found[0].overlap_bound, power_of_width(d, -0.25)
@@ -199,6 +199,8 @@ def loss_after_first_step(
         apart = balls.largest(np.subtract.outer(a, a))
         return least_room(balls.loss(corpus, a, step["E"][:, -1]), bound).min(least_room(apart, eighth))
 
-    slack, proof = settle_slack(min(1 - loss / bound, 1 - spread / eighth), room)
+    # a bound below every float is not compared with, but in balls
+    below = 1 - loss / bound if bound else -float(loss > 0)
+    slack, proof = settle_slack(min(below, 1 - spread / eighth), room)
     measured = {"loss": loss, "bound": bound, "spread of logits": spread, "d^(-1/8)": eighth}
     return Outcome(hypotheses, slack, measured, proof=proof)

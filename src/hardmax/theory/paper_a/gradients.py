@@ -101,7 +101,7 @@ def both_forms(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> A
 )
 def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, draws: int = 20) -> Outcome:
     """Both forms at random vectors and directions, while the gradient itself is a float."""
-    chance = _inputs.generator(rng)
+    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
     E, p, v = random_vectors(corpus, norm, chance)
     point = one_layer.evaluate(corpus, E @ p, E @ v)
     hypotheses = (Hypothesis("the gradient does not underflow", point.log_scale > -300.0, point.log_scale),)
@@ -138,7 +138,7 @@ def kept_share(T: Any, tau: Any) -> Any:
 )
 def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outcome:
     """Random logits, some of them tied, at several scales."""
-    chance = _inputs.generator(rng)
+    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
     competing = int((np.diff(corpus.offsets) > 1).sum())
     hypotheses = (Hypothesis("some sequence has two different tokens", competing > 0, competing),)
     if unmet(hypotheses):
@@ -205,7 +205,7 @@ def everything_selected_is_no_limit(
 
     It ties its tokens to rounding only, so that a part of a gradient along it refutes nothing.
     """
-    chance = _inputs.generator(rng)
+    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
     E, v = fixed_embeddings(corpus, E, v, eta0)
     given = chance.normal(size=E.shape[1]) if p_hat is None else _inputs.finite_array("p_hat", p_hat, v.shape)
     across = _beside_differences(corpus, E, given) if p_hat is None else given

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from flint import fmpq, fmpq_mat  # type: ignore[import-untyped, unused-ignore]
 
+from hardmax import _inputs
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.pattern_enumeration import realisable
@@ -24,7 +25,7 @@ from hardmax.theory.paper_a.common import (
     draw_first_step,
     fixed_embeddings,
     important_tokens,
-    least_step,
+    of_moderate_size,
     pattern_or_important,
 )
 from hardmax.theory.paper_a.first_step import power_of_width
@@ -59,6 +60,8 @@ def solved_pattern(
         return hypotheses, None
     if E is None:
         E, _ = fixed_embeddings(corpus, eta0=eta0)
+    else:
+        E = of_moderate_size("E", _inputs.finite_array("E", E, (corpus.S, None)))
     hypotheses += pattern_hypotheses(corpus, chosen, E)
     best = None if unmet(hypotheses) else pattern_max_margin(corpus, chosen, E)
     return hypotheses, None if best is None or best.p is None else best
@@ -191,7 +194,7 @@ def when_all_is_tight(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
     form, weights = closed_form(corpus, important)
     if not form.coefficients:
         return unsaid((condition,))
-    E = infinite_width(corpus, least_step(corpus) if eta0 is None else eta0).E
+    E, _ = fixed_embeddings(corpus, eta0=eta0)
     best = pattern_max_margin(corpus, [[s] for s in important], E)
     if best.p is None:
         return Outcome((condition,))

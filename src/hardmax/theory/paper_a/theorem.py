@@ -12,7 +12,7 @@ from hardmax.embeddings.theorem5 import TheoremFive, run_theorem_5
 from hardmax.embeddings.thresholds import theorem_5_thresholds
 from hardmax.margin.maxmargin import to_float
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_a.common import DELTA, important_tokens, late_enough, went_out
+from hardmax.theory.paper_a.common import DELTA, important_tokens, late_enough, step_of, went_out
 
 ALIGNED = 1e-8
 RISE = 1e-13  # a relative rise of the loss that is rounding
@@ -25,6 +25,7 @@ def flow_after_first_step(
     condition, important = important_tokens(corpus)
     if important is None:
         return [condition], None
+    eta0 = step_of(corpus, eta0)
     asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, eta0=eta0)
     width = asked.width if d is None else d
     hypotheses = [

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
 from hardmax.dynamics.flow import flow
 from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
@@ -21,8 +20,8 @@ from hardmax.theory.paper_a.common import (
     fixed_embeddings,
     important_tokens,
     late_enough,
-    least_step,
     score_lead,
+    step_of,
 )
 from hardmax.theory.paper_a.margins import RATIONAL
 
@@ -134,7 +133,7 @@ def ties_are_cheaper(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
         return unsaid((condition,))
     beside = kq_column(edges)  # the solution without a part along v
     tilt = sum(beside[s] * int(corpus.statistics.signed[s]) for s in set(important))
-    step = _inputs.positive("eta0", least_step(corpus) if eta0 is None else eta0)
+    step = step_of(corpus, eta0)
     square = sum((x * x for x in beside.values()), Fraction(0))
     norm_squared: Any = square
     if tilt:

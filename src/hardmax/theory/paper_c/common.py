@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._inputs import whole
+from hardmax._inputs import positive, whole
 from hardmax.nexttoken.analysis import Analysis, Dataset
 from hardmax.nexttoken.analysis import check as analyse
 from hardmax.nexttoken.samples import Samples
@@ -21,6 +21,7 @@ from hardmax.theory.paper_c.printed import Sizes
 RELATIVE = 1e-9  # rounding allowed in an inequality that can be tight
 SHARP = 1 / math.sqrt(2)  # a column with one entry -h and others that sum to h is at most sqrt(2) h long
 STEPS = 30_000  # enough for laws of late training on 20 tokens at the paper's rates
+SMALLEST = 1e-100  # of step sizes, and the inverse of the largest
 COLLOCATION = ("missing_collocation", "confused", "cycle")
 
 Subject = Dataset | Analysis | Training
@@ -49,10 +50,17 @@ def analysis_of(data: Subject) -> Analysis:
     return analyse(data)
 
 
-def run_of(data: Subject, steps: int, **options: Any) -> Training:
+def step_size(rate: float | None) -> float | None:
+    """A step size whose square is a float, as norms need it; None for the paper's own."""
+    if rate is not None and not SMALLEST <= positive("rate", rate) <= 1 / SMALLEST:
+        raise ValueError(f"rate must be between {SMALLEST:g} and {1 / SMALLEST:g}, got {rate!r}")
+    return rate
+
+
+def run_of(data: Subject, steps: int, *, rate: float | None = None, **options: Any) -> Training:
     """Algorithm 1 on a dataset for two steps or more; a run of it is taken as it is."""
     if not isinstance(data, Training):
-        return train(samples_of(data), steps=whole("steps", steps, least=2), **options)
+        return train(samples_of(data), steps=whole("steps", steps, least=2), rate=step_size(rate), **options)
     if data.W_ov.margin is None or data.points[0].any() or data.times[-1] < 2:
         raise ValueError(
             "data: expected a run of Algorithm 1 from zero, with two steps or more and W_ov as stage 1 "

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from hardmax._inputs import whole
 from hardmax.nexttoken.late import Late
 from hardmax.nexttoken.observe import Observables
 from hardmax.nexttoken.training import Training
@@ -65,7 +66,7 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
         return Outcome(tuple(hypotheses))
     probe = run_of(data, 2, rate=rate)
     t_0 = printed.lemma_7_from(sizes_of(probe, least_frequency=False), probe.rate)
-    steps = min(2 * t_0, MOST) if steps is None else steps
+    steps = min(2 * t_0, MOST) if steps is None else whole("steps", steps, least=2)
     record = np.unique(np.geomspace(max(1, min(t_0, steps // 2)), steps, 10).astype(int)).tolist()
     run = run_of(data, steps, rate=rate, record=record)
     sizes = sizes_of(run, least_frequency=False)

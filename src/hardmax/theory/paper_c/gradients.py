@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._inputs import generator
+from hardmax._inputs import generator, whole
 from hardmax.nexttoken.measures import accuracy, log_masses, log_off_masses
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.output_value import OutputValue
@@ -71,7 +71,7 @@ def projected_gradient(
     even = Hypothesis("all margins of W_ov are equal", spread <= ALIKE * abs(float(margins.mean())), spread)
     draw = generator(rng)
     off = 0.0
-    for _ in range(draws):
+    for _ in range(whole("draws", draws, least=1)):
         model = Model.of(samples, draw.standard_normal(B.shape), B)
         W = draw.standard_normal(B.shape)
         lemma = projection(model, n, float(margins.mean()), W)

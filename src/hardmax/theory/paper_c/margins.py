@@ -22,7 +22,7 @@ Graphs = Mapping[Any, list[Edge]]
 def graphs_of(data: Subject | Graphs) -> tuple[dict[Any, list[Edge]], list[Hypothesis]]:
     """The edges (optimal, non-optimal) of each query, and that no token is both."""
     if isinstance(data, Mapping):
-        graphs, injective = {q: list(edges) for q, edges in data.items()}, None
+        graphs, injective = {q: list(edges) for q, edges in data.items() if edges}, None
     else:
         analysis = analysis_of(data)
         words = analysis.trie.sentences.vocabulary

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax._inputs import generator
+from hardmax._inputs import generator, whole
 from hardmax.nexttoken.collocation import MISSING, collocation
 from hardmax.nexttoken.output_value import OutputValue, gradient_ov, star_norm, star_table
 from hardmax.nexttoken.pairs import Floats, Ints
@@ -17,7 +17,7 @@ from hardmax.nexttoken.stage1 import descend_stage_1, misalignment_constant, sta
 from hardmax.nexttoken.training import RATE_0
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_c import printed
-from hardmax.theory.paper_c.common import RELATIVE, SHARP, Subject, guarded, samples_of
+from hardmax.theory.paper_c.common import RELATIVE, SHARP, Subject, guarded, samples_of, step_size
 from hardmax.theory.paper_c.proofs import asked_of_stage_1, gain_over_star, margin_above, pull_of_star
 from hardmax.theory.proof import settle_slack
 
@@ -42,7 +42,7 @@ def zero_start(start: Any) -> Hypothesis:
 
 def paper_rate(n: Ints, rate: float | None) -> float:
     """eta0 = 0.2/sqrt|V|, as in the paper's experiment, unless told."""
-    return RATE_0 / math.sqrt(len(n)) if rate is None else rate
+    return step_size(rate) or RATE_0 / math.sqrt(len(n))
 
 
 def tables(n: Ints, draws: int, rng: int) -> Iterator[Floats]:
@@ -61,7 +61,7 @@ def tables(n: Ints, draws: int, rng: int) -> Iterator[Floats]:
 def path(n: Ints, start: Floats | None, rate: float, steps: int) -> Iterator[tuple[int, OutputValue]]:
     """Stage 1 step by step, told at about thirty times."""
     done, at = 0, start
-    for t in np.unique(np.geomspace(1, steps, 30).astype(int)).tolist():
+    for t in np.unique(np.geomspace(1, whole("steps", steps, least=1), 30).astype(int)).tolist():
         W_ov = descend_stage_1(n, t - done, rate, start=at)
         done, at = t, W_ov.table
         yield t, W_ov
@@ -180,7 +180,8 @@ def exact_deviation(n: Ints, t: int, W_ov: OutputValue, rate: float) -> float:
     """How far a point is from the closed form, in units of the rounding allowed."""
     closed = stage_1(n, t, rate)
     entries = float(np.abs(W_ov.table - closed.table).max()) / (t * rate)
-    loss = abs(W_ov.stage_1_loss / closed.stage_1_loss - 1)
+    at_most = closed.stage_1_loss or math.ulp(0.0)  # a loss below every float is zero in both
+    loss = abs(W_ov.stage_1_loss - closed.stage_1_loss) / at_most
     return max(entries / EXACT, W_ov.misalignment / EXACT, loss / EXACT_LOSS)
 
 
@@ -213,7 +214,8 @@ def stage_1_converges(
         margin = t * rate / sizes.star_ov
         if t <= BY_STEPS:
             off = max(off, exact_deviation(n, t, W_ov, rate))
-            excess = max(excess, math.log(W_ov.stage_1_loss) - math.log(V * (V - 1)) + margin)
+            if loss := W_ov.stage_1_loss:
+                excess = max(excess, math.log(loss) - math.log(V * (V - 1)) + margin)
         if t > 1:
             bound = printed.proposition_1(sizes, t, rate)
             below, above = W_ov.norm * 2 * sizes.star_ov / (t * rate) - 1, t * rate / W_ov.norm - 1
@@ -253,7 +255,7 @@ def margins_of_ov(
     hypotheses = [has_next, zero_start(start)]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    rate = paper_rate(n, rate)
+    rate, steps = paper_rate(n, rate), whole("steps", steps, least=1)
     sizes = printed.Sizes(len(n), math.nan, 0, math.nan)
     asked = printed.steps_asked_of_stage_1(sizes, rate)
     hypotheses.append(Hypothesis("T as large as asked", steps >= asked, {"T": steps, "asked": asked}))
