@@ -34,8 +34,8 @@ ERRATA = {
     "A-ERR-2": "The third case of equation (34) needs delta-tilde, or the probabilities do not add up.",
     "A-ERR-3": "In the synthetic data, irrelevant tokens are 21 times as frequent as relevant ones.",
     "A-ERR-4": "Slips of wording: importance falls with delta_k, labels are +-1, epoch 200 is never reached.",
-    "A-ERR-5": "At infinite width Lemma 19's condition cannot be met where p_hat.v = 0: some pattern with ties "
-    "is at least as short. At its finite widths nothing is proved.",
+    "A-ERR-5": "At infinite width Lemma 19's condition cannot be met where p_hat.v = 0: some pattern with "
+    "ties is at least as short. At its finite widths nothing is proved.",
     "A-ERR-6": "Constants in the proof of Lemma 19: a factor T - 1, the initial values, a maximum.",
     "A-ERR-7": "Constraints need not be tight: the closed form in the proof of Lemma 3 may be no solution.",
     "A-ERR-8": "Problem (18) drops the ties of problem (9), and its solution may select other tokens.",
