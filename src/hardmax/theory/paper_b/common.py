@@ -13,7 +13,6 @@ import numpy as np
 from hardmax.dynamics.measures import SignedLog
 from hardmax.heads import NonlinearHead
 from hardmax.margin.attention import max_margin
-from hardmax.margin.constants import slope_range
 from hardmax.margin.maxmargin import MaxMargin
 from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
