@@ -27,7 +27,7 @@ from hardmax import _inputs
 from hardmax._arrays import exponent, lengths
 from hardmax.dynamics.trajectory import Trajectory
 from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.neighbours import row_gaps, selection_of, tight_rows
+from hardmax.margin.residual import support_weights
 from hardmax.paths.landscape import Expanded
 from hardmax.paths.newton import minimise
 from hardmax.problem import Problem
@@ -207,18 +207,6 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     return LateResidual(
         problem, max_margin, status, w, span, curvatures, end.value, math.ldexp(eta_c, -power)
     )
-
-
-def support_weights(problem: Problem, max_margin: MaxMargin) -> tuple[np.ndarray, np.ndarray]:
-    """The support rows of a locally optimal selection, by number, and log c_e of each."""
-    tokens = selection_of(problem, max_margin)
-    near = tight_rows(max_margin)
-    gaps = row_gaps(problem, max_margin)[near]
-    if (gaps <= 0.0).any():
-        raise ValueError("max_margin must be locally optimal, got a neighbour that scores as high")
-    chosen = problem.scores[problem.offsets[:-1] + np.array(tokens)]
-    inputs = [cast(int, max_margin.constraints.label(int(j))[0]) for j in near]
-    return near, problem.loss.log_slopes(chosen[inputs]) + np.log(gaps)
 
 
 def _status(D: np.ndarray, multipliers: np.ndarray, p: np.ndarray) -> str:

@@ -12,7 +12,8 @@ from typing import cast
 
 import numpy as np
 
-from hardmax.paths.late import LateResidual, support_weights
+from hardmax.margin.residual import support_weights
+from hardmax.paths.late import LateResidual
 
 
 class LateMap:

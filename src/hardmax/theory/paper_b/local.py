@@ -31,6 +31,7 @@ from hardmax.theory.paper_b.common import (
     cone_directions,
     decreasing_loss,
     log_lost,
+    longest_difference,
     one_selection,
     single_input,
     with_copies,
@@ -38,6 +39,7 @@ from hardmax.theory.paper_b.common import (
 from hardmax.theory.paper_b.gradients import radial_bound
 from hardmax.theory.proof import balls, dot, length
 
+FARTHEST = 1e13  # over the longest key difference: beyond it the rounding of logits drives the flow
 STEPS, DOUBLINGS = 2000, 10
 PI = 1e-3  # the pi of the lemma's third claim, tested at its radius R_pi
 
@@ -218,9 +220,11 @@ def _flow_inside(
     problem: Problem, best: MaxMargin, mu: float, radius: float, rim: np.ndarray
 ) -> float | None:
     """The larger of end over start of 1 - cos of flows to ten times the radius; inf if one leaves the cone,
-    None if one stops before.
+    None if one stops before, or if the radius is out of reach.
     """
     falls = []
+    if radius * longest_difference(problem) > FARTHEST:
+        return None
     for q in rim:
         each = flow(problem, start=radius * q, until_norm=10 * radius)
         if each.event is not None:
