@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 JOINT = {"B-ASM-C", "B-EQ-75", "B-EQ-79", "B-NEW-1", "B-NEW-1b", "B-THM-5", "B-THM-6"}
 PROTOCOL = {"B-APP-E", "B-THM-2M", "B-THM-L1", "B-THM-L2", "B-THM-8N"}
 LONG = {"B-THM-4", "B-ERR-21"}
+# Lemma 5 is about one input; Lemma 10 and B-NEW-4 ask for independent rows, which repeated inputs are not.
+ONCE = {"B-THM-L5", "B-THM-L10", "B-NEW-4"}
 FIXED = sorted(id for id in checks() if id.startswith("B-") and id not in JOINT | PROTOCOL | LONG)
 
 Data = tuple[list[np.ndarray], list[np.ndarray]]
@@ -103,8 +105,8 @@ def test_no_verdict_depends_on_how_the_data_is_written(move: Callable[..., Any],
     keys, scores = draw(seed)
     problem = hm.Problem.from_scores(keys, scores)
     for id in FIXED:
-        if move is repeated and (id == "B-THM-L5" or problem.n == 1):
-            continue  # these are about one input
+        if move is repeated and (id in ONCE or problem.n == 1):
+            continue
         options = asked(id, problem, seed)
         before = check(id, problem, **options, **LIGHTER.get(id, {}))
         other_keys, other_scores, moved = move(keys, scores, options, seed)
@@ -113,3 +115,42 @@ def test_no_verdict_depends_on_how_the_data_is_written(move: Callable[..., Any],
         if move is copied and id in ("B-THM-L10", "B-ASM-B"):
             continue  # a copy is a neighbour of its own direction and a second best token as the paper counts
         assert after.verdict == before.verdict, (id, seed, before, after)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_selections_depend_on_the_order_of_scores_alone(seed: int) -> None:
+    """Shifted or scaled scores, and an input that stands twice: the same directions attract."""
+    keys, scores = draw(seed)
+
+    def attracting(keys: list[np.ndarray], scores: list[np.ndarray]) -> list[tuple[Any, ...]]:
+        found = hm.feasible_selections(hm.Problem.from_scores(keys, scores))
+        n = len(keys)
+        return sorted((each.selection[:n], each.locally_optimal, each.max_margin.margin) for each in found)
+
+    plain = attracting(keys, scores)
+    assert attracting(keys, [3.0 + g for g in scores]) == plain
+    assert attracting(keys, [4.0 * g for g in scores]) == plain
+    twice = hm.feasible_selections(hm.Problem.from_scores([*keys, keys[0]], [*scores, scores[0]]))
+    same = [each for each in twice if each.selection[0] == each.selection[-1]]
+    assert len(same) == len(plain)
+    for each, (selection, local, margin) in zip(sorted(same, key=lambda x: x.selection), plain, strict=True):
+        assert (each.selection[:-1], each.locally_optimal) == (selection, local)
+        assert each.max_margin.margin == pytest.approx(margin, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "id, name, rho",
+    [("B-THM-5", "B-FIG-3a", 1.0), ("B-THM-6", "B-FIG-3b", 1.5), ("B-NEW-1b", "B-FIG-3b", 1.5)],
+)
+def test_joint_statements_have_no_units(id: str, name: str, rho: float) -> None:
+    """Keys times a and values times b: p over a, v over b, so rho times a/b."""
+    a, b, plain = 0.25, 8.0, hm.data.named(name)
+    head = plain.head
+    assert isinstance(head, hm.LinearHead)
+    keys, values = (plain.split(x[plain.tokens]) for x in (plain.keys, head.values))
+    moved = hm.Problem.from_values([a * k for k in keys], [b * x for x in values], head.labels, head.v / b)
+    options = {} if id == "B-NEW-1b" else {"selection": (1, 1, 1)}
+    before = check(id, plain, rho=rho, **options)
+    after = check(id, moved, rho=rho * a / b, **options)
+    assert before.verdict == after.verdict == "holds"
+    assert after.slack == pytest.approx(before.slack, rel=0.05)  # judged at about the same radius
