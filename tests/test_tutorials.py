@@ -89,7 +89,7 @@ def test_check_a_conjecture(run):
     assert hm.is_locally_optimal(odd, reached)
     assert (reached.margin, best.margin) == pytest.approx((0.360, 0.410), abs=5e-4)
     assert len(list(hm.locally_optimal(odd))) == 3
-    assert (names["check"].verdict, names["check"].label) == ("holds", "conjecture")
+    assert (names["check"].verdict, names["check"].label) == ("consistent", "conjecture")
 
 
 def test_read_a_theorem_check(run):
@@ -176,5 +176,4 @@ def test_what_a_newcomer_gets_wrong_is_answered():
         ValueError, match=r"unexpected keyword argument 'tokens'; ask check\('B-THM-3', problem"
     ):
         hm.check("B-THM-3", problem, tokens=(0, 1))
-    with pytest.raises(ValueError, match="max_margin must be a solution of this problem"):
-        hm.is_locally_optimal(problem, hm.Selection(((0,), (1,))))
+    assert hm.is_locally_optimal(problem, hm.Selection(((0,), (1,))))  # tokens will do

@@ -206,9 +206,13 @@ def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
             found = check("B-THM-3", problem, selection=each.selection)
             if found.verdict == "not applicable":  # no neighbour
                 continue
-            assert (found.verdict, found.paper_verdict) == ("holds", "holds")
-            left.append(found.measured["overshoot from each radius"][0] > 1e-6)
-    assert (sum(left), len(left)) == (8, 22)
+            assert found.verdict == "holds"
+            assert found.paper_verdict in ("holds", "undecided")  # the latter where R0 is out of reach
+            left.append(
+                (found.measured["overshoot from each radius"][0] > 1e-6, found.paper_verdict == "holds")
+            )
+    assert len(left) == 22
+    assert np.sum(left, axis=0).tolist() == [8, 18]
 
 
 def test_the_radius_of_theorem_3_on_the_shipped_instance():

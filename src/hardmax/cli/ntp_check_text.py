@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from hardmax.cli.errors import visible
 from hardmax.cli.ntp_words import shown
 from hardmax.nexttoken.collocation import never_first
 
@@ -135,5 +136,6 @@ def _next_step(fields: dict[str, Any]) -> str:
     options = (" --repair" if fields["repaired"] else "") + (
         "" if fields["teaches_attention"] else " --steps 0"
     )
-    train = f"hardmax ntp train {shown(shlex.quote(saved))} --out MODEL{options}"
+    # the path stands whole in what is to be copied, however long it is
+    train = f"hardmax ntp train {visible(shlex.quote(saved))} --out MODEL{options}"
     return f"written to {shown(saved)}; {train} trains on it\n"

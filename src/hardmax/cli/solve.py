@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax import _inputs
 from hardmax._files import whole
 from hardmax.cli.errors import DONE, INCOMPLETE, INTERRUPTED
 from hardmax.cli.interrupts import none_lost
@@ -64,6 +63,7 @@ def solve(
 
     Example: hardmax solve problem.json --flow --plot problem.svg
     """
+    from hardmax import _inputs
     from hardmax.margin.critical import critical_directions
     from hardmax.margin.enumerate import feasible_selections
     from hardmax.problem import Problem

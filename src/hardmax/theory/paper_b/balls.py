@@ -6,14 +6,16 @@ Only what a refutation needs is here; nothing that is measured goes through it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from flint import arb
 
 from hardmax.heads import LOSSES, NonlinearHead
 from hardmax.problem import Problem
-from hardmax.theory.proof import dot, settle_slack
+from hardmax.theory.proof import at_precision, dot, settle_slack
 
 Ball = Any  # flint.arb, which has no types of its own
 Balls = list[Ball]
@@ -23,11 +25,11 @@ def _softplus(u: Ball) -> Ball:
     return (1 + (-u).exp()).log()
 
 
-# name -> value and |slope|, for the losses that come with the package
-FORMULAS: dict[str, tuple[Any, Any]] = {
-    "logistic": (_softplus, lambda u: 1 / (1 + u.exp())),
-    "exponential": (lambda u: (-u).exp(), lambda u: (-u).exp()),
-    "correlation": (lambda u: -u, lambda u: arb(1)),
+# name -> value, |slope| and second derivative, for the losses that come with the package
+FORMULAS: dict[str, tuple[Any, Any, Any]] = {
+    "logistic": (_softplus, lambda u: 1 / (1 + u.exp()), lambda u: u.exp() / (1 + u.exp()) ** 2),
+    "exponential": (lambda u: (-u).exp(), lambda u: (-u).exp(), lambda u: (-u).exp()),
+    "correlation": (lambda u: -u, lambda u: arb(1), lambda u: arb(0)),
 }
 
 
@@ -36,7 +38,7 @@ class BallProblem:
 
     def __init__(self, problem: Problem) -> None:
         self.n = problem.n
-        self.value, self.slope = FORMULAS[problem.loss.name]
+        self.value, self.slope, self.bend = FORMULAS[problem.loss.name]
         table = [[arb(float(x)) for x in row] for row in problem.keys]
         self.keys = [[table[t] for t in part] for part in problem.split(problem.tokens)]
         self.scores = [[arb(float(g)) for g in part] for part in problem.split(problem.scores)]
@@ -83,6 +85,53 @@ class BallProblem:
             for weight, key in zip(weights, self.keys[i], strict=True):
                 total = [x + weight * k for x, k in zip(total, key, strict=True)]
         return total
+
+    def hessian(self, p: Sequence[Ball]) -> list[Balls]:
+        """Second derivative of the risk at p, or over a box of p."""
+        d = len(p)
+        total = [[arb(0)] * d for _ in range(d)]
+        for i in range(self.n):
+            s, g = self.attention(i, p), self.scores[i]
+            u = dot(s, g)
+            middle = [dot(s, column) for column in zip(*self.keys[i], strict=True)]
+            away = [[k - m for k, m in zip(key, middle, strict=True)] for key in self.keys[i]]
+            weights = [a * (b - u) for a, b in zip(s, g, strict=True)]
+            rise = [dot(weights, column) for column in zip(*away, strict=True)]
+            for a, b in itertools.product(range(d), repeat=2):
+                curved = dot(weights, [key[a] * key[b] for key in away])
+                total[a][b] += (self.bend(u) * rise[a] * rise[b] - self.slope(u) * curved) / self.n
+        return total
+
+
+def stationary_near(problem: Problem, p: np.ndarray, reach: float) -> str | None:
+    """The proof that a stationary point lies within ``reach`` of p in every coordinate, if there is one.
+
+    Krawczyk's test: Newton's method from p, with the Hessian over the whole box, maps the box into itself.
+    """
+    if not has_balls(problem):
+        return None
+
+    def holds() -> bool:
+        exact, box = BallProblem(problem), [arb(float(x), reach) for x in p]
+        slope = [-x for x in exact.pull([arb(float(x)) for x in p])]
+        H = exact.hessian(box)
+        middle = np.array([[float(x.mid()) for x in row] for row in H])
+        if not np.isfinite(middle).all() or np.linalg.cond(middle) > 1e12:
+            return False
+        Y = np.linalg.inv(middle)
+        for j in range(len(p)):
+            row = [arb(float(y)) for y in Y[j]]
+            left = [dot(row, [H[k][b] for k in range(len(p))]) for b in range(len(p))]
+            moved = -dot(row, slope)
+            for b, x in enumerate(left):
+                moved += ((1 if b == j else 0) - x) * arb(0, reach)
+            if not abs(moved) < reach:
+                return False
+        return True
+
+    if not at_precision(256, holds):
+        return None
+    return f"Krawczyk's test in ball arithmetic: a stationary point within {reach:.1g} of the witness"
 
 
 def has_balls(problem: Problem) -> bool:

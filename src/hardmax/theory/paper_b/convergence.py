@@ -22,7 +22,7 @@ from hardmax.problem import Problem
 from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.absorbing import absorbing_radius, is_absorbed
-from hardmax.theory.paper_b.balls import BallProblem, settle
+from hardmax.theory.paper_b.balls import stationary_near
 from hardmax.theory.paper_b.common import (
     decreasing_loss,
     distinct_scores,
@@ -31,7 +31,6 @@ from hardmax.theory.paper_b.common import (
     second_gap,
     separable_best,
 )
-from hardmax.theory.proof import balls
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
@@ -114,23 +113,13 @@ def _other_limit(problem: Problem, path: Trajectory, limit: MaxMargin, claimed: 
 
 
 def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
-    """The paper's wording without separable tokens: on the line, a stationary point that holds the flow."""
+    """The paper's wording, for any start, without separable tokens: from a stationary point p never moves."""
     path = flow(problem, start=start, until_norm=FAR / longest_difference(problem))
     found: dict[str, Any] = {"norm": path.norm, "event": path.event}
-    if problem.d > 1 or path.event is None:
+    if path.event is None:
         return Outcome(hypotheses, measured=found)
-    width = 1e-6 / longest_difference(problem)
-    walls = [path.p - width, path.p + width]
-
-    def held(exact: BallProblem) -> Any:
-        """Negative if both walls pull inwards."""
-        left, right = (exact.pull(balls(wall))[0] for wall in walls)
-        return max(-left, right, key=lambda x: float(x.mid()))
-
-    slack, proof = settle(problem, -1.0, held)
-    if proof:
-        proof = f"the flow is held between {walls[0][0]:.7g} and {walls[1][0]:.7g}: {proof}"
-    return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=slack, paper_proof=proof)
+    proof = stationary_near(problem, path.p, 1e-6 / longest_difference(problem))
+    return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=-1.0, paper_proof=proof)
 
 
 @statement(

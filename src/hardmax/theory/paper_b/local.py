@@ -212,7 +212,7 @@ def local_convergence(
     }  # fmt: skip
     # leaving the cone at these radii refutes nothing, and a flow that stops says nothing
     slack = None if fall is None or not good else 1 - fall
-    paper_slack = None if over_stated is None else 1 - over_stated
+    paper_slack = math.nan if over_stated is None else 1 - over_stated  # undecided where it is out of reach
     return Outcome(tuple(hypotheses), slack, found, paper_slack=paper_slack)
 
 
