@@ -212,7 +212,7 @@ def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
                 (found.measured["overshoot from each radius"][0] > 1e-6, found.paper_verdict == "holds")
             )
     assert len(left) == 22
-    assert np.sum(left, axis=0).tolist() == [8, 18]
+    assert np.sum(left, axis=0).tolist() == [8, 13]
 
 
 def test_the_radius_of_theorem_3_on_the_shipped_instance():
