@@ -65,3 +65,13 @@ def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
 def length(a: Iterable[Any]) -> Any:
     """Euclidean norm of a vector of balls."""
     return sum((x * x for x in a), arb(0)).sqrt()
+
+
+def largest(numbers: Iterable[Any]) -> Any:
+    """The ball with the largest middle: a bound from below on the maximum, whatever the radii."""
+    return max(numbers, key=lambda x: float(x.mid()))
+
+
+def least(numbers: Iterable[Any]) -> Any:
+    """The ball with the least middle: a bound from above on the minimum."""
+    return min(numbers, key=lambda x: float(x.mid()))

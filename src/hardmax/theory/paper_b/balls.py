@@ -15,7 +15,7 @@ from flint import arb
 
 from hardmax.heads import LOSSES, NonlinearHead
 from hardmax.problem import Problem
-from hardmax.theory.proof import at_precision, dot, settle_slack
+from hardmax.theory.proof import at_precision, dot, largest, settle_slack
 
 Ball = Any  # flint.arb, which has no types of its own
 Balls = list[Ball]
@@ -61,6 +61,11 @@ class BallProblem:
         kept = set(inside)
         share = [s for t, s in enumerate(self.attention(i, p)) if t not in kept]
         return sum(share, arb(0)).log()
+
+    def most_lost(self, p: Sequence[Ball], sets: Sequence[Sequence[int]]) -> Ball:
+        """The largest of them over inputs whose set leaves a token out."""
+        some = [(i, inside) for i, inside in enumerate(sets) if len(inside) < len(self.keys[i])]
+        return largest(self.log_lost(i, p, inside) for i, inside in some)
 
     def prediction(self, i: int, p: Sequence[Ball]) -> Ball:
         """u_i, the attended score."""

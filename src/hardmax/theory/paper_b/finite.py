@@ -19,7 +19,7 @@ from hardmax.selection.optimal import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.balls import BallProblem, settle
 from hardmax.theory.paper_b.common import ROUNDING, log_lost, one_selection, unit_directions, with_copies
-from hardmax.theory.proof import balls, length
+from hardmax.theory.proof import balls, largest, least, length
 
 Sets = Sequence[Sequence[int]]
 
@@ -56,28 +56,23 @@ def measure_bounds(problem: Problem, p_unit: np.ndarray, margin: float, sets: Se
             for taken, found in ((max(own, 0.0), rooms), (own, paper)):
                 again = partial(_other_room, sets, R * q, taken == own)
                 found.append((lost - log_lost_between(log_T, taken, R)[0], again, q))
-    least, literal = (min(found, key=lambda each: each[0]) for found in (rooms, rooms + paper))
-    slack, proof = settle(problem, least[0] + ROUNDING, least[1])
+    tightest, literal = (min(found, key=lambda each: each[0]) for found in (rooms, rooms + paper))
+    slack, proof = settle(problem, tightest[0] + ROUNDING, tightest[1])
     paper_slack, paper_proof = settle(problem, literal[0] + ROUNDING, literal[1])
-    measured = {"least slack": least[0], "largest": max(room for room, _, _ in rooms)}
+    measured = {"least slack": tightest[0], "largest": max(room for room, _, _ in rooms)}
     return Outcome(
         slack=slack, measured=measured, witness=literal[2], proof=proof,
         paper_slack=paper_slack, paper_proof=paper_proof,
     )  # fmt: skip
 
 
-def _lost_in_balls(exact: BallProblem, p: list[Any], sets: Sets) -> Any:
-    logs = [exact.log_lost(i, p, inside) for i, inside in enumerate(sets) if len(inside) < len(exact.keys[i])]
-    return max(logs, key=lambda x: float(x.mid()))
-
-
 def _best_room(sets: Sets, p: np.ndarray, margin: float, exact: BallProblem) -> Any:
     """Room of p_mm between its bounds in balls; the margin comes with the rounding of its certificate."""
     point = balls(p)
-    lost, log_T = _lost_in_balls(exact, point, sets), arb(max(map(len, exact.keys))).log()
+    lost, log_T = exact.most_lost(point, sets), arb(max(map(len, exact.keys))).log()
     low, high = log_lost_between(log_T, arb(margin), length(point))
     give = arb(ROUNDING) * (1 + arb(margin) * length(point))
-    return min(lost - low, high - lost, key=lambda x: float(x.mid())) + give
+    return least([lost - low, high - lost]) + give
 
 
 def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) -> Any:
@@ -88,16 +83,12 @@ def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) ->
         logits = exact.gaps(i, point, inside[0])
         outside = [x for t, x in enumerate(logits) if t not in set(inside)]
         if outside:
-            leads.append(_most(logits[t] for t in inside) - _most(outside))
-    least = min(leads, key=lambda x: float(x.mid()))
-    taken = least if literal or float(least.mid()) > 0 else arb(0)
+            leads.append(largest(logits[t] for t in inside) - largest(outside))
+    own = least(leads)
+    taken = own if literal or float(own.mid()) > 0 else arb(0)
     log_T = arb(max(map(len, exact.keys))).log()
     # the logits are at p itself, so the radius is part of the margin
-    return _lost_in_balls(exact, point, sets) - log_lost_between(log_T, taken, 1)[0]
-
-
-def _most(numbers: Iterable[Any]) -> Any:
-    return max(numbers, key=lambda x: float(x.mid()))
+    return exact.most_lost(point, sets) - log_lost_between(log_T, taken, 1)[0]
 
 
 @statement(

@@ -27,7 +27,7 @@ from hardmax.theory.paper_b.common import (
     separable_best,
     unit_directions,
 )
-from hardmax.theory.proof import balls, dot, length
+from hardmax.theory.proof import balls, dot, largest, least, length
 
 
 def remainder_bound(Gamma: Any, A: Any, lost: Any) -> Any:
@@ -85,17 +85,9 @@ def _remainder_room(exact: BallProblem, at: dict[str, Any]) -> Any:
     a = [dot(key, q) for key in exact.keys[i]]
     covariance = dot(s, [x * y for x, y in zip(a, gamma, strict=True)]) - dot(s, a) * dot(s, gamma)
     pairs = dot(s, [(a[first] - x) * (gamma[first] - g) for x, g in zip(a, gamma, strict=True)])
-    Gamma = _largest(gamma) - _least(gamma)
-    A = _largest([length(key) for key in exact.keys[i]]) * length(q)
+    Gamma = largest(gamma) - least(gamma)
+    A = largest([length(key) for key in exact.keys[i]]) * length(q)
     return 1 - abs(covariance - pairs) / remainder_bound(Gamma, A, 1 - s[first])
-
-
-def _largest(numbers: Sequence[Any]) -> Any:
-    return max(numbers, key=lambda x: float(x.mid()))
-
-
-def _least(numbers: Sequence[Any]) -> Any:
-    return min(numbers, key=lambda x: float(x.mid()))
 
 
 @statement(
@@ -112,16 +104,16 @@ def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> O
     hypotheses = (decreasing_loss(problem), Hypothesis("B-ASM-B", B.holds, B.witness), separable)
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
-    chance, least, witness = generator(rng), math.inf, np.zeros(problem.d)
+    chance, lowest, witness = generator(rng), math.inf, np.zeros(problem.d)
     unit = 1 / longest_difference(problem)
     for scale in np.geomspace(1e-2 * unit, 1e3 * unit, draws):
         p = chance.normal(size=problem.d) * scale
         cosine = descent_cosine(gradient(problem, p).direction, best.direction)
-        if cosine < least:
-            least, witness = cosine, p
+        if cosine < lowest:
+            lowest, witness = cosine, p
     # a product of exactly zero is no descent
-    slack, proof = settle(problem, least or -1.0, lambda exact: _descent_product(problem, exact, witness))
-    found = {"least cosine of -grad L and p_mm": least}
+    slack, proof = settle(problem, lowest or -1.0, lambda exact: _descent_product(problem, exact, witness))
+    found = {"least cosine of -grad L and p_mm": lowest}
     return Outcome(hypotheses, slack, found, witness, proof=proof)
 
 

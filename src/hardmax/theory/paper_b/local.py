@@ -37,7 +37,7 @@ from hardmax.theory.paper_b.common import (
     with_copies,
 )
 from hardmax.theory.paper_b.gradients import radial_bound
-from hardmax.theory.proof import balls, dot, length
+from hardmax.theory.proof import balls, dot, least, length
 
 FARTHEST = 1e13  # over the longest key difference: beyond it the rounding of logits drives the flow
 STEPS, DOUBLINGS = 2000, 10
@@ -99,8 +99,8 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
         worst = max(worst, float(way @ p / np.linalg.norm(p)) / float(way @ best.direction))
         room = radial_bound(PI) - worst
         rooms.append((room, partial(_radial_cone_room, p_mm=best.direction, p=p)))
-    least, again = min(rooms, key=lambda each: each[0])
-    slack, proof = settle(problem, least + ROUNDING, again)
+    tightest, again = min(rooms, key=lambda each: each[0])
+    slack, proof = settle(problem, tightest + ROUNDING, again)
     found = {
         "mu": k.mu, "R_bar": k.R_bar, "c": k.c, "C": k.C, "ratio": extremes["ratio"],
         "least cosine": extremes["least cosine"][0], "cosine bound": k.cosine, "R_pi": radius,
@@ -122,7 +122,7 @@ def _cone_room(
         give * ratio / arb(k.c) - 1, give - ratio / arb(k.C), give * cosine / arb(k.cosine) - 1,
         give - size / (arb(k.A_bar) * arb(k.C)),
     ]  # fmt: skip
-    return min(rooms, key=lambda room: float(room.mid()))
+    return least(rooms)
 
 
 def _radial_cone_room(exact: BallProblem, *, p_mm: np.ndarray, p: np.ndarray) -> Any:

@@ -35,7 +35,7 @@ from hardmax.theory.paper_b.common import (
     with_copies,
 )
 from hardmax.theory.paper_b.paths import FARTHEST, FLOOR
-from hardmax.theory.proof import balls
+from hardmax.theory.proof import balls, least
 
 Sets = Sequence[Sequence[int]]
 
@@ -99,25 +99,20 @@ def excess_follows_lost_attention(
     return Outcome(hypotheses, slack, measured, worst if proof else None, vacuous=pairs == 0, proof=proof)
 
 
-def _most_lost(exact: BallProblem, p: list[Any], inside: Sets) -> Any:
-    logs = [exact.log_lost(i, p, kept) for i, kept in enumerate(inside) if len(kept) < len(exact.keys[i])]
-    return max(logs, key=lambda x: float(x.mid()))
-
-
 def _sandwich_room(
     exact: BallProblem, p: np.ndarray, inside: Sets, chosen: list[int], low: float, high: float
 ) -> Any:
     """How far inside its bounds the log of excess over lost attention is, in balls."""
     point = balls(p)
-    ratio = exact.excess(point, chosen).log() - _most_lost(exact, point, inside)
-    return min(ratio - arb(low), arb(high) - ratio, key=lambda x: float(x.mid())) + arb(ROUNDING)
+    ratio = exact.excess(point, chosen).log() - exact.most_lost(point, inside)
+    return least([ratio - arb(low), arb(high) - ratio]) + arb(ROUNDING)
 
 
 def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, limit: float) -> Any:
     """Negative if p loses less attention than q by the factor that counts and still has the larger risk."""
     one, two = balls(p), balls(q)
-    least = _most_lost(exact, two, inside) * (1 + arb(DELTA))
-    if not (_most_lost(exact, one, inside) < least and _most_lost(exact, one, inside) < arb(limit)):
+    enough = exact.most_lost(two, inside) * (1 + arb(DELTA))
+    if not (exact.most_lost(one, inside) < enough and exact.most_lost(one, inside) < arb(limit)):
         return arb(0, 1)
     return exact.risk(two) - exact.risk(one)
 
@@ -158,8 +153,8 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
     )
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    least = min(solved.margin, *(second_gap(best) for _, best in solved.solutions))
-    late = late_radius(problem, least)
+    resolved = min(solved.margin, *(second_gap(best) for _, best in solved.solutions))
+    late = late_radius(problem, resolved)
     found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimisers)}
     if late * solved.margin > FARTHEST:
         return Outcome(hypotheses, None, found)
