@@ -145,6 +145,7 @@ def test_keys_at_the_end_of_the_range():
     assert path.misalignment(small) < 1e-24
 
 
+@pytest.mark.compiled  # interpreted, numpy warns of the overflow before it is refused
 def test_what_cannot_be_represented_is_refused():
     huge, tiny = hm.Problem.from_scores(KEYS * 1e200, SCORES), hm.Problem.from_scores(KEYS * 1e-200, SCORES)
     with pytest.raises(
