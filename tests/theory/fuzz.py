@@ -111,7 +111,12 @@ def main() -> int:
             print(f"problem {seed}", file=sys.stderr, flush=True)
         for id in ids:
             begun = time.perf_counter()
-            found = verdict_of(id, seed)
+            try:
+                found = verdict_of(id, seed)
+            except Exception as error:  # a verdict is owed, whatever the data
+                failed.append((id, seed))
+                print(f"{id} raised {type(error).__name__} on problem {seed}: {error}", flush=True)
+                continue
             taken = time.perf_counter() - begun
             seconds[id] += taken
             if taken > SLOW:
@@ -130,7 +135,7 @@ def main() -> int:
     total = sum(counts.values(), collections.Counter())
     judged = sum(total.values()) - total["not applicable"]
     print(f"{sum(total.values())} verdicts, {total['undecided'] / max(judged, 1):.1%} of {judged} undecided")
-    print(f"{len(failed)} proved or derived statements failed")
+    print(f"{len(failed)} proved or derived statements failed or raised an error")
     return 1 if failed else 0
 
 

@@ -22,6 +22,8 @@ from hardmax.selection.optimal import score_gaps
 # A fall of the prediction by less than exp of this leaves the loss's slope the same to the last digit.
 VANISHED = -40.0
 
+STEEPEST = 300.0  # log of the largest slope of log|E| that is told
+
 
 @dataclass(frozen=True, eq=False)
 class Expanded:
@@ -107,7 +109,8 @@ class Landscape:
         value = float(log[0])
         if not math.isfinite(value) or second.common == -math.inf:
             return Expanded(value, np.zeros(self.d), np.zeros((self.d, self.d)))
-        scale = float(sign[0]) * math.exp(second.common - math.log(self.problem.n) - value)
+        # Where E changes its sign log|E| falls without bound: the slope is capped, its square is a float.
+        scale = float(sign[0]) * math.exp(min(second.common - math.log(self.problem.n) - value, STEEPEST))
         slope = -scale * second.V
         return Expanded(value, slope, -scale * second.H - np.outer(slope, slope))
 
