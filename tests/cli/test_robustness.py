@@ -216,3 +216,13 @@ def test_every_schema_names_itself():
         schema, number = name.split("/")
         assert schema == f"hardmax.{path.name.removesuffix('.schema.json')}"
         assert int(number) >= 1
+
+
+def test_a_picture_does_not_replace_the_problem_under_another_name(command, tmp_path):
+    problem, alias = tmp_path / "p.json", tmp_path / "p.svg"
+    problem.write_text('{"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}')
+    alias.hardlink_to(problem)
+    before = problem.read_bytes()
+    code, _, err = command("solve", problem, "--plot", alias)
+    assert (code, "this file is needed; choose another name" in err) == (2, True)
+    assert problem.read_bytes() == before
