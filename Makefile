@@ -48,7 +48,7 @@ test: $(dev)
 		$(python) -m pytest -q -n auto --dist worksteal --cov --cov-report=
 	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 OPENBLAS_NUM_THREADS=1 \
 		$(python) -m pytest -q -n auto --dist worksteal --cov --cov-report= \
-		-m "not slow and not compiled and not no_cover" tests/dynamics tests/margin
+		-m "not slow and not compiled and not no_cover" tests/train tests/margin
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
 

@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.table import Table
 
 import hardmax as hm
+from hardmax._lib.parallel import serial_blas
 from hardmax.embeddings import assumption_4_corpus, descend_embeddings, initial_vectors
 from hardmax.embeddings.gram import GramState, descend_gram
-from hardmax.embeddings.gram_sampler import draw_initial
+from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.theorem5 import run_theorem_5
-from hardmax.margin.serial import serial_blas
 
 WIDTHS = (1_024, 4_096, 16_384, 65_536, 262_144)
 STEPS, RATE = 20, 0.1

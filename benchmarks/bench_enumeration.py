@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hardmax.data import sphere
-from hardmax.margin.enumerate import feasible_selections, locally_optimal
+from hardmax.directions.enumerate import feasible_selections, locally_optimal
 from hardmax.problem import Problem
 
 SIZES = [(4, 6, 2), (4, 6, 3), (4, 6, 5), (4, 6, 10), (4, 6, 24), (8, 6, 3)]

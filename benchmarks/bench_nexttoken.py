@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hardmax as hm
-from hardmax.nexttoken.naive import literal_gradient
+from hardmax.nexttoken.model import literal_gradient
 
 MARGIN = 9.0
 # |V|, length of the longest raw sentence, probability of lag 0, largest lag.

@@ -30,9 +30,9 @@ from rich.table import Table
 
 import hardmax as hm
 from hardmax.embeddings import KLevel, initial_vectors
-from hardmax.embeddings.trainer.batches import epoch_batches, epoch_order
-from hardmax.embeddings.trainer.optimisers import AdamW
-from hardmax.embeddings.trainer.step import OneLayerModel
+from hardmax.embeddings.minibatch.batches import epoch_batches, epoch_order
+from hardmax.embeddings.minibatch.optimisers import AdamW
+from hardmax.embeddings.minibatch.step import OneLayerModel
 
 D, BATCH, RATE, DECAY = 2048, 128, 1e-4, 1e-4
 THREADS = (1, 2)

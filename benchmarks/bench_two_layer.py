@@ -19,10 +19,10 @@ from rich.table import Table
 
 from hardmax import Corpus
 from hardmax.embeddings import initial_vectors
+from hardmax.embeddings.minibatch.batches import epoch_batches
+from hardmax.embeddings.minibatch.optimisers import AdamW
+from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel, similar
 from hardmax.embeddings.torch_models import TwoLayer, padded
-from hardmax.embeddings.trainer.batches import epoch_batches
-from hardmax.embeddings.trainer.optimisers import AdamW
-from hardmax.embeddings.trainer.two_layer_step import TwoLayerModel, similar
 
 S, BATCH, RATE, DECAY = 7461, 128, 1e-2, 1e-8
 

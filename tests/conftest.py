@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-from hardmax._compiling import Compiled
+from hardmax._lib.compiling import Compiled
 
 ROOT = Path(__file__).parents[1]
 

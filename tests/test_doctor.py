@@ -10,8 +10,9 @@ import numba
 import pytest
 
 import hardmax as hm
-from hardmax import _extras, cli, doctor
-from hardmax._compiling import Compiled
+from hardmax import cli, doctor
+from hardmax._lib import extras
+from hardmax._lib.compiling import Compiled
 
 SCHEMAS = Path(__file__).parents[1] / "docs" / "schemas"
 
@@ -75,7 +76,7 @@ def test_extras_are_unknown_when_hardmax_is_not_installed(monkeypatch):
 def test_an_absent_extra_is_fine_and_says_how_to_get_it():
     found = doctor._extra("torch", ["no-such-distribution"])
     assert found.ok
-    assert found.detail == f"absent (no-such-distribution); {_extras.install('torch')}"
+    assert found.detail == f"absent (no-such-distribution); {extras.install('torch')}"
 
 
 def test_blas_threads_without_threadpoolctl(monkeypatch):

@@ -38,16 +38,16 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "the top token's weight has the other sign",
-        "dynamics/softmax.py",
+        "train/softmax.py",
         {
             "weights[top] = -total": "weights[top] = total",
             "(table[token, j] - table[reference, j])": "(table[token, j] + table[reference, j])",
         },
-        ("tests/dynamics/test_gradient_oracles.py", "tests/dynamics/test_descent.py"),
+        ("tests/train/test_gradient_oracles.py", "tests/train/test_descent.py"),
     ),
     Mutation(
         "tied tokens are not held equal",
-        "margin/pattern.py",
+        "margin/closed_forms.py",
         {"pairs = [*wins, *ties]": "pairs, ties = [*wins], []"},
         ("tests/margin/test_oracles.py", "tests/embeddings/test_patterns.py"),
     ),
@@ -63,7 +63,7 @@ MUTATIONS = (
     ),
     Mutation(
         "no maximisation over selections: the first feasible one",
-        "margin/joint.py",
+        "directions/joint_margins.py",
         {"return max(limits, key=": "return min(limits[:1], key="},
         (
             "tests/margin/test_problems.py",

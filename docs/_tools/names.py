@@ -11,7 +11,7 @@ def homes() -> dict[str, str]:
 
     >>> found = homes()
     >>> found["hardmax.flow"], found["hardmax.data.sphere"]
-    ('hardmax.dynamics.flow', 'hardmax.data')
+    ('hardmax.train.flow', 'hardmax.data')
     >>> "hardmax.Corpus" in found, "hardmax.embeddings.Corpus" in found
     (True, False)
     """
@@ -32,7 +32,7 @@ def names_of(place: str) -> list[str]:
 
     >>> names_of("hardmax.problem")
     ['hardmax.Problem']
-    >>> names_of("hardmax.heads")
+    >>> names_of("hardmax.problem.heads")
     ['hardmax.LinearHead', 'hardmax.Loss', 'hardmax.NonlinearHead', 'hardmax.Scores']
     """
     return [name for name, home in homes().items() if f"{home}.".startswith(f"{place}.")]

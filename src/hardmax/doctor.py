@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from hardmax import __version__, _compile_cache, _extras
-from hardmax._compiling import Compiled
+from hardmax import __version__
+from hardmax._lib import compiling
+from hardmax._lib.compiling import Compiled
+from hardmax._lib.extras import install
 
 # distribution on the package index -> module it is imported as
 PACKAGES = {
@@ -116,7 +118,7 @@ def extras() -> list[Finding]:
 
 def _extra(name: str, packages: list[str]) -> Finding:
     absent = [package for package in packages if not _is_installed(package)]
-    detail = f"absent ({', '.join(absent)}); {_extras.install(name)}" if absent else "installed"
+    detail = f"absent ({', '.join(absent)}); {install(name)}" if absent else "installed"
     return Finding(f"extra {name}", True, detail)
 
 
@@ -137,18 +139,16 @@ def compile_cache() -> Finding:
         return Finding(name, False, "unknown: numba cannot be imported")
     if numba.config.DISABLE_JIT:
         return Finding(name, True, "not in use: NUMBA_DISABLE_JIT is set, so nothing is compiled")
-    if _compile_cache.is_lent():
+    if compiling.is_lent():
         why = "no folder can be written to, so every command compiles its kernels again, up to half a minute"
-        return Finding(name, False, f"{why}; {_compile_cache.ADVICE}")
+        return Finding(name, False, f"{why}; {compiling.ADVICE}")
     try:
-        chosen = _compile_cache.place()
+        chosen = compiling.place()
     except RuntimeError as error:
-        return Finding(name, False, f"no folder can be written to ({_line(error)}); {_compile_cache.ADVICE}")
+        return Finding(name, False, f"no folder can be written to ({_line(error)}); {compiling.ADVICE}")
     asked = numba.config.CACHE_DIR
     if asked and not chosen.is_relative_to(asked):
-        return Finding(
-            name, False, f"{asked} cannot be written to, so {chosen} is used; {_compile_cache.ADVICE}"
-        )
+        return Finding(name, False, f"{asked} cannot be written to, so {chosen} is used; {compiling.ADVICE}")
     return Finding(name, True, f"{chosen} (can be written to)")
 
 
@@ -159,7 +159,7 @@ def kernels() -> Finding:
         import numba
     except (ImportError, OSError):
         return Finding(name, False, "unknown: numba cannot be imported")
-    if numba.config.DISABLE_JIT or _compile_cache.is_lent():
+    if numba.config.DISABLE_JIT or compiling.is_lent():
         return Finding(name, True, "not compiled beforehand: nothing would keep them")
     start, before = time.monotonic(), Compiled.count
     try:
@@ -176,7 +176,7 @@ def compile_kernels() -> None:
     import numpy as np
 
     import hardmax as hm
-    import hardmax.embeddings.trainer.kernels  # its kernels are compiled on import
+    import hardmax.embeddings.minibatch.kernels  # its kernels are compiled on import
     from hardmax.figures.paper_b.official import OFFICIAL, official_end
     from hardmax.margin.batch import solve_batch
     from hardmax.nexttoken import Samples, check, named, train

@@ -48,9 +48,9 @@ def good_files(folder: Path) -> None:
     """One whole file of every kind."""
     from hardmax import Problem, cli
     from hardmax.data import named
-    from hardmax.margin.attention import max_margin
+    from hardmax.margin.att_svm import max_margin
     from hardmax.nexttoken import Samples, save_model, train
-    from hardmax.nexttoken.reached import Reached
+    from hardmax.nexttoken.model_file import Reached
 
     (folder / "problem.json").write_text(json.dumps(PROBLEM))
     (folder / "linear.json").write_text(json.dumps(LINEAR))

@@ -10,7 +10,7 @@ import pytest
 
 from hardmax import cli
 from hardmax.data import named
-from hardmax.margin.attention import max_margin
+from hardmax.margin.att_svm import max_margin
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "certify.schema.json").read_text())
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hardmax import _compile_cache, cli, doctor
-from hardmax._extras import install
+from hardmax import cli, doctor
+from hardmax._lib import compiling
+from hardmax._lib.extras import install
 from hardmax.cli import interrupts
 from hardmax.theory.instances import Instance
 
@@ -183,22 +184,22 @@ def test_nowhere_to_keep_kernels(monkeypatch, tmp_path):
 
     monkeypatch.setenv("NUMBA_CACHE_DIR", "")
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(_compile_cache.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(_compile_cache.atexit, "register", lambda *_, **__: None)
-    _compile_cache.lend()
-    assert not _compile_cache.is_lent()  # this folder can be written to
-    monkeypatch.setattr(_compile_cache.os, "access", lambda *_: False)
-    _compile_cache.lend()
-    assert not _compile_cache.is_lent()  # and numba says so
-    monkeypatch.setattr(_compile_cache, "place", refuse)
-    _compile_cache.lend()
+    monkeypatch.setattr(compiling.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(compiling.atexit, "register", lambda *_, **__: None)
+    compiling.lend()
+    assert not compiling.is_lent()  # this folder can be written to
+    monkeypatch.setattr(compiling.os, "access", lambda *_: False)
+    compiling.lend()
+    assert not compiling.is_lent()  # and numba says so
+    monkeypatch.setattr(compiling, "place", refuse)
+    compiling.lend()
     assert Path(numba.config.CACHE_DIR).parent == tmp_path
     assert os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR
     found = doctor.compile_cache()
     assert (found.ok, "compiles its kernels again" in found.detail) == (False, True)
-    monkeypatch.setattr(_compile_cache.tempfile, "mkdtemp", lambda **_: Path("/proc/nothing").mkdir())
+    monkeypatch.setattr(compiling.tempfile, "mkdtemp", lambda **_: Path("/proc/nothing").mkdir())
     with pytest.raises(ValueError, match="set NUMBA_CACHE_DIR"):
-        _compile_cache.lend()
+        compiling.lend()
 
 
 def test_a_missing_extra_is_named_before_the_sweep(command, monkeypatch, tmp_path):

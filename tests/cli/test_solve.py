@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from hardmax import cli
+from hardmax._lib.arrays import misalignment
 from hardmax.data import named, sphere
-from hardmax.dynamics.trajectory import misalignment
 from hardmax.margin.certify import certify
 from hardmax.problem import Problem
 
@@ -291,8 +291,8 @@ def test_files_that_are_not_there(solve, tmp_path):
 
 @pytest.mark.parametrize("where", ["Enumeration.__next__", "flow"])
 def test_interrupt_keeps_what_was_found(solve, monkeypatch, where):
-    from hardmax.dynamics import flow as flows
-    from hardmax.margin.enumerate import Enumeration
+    from hardmax.directions.enumerate import Enumeration
+    from hardmax.train import flow as flows
 
     if where == "flow":
         monkeypatch.setattr(flows, "flow", _interrupt)
@@ -317,7 +317,7 @@ def _interrupt(*_: Any, **__: Any) -> Any:
 def test_a_real_interrupt(tmp_path, validated):
     sphere(n=25, T=8, d=30, rng=0).save(tmp_path / "large.npz")
     script = (
-        "import sys, hardmax.margin.enumerate as _, hardmax.cli as cli;"
+        "import sys, hardmax.directions.enumerate as _, hardmax.cli as cli;"
         "print('ready', file=sys.stderr, flush=True); cli.main()"
     )
     command = [sys.executable, "-c", script, "solve", "large.npz", "--json", "--all", "--limit", "100000000"]

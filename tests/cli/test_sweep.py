@@ -18,8 +18,7 @@ import pytest
 import hardmax as hm
 from hardmax import cli
 from hardmax.cli import sweep_text
-from hardmax.trials.experiments import outcomes
-from hardmax.trials.experiments_named import built_in
+from hardmax.trials.experiments import built_in, outcomes
 
 OWN = """
 import math, random, time

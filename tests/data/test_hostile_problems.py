@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import _reading
+from hardmax._lib import reading
 
 KEYS = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
 GOOD = {"keys": KEYS, "offsets": np.array([0, 3]), "scores": np.array([1.0, 0.0, 0.5])}
@@ -69,11 +69,11 @@ def test_a_header_that_cannot_be_parsed_is_a_sentence(tmp_path, header):
         hm.Problem.load(tmp_path / "p.npz")
     (tmp_path / "p.npy").write_bytes(with_header(header))
     with pytest.raises(ValueError, match="not a readable npy file"):
-        _reading.read_array(tmp_path / "p.npy")
+        reading.read_array(tmp_path / "p.npy")
 
 
 def test_arrays_that_unpack_beyond_the_limit_are_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(_reading, "LARGEST_UNPACKED", 2**16)
+    monkeypatch.setattr(reading, "LARGEST_UNPACKED", 2**16)
     np.savez_compressed(tmp_path / "p.npz", keys=np.zeros((10_000, 2)))
     with pytest.raises(ValueError, match=r"at most .* MiB, got 160,"):
         hm.Problem.load(tmp_path / "p.npz")
@@ -87,7 +87,7 @@ def test_json_beyond_the_limit_or_nested_beyond_reason(tmp_path, monkeypatch):
     path.write_text('{"keys": ' + 500 * "[" + 500 * "]" + ', "scores": [[1]]}')
     with pytest.raises(ValueError, match="must be numbers"):
         hm.Problem.load(path)
-    monkeypatch.setattr(_reading, "LARGEST_JSON", 100)
+    monkeypatch.setattr(reading, "LARGEST_JSON", 100)
     with pytest.raises(ValueError, match="got a larger file"):
         hm.Problem.load(path)
 

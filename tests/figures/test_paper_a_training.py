@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._extras import install
+from hardmax._lib.extras import install
 from hardmax.embeddings import KLevel, TwoLayer, initial_vectors
-from hardmax.embeddings.trainer import AdamW
+from hardmax.embeddings.minibatch import AdamW
 from hardmax.figures.claims import failed
 from hardmax.figures.figure import Setting, recipes_of
 from hardmax.figures.paper_a import one_layer, review_claims, review_data, synthetic, two_layers

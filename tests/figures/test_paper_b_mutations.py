@@ -5,7 +5,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_b import basins, cone, convergence, joint, rates, rho, runs
+from hardmax.figures.paper_b import basins, cone, convergence, rates, rho, runs
+from hardmax.figures.paper_b import trained_head as joint
 
 pytestmark = pytest.mark.no_cover
 
@@ -97,7 +98,7 @@ def test_the_basins_exchanged(monkeypatch):
 
 def test_a_late_map_without_its_normaliser_has_other_periods(monkeypatch):
     """Plain gradient descent on F agrees with descent only where it settles."""
-    from hardmax.paths.late_map import LateMap
+    from hardmax.limits.late_map import LateMap
 
     def plain(self, z, rate):
         return z + np.asarray(rate * self.length)[..., None] * (self._shares(z) @ self.rows)

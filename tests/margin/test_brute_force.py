@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.margin.attention import max_margin, max_margin_batch
-from hardmax.margin.enumerate import feasible_selections, locally_optimal
-from hardmax.margin.neighbours import is_locally_optimal, neighbours
+from hardmax.directions.enumerate import feasible_selections, locally_optimal
+from hardmax.directions.neighbours import is_locally_optimal, neighbours
+from hardmax.margin.att_svm import max_margin, max_margin_batch
 from hardmax.problem import Problem
-from hardmax.selection.optimal import is_globally_optimal
+from hardmax.problem.selection import is_globally_optimal
 
 Row = tuple[int, ...]
 

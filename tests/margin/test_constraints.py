@@ -8,10 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hardmax.margin.closed_forms import blocks, important_only, kq_star, ov_star, pattern
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.named import label_svm, relaxed_svm, rho_svm
-from hardmax.margin.nexttoken import blocks, kq_star, ov_star
-from hardmax.margin.pattern import important_only, pattern
+from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
 from hardmax.margin.solve import solve
 
 EYE = np.eye(2)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.margin.attention import max_margin, max_margin_batch
+from hardmax.margin.att_svm import max_margin, max_margin_batch
 from hardmax.margin.certify import certify
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.engines import by_daqp, by_kernel, by_nnls, polish

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from hardmax.data import gaussian, named, sphere
-from hardmax.dynamics.measures import attention, excess_risk
-from hardmax.margin.assumptions import assumption_b, assumption_c, assumption_d
-from hardmax.margin.attention import max_margin
-from hardmax.margin.joint import interpolated_max_margin, label_max_margin, relaxed_max_margin
-from hardmax.margin.residual import path_offset
-from hardmax.margin.several import set_max_margin
+from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
+from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
+from hardmax.limits.offset import path_offset
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.sets import set_max_margin
 from hardmax.problem import Problem
-from hardmax.selection import Selection
-from hardmax.selection.optimal import optimal_tokens
+from hardmax.problem.selection import Selection, optimal_tokens
+from hardmax.train.measures import attention, excess_risk
 
 
 def angle(q: Any) -> float:

@@ -11,7 +11,7 @@ import pytest
 from hardmax.margin.certify import certify
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import refute
-from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import _refute, solve
 
 from .conftest import contradictory, dot, planted

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.margin.nexttoken import kq_column, kq_star, ov_star
+from hardmax.margin.closed_forms import kq_column, kq_star, ov_star
 from hardmax.nexttoken import Samples, Sentences, Trie, check, components, named, orders
-from hardmax.nexttoken.witnesses import _round_trip
+from hardmax.nexttoken.analysis import _round_trip
 
 WORDS = list("abcde")
 corpora = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=6), min_size=1, max_size=14)
@@ -201,7 +201,7 @@ def test_small_blocks_change_nothing(sentences):
     trie = Trie.build(Sentences.from_lists(sentences, WORDS))
     whole = check(trie)
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("hardmax.nexttoken.trie", "hardmax.nexttoken.orders"):
+        for module in ("hardmax.data.sentences.trie", "hardmax.nexttoken.orders"):
             patch.setattr(import_module(module), "BLOCK", 6)
         pieces = check(trie)
     assert pieces.violations == whole.violations

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.margin.nexttoken import kq_star
+from hardmax.margin.closed_forms import kq_star
 from hardmax.nexttoken import KqStar, OutputValue, Pairs, Samples, generate, late_of, named, orders, train
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]

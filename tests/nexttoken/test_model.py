@@ -6,9 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.nexttoken import Model, Pairs, Samples, generate, generate_by_rejection, named
-from hardmax.nexttoken.naive import literal_gradient
-from hardmax.nexttoken.output_value import OutputValue, gradient_ov, star_norm, star_table
-from hardmax.nexttoken.stage1 import descend_stage_1, misalignment_constant, stage_1
+from hardmax.nexttoken.model import literal_gradient
+from hardmax.nexttoken.output_value import (
+    OutputValue,
+    descend_stage_1,
+    gradient_ov,
+    misalignment_constant,
+    stage_1,
+    star_norm,
+    star_table,
+)
 
 
 def numbers(rows):

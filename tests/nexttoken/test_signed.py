@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hardmax.nexttoken import KqStar, Model, OutputValue, Pairs, Samples, StageTwo, late_of, named, train
 from hardmax.nexttoken.direction import StationaryPoint
 from hardmax.nexttoken.measures import loss, target_masses
-from hardmax.nexttoken.naive import literal_gradient
+from hardmax.nexttoken.model import literal_gradient
 
 
 def samples_of(name):

@@ -18,7 +18,7 @@ from hardmax.nexttoken import (
     regenerate,
     structure,
 )
-from hardmax.nexttoken.legality import Legality
+from hardmax.nexttoken.realizable import Legality
 from hardmax.nexttoken.structure import optimal_tokens
 
 SETTINGS = {

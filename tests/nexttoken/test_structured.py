@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.nexttoken import KqStar, OutputValue, Pairs, Samples, StageTwo, generate, named, orders, stage_1
-from hardmax.nexttoken.naive import literal_gradient
-from hardmax.nexttoken.structured import edges_of
+from hardmax.nexttoken.edges import edges_of
+from hardmax.nexttoken.model import literal_gradient
 
 
 def pairs_of(name):

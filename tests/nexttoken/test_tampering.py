@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hardmax.nexttoken import Samples, load_model, save_model, train
-from hardmax.nexttoken.model_file import load_reached
-from hardmax.nexttoken.reached import Reached
+from hardmax.nexttoken.model_file import Reached, load_reached
 
 CHANGES = {
     "cut": lambda a: a[..., :-1],

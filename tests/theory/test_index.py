@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.paths.field import Field, degree
-from hardmax.paths.stationary import stationary_points
+from hardmax.limits.field import Field, degree
+from hardmax.limits.stationary import stationary_points
 from hardmax.theory.paper_b import index
 
 from .soundness_index import draw, verdicts

@@ -6,32 +6,40 @@ from typing import Any
 
 import pytest
 
-import hardmax.margin.assumptions
-from hardmax.margin.assumptions import assumption_d
-from hardmax.margin.attention import max_margin
-from hardmax.margin.constants import local_constants
-from hardmax.margin.joint import interpolated_max_margin
-from hardmax.margin.neighbours import selection_of
-from hardmax.selection import Selection
+import hardmax.directions.assumptions
+from hardmax.directions.assumptions import assumption_d
+from hardmax.directions.constants import local_constants
+from hardmax.directions.joint_margins import interpolated_max_margin
+from hardmax.directions.neighbours import selection_of
+from hardmax.margin.att_svm import max_margin
+from hardmax.problem.selection import Selection
 from hardmax.theory import checks
 from hardmax.theory.instances import instances
 from hardmax.theory.paper_b import (
-    assumptions,
     cone,
     convergence,
     directions,
     existence,
     finite,
-    finite_joint,
     gradients,
     index,
-    joint,
     late,
     local,
     paths,
-    proxy,
     several,
     weights,
+)
+from hardmax.theory.paper_b import (
+    existence as assumptions,
+)
+from hardmax.theory.paper_b import (
+    finite as finite_joint,
+)
+from hardmax.theory.paper_b import (
+    joint_training as joint,
+)
+from hardmax.theory.paper_b import (
+    several as proxy,
 )
 
 pytestmark = pytest.mark.no_cover
@@ -71,7 +79,7 @@ def smoother(problem: Any) -> Any:
 # id, instance, where the formula lives, its name, what replaces it
 MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-APP-E", "B-FIG-9, d = 2, trial 0", proxy, "joined_sets", lambda _, tokens, __: [[t] for t in tokens]),
-    ("B-ASM-B", "B-FIG-1a", hardmax.margin.assumptions, "optimal_tokens",
+    ("B-ASM-B", "B-FIG-1a", hardmax.directions.assumptions, "optimal_tokens",
      lambda problem: Selection(tuple((T - 1,) for T in problem.sizes.tolist()))),
     ("B-ASM-C", "B-FIG-3a", assumptions, "POSITIVE", 0.9),
     ("B-ASM-D", "negative scores", assumptions, "assumption_d",

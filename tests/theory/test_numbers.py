@@ -48,7 +48,7 @@ def test_lemma_1_normalised_is_off_with_the_wrong_step():
 
 
 def test_theorem_1_angles_on_fig_8(oracles):
-    from hardmax.paths import regularization_path
+    from hardmax.limits import regularization_path
 
     expected = oracles["b"]["regularisation_path_fig8"]["angles_to_gmm_deg"]
     path = regularization_path(hm.data.named("B-FIG-8"), [float(R) for R in expected])
@@ -168,7 +168,7 @@ def test_the_separatrix_is_followed():
 
 @pytest.mark.no_cover
 def test_joint_paths_on_fig_3():
-    from hardmax.paths import joint_path
+    from hardmax.limits import joint_path
 
     problem, other = hm.data.named("B-FIG-3a"), hm.data.named("B-FIG-3b")
     path = joint_path(problem, [5.0, 10.0, 20.0, 30.0], rho=1.0)
@@ -197,7 +197,7 @@ def test_the_selection_switches_with_rho():
 @pytest.mark.no_cover
 def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
     """From R_bar descent first leaves the cone of some selections; from R0 with (49) no flow does."""
-    from hardmax.margin.enumerate import locally_optimal
+    from hardmax.directions.enumerate import locally_optimal
 
     left = []
     for seed in range(12):

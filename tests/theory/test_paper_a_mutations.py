@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hardmax.embeddings.near_identity
 import hardmax.embeddings.one_layer
-import hardmax.embeddings.structured
 from hardmax.embeddings.patterns import pattern_max_margin
 from hardmax.margin.solve import solve
 from hardmax.theory import checks
@@ -15,7 +15,7 @@ from hardmax.theory.paper_a import convergence, first_step, gradients, local, ma
 
 pytestmark = pytest.mark.no_cover
 
-event = hardmax.embeddings.structured.initial_event_from_gram
+event = hardmax.embeddings.near_identity.initial_event_from_gram
 pull = hardmax.embeddings.one_layer.pairwise_pull
 gap, closed, printed, lead = (
     local.second_best_gap, margins.closed_form, gradients.positional_gradients, convergence.least_lead,
@@ -43,7 +43,7 @@ def tied_best(corpus: Any, **options: Any) -> Any:
 MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("A-DEF-16", "random keys", local, "second_best_gap", lambda *a: (-gap(*a)[0], gap(*a)[1])),
     ("A-ERR-5", "2 x 2", tied, "lone_type_norm", lambda N, own, c: N - 1 - own**2 / (1 + c @ c)),
-    ("A-EVT-14", "S = 7, d = 256", hardmax.embeddings.structured, "initial_event_from_gram",
+    ("A-EVT-14", "S = 7, d = 256", hardmax.embeddings.near_identity, "initial_event_from_gram",
      lambda *a, d, delta: event(*a, d=4 * d, delta=delta)),
     ("A-LEM-2", "no Assumption 4, d = 1024", first_step, "error_bounds",
      lambda eta0, d: (2.11 * eta0 / d, 1.13 * eta0 / d)),

@@ -6,19 +6,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.margin.nexttoken import Block
+from hardmax.margin.closed_forms import Block
 from hardmax.nexttoken.late import Late
 from hardmax.theory import checks
 from hardmax.theory.paper_c import (
     convergence,
-    generalisation,
     gradients,
     loss,
     margins,
-    norms,
     printed,
     stage1,
-    structure,
+)
+from hardmax.theory.paper_c import (
+    gradients as norms,
+)
+from hardmax.theory.paper_c import (
+    loss as generalisation,
+)
+from hardmax.theory.paper_c import (
+    margins as structure,
 )
 
 pytestmark = pytest.mark.no_cover

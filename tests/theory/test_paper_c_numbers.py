@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
+from hardmax.margin.closed_forms import kq_column
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.nexttoken import kq_column
 from hardmax.margin.solve import solve
 from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named, train
 from hardmax.nexttoken.output_value import gradient_ov, star_norm, star_table

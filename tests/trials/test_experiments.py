@@ -8,9 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.paths.late import late_residual
-from hardmax.trials.experiments import COLUMNS, MEASURE, outcomes
-from hardmax.trials.experiments_named import FIGURES, built_in, check_parameters
+from hardmax.limits.late import late_residual
+from hardmax.trials.experiments import COLUMNS, FIGURES, MEASURE, built_in, check_parameters, outcomes
 from hardmax.trials.grid import cell_key, seeds
 
 # B-FIG-9 on the first 200 trials of the streams: non-saturated, LMM, GMM, mean and least correlation.

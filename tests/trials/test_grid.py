@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.trials import functions, provenance, summary
 from hardmax.trials import grid as grid_module
+from hardmax.trials import provenance, summary
+from hardmax.trials import provenance as functions
 from hardmax.trials.grid import Grid, cell_key, scalar, seeds
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=5))

@@ -11,7 +11,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.trials import pace
-from hardmax.trials.functions import load, named
+from hardmax.trials.provenance import load, named
 
 TASKS = Path(__file__).with_name("tasks.py")
 GRID = {"a": [1, 2.5], "b": ["x", None]}

@@ -21,7 +21,7 @@ def certify(
 
     Example: hardmax certify proofs/selection-0.json
     """
-    from hardmax._reading import read_json
+    from hardmax._lib.reading import read_json
     from hardmax.margin.certify import certify as check
 
     content = read_json(file, "a certificate")

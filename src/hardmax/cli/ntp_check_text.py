@@ -7,7 +7,7 @@ from rich.text import Text
 
 from hardmax.cli.errors import visible
 from hardmax.cli.ntp_words import shown
-from hardmax.nexttoken.collocation import never_first
+from hardmax.nexttoken.orders import never_first
 
 if TYPE_CHECKING:
     from hardmax.nexttoken import Analysis, RealizablePart

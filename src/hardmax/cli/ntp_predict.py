@@ -47,7 +47,7 @@ def predict(
 
 def _words(sentence: str) -> list[str]:
     """The words between white space; a JSON list can also name words that hold some."""
-    from hardmax._reading import NotJson, parse_json
+    from hardmax._lib.reading import NotJson, parse_json
 
     try:
         listed = parse_json(sentence)

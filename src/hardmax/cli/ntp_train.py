@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hardmax.nexttoken import Analysis
-    from hardmax.nexttoken.reached import Reached
+    from hardmax.nexttoken.model_file import Reached
     from hardmax.nexttoken.training import Training
 
 MOST_STEPS = 10**15  # years
@@ -56,15 +56,15 @@ def train(
 
     Example: hardmax ntp train notes.txt --out model.npz --steps 10000
     """
-    from hardmax import _inputs, nexttoken
-    from hardmax.nexttoken.model_file import save_model
+    from hardmax import nexttoken
+    from hardmax._lib import expect
+    from hardmax.nexttoken.model_file import Reached, save_model
     from hardmax.nexttoken.output_value import best_loss
-    from hardmax.nexttoken.reached import Reached
     from hardmax.nexttoken.training import train as run_training
 
     for name, step in (("--eta", eta), ("--eta0", eta0)):
         if step is not None:
-            _inputs.positive(name, step)
+            expect.positive(name, step)
     writable("--out", model, file)
     sentences = nexttoken.read_sentences(file, max_length=max_length)
     for note in sentences.notes:

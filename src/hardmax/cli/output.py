@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax import __version__, _compile_cache
-from hardmax._compiling import Compiled
-from hardmax._json import plain
+from hardmax import __version__
+from hardmax._lib import compiling
+from hardmax._lib.compiling import Compiled
+from hardmax._lib.json import plain
 from hardmax.cli.errors import visible
 from hardmax.cli.progress import Progress
 
@@ -153,7 +154,7 @@ def command(schema: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
             session: Session = ctx.obj
             out = Output(schema, as_json, quiet or session.quiet, session)
             Compiled.may_say = not out.quiet
-            _compile_cache.lend()
+            compiling.lend()
             try:
                 return function(out, **own)
             except BrokenPipeError as error:  # not of standard output, and typer would end the process

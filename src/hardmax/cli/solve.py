@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax._files import whole
+from hardmax._lib.files import whole
 from hardmax.cli.errors import DONE, INCOMPLETE, INTERRUPTED
 from hardmax.cli.interrupts import none_lost
 from hardmax.cli.output import Output, command
@@ -22,11 +22,11 @@ from hardmax.cli.writing import writable
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from hardmax.dynamics.trajectory import Trajectory
-    from hardmax.margin.critical import CriticalDirections
-    from hardmax.margin.enumerate import Enumeration, FeasibleSelection
-    from hardmax.margin.maxmargin import MaxMargin
+    from hardmax.directions.critical import CriticalDirections
+    from hardmax.directions.enumerate import Enumeration, FeasibleSelection
+    from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
+    from hardmax.train.run import Trajectory
 
 PICTURES = (".svg", ".png", ".pdf")
 STEPS = 1000  # of the progress bar
@@ -63,13 +63,13 @@ def solve(
 
     Example: hardmax solve problem.json --flow --plot problem.svg
     """
-    from hardmax import _inputs
-    from hardmax.margin.critical import critical_directions
-    from hardmax.margin.enumerate import feasible_selections
+    from hardmax._lib import expect
+    from hardmax.directions.critical import critical_directions
+    from hardmax.directions.enumerate import feasible_selections
     from hardmax.problem import Problem
 
     started = time.monotonic()
-    _inputs.positive("--seconds", seconds)
+    expect.positive("--seconds", seconds)
     problem = Problem.load(file)
     begin = _start(problem, start, flow)
     inputs = [file, *([] if start is None else [Path(start)])]
@@ -109,7 +109,7 @@ def solve(
 
 def _start(problem: "Problem", start: str | None, flow: bool) -> Any:
     """The start of the flow as a vector, None for the origin."""
-    from hardmax._reading import read_array, read_json
+    from hardmax._lib.reading import read_array, read_json
 
     if start is not None and not flow:
         raise ValueError("--start says where the flow begins; add --flow")
@@ -155,8 +155,8 @@ class _Answer:
     def collect(self, search: "Enumeration", exact: bool) -> None:
         from dataclasses import replace
 
-        from hardmax.margin.attention import max_margin
-        from hardmax.margin.neighbours import score_gap
+        from hardmax.directions.neighbours import score_gap
+        from hardmax.margin.att_svm import max_margin
 
         for found in search:
             if self.every or found.locally_optimal is not False:
@@ -170,8 +170,8 @@ class _Answer:
 
         The first is worth a moment beyond the time, unless the problem is large.
         """
-        from hardmax.margin.attention import global_max_margins
-        from hardmax.selection.optimal import optimal_tokens
+        from hardmax.margin.att_svm import global_max_margins
+        from hardmax.problem.selection import optimal_tokens
 
         if time.monotonic() > end and len(self.problem.tokens) > LARGE:
             return
@@ -190,8 +190,8 @@ class _Answer:
         return "complete" if self.is_whole and search.status == "complete" and decided else "truncated"
 
     def follow(self, begin: Any, name: str) -> None:
-        from hardmax.dynamics.flow import flow
-        from hardmax.dynamics.trajectory import misalignment
+        from hardmax._lib.arrays import misalignment
+        from hardmax.train.flow import flow
 
         path = self.path = flow(self.problem, start=begin)
         moved = bool(path.p.any())
@@ -233,7 +233,7 @@ class _Answer:
     def draw(self, plot: Path) -> None:
         from matplotlib import rc_context
 
-        from hardmax.margin.display import PlaneDisplay
+        from hardmax.directions.display import PlaneDisplay
 
         figure = PlaneDisplay.of(self.problem, self.listed, self.path).plot()
         dated = "CreationDate" if plot.suffix == ".pdf" else "Date"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from hardmax.margin.critical import CriticalDirection, CriticalDirections
+    from hardmax.directions.critical import CriticalDirection, CriticalDirections
 
 ROWS = 40  # more are left to --json
 

@@ -10,8 +10,8 @@ from rich.text import Text
 from hardmax.cli.output import columns
 
 if TYPE_CHECKING:
-    from hardmax.margin.enumerate import Enumeration, FeasibleSelection
-    from hardmax.margin.maxmargin import MaxMargin
+    from hardmax.directions.enumerate import Enumeration, FeasibleSelection
+    from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
 
 ROWS = 40  # more are left to --json

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax._extras import install
+from hardmax._lib.extras import install
 from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted, visible
 from hardmax.cli.output import Output, command
 from hardmax.cli.writing import spared, writable

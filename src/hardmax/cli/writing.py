@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hardmax._files import refusal
+from hardmax._lib.files import refusal
 
 
 def writable(option: str, path: Path, *needed: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hardmax._inputs import generator, whole
+from hardmax._lib.expect import generator, whole
 from hardmax.problem import Problem
 
 

@@ -1,8 +1,11 @@
 """Paper A, trained embeddings: corpora, models, the first step, and dynamics in any dimension."""
 
+from hardmax.data.corpora.assumption4 import Assumption4, Assumption4Witness, assumption_4
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.corpora.generators import KLevel, assumption_4_corpus
+from hardmax.data.corpora.statistics import TokenStatistics
+from hardmax.data.text import TextCorpus, TextReport, imdb_corpus, text_corpus, yelp_corpus
 from hardmax.embeddings import key_query, one_layer
-from hardmax.embeddings.assumption4 import Assumption4, Assumption4Witness, assumption_4
-from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.descent import EmbeddingDescent, descend_embeddings
 from hardmax.embeddings.first_step import (
     FirstStep,
@@ -16,10 +19,10 @@ from hardmax.embeddings.first_step import (
     initial_vectors,
     take_first_step,
 )
-from hardmax.embeddings.generators import KLevel, assumption_4_corpus
 from hardmax.embeddings.gram import GramDescent, GramState, descend_gram
 from hardmax.embeddings.gram_flow import GramFlow, conserved_spectrum, flow_gram
-from hardmax.embeddings.gram_sampler import draw_initial
+from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings, train_two_layer
+from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.pattern_enumeration import realisable, realisable_patterns
 from hardmax.embeddings.patterns import (
     TokenSelection,
@@ -29,12 +32,8 @@ from hardmax.embeddings.patterns import (
     score_selection,
     token_selection,
 )
-from hardmax.embeddings.statistics import TokenStatistics
-from hardmax.embeddings.structured import StructuredState
-from hardmax.embeddings.text import TextCorpus, TextReport, imdb_corpus, text_corpus, yelp_corpus
 from hardmax.embeddings.theorem5 import StrongConditions, TheoremFive, run_theorem_5, strong_conditions
 from hardmax.embeddings.thresholds import Thresholds, theorem_5_thresholds
-from hardmax.embeddings.trainer import EmbeddingTraining, train_embeddings, train_two_layer
 from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGradients
 from hardmax.embeddings.two_layer_gram import TwoLayerDescent, TwoLayerGram, descend_two_layer
 

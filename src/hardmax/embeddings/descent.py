@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.dynamics.descent import steps_to_record
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.corpus import Corpus
+from hardmax.train.descent import steps_to_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def descend_embeddings(
     if not names or not names <= {"E", "p", "v"}:
         raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
     E, p, v = (np.array(x) for x in one_layer.read_vectors(corpus, E, p, v))
-    steps, rate = _inputs.whole("steps", steps), _inputs.positive("rate", rate)
+    steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
     kept = steps_to_record(record, steps)
     losses, scalars = np.empty(len(kept)), np.empty((2, len(kept), corpus.S))
     beta = np.zeros(corpus.S)

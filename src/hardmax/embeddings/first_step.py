@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.thresholds import read_delta
 
 # Numbers in E0 (16 GiB); inner products need no vectors.
@@ -35,7 +35,7 @@ def initial_vectors(
     >>> E.shape, round(float(v @ v), 12), bool(abs(p @ p - 1) < 0.3)
     ((5, 400), 1.0, True)
     """
-    S, d, rng = _inputs.whole("S", S, 1), _inputs.whole("d", d, 1), _inputs.generator(rng)
+    S, d, rng = expect.whole("S", S, 1), expect.whole("d", d, 1), expect.generator(rng)
     if S * d > LARGEST_TABLE:
         raise ValueError(
             f"d must be at most {LARGEST_TABLE // S} for {S} vectors in memory; use draw_initial"
@@ -74,8 +74,8 @@ def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
     >>> hm.embeddings.initial_event([[2.0, 0.0]], [0.0, 2.1], [1.0, 0.0], delta=0.1).holds
     False
     """
-    E = _inputs.finite_array("E", E, (None, None))
-    p, v = (_inputs.finite_array(name, x, (E.shape[1],)) for name, x in (("p", p), ("v", v)))
+    E = expect.finite_array("E", E, (None, None))
+    p, v = (expect.finite_array(name, x, (E.shape[1],)) for name, x in (("p", p), ("v", v)))
     return initial_event_from_gram((E * E).sum(axis=1), E @ p, E @ v, p @ p, p @ v, d=len(p), delta=delta)
 
 
@@ -88,10 +88,10 @@ def initial_event_from_gram(
     >>> hm.embeddings.initial_event_from_gram([1.0], [1e-31], [1e-30], 1.0, 0.0, d=10**60, delta=0.01).holds
     True
     """
-    diagonal = _inputs.finite_array("diagonal", diagonal, (None,))
+    diagonal = expect.finite_array("diagonal", diagonal, (None,))
     S = len(diagonal)
-    a, c = (_inputs.finite_array(name, x, (S,)) for name, x in (("a", a), ("c", c)))
-    d, delta = _inputs.whole("d", d, 1), read_delta(delta)
+    a, c = (expect.finite_array(name, x, (S,)) for name, x in (("a", a), ("c", c)))
+    d, delta = expect.whole("d", d, 1), read_delta(delta)
     bound = math.exp(-0.5 * math.log(d)) * math.sqrt(2.0 * (2.0 * math.log(S) - math.log(delta)))
     overlap = max(float(np.abs(a).max()), float(np.abs(c).max()), abs(rho))
     return InitialEvent(overlap, math.sqrt(max(float(np.max(diagonal)), pi)), bound)
@@ -159,7 +159,7 @@ def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, eta0: float) -> Firs
     [[1.0, 0.5], [0.0, 0.3775], [0.0, -0.1225]]
     """
     E, p, v = one_layer.read_vectors(corpus, E, p, v)
-    eta0 = _inputs.positive("eta0", eta0)
+    eta0 = expect.positive("eta0", eta0)
     point = one_layer.evaluate(corpus, E @ p, E @ v)
     by = one_layer.gradients_at(point, E, p, v)
     r, w = _residuals(corpus, E @ p, point)
@@ -181,9 +181,9 @@ def first_step_errors(
     >>> hm.embeddings.first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, eta0=64).largest
     0.0
     """
-    K = _inputs.finite_array("K", K, (corpus.S, corpus.S))
-    eta0, nu = _inputs.positive("eta0", eta0), _inputs.positive("nu", nu)
-    a = _inputs.finite_array("a", a, (corpus.S,))
+    K = expect.finite_array("K", K, (corpus.S, corpus.S))
+    eta0, nu = expect.positive("eta0", eta0), expect.positive("nu", nu)
+    a = expect.finite_array("a", a, (corpus.S,))
     r, w = _residuals(corpus, a, one_layer.evaluate(corpus, a, c))
     # r v + w p, split into its part along v and the rest: both squares are positive.
     along = r * math.sqrt(nu) + w * (rho / math.sqrt(nu))
@@ -272,5 +272,5 @@ def infinite_width(corpus: Corpus, eta0: float) -> InfiniteWidth:
     >>> round(point.loss, 6)
     0.313262
     """
-    eta0 = _inputs.positive("eta0", eta0)
+    eta0 = expect.positive("eta0", eta0)
     return InfiniteWidth(eta0, 0.5 * eta0 * corpus.alpha_per_sequence)

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax._arrays import isometric_keys
-from hardmax.dynamics.descent import steps_to_record
+from hardmax._lib import expect
+from hardmax._lib.arrays import isometric_keys
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.corpus import Corpus
+from hardmax.train.descent import steps_to_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,8 @@ class GramState:
         >>> GramState.from_vectors([[1, 2]], [1, 0], [0, 1]).c.tolist()
         [2.0]
         """
-        E = _inputs.finite_array("E", E, (None, None))
-        p, v = (_inputs.finite_array(name, x, (E.shape[1],)) for name, x in (("p", p), ("v", v)))
+        E = expect.finite_array("E", E, (None, None))
+        p, v = (expect.finite_array(name, x, (E.shape[1],)) for name, x in (("p", p), ("v", v)))
         return cls(E @ E.T, E @ p, E @ v, float(p @ p), float(p @ v), float(v @ v))
 
     @classmethod
@@ -62,7 +62,7 @@ class GramState:
         >>> GramState.infinite(2).matrix.diagonal().tolist()
         [1.0, 1.0, 1.0, 1.0]
         """
-        S = _inputs.whole("S", S, 1)
+        S = expect.whole("S", S, 1)
         return cls(np.eye(S), np.zeros(S), np.zeros(S), 1.0, 0.0, 1.0)
 
     # -- measures -----------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class GramState:
         >>> round(GramState.from_vectors([[1, 0], [1, 1]], [3, 4], [0, 1]).cosine([-1, 1]), 12)
         0.8
         """
-        theta = _inputs.finite_array("theta", theta, (self.S,))
+        theta = expect.finite_array("theta", theta, (self.S,))
         length = math.sqrt(max(float(theta @ self.K @ theta), 0.0))
         if length == 0.0 or self.p_norm == 0.0:
             raise ValueError("theta must give a vector E' theta with a direction, and p must not be zero")
@@ -135,7 +135,7 @@ class GramState:
         >>> after.c.tolist(), after.K.tolist()[0]
         ([8.0, -8.0, 0.0], [65.0, -64.0, 0.0])
         """
-        names, rate = read_names(train), _inputs.positive("rate", rate)
+        names, rate = read_names(train), expect.positive("rate", rate)
         return _advance(self, one_layer.evaluate(corpus, self.a, self.c), rate, names)
 
 
@@ -190,7 +190,7 @@ def descend_gram(
     True
     """
     names = read_names(train)
-    steps, rate = _inputs.whole("steps", steps), _inputs.positive("rate", rate)
+    steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
     if state.S != corpus.S:
         raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
     kept = steps_to_record(record, steps)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.gram import GramState, read_names
 
 # Local error of a step, relative to the largest inner product of each kind.
@@ -79,7 +79,7 @@ def flow_gram(corpus: Corpus, state: GramState, *, times: Any, train: Iterable[s
         )
     if state.S != corpus.S:
         raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
-    clock = _inputs.finite_array("times", times, (None,))
+    clock = expect.finite_array("times", times, (None,))
     if len(clock) < 2 or (np.diff(clock) <= 0).any():
         raise ValueError("times must be at least two numbers in ascending order")
     packed = _pack(state)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax import _inputs
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.corpus import Corpus
 
 
 class KeyQueryGradients(NamedTuple):
@@ -44,7 +44,7 @@ def gradients(corpus: Corpus, E: Any, p: Any, W: Any, v: Any) -> KeyQueryGradien
     (0.474077, (3, 3))
     """
     E, p, v = one_layer.read_vectors(corpus, E, p, v)
-    W = _inputs.finite_array("W", W, (len(p), len(p)))
+    W = expect.finite_array("W", W, (len(p), len(p)))
     u = W.T @ p
     point = one_layer.evaluate(corpus, E @ u, E @ v)
     by_E, by_u, by_v = one_layer.gradients_at(point, E, u, v)

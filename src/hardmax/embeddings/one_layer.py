@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, types
 
-from hardmax import _inputs
-from hardmax.dynamics.softmax import INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, settle
-from hardmax.embeddings.corpus import Corpus
-from hardmax.heads import as_loss
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.problem.losses import as_loss
+from hardmax.train.softmax import INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, settle
 
 # Twice the spread of the logits plus the size of the values: below this no term of A underflows.
 MODERATE = 600.0
@@ -92,8 +92,8 @@ def evaluate(corpus: Corpus, a: Any, c: Any) -> Evaluation:
     >>> point.f.tolist(), round(point.loss, 6), point.A.round(6).tolist()
     ([1.0, -1.0], 0.313262, [-0.089647, 0.179294, -0.089647])
     """
-    a = _inputs.finite_array("a", a, (corpus.S,))
-    c = _inputs.finite_array("c", c, (corpus.S,))
+    a = expect.finite_array("a", a, (corpus.S,))
+    c = expect.finite_array("c", c, (corpus.S,))
     if 2.0 * (a.max() - a.min()) + np.abs(c).max() <= MODERATE:
         return _evaluate_moderate(corpus, a, c)
     return _evaluate_anywhere(corpus, a, c)
@@ -125,7 +125,7 @@ def token_mass(corpus: Corpus, a: Any) -> np.ndarray:
     >>> hm.embeddings.one_layer.token_mass(corpus, [0, 0, 0]).round(4).tolist()
     [0.3333, 0.6667, 0.6667, 0.3333]
     """
-    a = _inputs.finite_array("a", a, (corpus.S,))
+    a = expect.finite_array("a", a, (corpus.S,))
     gaps, _ = _gaps(corpus, a)
     share = np.exp(gaps)
     return share / corpus.per_slot(np.add.reduceat(share, corpus.offsets[:-1]))
@@ -142,9 +142,9 @@ def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
     >>> round(hm.embeddings.one_layer.pairwise_pull(corpus, [0, 0, 0], [1, 0, -1], [1, 0, 1]), 6)
     0.094385
     """
-    a_hat = _inputs.finite_array("a_hat", a_hat, (corpus.S,))
+    a_hat = expect.finite_array("a_hat", a_hat, (corpus.S,))
     point = evaluate(corpus, a, c)
-    Q, c = token_mass(corpus, a), _inputs.finite_array("c", c, (corpus.S,))
+    Q, c = token_mass(corpus, a), expect.finite_array("c", c, (corpus.S,))
     total = 0.0
     for k in range(corpus.n):
         slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
@@ -157,9 +157,9 @@ def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
 
 def read_vectors(corpus: Corpus, E: Any, p: Any, v: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """E, p and v as float64 arrays that fit the corpus and each other."""
-    E = _inputs.finite_array("E", E, (corpus.S, None))
+    E = expect.finite_array("E", E, (corpus.S, None))
     d = E.shape[1]
-    return E, _inputs.finite_array("p", p, (d,)), _inputs.finite_array("v", v, (d,))
+    return E, expect.finite_array("p", p, (d,)), expect.finite_array("v", v, (d,))
 
 
 def _evaluate_moderate(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Evaluation:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.embeddings.corpus import Corpus
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.patterns import Pattern, distinct_tokens
-from hardmax.margin.pattern import pattern
+from hardmax.margin.closed_forms import pattern
 from hardmax.margin.solve import solve
 
 RANK = 1e-12  # singular values above this share of the largest are not rounding
@@ -32,7 +32,7 @@ def affinely_independent(E: Any) -> bool:
     >>> affinely_independent([[0.0], [1.0]]), affinely_independent([[0.0], [1.0], [2.0]])
     (True, False)
     """
-    rows = _inputs.finite_array("E", E, (None, None))
+    rows = expect.finite_array("E", E, (None, None))
     differences = rows[1:] - rows[0]
     if len(differences) > rows.shape[1]:
         return False
@@ -48,7 +48,7 @@ def scores_are_free(corpus: Corpus, E: Any) -> bool:
     >>> scores_are_free(hm.Corpus.from_counts([[1, 2, 0]], [1]), E=[[1.0], [0.0], [0.0]])
     True
     """
-    return affinely_independent(_inputs.finite_array("E", E, (corpus.S, None))[np.unique(corpus.tokens)])
+    return affinely_independent(expect.finite_array("E", E, (corpus.S, None))[np.unique(corpus.tokens)])
 
 
 def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterable[int]]) -> bool:

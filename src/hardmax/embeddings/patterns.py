@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.embeddings.assumption4 import assumption_4
-from hardmax.embeddings.corpus import Corpus
-from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.pattern import pattern
+from hardmax._lib import expect
+from hardmax.data.corpora.assumption4 import assumption_4
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.margin.closed_forms import pattern
+from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
 
 Pattern = tuple[tuple[int, ...], ...]
@@ -63,8 +63,8 @@ def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE
     >>> hm.embeddings.token_selection(corpus, E, [1e9, 1.0, 1e9]).selected
     ((0, 2), (2,))
     """
-    E = _inputs.finite_array("E", E, (corpus.S, None))
-    p = _inputs.finite_array("p", p, (E.shape[1],))
+    E = expect.finite_array("E", E, (corpus.S, None))
+    p = expect.finite_array("p", p, (E.shape[1],))
     scores = E @ p
     tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
     differences = E[corpus.tokens] - E[tops]
@@ -81,7 +81,7 @@ def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
     >>> hm.embeddings.score_selection(corpus, [1.0, 2.0, 1.0]).selected
     ((0, 2), (1,))
     """
-    scores = _inputs.finite_array("scores", scores, (corpus.S,))
+    scores = expect.finite_array("scores", scores, (corpus.S,))
     tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
     return _levels(corpus, scores[corpus.tokens] - scores[tops], np.zeros(corpus.n), 0.0)
 
@@ -121,7 +121,7 @@ def pattern_max_margin(
     """
     chosen = selection.selected if isinstance(selection, TokenSelection) else selection
     if E is not None:
-        E = _inputs.finite_array("E", E, (corpus.S, None))
+        E = expect.finite_array("E", E, (corpus.S, None))
     return solve(pattern(distinct_tokens(corpus), list(chosen), E, gram), exact)
 
 
@@ -137,7 +137,7 @@ def local_gap(corpus: Corpus, c: Any, selection: TokenSelection) -> float:
     >>> hm.embeddings.local_gap(corpus, limit.c, hm.embeddings.score_selection(corpus, [1.0, 1.0, 0.0]))
     8.0
     """
-    c = _inputs.finite_array("c", c, (corpus.S,))
+    c = expect.finite_array("c", c, (corpus.S,))
     least = np.inf
     for k, (inside, near) in enumerate(zip(selection.selected, selection.second, strict=True)):
         slots = slice(corpus.offsets[k], corpus.offsets[k + 1])

@@ -17,20 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.gradient import settle_at
-from hardmax.dynamics.trajectory import Trajectory
-from hardmax.embeddings.assumption4 import assumption_4
-from hardmax.embeddings.corpus import Corpus
+from hardmax._lib import expect
+from hardmax._lib.parallel import serial_blas
+from hardmax.data.corpora.assumption4 import assumption_4
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, loss_bound
-from hardmax.embeddings.gram_sampler import draw_initial
+from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.patterns import Pattern, pattern_max_margin, token_selection
-from hardmax.embeddings.structured import StructuredState
 from hardmax.embeddings.thresholds import Thresholds, theorem_5_thresholds
-from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.serial import serial_blas
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
+from hardmax.train.flow import flow
+from hardmax.train.gradient import settle_at
+from hardmax.train.run import Trajectory
 
 # The angle to the limit falls like what is left beside it over |p|, and that is of the size of the values c.
 DISTANCE = 1e5
@@ -87,7 +86,7 @@ def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = 
     contents = [tuple(sorted(zip(x.tolist(), scores.tolist(), strict=True))) for scores, x in inputs]
     copies = Counter(contents)
     for i, (scores, tokens) in enumerate(inputs):
-        star = _inputs.whole(f"designated[{i}]", designated[i])
+        star = expect.whole(f"designated[{i}]", designated[i])
         if star >= len(tokens):
             raise ValueError(f"designated[{i}] must be a position below {len(tokens)}, got {star}")
         rest = np.delete(scores, star)
@@ -185,7 +184,7 @@ def run_theorem_5(
     if found.important is None:
         raise ValueError(f"corpus must satisfy Assumption 4, and does not: {found.witness}")
     thresholds = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, eta0=eta0)
-    d = thresholds.width if d is None else _inputs.whole("d", d, 1)
+    d = thresholds.width if d is None else expect.whole("d", d, 1)
     start = draw_initial(corpus.S, d, rng=rng)
     step = float(thresholds.eta0)
     state, errors = start.first_step(corpus, step)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any
 
-from hardmax import _inputs
+from hardmax._lib import expect
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def theorem_5_thresholds(
     '3.6e+143'
     """
     delta = read_delta(delta)
-    n, T, S = _inputs.whole("n", n, 1), _inputs.whole("T", T, 1), _inputs.whole("S", S, 1)
+    n, T, S = expect.whole("n", n, 1), expect.whole("T", T, 1), expect.whole("S", S, 1)
     taken = Fraction(least_first_step(n, T)) if eta0 is None else _positive_fraction(eta0)
     return Thresholds(n, T, S, delta, taken)
 
@@ -85,7 +85,7 @@ def least_first_step(n: int, T: int) -> int:
     >>> least_first_step(1000, 256)
     262144000000
     """
-    return 4 * _inputs.whole("n", n, 1) ** 2 * _inputs.whole("T", T, 1) ** 2
+    return 4 * expect.whole("n", n, 1) ** 2 * expect.whole("T", T, 1) ** 2
 
 
 def loss_width(eta0: float | Fraction) -> int:
@@ -114,6 +114,6 @@ def read_delta(delta: Any) -> float:
 def _positive_fraction(eta0: Any) -> Fraction:
     # An integer or a fraction may be larger than any float.
     if not isinstance(eta0, Rational) or eta0 <= 0:
-        _inputs.positive("eta0", eta0)
+        expect.positive("eta0", eta0)
     # A numpy integer would stay one inside the fraction, and overflow.
     return Fraction(int(eta0)) if isinstance(eta0, Integral) else Fraction(eta0)

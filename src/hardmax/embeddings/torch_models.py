@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from hardmax.embeddings.corpus import Corpus
+from hardmax.data.corpora.corpus import Corpus
 
 
 def padded(

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.embeddings.corpus import Corpus
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.one_layer import LOGISTIC, gaps_to_heaviest, read_vectors, settle_slots
 
 
@@ -59,7 +59,7 @@ class TwoLayer:
     bias: np.ndarray | None = None  # (d,)
 
     def __post_init__(self) -> None:
-        _inputs.positive("epsilon", self.epsilon)
+        expect.positive("epsilon", self.epsilon)
 
     def predict(self, corpus: Corpus, E: Any, p: Any, v: Any) -> np.ndarray:
         """f of every sequence.
@@ -109,8 +109,8 @@ class TwoLayer:
         return TwoLayerGradients(f, loss, by_E, by_p, by_v, by_gain, by_bias)
 
     def _affine(self, d: int) -> tuple[np.ndarray, np.ndarray]:
-        gain = np.ones(d) if self.gain is None else _inputs.finite_array("gain", self.gain, (d,))
-        return gain, np.zeros(d) if self.bias is None else _inputs.finite_array("bias", self.bias, (d,))
+        gain = np.ones(d) if self.gain is None else expect.finite_array("gain", self.gain, (d,))
+        return gain, np.zeros(d) if self.bias is None else expect.finite_array("bias", self.bias, (d,))
 
     def _layers(self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Iterator[_Layer]:
         """The forward pass, sequence by sequence, with what the backward pass needs."""

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.dynamics.descent import steps_to_record
-from hardmax.embeddings.corpus import Corpus
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.gram import GramState, read_names
 from hardmax.embeddings.one_layer import Evaluation, evaluate
 from hardmax.embeddings.two_layer import row_softmax
+from hardmax.train.descent import steps_to_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +46,11 @@ class TwoLayerGram:
         >>> TwoLayerGram.from_vectors([[1, 2]], [1, 0], [0, 1]).S
         1
         """
-        E = _inputs.finite_array("E", E, (None, None))
+        E = expect.finite_array("E", E, (None, None))
         d = E.shape[1]
-        p, v = (_inputs.finite_array(name, x, (d,)) for name, x in (("p", p), ("v", v)))
+        p, v = (expect.finite_array(name, x, (d,)) for name, x in (("p", p), ("v", v)))
         W = np.vstack([E, p, v, np.full(d, 1.0 / math.sqrt(d))])
-        return cls(W @ W.T, d, _inputs.positive("epsilon", epsilon))
+        return cls(W @ W.T, d, expect.positive("epsilon", epsilon))
 
     @property
     def S(self) -> int:
@@ -97,7 +97,7 @@ class TwoLayerGram:
         >>> state.step(corpus, 0.1).loss(corpus) < state.loss(corpus)
         True
         """
-        names, rate = read_names(train), _inputs.positive("rate", rate)
+        names, rate = read_names(train), expect.positive("rate", rate)
         return self._advanced(*self._forward(corpus), rate, names)
 
     def _forward(self, corpus: Corpus) -> tuple[list[_Layer], Evaluation]:
@@ -200,7 +200,7 @@ def descend_two_layer(
     [0, 2, 4]
     """
     names = read_names(train)
-    steps, rate = _inputs.whole("steps", steps), _inputs.positive("rate", rate)
+    steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
     kept = steps_to_record(record, steps)
     losses = np.empty(len(kept))
     at = 0

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from hardmax import _notebook
+from hardmax._lib import notebook
 from hardmax.figures.claims import Claim, failed, shown
 from hardmax.figures.tables import Tables
 
@@ -137,7 +137,7 @@ class Figure:
     def _repr_html_(self) -> str:
         claims = [("yes" if c.holds else "NO", c.text, c.expected, shown(c.measured)) for c in self.claims]
         title = f"{self.id} {self.title}"
-        return _notebook.image(self.plot()) + _notebook.table(
+        return notebook.image(self.plot()) + notebook.table(
             title, ["holds", "claim", "expected", "measured"], claims
         )
 
@@ -146,7 +146,7 @@ class Figure:
         from hardmax.figures.style import style
 
         with style():
-            canvas = _notebook.picture(self.recipe.size)
+            canvas = notebook.picture(self.recipe.size)
             self.recipe.draw(self.tables, canvas)
         return canvas
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hardmax._reading import NotJson, parse_json, read_bytes
+from hardmax._lib.reading import NotJson, parse_json, read_bytes
 from hardmax.figures.record import SCHEMA, ClaimRecord, Record, Run
 
 LARGEST = 2**24  # bytes of a record

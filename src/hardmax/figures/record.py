@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from hardmax import __version__
-from hardmax._files import whole_text
-from hardmax._json import plain
+from hardmax._lib.files import whole_text
+from hardmax._lib.json import plain
 from hardmax.figures.claims import Claim, shown
 from hardmax.figures.figure import Figure, Recipe, Scale
 

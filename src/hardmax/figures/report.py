@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
 
-from hardmax._files import whole_text
+from hardmax._lib.files import whole_text
 from hardmax.figures.errata import ERRATA
 from hardmax.figures.figure import recipes
 from hardmax.figures.reading import read_records

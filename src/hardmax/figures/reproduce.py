@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hardmax._files import refusal
+from hardmax._lib.files import refusal
 from hardmax.figures.figure import Progress, Recipe, Scale, Setting, make, recipes_of
 from hardmax.figures.reading import read_records
 from hardmax.figures.record import ClaimRecord, Record, Run

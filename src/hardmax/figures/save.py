@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._files import whole, whole_text
+from hardmax._lib.files import whole, whole_text
 from hardmax.figures.figure import Figure
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardmax._parallel import cores
+from hardmax._lib.parallel import cores
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.kernel import FOUND, active_set, compiled, dot
-from hardmax.margin.maxmargin import MaxMargin
 from hardmax.margin.measure import measure
+from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import proves, solve
 
 _TAME = 1e6  # rows and bounds within this factor of 1 need no scaling

@@ -25,7 +25,7 @@ from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.measure import EPS, rounding
 
 if TYPE_CHECKING:
-    from hardmax.margin.maxmargin import MaxMargin
+    from hardmax.margin.solution import MaxMargin
 
 SMALL = 1e-290  # shorter vectors have lost digits
 Sigma = Callable[

@@ -1,31 +1,33 @@
 """Paper C: next-token prediction. Sentences, their samples, and what a realizable dataset is."""
 
+from hardmax.data.sentences.reading import read_sentences, write_sentences
+from hardmax.data.sentences.samples import Samples
+from hardmax.data.sentences.sentences import Sentences
+from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.analysis import Analysis, Violation, check
-from hardmax.nexttoken.collocation import collocation, complete
-from hardmax.nexttoken.comparison import Comparison, train_jointly, train_unmerged
-from hardmax.nexttoken.cycles import components
 from hardmax.nexttoken.direction import Direction, StageTwo
-from hardmax.nexttoken.embedding import Embedded, Unmerged, orthonormal_embedding
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import Generated, generate, generate_by_rejection, named
 from hardmax.nexttoken.late import Late, late_of
-from hardmax.nexttoken.limits import KqStar
+from hardmax.nexttoken.measures import Observables
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.model_file import load_model, save_model
-from hardmax.nexttoken.observe import Observables
-from hardmax.nexttoken.orders import Orders, orders
-from hardmax.nexttoken.output_value import OutputValue
+from hardmax.nexttoken.orders import Orders, collocation, complete, components, orders
+from hardmax.nexttoken.output_value import OutputValue, descend_stage_1, stage_1
 from hardmax.nexttoken.pairs import Pairs
-from hardmax.nexttoken.predict import Prediction, Predictor
-from hardmax.nexttoken.reading import read_sentences, write_sentences
+from hardmax.nexttoken.predict import Prediction, Predictor, Regenerated, regenerate
 from hardmax.nexttoken.realizable import RealizablePart, realizable_part
-from hardmax.nexttoken.regenerate import Regenerated, regenerate
-from hardmax.nexttoken.samples import Samples
-from hardmax.nexttoken.sentences import Sentences
-from hardmax.nexttoken.stage1 import descend_stage_1, stage_1
+from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.structure import Structure, structure
 from hardmax.nexttoken.training import Training, train
-from hardmax.nexttoken.trie import Trie
+from hardmax.nexttoken.unmerged import (
+    Comparison,
+    Embedded,
+    Unmerged,
+    orthonormal_embedding,
+    train_jointly,
+    train_unmerged,
+)
 
 __all__ = [
     "Analysis",

@@ -17,15 +17,14 @@ import numpy as np
 from scipy.sparse import csr_array, dia_array, eye_array
 from scipy.sparse.linalg import splu
 
-from hardmax import _inputs
-from hardmax.dynamics.flow import ABSOLUTE, ORDER, RELATIVE
+from hardmax._lib import expect
+from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.direction import StageTwo
-from hardmax.nexttoken.output_value import OutputValue
+from hardmax.nexttoken.edges import Scratch, fill_log_flows, gather
+from hardmax.nexttoken.output_value import OutputValue, stage_1
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
-from hardmax.nexttoken.samples import Samples
-from hardmax.nexttoken.stage1 import stage_1
-from hardmax.nexttoken.structured import Scratch, fill_log_flows, gather
 from hardmax.nexttoken.training import RATE, RATE_0, STEPS, Training, point
+from hardmax.train.flow import ABSOLUTE, ORDER, RELATIVE
 
 # Tokens that weigh less than this no longer change the flows; else differences of this size give the
 # derivative.
@@ -62,12 +61,12 @@ def train_by_flow(
     """
     pairs = Pairs.of(samples, n)
     root = np.sqrt(samples.V)
-    rate0 = _inputs.positive("rate0", RATE_0 / root if rate0 is None else rate0)
-    rate = _inputs.positive("rate", RATE / root if rate is None else rate)
-    end = _inputs.positive("until", until)
+    rate0 = expect.positive("rate0", RATE_0 / root if rate0 is None else rate0)
+    rate = expect.positive("rate", RATE / root if rate is None else rate)
+    end = expect.positive("until", until)
     given = W_ov is not None
     if W_ov is None:
-        W_ov = stage_1(pairs.collocation, _inputs.whole("stage1", stage1), rate0)
+        W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), rate0)
     wanted = _times(end, rate) if record is None else np.unique([*map(float, record), end])
     if wanted[0] <= 0.0 or wanted[-1] > end:
         raise ValueError(f"record must be times above 0 and up to until = {end:g}, got {record!r}")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax._inputs import whole
-from hardmax.nexttoken.legality import Legality
-from hardmax.nexttoken.sentences import LARGEST_VOCABULARY, Sentences
+from hardmax._lib.expect import whole
+from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
+from hardmax.nexttoken.realizable import Legality
 from hardmax.nexttoken.structure import chain, optimal_tokens
 
 Ints = NDArray[np.int64]

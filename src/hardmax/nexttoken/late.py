@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.nexttoken.limits import KqStar
+from hardmax._lib import expect
+from hardmax.limits.landscape import Expanded
+from hardmax.limits.searching import minimise
+from hardmax.nexttoken.edges import edges_of
 from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats
-from hardmax.nexttoken.structured import edges_of
-from hardmax.paths.landscape import Expanded
-from hardmax.paths.newton import minimise
+from hardmax.nexttoken.star import KqStar
 
 # Singular values below this, relative to the largest, are zero.
 ZERO = 1e-9
@@ -38,7 +38,7 @@ class Late:
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.late import late_of
-    >>> from hardmax.nexttoken.limits import KqStar
+    >>> from hardmax.nexttoken.star import KqStar
     >>> from hardmax.nexttoken.pairs import Pairs
     >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
     >>> late = late_of(KqStar.of(pairs))
@@ -74,7 +74,7 @@ class Late:
         `a` is a late point that brings what is frozen, where relations are slack.
         """
         R = self.R if a is None else self.R + self.frozen(a)
-        return float(R @ R) / (2.0 * _inputs.positive("length", length) ** 2)
+        return float(R @ R) / (2.0 * expect.positive("length", length) ** 2)
 
     def log_excess(self, W_ov: OutputValue, log_off_mass: float) -> float:
         """Predicted log(L - L*) from the log of sum pi m_-, the mass off the optimal tokens."""
@@ -85,7 +85,7 @@ class Late:
 
     def excess_rate(self, rate: float) -> float:
         """Late slope of log(L - L*) per step: -eta/|W_kq*|."""
-        return -_inputs.positive("rate", rate) / self.star.norm
+        return -expect.positive("rate", rate) / self.star.norm
 
 
 def late_of(star: KqStar) -> Late | None:
@@ -93,7 +93,7 @@ def late_of(star: KqStar) -> Late | None:
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.late import late_of
-    >>> from hardmax.nexttoken.limits import KqStar
+    >>> from hardmax.nexttoken.star import KqStar
     >>> from hardmax.nexttoken.pairs import Pairs
     >>> late_of(KqStar.of(Pairs.of(Samples.from_sentences(["a b b", "b a"])))).omega.round(6).tolist()
     [0.333333]

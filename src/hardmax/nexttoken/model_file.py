@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax._files import whole
-from hardmax._reading import parse_json, read_arrays
+from hardmax._lib import expect
+from hardmax._lib.files import whole
+from hardmax._lib.reading import parse_json, read_arrays
 from hardmax.nexttoken.orders import Orders
 from hardmax.nexttoken.output_value import OutputValue
-from hardmax.nexttoken.pairs import Ints
+from hardmax.nexttoken.pairs import Ints, Pairs
 from hardmax.nexttoken.predict import Predictor
-from hardmax.nexttoken.reached import Reached
+from hardmax.nexttoken.training import Training
+
+
+@dataclass(frozen=True)
+class Reached:
+    """``steps`` of stage 2 with the step ``rate``, ``signed_steps`` of them signed; W_ov = ``margin`` W_ov*.
+
+    ``data`` is a digest of the samples, their frequencies and the collocation.
+
+    >>> from hardmax.nexttoken import Samples, train
+    >>> from hardmax.nexttoken.model_file import Reached
+    >>> samples = Samples.from_sentences(["a b b", "b a"])
+    >>> half = Reached.by(train(samples, steps=450))
+    >>> half.steps, half.differs_from(Reached.by(train(samples, steps=900)))
+    (450, [])
+    >>> half.differs_from(Reached.by(train(samples, rate=0.1)))
+    ['the step of stage 2']
+    """
+
+    steps: int
+    signed_steps: int
+    rate: float
+    margin: float | None
+    data: str
+
+    @classmethod
+    def by(cls, run: Training, *, before: int = 0) -> Reached:
+        """What a run reached; ``before`` signed steps were taken before it."""
+        return cls(run.steps, before + run.signed_steps, run.rate, run.W_ov.margin, digest(run.pairs))
+
+    def differs_from(self, other: Reached) -> list[str]:
+        """What the two do not share, in words; nothing if one may go on where the other stopped."""
+        mine, theirs = asdict(self), asdict(other)
+        return [words for name, words in _SHARED.items() if mine[name] != theirs[name]]
+
+
+_SHARED = {"data": "the sentences", "margin": "stage 1", "rate": "the step of stage 2"}
+
+
+def digest(pairs: Pairs) -> str:
+    """A digest of all that stage 2 sees of a dataset.
+
+    >>> from hardmax.nexttoken import Pairs, Samples
+    >>> from hardmax.nexttoken.model_file import digest
+    >>> once, twice = (Pairs.of(Samples.from_sentences(raw)) for raw in (["a b b"], ["a b b", "a b b"]))
+    >>> digest(once) == digest(twice)
+    True
+    """
+    seen = hashlib.sha256("\n".join(pairs.samples.vocabulary).encode())
+    for column in (
+        pairs.collocation, pairs.token, pairs.query, pairs.offsets, pairs.pair, pairs.count, pairs.target,
+        pairs.log_weight, pairs.samples.weight,
+    ):  # fmt: skip
+        seen.update(np.ascontiguousarray(column).tobytes())
+    return seen.hexdigest()
+
 
 FORMAT = "hardmax.ntp-model/1"
+
+
 LARGEST_VALUE = 1e100  # of W_kq, whose square is a number too; no training gets there
 
 
@@ -77,7 +135,7 @@ def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
     >>> import pathlib, tempfile
     >>> from hardmax.nexttoken import Samples, save_model, train
     >>> from hardmax.nexttoken.model_file import load_reached
-    >>> from hardmax.nexttoken.reached import Reached
+    >>> from hardmax.nexttoken.model_file import Reached
     >>> run = train(Samples.from_sentences(["a b b", "b a"]), steps=450)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_model(pathlib.Path(folder, "half.npz"), run.predictor, Reached.by(run))
@@ -104,11 +162,11 @@ def _model(arrays: dict[str, np.ndarray], head: Any) -> tuple[Predictor, Reached
     _demand(_rises(query * V + token) and _rises((related[0] * V + related[1]) * V + related[2]))
     entries = None
     if margin is None:
-        entries = _inputs.finite_array("W_ov", arrays["W_ov"], (V, V))
+        entries = expect.finite_array("W_ov", arrays["W_ov"], (V, V))
     else:
-        _demand("W_ov" not in arrays and _inputs.nonnegative("margin", margin) is not None)
+        _demand("W_ov" not in arrays and expect.nonnegative("margin", margin) is not None)
     values = {
-        name: _inputs.finite_array(name, arrays[name], (len(token),))
+        name: expect.finite_array(name, arrays[name], (len(token),))
         for name in ("values", "star", "residual")
         if name == "values" or name in arrays
     }
@@ -125,8 +183,8 @@ def _model(arrays: dict[str, np.ndarray], head: Any) -> tuple[Predictor, Reached
 
 def _reached(found: dict[str, Any]) -> Reached:
     for name in ("steps", "signed_steps"):
-        _inputs.whole(name, found[name])
-    _inputs.positive("rate", found["rate"])
+        expect.whole(name, found[name])
+    expect.positive("rate", found["rate"])
     _demand(isinstance(found["data"], str) and isinstance(found["margin"], float | int | None))
     return Reached(**found)
 

@@ -9,11 +9,63 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax.nexttoken.collocation import collocation
-from hardmax.nexttoken.samples import Samples
-from hardmax.nexttoken.trie import BLOCK, Trie
+from hardmax.data.sentences.samples import Samples
+from hardmax.data.sentences.trie import BLOCK, Trie
+
+MISSING = -1
+
+
+def collocation(data: Samples | Trie) -> NDArray[np.int64]:
+    """n(x) for every token x, -1 where no sentence begins with x or where [x] has several next tokens.
+
+    >>> from hardmax.nexttoken import Samples, collocation
+    >>> collocation(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).tolist()
+    [1, 2, 3, 0]
+    >>> collocation(Samples.from_sentences(["a b", "a c", "b c"])).tolist()
+    [-1, 2, -1]
+    """
+    trie = data.trie if isinstance(data, Samples) else data
+    pairs = np.flatnonzero(trie.depth == 2)
+    x = trie.token[trie.parent[pairs]]
+    n = np.full(trie.V, MISSING, dtype=np.int64)
+    n[x] = trie.token[pairs]
+    n[np.bincount(x, minlength=trie.V) > 1] = MISSING
+    return n
+
+
+def never_first(trie: Trie) -> NDArray[np.int64]:
+    """The tokens that begin no sentence of two tokens or more.
+
+    >>> from hardmax.nexttoken import Sentences, Trie
+    >>> from hardmax.nexttoken.orders import never_first
+    >>> never_first(Trie.build(Sentences.from_lists(["a b", "c"]))).tolist()
+    [1, 2]
+    """
+    first = trie.token[trie.parent[trie.depth == 2]]
+    return np.setdiff1d(np.arange(trie.V), first)
+
+
+def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
+    """n with every missing token sent to a token that nothing goes to yet, in order of their numbers.
+
+    An injective n becomes a permutation. If every sample of the data has a token that leads to its target,
+    the orders do not change: the tokens given away here are never next tokens.
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken import complete
+    >>> complete(np.array([1, 2, -1])).tolist()
+    [1, 2, 0]
+    """
+    missing = np.flatnonzero(n == MISSING)
+    free = np.setdiff1d(np.arange(len(n)), n[n != MISSING])
+    whole = n.copy()
+    whole[missing] = free[: len(missing)]
+    return whole
+
 
 Ints = NDArray[np.int64]
+
+
 TYPES = ("optimal", "non_optimal", "confused", "non_comparable")
 
 
@@ -175,3 +227,51 @@ def orders(data: Samples | Trie, n: Ints | None = None) -> Orders:
 def _first_of_each(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
     distinct, first = np.unique(keys, return_index=True)
     return distinct, values[first]
+
+
+def components(data: Orders | Samples | Trie) -> dict[int, list[tuple[int, ...]]]:
+    """Query to the strongly connected components of its order, as far as they hold two tokens or more.
+
+    Inside a component every token is above every other one by a chain of samples, so no attention can put
+    one of them first: training keeps their logits at finite distances. A realizable dataset has none.
+
+    >>> from hardmax.nexttoken import Samples, components
+    >>> components(Samples.from_sentences(["A B B", "C A B C", "B C"]))
+    {1: [(0, 1)]}
+    >>> components(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
+    {}
+    """
+    found: dict[int, list[tuple[int, ...]]] = {}
+    relations = data if isinstance(data, Orders) else orders(data)
+    pairs, number = _cyclic(relations)
+    order = np.argsort(number, kind="stable")
+    for some in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else ():
+        query = int(pairs[some[0]] // relations.V)
+        found.setdefault(query, []).append(tuple((pairs[some] % relations.V).tolist()))
+    return {query: sorted(found[query]) for query in sorted(found)}
+
+
+def cyclic_queries(relations: Orders) -> Ints:
+    """The queries whose order has a cycle."""
+    return np.unique(_cyclic(relations)[0] // relations.V)
+
+
+def _cyclic(relations: Orders) -> tuple[Ints, Ints]:
+    """Each (query, token) on a cycle as one number, ascending, and the number of its component."""
+    none = np.empty(0, dtype=np.int64)
+    confused = np.unique(relations.of_type("confused")[0])  # only confused tokens lie on cycles
+    inside = np.isin(relations.query, confused)
+    if not inside.any():
+        return none, none
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    query, V = relations.query[inside], relations.V
+    ends = np.concatenate([query * V + relations.above[inside], query * V + relations.below[inside]])
+    nodes, number = np.unique(ends, return_inverse=True)
+    above, below = np.split(number, 2)
+    graph = coo_array((np.ones(len(above), dtype=np.int8), (above, below)), shape=(len(nodes), len(nodes)))
+    _, component = connected_components(graph.tocsr(), directed=True, connection="strong")
+    # no token is above itself, so a cycle is a component of two tokens or more
+    kept = np.bincount(component)[component] > 1
+    return nodes[kept], component[kept].astype(np.int64)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from hardmax import _inputs
+from hardmax._lib import expect
 from hardmax.nexttoken.pairs import Floats, Ints
 
 
@@ -41,7 +41,7 @@ class OutputValue:
     def of_table(cls, collocation: Any, table: Any) -> OutputValue:
         """Any table B[v, x]."""
         n = _checked(collocation)
-        return cls(n, None, _inputs.finite_array("table", table, (len(n), len(n))))
+        return cls(n, None, expect.finite_array("table", table, (len(n), len(n))))
 
     @property
     def V(self) -> int:
@@ -94,7 +94,7 @@ def star_norm(collocation: Any) -> float:
 
 
 def star_table(collocation: Any) -> Floats:
-    """W_ov* in float64; `hardmax.margin.nexttoken.ov_star` has the fractions.
+    """W_ov* in float64; `hardmax.margin.closed_forms.ov_star` has the fractions.
 
     >>> from hardmax.nexttoken.output_value import star_table
     >>> star_table([1, 0]).tolist()
@@ -164,3 +164,51 @@ def _checked(collocation: Any) -> Ints:
             f"collocation must list n(x) in 0..V-1, or -1, for V >= 2 tokens, got {collocation!r:.80}"
         )
     return n
+
+
+def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
+    """C-THM-S1: after t steps from zero W_ov is exactly t rate W_ov*/|W_ov*|.
+
+    >>> from hardmax.nexttoken.output_value import stage_1
+    >>> W_ov = stage_1([1, 2, 3, 0], steps=20, rate=0.1)
+    >>> round(W_ov.norm, 12), round(W_ov.margin, 6), round(W_ov.stage_1_loss, 6)
+    (2.0, 1.154701, 2.661985)
+    """
+    length = star_norm(collocation)
+    if length == 0.0:
+        raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
+    return OutputValue.aligned(
+        collocation, expect.whole("steps", steps) * expect.positive("rate", rate) / length
+    )
+
+
+def descend_stage_1(collocation: Any, steps: int, rate: float, *, start: Any = None) -> OutputValue:
+    """The same steps one by one, from any ``start`` table B[v, x] (zero by default).
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken.output_value import descend_stage_1, stage_1
+    >>> step_by_step = descend_stage_1([1, 2, 3, 0], steps=20, rate=0.1)
+    >>> bool(np.allclose(step_by_step.table, stage_1([1, 2, 3, 0], 20, 0.1).table, atol=1e-14))
+    True
+    """
+    V = len(collocation)
+    table = np.zeros((V, V)) if start is None else np.array(expect.finite_array("start", start, (V, V)))
+    rate = expect.positive("rate", rate)
+    for _ in range(expect.whole("steps", steps)):
+        unit, log_norm = gradient_ov(collocation, table)
+        if math.isinf(log_norm):
+            raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
+        table -= rate * unit
+    return OutputValue.of_table(collocation, table)
+
+
+def misalignment_constant(start: Any, rate: float) -> float:
+    """K of 1 - cos = K/t^2 from a random start: what stage 1 cannot move are the column means (C-THM-S1).
+
+    >>> from hardmax.nexttoken.output_value import misalignment_constant
+    >>> misalignment_constant([[1.0, 0.0], [1.0, 0.0]], rate=0.5)
+    4.0
+    """
+    table = expect.finite_array("start", start, (None, None))
+    sums = table.sum(axis=0)
+    return float(sums @ sums) / (2.0 * len(table) * expect.positive("rate", rate) ** 2)

@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax.nexttoken.collocation import collocation
-from hardmax.nexttoken.samples import Samples
+from hardmax.data.sentences.samples import Samples
+from hardmax.nexttoken.orders import collocation
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from hardmax.nexttoken.edges import softplus
 from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
-from hardmax.nexttoken.structured import softplus
 
 
 class Sentences(NamedTuple):

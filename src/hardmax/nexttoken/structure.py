@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardmax.nexttoken.analysis import Analysis
-from hardmax.nexttoken.collocation import MISSING
+from hardmax.nexttoken.orders import MISSING
 
 Ints = NDArray[np.int64]
 NO_LAG = -1

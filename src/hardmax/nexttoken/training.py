@@ -10,19 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.dynamics.descent import steps_to_record
+from hardmax._lib import expect
+from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.late import Late, late_of
-from hardmax.nexttoken.limits import KqStar
-from hardmax.nexttoken.measures import log_excess_loss, loss, target_masses
-from hardmax.nexttoken.observe import Observables, observe
+from hardmax.nexttoken.measures import Observables, log_excess_loss, loss, observe, target_masses
 from hardmax.nexttoken.orders import Orders, orders
-from hardmax.nexttoken.output_value import OutputValue, best_loss, star_norm
+from hardmax.nexttoken.output_value import OutputValue, best_loss, stage_1, star_norm
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.predict import Prediction, Predictor
-from hardmax.nexttoken.samples import Samples
-from hardmax.nexttoken.stage1 import stage_1
+from hardmax.nexttoken.star import KqStar
+from hardmax.train.descent import steps_to_record
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
 STEPS, RATE_0, RATE = 900, 0.2, 0.05
@@ -223,14 +221,14 @@ def train(
     1.0
     """
     pairs = Pairs.of(samples, n)
-    done = _inputs.whole("after", after)
-    steps = _inputs.whole("steps", steps, least=done)
+    done = expect.whole("after", after)
+    steps = expect.whole("steps", steps, least=done)
     root = math.sqrt(samples.V)
-    rate0 = _inputs.positive("rate0", RATE_0 / root if rate0 is None else rate0)
-    rate = _inputs.positive("rate", RATE / root if rate is None else rate)
+    rate0 = expect.positive("rate0", RATE_0 / root if rate0 is None else rate0)
+    rate = expect.positive("rate", RATE / root if rate is None else rate)
     given = W_ov is not None
     if W_ov is None:
-        W_ov = stage_1(pairs.collocation, _inputs.whole("stage1", stage1), rate0)
+        W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), rate0)
     # without a step to take there need not be anything for attention to learn
     stage = StageTwo(pairs, W_ov) if steps > done else None
     a = point(pairs, start)
@@ -264,7 +262,7 @@ def point(pairs: Pairs, start: Any) -> Floats:
         if np.count_nonzero(given) != np.count_nonzero(values):
             raise ValueError("start must be zero for tokens and queries that never meet in a sentence")
         given = values
-    return np.array(_inputs.finite_array("start", given, (pairs.P,)))
+    return np.array(expect.finite_array("start", given, (pairs.P,)))
 
 
 def _log_spaced(steps: int) -> list[int]:

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.reviews import read_reviews
-from hardmax.embeddings.corpus import Corpus
-from hardmax.nexttoken.reading import read_sentences
+from hardmax.data.sentences.reading import read_sentences
 from hardmax.problem import Problem
 from hardmax.theory.check import statement_of
 from hardmax.theory.instances import Instance, instances

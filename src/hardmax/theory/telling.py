@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._notebook import table
+from hardmax._lib.notebook import table
 
 if TYPE_CHECKING:
     from hardmax.theory.check import Check

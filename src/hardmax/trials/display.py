@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._notebook import Pictured, picture
+from hardmax._lib.notebook import Pictured, picture
 from hardmax.trials.summary import Proportion
 
 if TYPE_CHECKING:

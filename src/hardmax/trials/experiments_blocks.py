@@ -13,11 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.dynamics.trajectory import Trajectory
-from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.neighbours import known_gap, row_gaps
+from hardmax.directions.neighbours import known_gap, row_gaps
+from hardmax.margin.solution import MaxMargin
 from hardmax.margin.tight import enclose_many
-from hardmax.selection.optimal import slot_gaps
+from hardmax.problem.selection import slot_gaps
+from hardmax.train.run import Trajectory
 
 SIZE = 128  # problems of a block: two threads' worth of certified directions
 NUMBERS = 4_000_000  # of the keys of a block: large problems go one by one

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hardmax._extras import install
-from hardmax._files import whole, whole_text
+from hardmax._lib.extras import install
+from hardmax._lib.files import whole, whole_text
 
 if TYPE_CHECKING:
     from hardmax.trials.results import Sweep

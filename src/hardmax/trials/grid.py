@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from hardmax import _inputs
+from hardmax._lib import expect
 
 Scalar = bool | int | float | str | None
 Parameters = dict[str, Scalar]
@@ -41,7 +41,7 @@ def scalar(name: str, value: Any) -> Scalar:
         return int(value)
     if isinstance(value, float):
         return float(value)
-    raise ValueError(f"{name} must be a bool, a number, a text or None, got {_inputs._short(value)}")
+    raise ValueError(f"{name} must be a bool, a number, a text or None, got {expect._short(value)}")
 
 
 def cell_key(parameters: Mapping[str, Scalar]) -> str:
@@ -98,7 +98,7 @@ class Grid:
         else:
             raise ValueError(
                 "grid must be a mapping from names to lists of values, or a list of mappings (one for each "
-                f"cell), got {_inputs._short(grid)}"
+                f"cell), got {expect._short(grid)}"
             )
         if not len(self):
             raise ValueError("grid must have at least one cell, got none: some list of values is empty")
@@ -137,7 +137,7 @@ def _text(name: str, value: str) -> str:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise ValueError(f"grid: the name of a parameter must be a text, got {_inputs._short(name)}")
+        raise ValueError(f"grid: the name of a parameter must be a text, got {expect._short(name)}")
     _text("grid: the name of a parameter", name)
     if name in RESERVED:
         raise ValueError(f"grid: {name!r} is a column of every sweep; give the parameter another name")

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hardmax import _inputs
-from hardmax._reading import read_bytes
-from hardmax.trials.functions import Function, load
+from hardmax._lib import expect
+from hardmax._lib.reading import read_bytes
 from hardmax.trials.grid import MOST, Grid
+from hardmax.trials.provenance import Function, load
 
 LARGEST = 2**24  # bytes of a file
-BUILT_IN = "hardmax.trials.experiments_named:built_in"
+BUILT_IN = "hardmax.trials.experiments:built_in"
 KEYS = (
     "experiment", "function", "batched", "trials", "seed", "grid", "cells", "parameters",
     "workers", "batch", "retries", "data_files",
@@ -117,19 +117,19 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
     grid = _grid(content, fixed)
     cells = Grid(grid)
     if function == BUILT_IN:
-        from hardmax.trials.experiments_named import check_parameters
+        from hardmax.trials.experiments import check_parameters
 
         for cell in cells:
             check_parameters(cell)
     options = {name: content[name] for name in ("workers", "batch", "retries") if name in content}
     for name, value in options.items():
-        _inputs.whole(name, value, 0 if name == "retries" else 1)
+        expect.whole(name, value, 0 if name == "retries" else 1)
     files = content.get("data_files", [])
     if not isinstance(files, list):
         raise ValueError(f"data_files must be a list of files, got {_short(files)}")
     options["data_files"] = [path.parent / _text("data_files", name) for name in files]
-    trials = _inputs.whole("trials", content.get("trials"), 1)
-    seed = _inputs.whole("seed", content.get("seed", 0))
+    trials = expect.whole("trials", content.get("trials"), 1)
+    seed = expect.whole("seed", content.get("seed", 0))
     return Plan(path, function, batched, grid, trials, seed, options)
 
 
@@ -154,7 +154,7 @@ def _axis(name: str, values: Any) -> list[Any]:
         raise ValueError(
             f"grid.{name} must be a list of values or {{ from = a, to = b }}, got {_short(values)}"
         )
-    first, last = (_inputs.whole(f"grid.{name}.{end}", values[end]) for end in ("from", "to"))
+    first, last = (expect.whole(f"grid.{name}.{end}", values[end]) for end in ("from", "to"))
     return list(range(first, min(last, first + MOST) + 1))  # more than a grid may have: it refuses them
 
 
@@ -213,7 +213,7 @@ def _is_defined(function: Function, folder: Path) -> bool:
 
 
 def _short(value: Any) -> str:
-    return _inputs._short(value)
+    return expect._short(value)
 
 
 def _text(key: str, value: Any) -> str:

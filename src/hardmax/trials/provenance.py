@@ -4,19 +4,153 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
+import importlib.util
+import inspect
 import os
 import platform
 import shlex
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import hardmax
-from hardmax.trials.functions import Function, source_hash
+
+Function = Callable[..., Any]
+
+
+_loading: list[Path] = []  # files that are being read for a function
+
+
+def named(function: Function | str) -> tuple[Function, str | None]:
+    """A function and the name a worker finds it by, which is None for a lambda, a closure or a notebook's."""
+    if isinstance(function, str):
+        where, _, name = function.rpartition(":")
+        if where.endswith(".py"):
+            function = f"{Path(where).resolve()}:{name}"
+        return load(function), function
+    if not callable(function):
+        raise ValueError(f"function must be callable or 'module:name', got {type(function).__name__}")
+    path: str = getattr(function, "__qualname__", "<none>")
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    if module is None or "<" in path or not hasattr(module, path.split(".")[0]):
+        return function, None
+    file = _importable(module) or getattr(module, "__file__", None)
+    return function, None if file is None else f"{file}:{path}"
+
+
+@functools.cache
+def load(name: str) -> Function:
+    """The function that ``name`` stands for.
+
+    >>> from hardmax.trials.provenance import load
+    >>> load("math:hypot")(3, 4)
+    5.0
+    """
+    where, _, path = name.rpartition(":")
+    if not where or not path:
+        raise ValueError(f"function must be 'module:name' or 'path/to/file.py:name', got {name!r}")
+    thing: Any = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    for part in path.split("."):
+        if not hasattr(thing, part):
+            raise ValueError(f"{where} has no function {path!r}; check the name in {name!r}")
+        thing = getattr(thing, part)
+    if not callable(thing):
+        raise ValueError(f"{name!r} must name a function, got {type(thing).__name__}")
+    return thing
+
+
+def identity(function: Function, name: str | None) -> str:
+    """What stays the same when a script is moved or imported instead of run: the file's stem and the name."""
+    if name is None:
+        return str(getattr(function, "__qualname__", type(function).__name__))
+    where, _, path = name.rpartition(":")
+    stem = Path(where).stem if where.endswith(".py") else where.rpartition(".")[2]
+    return f"{stem}:{path}"
+
+
+def source_hash(function: Function) -> str:
+    """Hash of the file that defines the function; of its compiled code if there is no file."""
+    inner = inspect.unwrap(function)
+    try:
+        content = Path(inspect.getsourcefile(inner) or "").read_bytes()
+    except (OSError, TypeError):
+        code = getattr(inner, "__code__", None)
+        content = repr((code.co_code, code.co_consts, code.co_names) if code else inner).encode()
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _load_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ValueError(
+            f"cannot import {name!r} ({error}); install it, run from its folder, or give the function as "
+            "'path/to/file.py:name'"
+        ) from error
+
+
+def _load_file(path: Path) -> ModuleType:
+    """The module in a file, with its folder on the path as when Python runs the file."""
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; the function of a sweep is read from it")
+    path = path.resolve()
+    name = f"{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is not a Python file")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    _loading.append(path)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        _loading.pop()
+    return module
+
+
+def refuse_while_loading() -> None:
+    """Stop a script that starts its sweep whenever it is read: its workers would start it again."""
+    if _loading:
+        raise ValueError(
+            f'{_loading[-1]} starts a sweep when it is imported; put that under if __name__ == "__main__":'
+        )
+
+
+def _importable(module: ModuleType) -> str | None:
+    """The name under which a fresh process with this path imports the module, None if it cannot.
+
+    A script is `__main__` here and something else there; test runners load files under made-up names.
+    """
+    spec = getattr(module, "__spec__", None)
+    name = spec.name if module.__name__ == "__main__" and spec is not None else module.__name__
+    if name == "__main__":
+        return None
+    path = None
+    for part in _parents(name):
+        found = next((s for f in sys.meta_path if (s := f.find_spec(part, path)) is not None), None)
+        if found is None:
+            return None
+        path = found.submodule_search_locations
+    here, there = getattr(module, "__file__", None), found.origin if found else None
+    if here is None:
+        return name
+    return name if there is not None and Path(there).resolve() == Path(here).resolve() else None
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
 
 LIBRARIES = ("numpy", "scipy", "numba")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._notebook import table
-from hardmax.trials.functions import Function, identity, named
+from hardmax._lib.notebook import table
 from hardmax.trials.grid import Parameters, cell_key, seeds
+from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
 from hardmax.trials.summary import CellSummary, summarise
 from hardmax.trials.work import DONE, FAILED, call, checked

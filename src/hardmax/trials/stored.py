@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hardmax._reading import NotJson, parse_json
+from hardmax._lib.reading import NotJson, parse_json
 from hardmax.trials.grid import Parameters, scalar
 from hardmax.trials.work import DONE, FAILED
 

@@ -9,13 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hardmax import _inputs
+from hardmax._lib import expect
 from hardmax.trials.backends import BACKENDS, Backend, WorkerDied, open_backend
 from hardmax.trials.backends.here import Here
-from hardmax.trials.functions import Function, identity, named, refuse_while_loading, source_hash
 from hardmax.trials.grid import Grid, cell_key, seeds
 from hardmax.trials.pace import Clock, Progress, Sizes
-from hardmax.trials.provenance import provenance
+from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
 from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
 from hardmax.trials.work import FAILED, Batch, Job, Outcome
@@ -76,11 +75,11 @@ def sweep(
     ['12 of 200 (3.1% to 10.2%)', '105 of 200 (45.3% to 59.6%)']
     """
     refuse_while_loading()
-    trials = _at_most(MOST, "trials", _inputs.whole("trials", trials, 1))
-    seed = _inputs.whole("seed", seed)
-    retries = _inputs.whole("retries", retries)
-    workers = None if workers is None else _at_most(WORKERS, "workers", _inputs.whole("workers", workers))
-    sizes = Sizes(None if batch is None else _at_most(BATCH, "batch", _inputs.whole("batch", batch, 1)))
+    trials = _at_most(MOST, "trials", expect.whole("trials", trials, 1))
+    seed = expect.whole("seed", seed)
+    retries = expect.whole("retries", retries)
+    workers = None if workers is None else _at_most(WORKERS, "workers", expect.whole("workers", workers))
+    sizes = Sizes(None if batch is None else _at_most(BATCH, "batch", expect.whole("batch", batch, 1)))
     cells = Grid(grid)
     made, name = named(function)
     _check_place(name, backend, workers, address)
@@ -116,7 +115,7 @@ def sweep(
 
 def _at_most(most: int, name: str, value: int) -> int:
     if value > most:
-        raise ValueError(f"{name} must be at most {most:,}, got {_inputs._short(value)}")
+        raise ValueError(f"{name} must be at most {most:,}, got {expect._short(value)}")
     return value
 
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hardmax.trials.functions import Function, load, source_hash
 from hardmax.trials.grid import RESERVED, Parameters, cell_key, scalar, seeds
+from hardmax.trials.provenance import Function, load, source_hash
 
 DONE, FAILED = "done", "failed"
 

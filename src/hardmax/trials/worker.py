@@ -12,7 +12,7 @@ import queue
 import threading
 from typing import Any, BinaryIO
 
-from hardmax._compiling import Compiled
+from hardmax._lib.compiling import Compiled
 from hardmax.trials.work import Batch, Job, run_job
 
 READY = "ready"

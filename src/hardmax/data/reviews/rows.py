@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from hardmax import _reading
-from hardmax._extras import install
+from hardmax._lib import reading
+from hardmax._lib.extras import install
 
 TEXT_COLUMNS = ("review", "text")
 LABEL_COLUMNS = ("sentiment", "label", "stars", "label2", "rating")
@@ -77,7 +77,7 @@ def _single(stream: io.BufferedReader, label: str) -> Table:
 def _all_of(stream: io.BufferedReader, largest: int) -> bytes:
     content = stream.read(largest + 1)
     if len(content) > largest:
-        raise ValueError(f"expected at most {_reading.size_of(largest)}, got more; split the file")
+        raise ValueError(f"expected at most {reading.size_of(largest)}, got more; split the file")
     return content
 
 
@@ -140,7 +140,7 @@ class _Lines(Iterator[str]):
     """Lines as text, with the number of bytes ``taken`` since a row was last complete."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
-        self._lines, self.taken = _reading.lines(stream, LONGEST, LARGEST), 0
+        self._lines, self.taken = reading.lines(stream, LONGEST, LARGEST), 0
 
     def __next__(self) -> str:
         line = next(self._lines)
@@ -216,15 +216,15 @@ def _json_lines(stream: io.BufferedReader, wanted: Wanted) -> Table:
 
 
 def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
-    for line, content in enumerate(_reading.lines(stream, LONGEST, LARGEST), 1):
+    for line, content in enumerate(reading.lines(stream, LONGEST, LARGEST), 1):
         decoded = _decoded(content, line)
         if not decoded.strip():
             continue
         if decoded.lstrip().startswith("["):
             raise ValueError(f"line {line}: expected one JSON object a line, got a list; write JSON lines")
         try:
-            found = _reading.parse_json(decoded)
-        except _reading.NotJson as error:
+            found = reading.parse_json(decoded)
+        except reading.NotJson as error:
             raise ValueError(
                 f"line {line}: expected one JSON object ({error}); mend or delete the line"
             ) from None
@@ -247,7 +247,7 @@ def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
     except ImportError as error:
         raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
     # Its table of contents is at the end, so a stream that cannot go back is read first.
-    source = stream if stream.seekable() else io.BytesIO(_all_of(stream, _reading.LARGEST_UNPACKED))
+    source = stream if stream.seekable() else io.BytesIO(_all_of(stream, reading.LARGEST_UNPACKED))
     try:
         file = pq.ParquetFile(source)
         text, label = _chosen(file.schema_arrow.names, wanted)

@@ -15,7 +15,7 @@ from hardmax.embeddings.theorem5 import StrongConditions, strong_conditions
 from hardmax.figures.claims import Claim, at_most, near, true
 from hardmax.figures.style import BLUE, RED
 from hardmax.figures.tables import Table, Tables, part
-from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.solution import MaxMargin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from hardmax.embeddings import Corpus, TwoLayer, initial_vectors
-from hardmax.embeddings.trainer import AdamW, EmbeddingTraining
-from hardmax.embeddings.trainer.kernels import update_adamw
-from hardmax.embeddings.trainer.loop import Plan, run
+from hardmax.embeddings.minibatch import AdamW, EmbeddingTraining
+from hardmax.embeddings.minibatch.kernels import update_adamw
+from hardmax.embeddings.minibatch.loop import Plan, run
 
 
 class ClosedForm:

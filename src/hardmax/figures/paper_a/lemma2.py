@@ -18,7 +18,7 @@ from hardmax.embeddings import (
     take_first_step,
 )
 from hardmax.embeddings.gram import GramState
-from hardmax.embeddings.gram_sampler import draw_initial
+from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.thresholds import least_first_step, theorem_5_thresholds
 from hardmax.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.figures.figure import Findings, Scale, Setting, recipe

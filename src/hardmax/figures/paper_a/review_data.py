@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from hardmax.data.reviews import find_reviews
+from hardmax.data.text.making import LEAST
 from hardmax.embeddings import Corpus, KLevel, TextCorpus, imdb_corpus, yelp_corpus
-from hardmax.embeddings.text.making import LEAST
 from hardmax.figures.figure import Setting
 from hardmax.figures.paper_a.training import SEED
 

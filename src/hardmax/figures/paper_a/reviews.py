@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hardmax.embeddings.trainer import train_embeddings
+from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.figures.claims import Claim
 from hardmax.figures.figure import Findings
 from hardmax.figures.paper_a.panels import draw_training

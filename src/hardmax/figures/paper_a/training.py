@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.embeddings import Corpus, KLevel
-from hardmax.embeddings.trainer import EmbeddingTraining, train_embeddings
+from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.figures.figure import Setting
 from hardmax.figures.tables import Table, Tables
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from hardmax._extras import install
+from hardmax._lib.extras import install
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.figures.paper_a.closed_form import train_closed_form
 from hardmax.figures.paper_a.review_claims import (
@@ -24,6 +24,7 @@ from hardmax.figures.tables import Tables
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
+
 SIZES: dict[Scale, Mapping[Source, Size]] = {
     "quick": dict.fromkeys(SOURCES, Size(1000, schedule(64, 40, (20, 32)))),
     # 500 epochs at d = 2048 would take two cores about a day on IMDB; of Yelp there are few reviews.
@@ -32,13 +33,23 @@ SIZES: dict[Scale, Mapping[Source, Size]] = {
         "Yelp": Size(None, schedule(2048, 500, (100, 200))),
     },
 }
+
+
 SURROGATES: dict[Scale, Schedule] = {
     "quick": schedule(64, 30, (15, 24)),
     "paper": schedule(64, 60, (30, 48)),
 }
+
+
 LONGEST = 512  # tokens of a review that the model sees (A-DATA-6)
+
+
 ONE = "one layer"
+
+
 NO_TORCH = "the two-layer model on real text needs PyTorch, which is not installed"
+
+
 ALIKE = (
     "On the surrogate one layer and two end with alike losses; the paper's 1e-1 and 1e-5 are a claim about "
     "reviews, tested where they are given."
@@ -75,7 +86,7 @@ def part_of(source: Source, setting: Setting, id: str) -> Part:
 
 
 def _on_text(data: Reviews, size: Size, setting: Setting, id: str) -> Part:
-    from hardmax.embeddings.trainer.two_layer import train_two_layer
+    from hardmax.embeddings.minibatch.two_layer import train_two_layer
 
     one = replace(trained(data, size.schedule, Share(setting, 0.0, 0.05), f"{id}.one-layer"), name=ONE)
     case = trained(data, size.schedule, Share(setting, 0.05, 1.0), id, by=train_two_layer)
@@ -86,3 +97,12 @@ def _on_text(data: Reviews, size: Size, setting: Setting, id: str) -> Part:
         "about 1e-1 and 1e-5 after 500 epochs with d = 2048.",
     )
     return Part(case, (*text_claims(id, case), compared_claim(id, case, one)), notes, one)
+
+
+@recipe(
+    "A-FIG-4", "Yelp, two layers: as on IMDB",
+    draw=draw_two_layers, size=(7.0, 2.8), errata=("A-ERR-4",),
+)  # fmt: skip
+def fig_4(setting: Setting) -> Findings:
+    """The two-layer model on Yelp."""
+    return findings(part_of("Yelp", setting, "A-FIG-4"))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
+from hardmax.directions.critical import CriticalDirections
 from hardmax.figures.claims import near, true
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.style import BLUE, INK, RED
 from hardmax.figures.tables import Tables, part
-from hardmax.margin.critical import CriticalDirections
-from hardmax.paths.field import Field, degree
-from hardmax.paths.stationary import StationaryPoint, stationary_points
+from hardmax.limits.field import Field, degree
+from hardmax.limits.stationary import StationaryPoint, stationary_points
 from hardmax.theory.paper_b.index import empty_beyond, morse_quotient
 
 if TYPE_CHECKING:

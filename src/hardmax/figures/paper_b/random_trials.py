@@ -34,7 +34,7 @@ _swept: dict[Scale, Table] = {}
 
 def sweep_table(scale: Scale, progress: Callable[[float], None]) -> Table:
     """The sweep over d; run once in a process, for three figures are drawn from it."""
-    from hardmax.trials.experiments_named import built_in
+    from hardmax.trials.experiments import built_in
 
     if scale not in _swept:
         grid = {"experiment": "sphere", "n": 4, "T": 6, "d": DIMENSIONS}
@@ -149,7 +149,7 @@ def _numbered(problems: Sequence[Problem], d: int, **options: Any) -> list[dict[
 
 
 def _with_loss(problem: Problem, loss: str) -> Problem:
-    from hardmax.heads import as_loss
+    from hardmax.problem.losses import as_loss
 
     return replace(problem, head=replace(problem.head, loss=as_loss(loss)))
 

@@ -14,7 +14,7 @@ from hardmax.figures.paper_c.runs import samples_of
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.nexttoken import Samples, Training, named, train
-from hardmax.nexttoken.naive import naive_descent
+from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.training import STEPS
 
 if TYPE_CHECKING:

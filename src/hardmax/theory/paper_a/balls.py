@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax.embeddings.corpus import Corpus
-from hardmax.embeddings.structured import StructuredState
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.embeddings.near_identity import StructuredState
 from hardmax.theory.proof import balls
 
 

@@ -12,19 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.dynamics.trajectory import Trajectory
-from hardmax.embeddings.assumption4 import assumption_4
-from hardmax.embeddings.corpus import Corpus
+from hardmax._lib import expect
+from hardmax.data.corpora.assumption4 import assumption_4
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, infinite_width
-from hardmax.embeddings.gram_sampler import draw_initial
-from hardmax.embeddings.structured import StructuredState
+from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.theorem5 import strong_conditions
 from hardmax.embeddings.thresholds import Thresholds, least_first_step, theorem_5_thresholds
-from hardmax.margin.maxmargin import MaxMargin, to_float
+from hardmax.margin.solution import MaxMargin, to_float
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_b.common import late_radius, second_gap
+from hardmax.train.run import Trajectory
 
 DELTA = 0.01
 LARGEST = 1e75  # of embeddings and steps, and the inverse of the smallest: fourth powers are floats
@@ -56,7 +55,7 @@ def step_of(corpus: Corpus, eta0: float | None) -> float:
     """The given first step, whose square has to be a float, or 4 n^2 T^2."""
     if eta0 is None:
         return float(least_step(corpus))
-    return float(of_moderate_size("eta0", np.array(_inputs.positive("eta0", eta0))))
+    return float(of_moderate_size("eta0", np.array(expect.positive("eta0", eta0))))
 
 
 def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
@@ -83,8 +82,8 @@ def fixed_embeddings(
     if E is None:
         limit = infinite_width(corpus, step_of(corpus, eta0))
         return limit.E, limit.v
-    E = of_moderate_size("E", _inputs.finite_array("E", E, (corpus.S, None)))
-    return E, of_moderate_size("v", _inputs.finite_array("v", v, (E.shape[1],)))
+    E = of_moderate_size("E", expect.finite_array("E", E, (corpus.S, None)))
+    return E, of_moderate_size("v", expect.finite_array("v", v, (E.shape[1],)))
 
 
 def went_out(path: Trajectory) -> bool | None:

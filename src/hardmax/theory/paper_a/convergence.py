@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import smoothness
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.pattern_enumeration import scores_are_free
 from hardmax.embeddings.patterns import pattern_max_margin
 from hardmax.problem import Problem
@@ -27,6 +23,10 @@ from hardmax.theory.paper_a.common import (
     went_out,
 )
 from hardmax.theory.proof import settle_slack
+from hardmax.train.descent import descend
+from hardmax.train.flow import flow
+from hardmax.train.gradient import gradient
+from hardmax.train.measures import smoothness
 
 FAR = 1e6  # norm to which flows run
 ALIGNED = 1e-6
@@ -72,7 +72,7 @@ def convergence_lemma(
         if best.p is None:
             return Outcome(tuple(hypotheses))
         p_hat = best.p
-    unit = _inputs.finite_array("p_hat", p_hat, v.shape)
+    unit = expect.finite_array("p_hat", p_hat, v.shape)
     if not unit.any():
         return unsaid(hypotheses)
     unit = unit / np.linalg.norm(unit)
@@ -112,7 +112,7 @@ def norm_diverges(
     What the paper claims without the condition on scores is refuted by points at which lifting a token raises
     the loss, one for each important token.
     """
-    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
+    chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     E, v = fixed_embeddings(corpus, E, v, eta0)
     condition, important = important_tokens(corpus)
     if important is None:

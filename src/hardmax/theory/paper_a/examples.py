@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.embeddings.corpus import Corpus
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.problem import Problem
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax import _inputs
-from hardmax.embeddings.corpus import Corpus
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import loss_bound
-from hardmax.embeddings.gram_sampler import draw_initial
+from hardmax.embeddings.near_identity import draw_initial
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_a import balls
 from hardmax.theory.paper_a.common import DELTA, FirstStepDraw, draw_first_step
@@ -63,7 +63,7 @@ def initial_event_is_likely(
     """The frequency over random starts at width d. Chance can make it low: only a bound on the probability
     itself refutes.
     """
-    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
+    chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     found = [draw_initial(corpus.S, d, rng=chance).initial_event(d, delta) for _ in range(draws)]
     frequency = sum(each.holds for each in found) / draws
     bound, quarter = found[0].overlap_bound, power_of_width(d, -0.25)

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax import _inputs
-from hardmax.dynamics.descent import descend
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.patterns import token_selection
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a import balls
 from hardmax.theory.paper_a.common import fixed_embeddings
 from hardmax.theory.proof import settle_slack
+from hardmax.train.descent import descend
 
 GRADIENT = 1e-12  # relative error allowed between two forms of one gradient
 DIRECTIONAL = 1e-13
@@ -101,7 +101,7 @@ def both_forms(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> A
 )
 def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, draws: int = 20) -> Outcome:
     """Both forms at random vectors and directions, while the gradient itself is a float."""
-    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
+    chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     E, p, v = random_vectors(corpus, norm, chance)
     point = one_layer.evaluate(corpus, E @ p, E @ v)
     hypotheses = (Hypothesis("the gradient does not underflow", point.log_scale > -300.0, point.log_scale),)
@@ -138,7 +138,7 @@ def kept_share(T: Any, tau: Any) -> Any:
 )
 def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outcome:
     """Random logits, some of them tied, at several scales."""
-    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
+    chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     competing = int((np.diff(corpus.offsets) > 1).sum())
     hypotheses = (Hypothesis("some sequence has two different tokens", competing > 0, competing),)
     if unmet(hypotheses):
@@ -205,9 +205,9 @@ def everything_selected_is_no_limit(
 
     It ties its tokens to rounding only, so that a part of a gradient along it refutes nothing.
     """
-    chance, draws = _inputs.generator(rng), _inputs.whole("draws", draws, least=1)
+    chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     E, v = fixed_embeddings(corpus, E, v, eta0)
-    given = chance.normal(size=E.shape[1]) if p_hat is None else _inputs.finite_array("p_hat", p_hat, v.shape)
+    given = chance.normal(size=E.shape[1]) if p_hat is None else expect.finite_array("p_hat", p_hat, v.shape)
     across = _beside_differences(corpus, E, given) if p_hat is None else given
     size = float(np.linalg.norm(across) / np.linalg.norm(given)) if given.any() else 0.0
     tied = size > 1e-9 and token_selection(corpus, E, across).is_everything

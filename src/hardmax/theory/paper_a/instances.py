@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from hardmax.data.corpora.generators import assumption_4_corpus
 from hardmax.data.generators import gaussian
 from hardmax.data.named import named
-from hardmax.embeddings.generators import assumption_4_corpus
 from hardmax.theory.instances import Instance
 from hardmax.theory.paper_a import examples
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _inputs
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.neighbours import row_gaps, score_gap, tight_rows
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.corpus import Corpus
 from hardmax.embeddings.pattern_enumeration import scores_are_free
 from hardmax.embeddings.patterns import (
     TokenSelection,
@@ -19,10 +21,8 @@ from hardmax.embeddings.patterns import (
     score_selection,
     token_selection,
 )
-from hardmax.margin.attention import max_margin
-from hardmax.margin.enumerate import feasible_selections
-from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.neighbours import row_gaps, score_gap, tight_rows
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_a.common import fixed_embeddings
@@ -107,7 +107,7 @@ def dominant_pairs(
     radii: Sequence[float] = (5.0, 10.0, 20.0, 40.0, 80.0),
 ) -> Outcome:
     """``scores`` are those of p_bar up to scale, exact, so that its ties are; p_hat solves its pattern."""
-    scores = _inputs.finite_array("scores", scores, (corpus.S,))
+    scores = expect.finite_array("scores", scores, (corpus.S,))
     E, v = fixed_embeddings(corpus, E, v, eta0)
     chosen = score_selection(corpus, scores)
     mu = local_gap(corpus, E @ v, chosen)

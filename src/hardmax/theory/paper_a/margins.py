@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from flint import fmpq, fmpq_mat  # type: ignore[import-untyped, unused-ignore]
 
-from hardmax import _inputs
-from hardmax.embeddings.corpus import Corpus
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.pattern_enumeration import realisable
 from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin
+from hardmax.margin.closed_forms import ImportantOnly, important_only
 from hardmax.margin.integers import integer_rows
-from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.pattern import ImportantOnly, important_only
+from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a.common import (
@@ -61,7 +61,7 @@ def solved_pattern(
     if E is None:
         E, _ = fixed_embeddings(corpus, eta0=eta0)
     else:
-        E = of_moderate_size("E", _inputs.finite_array("E", E, (corpus.S, None)))
+        E = of_moderate_size("E", expect.finite_array("E", E, (corpus.S, None)))
     hypotheses += pattern_hypotheses(corpus, chosen, E)
     best = None if unmet(hypotheses) else pattern_max_margin(corpus, chosen, E)
     return hypotheses, None if best is None or best.p is None else best

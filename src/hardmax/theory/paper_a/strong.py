@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.dynamics.flow import flow
 from hardmax.embeddings.theorem5 import StrongConditions, strong_conditions
-from hardmax.margin.attention import max_margin
+from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem
-from hardmax.selection.optimal import optimal_tokens
+from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unsaid
 from hardmax.theory.paper_a.common import late_enough
 from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores, strict_best
+from hardmax.train.flow import flow
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
 ALIGNED = 1e-8

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.dynamics.flow import flow
-from hardmax.embeddings.corpus import Corpus
+from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.pattern_enumeration import realisable_patterns
 from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin
-from hardmax.margin.nexttoken import kq_column
+from hardmax.margin.closed_forms import kq_column
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a.common import (
     fixed_embeddings,
@@ -24,6 +23,7 @@ from hardmax.theory.paper_a.common import (
     step_of,
 )
 from hardmax.theory.paper_a.margins import RATIONAL
+from hardmax.train.flow import flow
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
 ALIGNED = 1e-8

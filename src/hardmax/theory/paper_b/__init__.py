@@ -1,9 +1,6 @@
 """The statements of the max-margin paper; importing this folder enters them into the table."""
 
 from hardmax.theory.paper_b import (
-    assumptions as assumptions,
-)
-from hardmax.theory.paper_b import (
     cone as cone,
 )
 from hardmax.theory.paper_b import (
@@ -12,14 +9,9 @@ from hardmax.theory.paper_b import (
 from hardmax.theory.paper_b import (
     directions as directions,
 )
-from hardmax.theory.paper_b import (
-    existence as existence,
-)
+from hardmax.theory.paper_b import existence as existence
 from hardmax.theory.paper_b import (
     finite as finite,
-)
-from hardmax.theory.paper_b import (
-    finite_joint as finite_joint,
 )
 from hardmax.theory.paper_b import (
     gradients as gradients,
@@ -27,9 +19,7 @@ from hardmax.theory.paper_b import (
 from hardmax.theory.paper_b import (
     index as index,
 )
-from hardmax.theory.paper_b import (
-    joint as joint,
-)
+from hardmax.theory.paper_b import joint_training as joint_training
 from hardmax.theory.paper_b import (
     late as late,
 )
@@ -39,12 +29,7 @@ from hardmax.theory.paper_b import (
 from hardmax.theory.paper_b import (
     paths as paths,
 )
-from hardmax.theory.paper_b import (
-    proxy as proxy,
-)
-from hardmax.theory.paper_b import (
-    several as several,
-)
+from hardmax.theory.paper_b import several as several
 from hardmax.theory.paper_b import (
     weights as weights,
 )

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax.heads import LOSSES, NonlinearHead
 from hardmax.problem import Problem
+from hardmax.problem.heads import NonlinearHead
+from hardmax.problem.losses import LOSSES
 from hardmax.theory.proof import at_precision, dot, largest, settle_slack
 
 Ball = Any  # flint.arb, which has no types of its own

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.dynamics.measures import SignedLog
-from hardmax.heads import NonlinearHead
-from hardmax.margin.attention import max_margin
-from hardmax.margin.maxmargin import MaxMargin
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.selection.optimal import optimal_tokens
+from hardmax.problem.heads import NonlinearHead
+from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis
+from hardmax.train.measures import SignedLog
 
 PATIENCE = 20.0  # e^-20 is what everything but the leading terms may still add when it is late
 ROUNDING = 1e-9  # what a sum of doubles may add to a claim that can be tight; a failure is settled without it

@@ -8,20 +8,17 @@ from typing import Any
 import numpy as np
 from flint import fmpq, fmpq_mat
 
-from hardmax._inputs import generator
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.trajectory import Trajectory, misalignment
-from hardmax.margin.assumptions import assumption_b
-from hardmax.margin.attention import max_margin
-from hardmax.margin.constants import local_constants
-from hardmax.margin.enumerate import locally_optimal
-from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.neighbours import is_locally_optimal
+from hardmax._lib.arrays import misalignment
+from hardmax._lib.expect import generator
+from hardmax.directions.assumptions import assumption_b
+from hardmax.directions.constants import local_constants
+from hardmax.directions.enumerate import locally_optimal
+from hardmax.directions.neighbours import is_locally_optimal
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.selection.optimal import optimal_tokens
+from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.absorbing import absorbing_radius, is_absorbed
 from hardmax.theory.paper_b.balls import stationary_near
 from hardmax.theory.paper_b.common import (
     decreasing_loss,
@@ -31,6 +28,10 @@ from hardmax.theory.paper_b.common import (
     second_gap,
     separable_best,
 )
+from hardmax.theory.paper_b.cone import absorbing_radius, is_absorbed
+from hardmax.train.descent import descend
+from hardmax.train.flow import flow
+from hardmax.train.run import Trajectory
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit

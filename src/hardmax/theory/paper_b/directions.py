@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._inputs import generator
-from hardmax.dynamics.measures import excess_risk
-from hardmax.margin.attention import max_margin
-from hardmax.margin.enumerate import feasible_selections
+from hardmax._lib.expect import generator
+from hardmax.directions.direction import Direction, directional_margin
+from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.position import general_position
+from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem
-from hardmax.selection.direction import Direction, directional_margin
-from hardmax.selection.optimal import score_gaps
-from hardmax.selection.position import general_position
+from hardmax.problem.selection import score_gaps
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.balls import BallProblem, settle
 from hardmax.theory.paper_b.common import late_radius, lead, unit_directions
 from hardmax.theory.proof import balls
+from hardmax.train.measures import excess_risk
 
 
 def deciding_gap(p: Direction, q: Direction) -> float:

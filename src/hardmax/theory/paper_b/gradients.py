@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax._inputs import generator
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import attention, risk, smoothness
-from hardmax.margin.assumptions import assumption_b
-from hardmax.margin.attention import max_margin
-from hardmax.margin.maxmargin import MaxMargin
+from hardmax._lib.expect import generator
+from hardmax.directions.assumptions import assumption_b
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.balls import BallProblem, settle
@@ -28,6 +25,9 @@ from hardmax.theory.paper_b.common import (
     unit_directions,
 )
 from hardmax.theory.proof import balls, dot, largest, least, length
+from hardmax.train.descent import descend
+from hardmax.train.gradient import gradient
+from hardmax.train.measures import attention, risk, smoothness
 
 
 def remainder_bound(Gamma: Any, A: Any, lost: Any) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hardmax.margin.critical import LIMIT, CriticalDirections, critical_directions
-from hardmax.paths.field import Field, degree
-from hardmax.paths.stationary import stationary_points
+from hardmax.directions.critical import LIMIT, CriticalDirections, critical_directions
+from hardmax.limits.field import Field, degree
+from hardmax.limits.stationary import stationary_points
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores, late_radius

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hardmax.dynamics.descent import descend
-from hardmax.margin.attention import max_margin
-from hardmax.paths import LateComparison, LateResidual, late_residual
+from hardmax.limits import LateComparison, LateResidual, late_residual
+from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import one_selection
 from hardmax.theory.paper_b.local import local_hypotheses
+from hardmax.train.descent import descend
 
 NEAR = 0.03  # how far below and above the threshold the step is taken
 STEPS = 6000

@@ -11,20 +11,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax._inputs import generator
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.trajectory import Trajectory
-from hardmax.margin.attention import max_margin
-from hardmax.margin.constants import LocalConstants, local_constants
-from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.neighbours import is_locally_optimal, neighbours, score_gap
-from hardmax.paths import late_residual
+from hardmax._lib.expect import generator
+from hardmax.directions.constants import LocalConstants, local_constants
+from hardmax.directions.direction import in_cone
+from hardmax.directions.neighbours import is_locally_optimal, neighbours, score_gap
+from hardmax.limits import late_residual
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.selection.direction import in_cone
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_b.absorbing import absorbing_radius, radius_for
 from hardmax.theory.paper_b.balls import BallProblem, settle
 from hardmax.theory.paper_b.common import (
     ROUNDING,
@@ -36,8 +31,13 @@ from hardmax.theory.paper_b.common import (
     single_input,
     with_copies,
 )
+from hardmax.theory.paper_b.cone import absorbing_radius, radius_for
 from hardmax.theory.paper_b.gradients import radial_bound
 from hardmax.theory.proof import balls, dot, least, length
+from hardmax.train.descent import descend
+from hardmax.train.flow import flow
+from hardmax.train.gradient import gradient
+from hardmax.train.run import Trajectory
 
 FARTHEST = 1e13  # over the longest key difference: beyond it the rounding of logits drives the flow
 STEPS, DOUBLINGS = 2000, 10

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.dynamics.trajectory import misalignment
-from hardmax.margin.maxmargin import MaxMargin
-from hardmax.margin.residual import path_offset
-from hardmax.paths import regularization_path
+from hardmax._lib.arrays import misalignment
+from hardmax.limits import regularization_path
+from hardmax.limits.offset import path_offset
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.common import (

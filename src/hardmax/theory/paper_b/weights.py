@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax._inputs import finite_array
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.loops import step_factor
-from hardmax.heads import Scores
+from hardmax._lib.expect import finite_array
 from hardmax.problem import Problem
+from hardmax.problem.heads import Scores
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.proof import balls, length, settle_slack
+from hardmax.train.descent import descend
+from hardmax.train.gradient import gradient
+from hardmax.train.loops import step_factor
 
 # The step of W is that of p over |u| to this power, without and with normalisation (B-ERR-17).
 POWER = {False: 2, True: 1}

@@ -4,23 +4,12 @@ from hardmax.theory.paper_c import (
     convergence as convergence,
 )
 from hardmax.theory.paper_c import (
-    generalisation as generalisation,
-)
-from hardmax.theory.paper_c import (
     gradients as gradients,
 )
-from hardmax.theory.paper_c import (
-    loss as loss,
-)
+from hardmax.theory.paper_c import loss as loss
 from hardmax.theory.paper_c import (
     margins as margins,
 )
 from hardmax.theory.paper_c import (
-    norms as norms,
-)
-from hardmax.theory.paper_c import (
     stage1 as stage1,
-)
-from hardmax.theory.paper_c import (
-    structure as structure,
 )

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._inputs import positive, whole
+from hardmax._lib.expect import positive, whole
+from hardmax.data.sentences.samples import Samples
+from hardmax.data.sentences.sentences import Sentences
+from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.analysis import Analysis, Dataset
 from hardmax.nexttoken.analysis import check as analyse
-from hardmax.nexttoken.samples import Samples
-from hardmax.nexttoken.sentences import Sentences
 from hardmax.nexttoken.training import Training, train
-from hardmax.nexttoken.trie import Trie
 from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_c.printed import Sizes
 

@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 
+from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import generate, named
 from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, Pairs
-from hardmax.nexttoken.samples import Samples
 from hardmax.nexttoken.training import Training
 
 # The settings of C-ALG-GEN behind the tables of the specification, by name.

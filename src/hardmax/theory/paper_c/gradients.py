@@ -6,16 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._inputs import generator, whole
+from hardmax._lib.expect import generator, whole
 from hardmax.nexttoken.measures import accuracy, log_masses, log_off_masses
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_c.common import Subject, assumptions, guarded, pulls, run_of, samples_of
+from hardmax.theory.paper_c.common import (
+    RELATIVE,
+    SHARP,
+    Subject,
+    assumptions,
+    guarded,
+    pulls,
+    run_of,
+    samples_of,
+)
 from hardmax.theory.paper_c.stage1 import named, wrong_logits
 
 STEP = 2.0**-9  # of the difference quotient of fourth order
+
+
 ALIKE = 1e-9
 
 
@@ -131,3 +142,33 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
     }  # fmt: skip
     slack = guarded(min(-rise, float(leads[1:].min())), least - 1, float(leads[0]))
     return Outcome(hypotheses, slack if not signs and right[1] == 1.0 else -1.0, found)
+
+
+@statement(
+    "C-LEM-6",
+    "Lemma 6: the norm of W_kq grows linearly",
+    "Under Assumptions 1 to 3, from zero: -<grad L, W_kq*> >= |grad L|/sqrt 2 at every step, so that "
+    "t eta >= |W_kq| >= t eta/(sqrt 2 |W_kq*|); the paper prints 2 L_max for sqrt 2, and 2 in Theorem 1.",
+    kind="finite",
+    errata=("C-ERR-10", "C-ERR-15"),
+)
+def norm_of_kq(data: Subject, *, steps: int = 900, rate: float | None = None) -> Outcome:
+    """The recorded points of a run; the paper's reading takes Lemma 6's own constant."""
+    hypotheses = (*assumptions(data), pulls(data))
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    run = run_of(data, steps, rate=rate)
+    seen, length, L = run.observe(), run.star.norm, run.samples.raw_length
+    walked = run.rate * seen.times[1:]
+    ratio = float((-seen.gradient_star).min())
+    growth = float((seen.norm[1:] / walked).min())
+    over = float((seen.norm[1:] / walked).max())
+
+    def slack(constant: float) -> float:
+        return guarded(min(ratio / constant, growth * length / constant) - 1 + RELATIVE, 1 - over)
+
+    found = {
+        "least -<G, W*>/|G|": ratio, "least norm over t eta": growth, "|W_kq*|": length,
+        "its bound": SHARP / length, "its printed bound": 1 / (2 * L * length),
+    }  # fmt: skip
+    return Outcome(hypotheses, slack(SHARP), found, paper_slack=slack(1 / (2 * L)))

@@ -10,11 +10,14 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from hardmax.data.sentences.samples import Samples
+from hardmax.margin.closed_forms import Block, Edge, blocks, kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
-from hardmax.margin.nexttoken import Block, Edge, blocks, kq_column
+from hardmax.nexttoken.pairs import Ints
+from hardmax.nexttoken.structure import structure
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_c.common import Subject, analysis_of
+from hardmax.theory.paper_c.common import Subject, analysis_of, assumptions, samples_of
 
 Graphs = Mapping[Any, list[Edge]]
 
@@ -44,7 +47,7 @@ def multipliers(edges: list[Edge], block: Block) -> dict[Edge, Fraction] | None:
     Each optimal token sends m units and each non-optimal one takes k: a flow of k m units proves that the
     block's values solve its problem, since all its edges are tight.
 
-    >>> from hardmax.margin.nexttoken import Block
+    >>> from hardmax.margin.closed_forms import Block
     >>> from hardmax.theory.paper_c.margins import multipliers
     >>> multipliers([("o", "x"), ("o", "y")], Block(("o",), ("x", "y")))
     {('o', 'x'): Fraction(1, 3), ('o', 'y'): Fraction(1, 3)}
@@ -168,3 +171,61 @@ def shortest(edges: list[Edge]) -> Fraction:
     tokens = list(dict.fromkeys(token for edge in edges for token in edge))
     rows = [[(token == o) - float(token == x) for token in tokens] for o, x in edges]
     return decide(Constraints.dense(rows)).norm_squared
+
+
+def broken_segments(samples: Samples, n: Ints) -> list[str]:
+    """Sentences whose distinct tokens, in order of first appearance, are not s, n(s), n(n(s)), ..."""
+    row = np.repeat(np.arange(samples.n), np.diff(samples.offsets))
+    same = row[1:] == row[:-1]
+    broken = same & (n[samples.tokens[:-1]] != samples.tokens[1:])
+    return [samples.sentence(i) for i in np.unique(row[1:][broken]).tolist()]
+
+
+def prefixes(sentences: list[list[int]]) -> set[tuple[int, ...]]:
+    """All beginnings of two tokens or more."""
+    return {tuple(each[:end]) for each in sentences for end in range(2, len(each) + 1)}
+
+
+def most_sentences(samples: Samples) -> int:
+    """V(L_max - 1), which N cannot exceed."""
+    return samples.V * (samples.raw_length - 1)
+
+
+@statement(
+    "C-THM-STRUCT",
+    "A legal dataset is a set of chains",
+    "With an injective n, prefix closure, determinism, reachability and no confused token: the distinct "
+    "tokens of a sentence are s, n(s), n(n(s)), ...; every query with a non-constant sentence has exactly "
+    "one optimal token, which decides all of them; first token and length determine a sentence; "
+    "N <= V(L_max - 1); and n, the lags and the lengths reproduce the dataset.",
+    kind="finite",
+    label="derived",
+)
+def rigid(data: Subject) -> Outcome:
+    """Each part by itself on the samples; the last one by generating the dataset again."""
+    hypotheses = tuple(h for h in assumptions(data) if h.id != "C-ASM-3")
+    analysis, samples = analysis_of(data), samples_of(data)
+    queries, tokens = analysis.orders.of_type("optimal")
+    most = int(np.bincount(queries, minlength=1).max())
+    broken = broken_segments(samples, analysis.n)
+    found = {"sentences that are no segment": broken[:3], "most optimal tokens of a query": most}
+    if unmet(hypotheses):
+        return Outcome(hypotheses, measured=found)
+    optimal = np.full(samples.V, -1)
+    optimal[queries] = tokens
+    varied = np.diff(samples.offsets) > 1
+    undecided = int((analysis.n[optimal[samples.query]] != samples.target)[varied].sum())
+    first = samples.tokens[samples.offsets[:-1]]
+    twice = samples.n - len(set(zip(first.tolist(), samples.length.tolist(), strict=True)))
+    raw = samples.trie.sentences
+    given = [raw.tokens[a:b].tolist() for a, b in zip(raw.offsets[:-1], raw.offsets[1:], strict=True)]
+    lost = len(prefixes(given) ^ prefixes(structure(analysis).sentences()))
+    found |= {
+        "samples not decided by the optimal token": undecided, "samples lost or added": lost,
+        "equal first token and length": twice, "N": samples.n, "V(L_max - 1)": most_sentences(samples),
+    }  # fmt: skip
+    faults = len(broken) + undecided + twice + lost + (most > 1)
+    room = 1 - samples.n / most_sentences(samples)
+    slack = room if not faults else -float(faults)
+    proof = "whole numbers: sentences are counted" if slack < 0 else None
+    return Outcome(hypotheses, slack, found, vacuous=not varied.any(), proof=proof)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from hardmax._extras import install
+from hardmax._lib.extras import install
 from hardmax.trials.work import Batch, Job, Outcome
 
 BACKENDS = ("local", "dask", "ray")

@@ -10,7 +10,7 @@ from typing import Any
 import dask
 import distributed
 
-from hardmax._parallel import cores
+from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
 from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_packed
 

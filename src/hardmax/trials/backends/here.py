@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from concurrent.futures import Future
 
-from hardmax.trials.functions import Function
+from hardmax.trials.provenance import Function
 from hardmax.trials.work import Batch, Outcome, run_batch
 
 Handle = Future[list[Outcome]]

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Collection
 from typing import Any
 
-from hardmax._parallel import cores
+from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
 from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome
 from hardmax.trials.worker import READY

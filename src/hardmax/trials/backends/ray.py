@@ -21,7 +21,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what ray war
 
 import ray
 
-from hardmax._parallel import cores
+from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
 from hardmax.trials.backends.local import search_path
 from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_packed

@@ -1,0 +1,1 @@
+"""What every package needs and no user asks for: refusals, files, arrays, notebooks, processes."""

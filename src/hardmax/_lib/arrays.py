@@ -1,0 +1,85 @@
+"""Arrays: lengths at any scale, equal rows of a table of tokens, rows with given inner products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float64, intp, njit, types
+
+from hardmax._lib import expect
+
+_TABLE = types.Array(float64, 2, "C", readonly=True)
+_INDEX = types.Array(intp, 1, "C", readonly=True)
+
+
+@njit(intp[::1](_TABLE, _INDEX, _INDEX, _TABLE), cache=True, nogil=True)
+def find_leaders(keys, tokens, offsets, marks):  # type: ignore[no-untyped-def]
+    """For every slot, the first slot of its input with the same key and row of marks (may be empty)."""
+    leader = np.arange(tokens.size)
+    for i in range(offsets.size - 1):
+        for slot in range(offsets[i], offsets[i + 1]):
+            for other in range(offsets[i], slot):
+                if leader[other] != other:
+                    continue
+                same = True
+                for j in range(marks.shape[1]):
+                    if marks[slot, j] != marks[other, j]:
+                        same = False
+                        break
+                if same and tokens[slot] != tokens[other]:
+                    for j in range(keys.shape[1]):
+                        if keys[tokens[slot], j] != keys[tokens[other], j]:
+                            same = False
+                            break
+                if same:
+                    leader[slot] = other
+                    break
+    return leader
+
+
+def isometric_keys(gram: np.ndarray) -> np.ndarray:
+    """Rows with the given inner products, from the eigenvectors (stable when the Gram matrix is singular)."""
+    values, vectors = np.linalg.eigh(gram)
+    floor = len(gram) * np.finfo(float).eps * max(values[-1], 0.0)
+    if values[0] < -10 * floor:
+        raise ValueError(f"gram must be positive semidefinite, got an eigenvalue {values[0]:.3g}")
+    kept = values > floor
+    return np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+
+def exponent(x: np.ndarray) -> int:
+    """The k with 2^(k-1) <= max|x| < 2^k, and 0 for zeros; a power of two changes no digit."""
+    return int(np.frexp(np.abs(x).max(initial=0.0))[1])
+
+
+def lengths(rows: np.ndarray) -> np.ndarray:
+    """Euclidean lengths along the last axis, also where squares leave the range of float64."""
+    shift = np.frexp(np.abs(rows).max(axis=-1, initial=0.0))[1]
+    return np.ldexp(np.linalg.norm(np.ldexp(rows, -shift[..., None]), axis=-1), shift)
+
+
+def misalignment(p: Any, other: Any) -> float:
+    """1 - cos between two directions, without the 1e-16 floor of computing a cosine.
+
+    >>> import hardmax as hm
+    >>> f"{hm.misalignment([1.0, 0.0], [1.0, 1e-10]):.6g}"
+    '5e-21'
+    """
+    a, b = _unit("p", p), _unit("other", other)
+    if a.shape != b.shape:
+        raise ValueError(f"other must have {a.size} numbers as p, got {b.size}")
+    return 0.5 * float((a - b) @ (a - b))
+
+
+def _unit(name: str, x: Any) -> np.ndarray:
+    x = expect.detached(x)
+    vector = x if isinstance(x, (np.ndarray, list, tuple)) else getattr(x, "direction", x)
+    if vector is None:
+        raise ValueError(f"{name} has no direction: it is zero or infeasible")
+    array = expect.finite_array(name, np.ravel(vector), (None,))
+    largest = np.abs(array).max(initial=0.0)
+    if largest == 0.0:
+        raise ValueError(f"{name} is zero and has no direction")
+    array = array / largest
+    return array / np.linalg.norm(array)

@@ -1,0 +1,336 @@
+"""Corpus: labelled sequences of tokens, kept as counts, which is all the one-layer model sees (A-DEF-0)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax.data.corpora.statistics import TokenStatistics
+from hardmax.problem import Problem
+from hardmax.problem.heads import LinearHead
+from hardmax.problem.losses import Loss, as_loss
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+# Without a vocabulary the largest number decides its size, and a table of that size has to fit.
+LARGEST_TOKEN = 2**31 - 1
+# Signed counts are summed as floating-point numbers, which up to here are whole and exact.
+MOST_TOKENS = 2**53
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """n sequences of tokens 0..S-1 with labels y = +-1; sequence k holds ``counts[l]`` times ``tokens[l]``.
+
+    The slots l of sequence k are ``offsets[k]:offsets[k+1]``, its distinct tokens in ascending order.
+    Sequences may differ in length. Make one with `from_sequences` or `from_counts`.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences(["good good film", "bad film film"], labels=[1, -1])
+    >>> corpus.vocabulary, corpus.matrix.toarray().tolist()
+    (('good', 'film', 'bad'), [[2, 1, 0], [0, 2, 1]])
+    >>> corpus, corpus.T
+    (Corpus(n=2, S=3, nnz=4), 3)
+    """
+
+    tokens: np.ndarray  # (nnz,) intp
+    counts: np.ndarray  # (nnz,) int64, m_s(X) > 0
+    offsets: np.ndarray  # (n + 1,) intp
+    labels: np.ndarray  # (n,) int8
+    S: int
+    vocabulary: tuple[str, ...] | None = None
+    written: tuple[str, ...] | None = None  # where words are stems: how each is written most often
+
+    @classmethod
+    def from_sequences(
+        cls, sequences: Iterable[Any], labels: Any, vocabulary: Sequence[str] | None = None
+    ) -> Corpus:
+        """Sequences as lists of words, as strings to be split at white space, or as lists of token numbers.
+
+        Arrays, tensors and columns of a table are taken too, also of shape (T, 1); labels of shape (n, 1).
+        Words are numbered in order of first appearance unless ``vocabulary`` lists them; numbers are
+        positions in the vocabulary, which without one ends at the largest of them.
+
+        >>> import hardmax as hm
+        >>> hm.Corpus.from_sequences([[0, 1, 1], [2, 0, 3]], [1, -1]).counts.tolist()
+        [1, 2, 1, 1, 1]
+        """
+        flat, sizes = _flattened(sequences)
+        tokens, words = _numbered(flat, vocabulary)
+        S = int(tokens.max()) + 1 if words is None else len(words)
+        places = np.repeat(np.arange(len(sizes)), sizes)
+        slots, counts = np.unique(places * S + tokens, return_counts=True)
+        return cls._made(slots % S, counts, np.bincount(slots // S), labels, S, words)
+
+    @classmethod
+    def from_counts(cls, M: Any, y: Any, vocabulary: Sequence[str] | None = None) -> Corpus:
+        """The count matrix M (n, S), dense or scipy sparse, and the labels y.
+
+        >>> import hardmax as hm
+        >>> hm.Corpus.from_counts([[2, 1, 0], [0, 2, 1]], [1, -1]).lengths.tolist()
+        [3, 3]
+        """
+        from scipy.sparse import csr_array
+
+        try:
+            matrix = csr_array(M)
+            if np.iscomplexobj(matrix):
+                raise TypeError
+            with np.errstate(invalid="ignore"):  # nan and infinity are refused below
+                whole = matrix.data.astype(np.int64)
+        except (TypeError, ValueError):
+            raise ValueError(f"M must be an (n, S) matrix of counts, got {type(M).__name__}") from None
+        if matrix.ndim != 2 or (whole != matrix.data).any() or (whole < 0).any():
+            raise ValueError("M must be an (n, S) matrix of whole numbers of at least 0; round it first")
+        matrix = csr_array((whole, matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        n, S = matrix.shape
+        if n == 0:
+            raise ValueError("M must have at least one row, got none")
+        words = None if vocabulary is None else _words(vocabulary)
+        if words is not None and len(words) != S:
+            raise ValueError(f"vocabulary must hold {S} words, one per column of M, got {len(words)}")
+        return cls._made(matrix.indices, matrix.data, np.diff(matrix.indptr), y, S, words)
+
+    @classmethod
+    def _made(
+        cls,
+        tokens: np.ndarray,
+        counts: np.ndarray,
+        sizes: np.ndarray,
+        labels: Any,
+        S: int,
+        words: tuple[str, ...] | None,
+    ) -> Corpus:
+        if (sizes == 0).any():
+            k = int(np.argmin(sizes))
+            raise ValueError(f"sequence {k} is empty: every sequence needs at least one token; drop it")
+        if (amount := float(counts.sum(dtype=float))) > MOST_TOKENS:
+            raise ValueError(f"M must hold at most 2^53 tokens in all, got about {amount:.3g}; scale it down")
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        signs = expect.signs("labels", labels, len(sizes))
+        return cls(
+            _frozen(tokens.astype(np.intp)),
+            _frozen(counts.astype(np.int64)),
+            _frozen(offsets.astype(np.intp)),
+            _frozen(signs.astype(np.int8)),
+            S,
+            words,
+        )
+
+    # -- what it holds ------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"Corpus(n={self.n}, S={self.S}, nnz={self.nnz})"
+
+    @property
+    def n(self) -> int:
+        """Number of sequences."""
+        return len(self.labels)
+
+    @property
+    def nnz(self) -> int:
+        """Number of slots: pairs of a sequence and a distinct token of it."""
+        return len(self.tokens)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens per sequence, T_X."""
+        return _frozen(np.add.reduceat(self.counts, self.offsets[:-1]))
+
+    @property
+    def T(self) -> int:
+        """The common length of all sequences, which the theory of paper A assumes."""
+        least, most = int(self.lengths.min()), int(self.lengths.max())
+        if least != most:
+            raise ValueError(f"T needs sequences of one length, got lengths from {least} to {most}")
+        return most
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """The count matrix M (n, S), sparse."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.counts, self.tokens, self.offsets), shape=(self.n, self.S))
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """The counts as floating-point numbers, as the kernels take them."""
+        return _frozen(self.counts.astype(float))
+
+    @cached_property
+    def log_counts(self) -> np.ndarray:
+        """Logarithms of the counts."""
+        return _frozen(np.log(self.weights))
+
+    @cached_property
+    def signs(self) -> np.ndarray:
+        """The labels as floating-point numbers."""
+        return _frozen(self.labels.astype(float))
+
+    def per_slot(self, x: np.ndarray) -> np.ndarray:
+        """A quantity per sequence, repeated on its slots."""
+        return np.repeat(x, np.diff(self.offsets))
+
+    def per_token(self, x: np.ndarray) -> np.ndarray:
+        """A quantity per slot, summed over all slots of each token."""
+        return np.bincount(self.tokens, weights=x, minlength=self.S)
+
+    def sequences(self) -> list[np.ndarray]:
+        """The tokens of every sequence, repeated as often as they occur."""
+        return np.split(np.repeat(self.tokens, self.counts), np.cumsum(self.lengths)[:-1])
+
+    def word(self, token: int) -> str:
+        """The word of a token as it is written, or its number where there is no vocabulary."""
+        words = self.vocabulary if self.written is None else self.written
+        return str(token) if words is None else words[token]
+
+    # -- statistics ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def statistics(self) -> TokenStatistics:
+        """How often each token occurs, and with which labels; the properties below are taken from it."""
+        signed = self.per_token(self.per_slot(self.signs) * self.weights)
+        total = self.per_token(self.weights)
+        share = self.per_slot(self.signs / self.lengths) * self.weights
+        # With one length the two normalisations are one, and integers keep its zeros exact.
+        constant = self.lengths.min() == self.lengths.max()
+        mean = signed / total.sum() if constant else self.per_token(share) / self.n
+        return TokenStatistics(signed.astype(np.int64), total.astype(np.int64), mean)
+
+    @property
+    def alpha(self) -> np.ndarray:
+        """alpha_s, the signed count over the number of all tokens: nT where all lengths are T (A-DATA-1)."""
+        return self.statistics.alpha
+
+    @property
+    def alpha_per_sequence(self) -> np.ndarray:
+        """Mean of y m_s(X) / T_X, which the first step of training learns; alpha if all lengths are equal."""
+        return self.statistics.alpha_per_sequence
+
+    @property
+    def posterior_difference(self) -> np.ndarray:
+        """Signed count over count, in [-1, 1]; nan for a token that never occurs (A-DATA-2)."""
+        return self.statistics.posterior_difference
+
+    @property
+    def frequency(self) -> np.ndarray:
+        """Share of a token among all tokens."""
+        return self.statistics.frequency
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Tokens with alpha > 0 (A-DEF-7)."""
+        return self.statistics.positive
+
+    @property
+    def negative(self) -> np.ndarray:
+        """Tokens with alpha < 0."""
+        return self.statistics.negative
+
+    @property
+    def irrelevant(self) -> np.ndarray:
+        """Tokens that occur, with alpha = 0."""
+        return self.statistics.irrelevant
+
+    @property
+    def completely_positive(self) -> np.ndarray:
+        """Tokens that occur in sequences with label +1 only."""
+        return self.statistics.completely_positive
+
+    @property
+    def completely_negative(self) -> np.ndarray:
+        """Tokens that occur in sequences with label -1 only."""
+        return self.statistics.completely_negative
+
+    @property
+    def important(self) -> np.ndarray:
+        """S_c, the tokens that are s*_X of some sequence; only under Assumption 4 is there such a set."""
+        from hardmax.data.corpora.assumption4 import assumption_4
+
+        found = assumption_4(self)
+        if found.important is None:
+            raise ValueError(f"important tokens need Assumption 4, which fails: {found.witness}")
+        return np.unique(found.important)
+
+    # -- as a problem of paper B --------------------------------------------------------------------------
+
+    def problem(self, E: Any, v: Any, loss: str | Loss = "logistic") -> Problem:
+        """Training of p with E and v fixed, as a `hardmax.Problem`: keys E_x, scores y E_x.v.
+
+        Positions are slots, so a token that occurs m times in a sequence has m of them.
+
+        >>> import hardmax as hm
+        >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+        >>> problem = corpus.problem([[1, 0, 0, 8], [0, 1, 0, -8], [0, 0, 1, 0]], [0, 0, 0, 1])
+        >>> hm.max_margin(problem, [0, 0]).p.round(12).tolist()
+        [0.333333333333, 0.333333333333, -0.666666666667, 0.0]
+        """
+        E = expect.finite_array("E", E, (self.S, None))
+        v = expect.finite_array("v", v, (E.shape[1],))
+        offsets = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.intp)
+        head = LinearHead(E, self.signs, v, as_loss(loss))
+        return Problem(E, np.repeat(self.tokens, self.counts), offsets, head)
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
+
+
+def _flattened(sequences: Iterable[Any]) -> tuple[list[Any], np.ndarray]:
+    """All tokens in one list, and the number of tokens of each sequence."""
+    listed = []
+    for k, sequence in enumerate(expect.sequences("sequences", sequences)):
+        tokens = sequence.split() if isinstance(sequence, str) else expect.values(sequence)
+        if tokens is None:
+            raise ValueError(
+                f"sequences[{k}] must be a string or a list of words or numbers, got {sequence!r:.60}"
+            )
+        listed.append(tokens)
+        if not tokens:
+            raise ValueError(f"sequences[{k}] is empty: every sequence needs at least one token; drop it")
+    if not listed:
+        raise ValueError("sequences must hold at least one sequence, got none")
+    return [token for sequence in listed for token in sequence], np.array([len(s) for s in listed])
+
+
+def _words(vocabulary: Sequence[str]) -> tuple[str, ...]:
+    words = tuple(vocabulary)
+    if not words or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"vocabulary must be a list of words, got {vocabulary!r:.60}")
+    if len(set(words)) < len(words):
+        twice = Counter(words).most_common(1)[0][0]
+        raise ValueError(f"vocabulary must hold every word once, got {twice!r} twice")
+    return words
+
+
+def _numbered(flat: list[Any], vocabulary: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Token numbers, and the words they stand for where these are known."""
+    words = None if vocabulary is None else _words(vocabulary)
+    kinds = {type(token) for token in flat}
+    if all(issubclass(kind, str) for kind in kinds):
+        words = tuple(dict.fromkeys(flat)) if words is None else words
+        number = {word: x for x, word in enumerate(words)}
+        missing = next((word for word in flat if word not in number), None)
+        if missing is not None:
+            raise ValueError(f"vocabulary must hold every word of the sequences, it lacks {missing!r}")
+        return np.fromiter((number[word] for word in flat), np.intp, len(flat)), words
+    odd = next((kind for kind in kinds if kind is bool or not issubclass(kind, Integral)), None)
+    if odd is not None:
+        came = next(token for token in flat if type(token) is odd)
+        raise ValueError(f"sequences must hold words only or token numbers only, got also {came!r}")
+    least, most = min(flat), max(flat)
+    last = LARGEST_TOKEN if words is None else len(words) - 1
+    if least < 0 or most > last:
+        raise ValueError(f"sequences must hold token numbers from 0 to {last}, got {least} to {most}")
+    return np.array(flat, dtype=np.intp), words

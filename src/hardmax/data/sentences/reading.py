@@ -1,0 +1,179 @@
+"""Text files to sentences and back: one sentence per line, tokens between white space, or JSON lists."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+from hardmax._lib import reading
+from hardmax._lib.expect import whole
+from hardmax._lib.files import whole_text
+from hardmax.data.sentences.gathering import Decoded, gather
+from hardmax.data.sentences.sentences import Sentences
+
+_UNPACK: dict[str, Callable[[Path], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
+_INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+
+
+def read_sentences(path: str | PathLike[str], *, max_length: int | None = None) -> Sentences:
+    """Read raw sentences: a text file with one per line, or a JSON list of lists of words or ids.
+
+    A file packed with xz, gzip or bzip2 is unpacked. The text must be UTF-8. Words stay as they are
+    written: those that differ only in an invisible character or in Unicode's normal form are different
+    tokens, and ``notes`` says so. With `max_length`, longer sentences are cut, and ``notes`` says that too.
+    A text is read in pieces and may have a gibibyte once unpacked, JSON 64 MiB; no more is ever held.
+
+    >>> import tempfile, pathlib
+    >>> from hardmax.nexttoken import read_sentences
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "two.txt")
+    ...     _ = file.write_text("the cat sat\\nthe dog\\n")
+    ...     read_sentences(file).words(1)
+    ['the', 'dog']
+    """
+    path = Path(path)
+    if max_length is not None:
+        whole("max_length", max_length, least=2)
+    with _UNPACK.get(path.suffix, _open)(path) as stream:
+        text = Decoded(_undamaged(reading.pieces(stream, reading.LARGEST_TEXT)))
+        try:
+            listed, start = _listed(text, path)
+            if listed is not None:
+                sentences = Sentences.from_lists(listed, max_length=max_length)
+            else:
+                sentences = gather(chain(start, text), max_length)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+    notes = text.notes
+    if sentences.cut:
+        notes.append(
+            f"{sentences.cut:,} of {sentences.n:,} sentences were cut after {max_length} tokens, "
+            f"{sentences.cut_tokens:,} tokens were left out; a larger max_length (--max-length) keeps more"
+        )
+    notes += _about_lengths(sentences) + _about_words(sentences.vocabulary)
+    return replace(sentences, notes=tuple(notes))
+
+
+def write_sentences(path: str | PathLike[str], sentences: Sentences) -> None:
+    """Write sentences so that `read_sentences` gives them back: as text, or as JSON if `path` ends in .json.
+
+    >>> import tempfile, pathlib
+    >>> from hardmax.nexttoken import named, read_sentences, write_sentences
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_sentences(pathlib.Path(folder, "svop.txt"), named("C-EX-1"))
+    ...     read_sentences(pathlib.Path(folder, "svop.txt")).words(0)
+    ['S', 'V', 'O', 'P']
+    """
+    path = Path(path)
+    if path.suffix in _UNPACK:
+        raise ValueError(f"{path}: sentences are written unpacked; choose a name without {path.suffix}")
+    lists = (sentences.words(i) for i in range(sentences.n))
+    if path.suffix == ".json":
+        with whole_text(path) as file:
+            file.write(json.dumps(list(lists), ensure_ascii=False) + "\n")
+        return
+    spaced = next(
+        (word for word in sentences.vocabulary if len(word.split()) != 1 or word != word.strip()), None
+    )
+    if spaced is not None:
+        raise ValueError(f"{path}: the word {spaced!r} holds white space; write to a name that ends in .json")
+    with whole_text(path) as file:
+        file.writelines(" ".join(words) + "\n" for words in lists)
+
+
+def _open(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def _undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from pieces
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, not an unpacker's
+            raise
+        raise ValueError(f"expected a file packed as its name says, got damage: {error}") from None
+
+
+def _listed(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str]]:
+    """The lists of a JSON file; None if the file is plain text, and what was read of it to find that out."""
+    packed = path.suffix in _UNPACK
+    named = (Path(path.stem) if packed else path).suffix == ".json"
+    read: list[str] = []
+    size, bracket = 0, named
+    for piece in text:
+        read.append(piece)
+        size += len(piece)
+        bracket = bracket or piece.lstrip()[:1] == "["
+        if not bracket and piece.strip():
+            return None, read
+        if size > reading.LARGEST_JSON:
+            break
+    content = "".join(read)
+    if size > reading.LARGEST_JSON:
+        if not named and re.match(r"\s*\[\s*\[", content) is None:
+            return None, [content]
+        largest = reading.size_of(reading.LARGEST_JSON)
+        raise ValueError(
+            f"expected JSON of at most {largest}, got more; write it as text, one sentence a line"
+        )
+    data = _parsed(content, named)
+    return data, [] if data is not None else [content] if content else []
+
+
+def _parsed(text: str, named: bool) -> list[Any] | None:
+    if not text.lstrip().startswith("[") and not named:
+        return None
+    try:
+        data = reading.parse_json(text)
+    except reading.NotJson as error:
+        if not named:
+            return None
+        raise ValueError(f"expected JSON, a list of lists of words or ids: {error}") from None
+    if not isinstance(data, list) or not all(isinstance(each, list) for each in data):
+        if not named:
+            return None
+        raise ValueError("expected a JSON list of lists of words or ids, got another shape")
+    for word in (word for each in data for word in each if isinstance(word, str)):
+        if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise ValueError(f"expected words of Unicode characters, got {word!a:.60}")
+    return data
+
+
+def _about_lengths(sentences: Sentences) -> list[str]:
+    single = int((sentences.offsets[1:] - sentences.offsets[:-1] == 1).sum())
+    if not single:
+        return []
+    return [f"{single:,} sentences of one token have no next token and give no sample"]
+
+
+def _about_words(vocabulary: tuple[str, ...]) -> list[str]:
+    """Words that look the same and are not."""
+    looks: dict[str, str] = {}
+    twins, unseen = [], 0
+    for word in vocabulary:
+        look = word if word.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", word))
+        unseen += not look
+        same = looks.setdefault(look, word)
+        if look and same != word:
+            twins.append((same, word))
+    notes = []
+    if twins:
+        first, second = twins[0]
+        notes.append(
+            f"{len(twins):,} words look like others but differ in invisible characters or in Unicode's "
+            f"normal form, such as {first!a} and {second!a}; they are different tokens"
+        )
+    if unseen:
+        notes.append(f"{unseen:,} words are made of invisible characters only; they are tokens like others")
+    return notes

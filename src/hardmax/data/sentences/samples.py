@@ -1,0 +1,147 @@
+"""The samples of a next-token dataset (C-DEF-DATA), in token-index space (C-DEF-INDEX)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardmax.data.sentences.sentences import Sentences
+from hardmax.data.sentences.trie import Trie
+
+# Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
+LARGEST = 60_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The distinct samples (X, next token) of a prefix-closed dataset, in token-index space.
+
+    Sample i holds the distinct ``tokens[offsets[i]:offsets[i+1]]`` of its sentence X in order of first
+    appearance, with multiplicities ``counts``; ``query`` is the last token of X, ``target`` the next token,
+    ``length`` that of X, and ``weight`` the frequency pi. A sentence with two next tokens is two samples.
+    ``raw_length`` is L_max, the length of the longest raw sentence.
+
+    >>> from hardmax.nexttoken import Samples
+    >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
+    >>> samples.n, samples.V, samples.raw_length
+    (9, 4, 4)
+    >>> samples.sentence(2), samples.vocabulary[samples.target[2]]
+    ('S V O', 'P')
+    """
+
+    V: int
+    tokens: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    query: NDArray[np.int64]
+    target: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    length: NDArray[np.int64]
+    vocabulary: tuple[str, ...]
+    raw_length: int
+    trie: Trie = field(repr=False)
+    node: NDArray[np.int64] = field(repr=False)
+
+    @classmethod
+    def from_sentences(
+        cls,
+        sentences: Sentences | Iterable[str | Sequence[Any]],
+        *,
+        uniform: bool = False,
+        vocabulary: Sequence[str] | None = None,
+        max_length: int | None = None,
+    ) -> Samples:
+        """The samples of raw sentences, given as to `Sentences.from_lists`, or of `Sentences` as they are.
+
+        pi is the frequency among all samples, or with `uniform` the same for every distinct sentence; one
+        that has several next tokens shares it among them by frequency.
+
+        >>> from hardmax.nexttoken import Samples
+        >>> Samples.from_sentences([[0, 1], [0, 1], [1, 0]]).weight.tolist()
+        [0.6666666666666666, 0.3333333333333333]
+        """
+        if not isinstance(sentences, Sentences):
+            sentences = Sentences.from_lists(sentences, vocabulary, max_length)
+        return cls.from_trie(Trie.build(sentences), uniform=uniform)
+
+    @classmethod
+    def from_trie(cls, trie: Trie, *, uniform: bool = False) -> Samples:
+        """All samples of a trie.
+
+        >>> from hardmax.nexttoken import Samples, Sentences, Trie
+        >>> Samples.from_trie(Trie.build(Sentences.from_lists(["a b b"]))).query.tolist()
+        [0, 1]
+        """
+        nodes = trie.samples
+        if not len(nodes):
+            raise ValueError(
+                "sentences: expected one of two tokens or more, got only sentences of one token, "
+                "which have no next token to learn"
+            )
+        size = int(trie.depth[nodes].sum())
+        if size > LARGEST:
+            raise ValueError(
+                f"sentences: their prefixes hold {size:,} tokens, more than {LARGEST:,}; "
+                f"choose a max_length below {int(trie.depth.max())} or fewer sentences"
+            )
+        tokens, counts, offsets = trie.contents(nodes)
+        return cls(
+            trie.V,
+            tokens,
+            counts,
+            offsets,
+            query=trie.token[trie.parent[nodes]],
+            target=trie.token[nodes],
+            weight=trie.frequencies(uniform=uniform),
+            length=trie.depth[nodes] - 1,
+            vocabulary=trie.sentences.vocabulary,
+            raw_length=int(trie.depth.max()),
+            trie=trie,
+            node=nodes,
+        )
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return len(self.target)
+
+    def sentence(self, i: int) -> str:
+        """The sentence of sample i in the user's own words."""
+        return " ".join(self.trie.words(int(self.trie.parent[self.node[i]])))
+
+    def merged(self) -> Samples:
+        """Samples that are equal as (multiset, query, target) as one with their joint weight.
+
+        The model sees no positions, so neither loss nor gradient changes (C-DEF-INDEX).
+
+        >>> from hardmax.nexttoken import Samples
+        >>> samples = Samples.from_sentences(["a b c d", "b a c d"])
+        >>> samples.n, samples.merged().n
+        (6, 5)
+        """
+        row = np.repeat(np.arange(self.n), np.diff(self.offsets))
+        order = np.lexsort((self.tokens, row))
+        canonical = np.stack([self.tokens[order], self.counts[order]], axis=1)
+        group: dict[tuple[int, int, bytes], int] = {}
+        inverse = np.empty(self.n, dtype=np.int64)
+        bounds, ends = self.offsets.tolist(), zip(self.query.tolist(), self.target.tolist(), strict=True)
+        for i, (query, target) in enumerate(ends):
+            key = query, target, canonical[bounds[i] : bounds[i + 1]].tobytes()
+            inverse[i] = group.setdefault(key, len(group))
+        keep = np.unique(inverse, return_index=True)[1]
+        inside = np.isin(row, keep)
+        return replace(
+            self,
+            tokens=self.tokens[inside],
+            counts=self.counts[inside],
+            offsets=np.concatenate([[0], np.cumsum(np.diff(self.offsets)[keep])]).astype(np.int64),
+            query=self.query[keep],
+            target=self.target[keep],
+            weight=np.bincount(inverse, self.weight).astype(np.float64),
+            length=self.length[keep],
+            node=self.node[keep],
+        )

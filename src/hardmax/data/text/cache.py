@@ -1,0 +1,121 @@
+"""Finished work on disk, found by content: whoever asks the same of the same files gets it back.
+
+An entry is written under another name and put in place at once, so that a process may be killed at any time
+and several may work side by side. It begins with its own digest: a damaged one is not believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import unicodedata
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import files
+from hardmax._lib.extras import install
+
+# Counted up when the same input would give another result.
+VERSION = 3
+_BLOCK = 1 << 20
+
+Arrays = dict[str, np.ndarray]
+
+
+def cache_folder() -> Path:
+    """HARDMAX_CACHE, or the folder that the operating system keeps for this."""
+    asked = os.environ.get("HARDMAX_CACHE")
+    if asked:
+        return Path(asked)
+    try:
+        import platformdirs
+    except ImportError as error:
+        raise ValueError(f"the cache needs platformdirs ({error}): {install('text')}") from error
+    return Path(platformdirs.user_cache_path("hardmax"))
+
+
+def digest_of(settings: dict[str, Any]) -> str:
+    """The key of a result: everything it depends on, also Python's table of characters."""
+    content = {"version": VERSION, "unicode": unicodedata.unidata_version} | settings
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of_files(paths: Iterable[Path]) -> list[str]:
+    """A digest for each path, of its bytes; for a folder, of the names and bytes of all its files."""
+    return [_digest_of_path(path) for path in paths]
+
+
+def _digest_of_path(path: Path) -> str:
+    if not path.is_dir():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    whole = hashlib.sha256()
+    for file_path in sorted(each for each in path.rglob("*") if each.is_file()):
+        name = file_path.relative_to(path).as_posix()
+        whole.update(f"{len(name)} {name} {_digest_of_path(file_path)}".encode())
+    return whole.hexdigest()
+
+
+class Cache:
+    """The entries of one key; ``trouble`` says why they are not kept, if they are not."""
+
+    def __init__(self, key: str) -> None:
+        self.trouble: str | None = None
+        self.folder = cache_folder() / "text" / key[:32]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            files.sweep(self.folder)
+        except OSError as error:
+            self._give_up(error)
+
+    def read(self, name: str) -> Arrays | None:
+        """An entry, None if there is none or a damaged one."""
+        try:
+            content = (self.folder / name).read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(content[32:]).digest() != content[:32]:
+            return None
+        with np.load(io.BytesIO(content[32:]), allow_pickle=False) as found:
+            return {each: found[each] for each in found.files}
+
+    def write(self, name: str, arrays: Arrays) -> None:
+        """Keep an entry, or note that it cannot be kept."""
+        if self.trouble is not None:
+            return
+        stream = io.BytesIO()
+        np.savez(stream, allow_pickle=False, **arrays)
+        content = stream.getvalue()
+        try:
+            with files.whole(self.folder / name) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+        except (OSError, ValueError) as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        why = getattr(error, "strerror", None) or error
+        self.trouble = (
+            f"nothing was cached: {self.folder} cannot be written ({why}); set HARDMAX_CACHE to a "
+            "folder that can"
+        )
+
+
+def narrow(numbers: np.ndarray) -> np.ndarray:
+    """Numbers that are not negative, in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
+
+
+def packed(words: Iterable[str]) -> np.ndarray:
+    """Words that hold no line break, as bytes."""
+    return np.frombuffer("\n".join(words).encode(), np.uint8)
+
+
+def unpacked(content: np.ndarray) -> list[str]:
+    """The words again."""
+    text = content.tobytes().decode()
+    return text.split("\n") if text else []

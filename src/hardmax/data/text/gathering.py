@@ -1,0 +1,185 @@
+"""Reviews to numbers of words: read, filtered, and split on all cores; each chunk is kept when done."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax.data.reviews import read_reviews
+from hardmax.data.text.cache import Arrays, Cache, digest_of, digest_of_files, packed, unpacked
+from hardmax.data.text.workers import Workers
+
+# Characters of a chunk: some tenths of a second of work.
+CHUNK = 2_000_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which reviews: files, columns, what the labels mean, the length in characters, the size of a sample."""
+
+    paths: tuple[Path, ...]
+    text: str | None
+    label: str | None
+    signs: Mapping[Any, int | None] | None
+    characters: tuple[int, int] | None
+    sample: int | None
+    rng: int
+
+    def key(self) -> str:
+        """What the chunks depend on; where the files lie is no part of it."""
+        settings = {
+            "files": digest_of_files(self.paths), "text": self.text, "label": self.label,
+            "signs": None if self.signs is None else sorted(map(repr, self.signs.items())),
+            "characters": self.characters, "sample": self.sample, "rng": self.rng, "chunk": CHUNK,
+        }  # fmt: skip
+        return digest_of(settings)
+
+
+class Taken(NamedTuple):
+    """A review that passed, with its place among all that were read."""
+
+    place: int
+    text: str
+    label: int
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some reviews in order: review k holds the next ``sizes[k]`` of ``numbers``, places in ``words``."""
+
+    words: list[str]
+    numbers: np.ndarray
+    sizes: np.ndarray
+    labels: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, arrays: Arrays) -> Chunk:
+        """The chunk of a cache entry."""
+        return cls(
+            unpacked(arrays["words"]), *(arrays[name] for name in ("numbers", "sizes", "labels", "places"))
+        )
+
+    def arrays(self) -> Arrays:
+        """As a cache entry."""
+        return {
+            "words": packed(self.words), "numbers": self.numbers, "sizes": self.sizes,
+            "labels": self.labels, "places": self.places,
+        }  # fmt: skip
+
+
+@dataclass
+class Passage:
+    """How many reviews were read, and how many of them were left out and why."""
+
+    read: int = 0
+    unlabelled: int = 0
+    short: int = 0
+    long: int = 0
+    unsampled: int = 0
+
+
+def gather(
+    source: Source, cache: Cache, workers: Workers, progress: Callable[[float], None]
+) -> tuple[list[Chunk], Passage]:
+    """All chunks of a source; those that the cache holds are not made again."""
+    passage = Passage()
+    chunks = _finished(cache, passage)
+    if chunks is not None:
+        return chunks, passage
+    found: dict[int, Chunk] = {}
+    waiting: deque[tuple[int, list[Taken]]] = deque()
+
+    def missing() -> Iterator[list[str]]:
+        for number, block in enumerate(_blocks(_passing(source, passage, progress))):
+            entry = cache.read(f"{number}")
+            if entry is not None:
+                found[number] = Chunk.of(entry)
+            else:
+                waiting.append((number, block))
+                yield [review.text for review in block]
+
+    for words, numbers, sizes in workers.run("split", missing()):
+        number, block = waiting.popleft()
+        found[number] = Chunk(
+            words,
+            np.array(numbers, np.int32),
+            np.array(sizes, np.int32),
+            np.array([review.label for review in block], np.int8),
+            np.array([review.place for review in block], np.int64),
+        )
+        cache.write(f"{number}", found[number].arrays())
+    cache.write(
+        "end", {"chunks": np.array(len(found))} | {k: np.array(v) for k, v in asdict(passage).items()}
+    )
+    return [found[number] for number in range(len(found))], passage
+
+
+def _finished(cache: Cache, passage: Passage) -> list[Chunk] | None:
+    end = cache.read("end")
+    if end is None:
+        return None
+    chunks = []
+    for number in range(int(end.pop("chunks"))):
+        entry = cache.read(f"{number}")
+        if entry is None:
+            return None
+        chunks.append(Chunk.of(entry))
+    for name, value in end.items():
+        setattr(passage, name, int(value))
+    return chunks
+
+
+def _passing(source: Source, passage: Passage, progress: Callable[[float], None]) -> Iterator[Taken]:
+    """The reviews with a label and of the wanted length; of these a sample, if one is asked for."""
+    if source.sample is None:
+        yield from _labelled(source, passage, progress)
+        return
+    # Each draws a number and the smallest win, which needs no more memory than the sample itself.
+    draw = np.random.default_rng(source.rng).random
+    drawn: list[tuple[float, Taken]] = []
+    for review in _labelled(source, passage, progress):
+        entry = (-float(draw()), review)
+        if len(drawn) < source.sample:
+            heapq.heappush(drawn, entry)
+        else:
+            heapq.heappushpop(drawn, entry)
+            passage.unsampled += 1
+    yield from sorted(review for _, review in drawn)
+
+
+def _labelled(source: Source, passage: Passage, progress: Callable[[float], None]) -> Iterator[Taken]:
+    least, most = source.characters or (0, None)
+    for done, path in enumerate(source.paths):
+        reader = read_reviews(path, text=source.text, label=source.label, signs=source.signs)
+        for text, label in reader:
+            passage.read += 1
+            if passage.read % 1000 == 0:
+                progress((done + reader.share) / len(source.paths))
+            if label is None:
+                passage.unlabelled += 1
+            elif len(text) < least:
+                passage.short += 1
+            elif most is not None and len(text) > most:
+                passage.long += 1
+            else:
+                yield Taken(passage.read - 1, text, label)
+
+
+def _blocks(reviews: Iterator[Taken]) -> Iterator[list[Taken]]:
+    block: list[Taken] = []
+    size = 0
+    for review in reviews:
+        block.append(review)
+        size += len(review.text)
+        if size >= CHUNK:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block

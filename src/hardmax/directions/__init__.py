@@ -1,0 +1,1 @@
+"""Which directions attract: neighbours, local optimality, enumeration, directions critical at infinity."""

@@ -1,0 +1,211 @@
+"""Assumptions B, C and D of paper B on the data at hand, each with a witness where it fails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from hardmax._lib.expect import generator
+from hardmax.directions.constants import slope_range
+from hardmax.margin.batch import solve_batch
+from hardmax.margin.constraints import Floats
+from hardmax.problem import Problem
+from hardmax.problem.heads import LinearHead, NonlinearHead
+from hardmax.problem.selection import Selection, chosen_slots, optimal_tokens
+
+
+@dataclass(frozen=True)
+class AssumptionB:
+    """One best token per input and one score for all others; ``witness`` is (i, two tokens at odds with it).
+
+    >>> import hardmax as hm
+    >>> hm.assumption_b(hm.data.named("B-FIG-1b")).witness
+    (0, 1, 2)
+    """
+
+    holds: bool
+    witness: tuple[int, int, int] | None
+
+
+def assumption_b(problem: Problem) -> AssumptionB:
+    """Test Assumption B: gamma_it = gamma_is < gamma_i,opt for all other tokens t, s of every input.
+
+    >>> import hardmax as hm
+    >>> hm.assumption_b(hm.data.named("B-FIG-1a")).holds
+    True
+    """
+    best = optimal_tokens(problem).sets
+    groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
+    for i, (tokens, scores, group) in enumerate(
+        zip(best, problem.split(problem.scores), groups, strict=True)
+    ):
+        if len(tokens) > 1:
+            return AssumptionB(False, (i, tokens[0], tokens[1]))
+        others = np.flatnonzero(group != tokens[0])
+        odd = others[scores[others] != scores[others[:1]]]
+        if len(odd):
+            return AssumptionB(False, (i, int(others[0]), int(odd[0])))
+    return AssumptionB(True, None)
+
+
+@dataclass(frozen=True, eq=False)
+class AssumptionC:
+    """The label margin falls by at least nu times the attention lost by the selected tokens.
+
+    ``nu`` is the least ratio found over free attention weights, so the true constant over all weights is at
+    most that: a nu of zero, with its ``witness`` (attention weights per input), disproves the assumption for
+    free weights, a positive one is evidence. ``Gamma`` is the label margin on the selected values.
+
+    >>> import hardmax as hm
+    >>> found = hm.assumption_c(hm.data.named("B-FIG-3b"), [1, 1, 1], rng=0)
+    >>> found.holds, round(found.nu, 6), found.witness[2].round(3).tolist()[1] < 1
+    (False, 0.0, True)
+    """
+
+    holds: bool
+    Gamma: float
+    nu: float
+    witness: tuple[Floats, ...]
+
+
+def assumption_c(
+    problem: Problem,
+    selection: Iterable[int],
+    *,
+    inputs: Collection[int] | None = None,
+    rng: int | np.random.Generator,
+    draws: int = 2000,
+) -> AssumptionC:
+    """Estimate nu of Assumption C: the least (Gamma - M(s)) / max_i (1 - s_i,selected) over attention s.
+
+    M(s) is the label margin of the attended values (0 if they do not separate). ``inputs`` restricts it, for
+    example to the support of the label SVM, as Theorem 6 does. Random weights, then a local search.
+
+    >>> import hardmax as hm
+    >>> round(hm.assumption_c(hm.data.named("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)
+    0.5
+    """
+    head = problem.head
+    if not isinstance(head, LinearHead | NonlinearHead):
+        raise ValueError("problem must have values and labels; make it with from_values or from_tokens")
+    tokens = tuple(selection)
+    chosen_slots(problem, tokens)
+    kept = sorted(range(problem.n) if inputs is None else inputs)
+    values = [head.labels[i] * v for i, v in enumerate(problem.split(head.values[problem.tokens]))]
+    mixing = _Mixing([values[i] for i in kept], [tokens[i] for i in kept])
+    Gamma = float(mixing.margins(np.zeros((1, mixing.width)))[0])
+    if Gamma == 0:
+        return AssumptionC(False, 0.0, 0.0, mixing.weights(np.zeros(mixing.width)))
+    points = mixing.draw(draws, generator(rng))
+    ratios = mixing.ratios(points, Gamma)
+    best, nu = points[int(np.argmin(ratios))], float(ratios.min())
+    for start in points[np.argsort(ratios)[:3]]:
+        found = minimize(
+            lambda x: float(mixing.ratios(x[None], Gamma)[0]), start, method="Nelder-Mead",
+            bounds=[(0.0, 1.0)] * mixing.width, options={"maxfev": 60 * mixing.width},
+        )  # fmt: skip
+        if found.fun < nu:
+            best, nu = found.x, float(found.fun)
+    nu = max(nu, 0.0)
+    # nu is where a local search stopped, right to a few digits: no exact zero is to be expected of it.
+    return AssumptionC(nu > 1e-6 * Gamma, Gamma, nu, mixing.weights(best))
+
+
+class _Mixing:
+    """Attention weights as shares x >= 0 of the tokens not selected, scaled to a sum of at most 1."""
+
+    def __init__(self, values: list[Floats], tokens: list[int]) -> None:
+        self.values, self.tokens = values, tokens
+        self.steps = [np.delete(v, t, axis=0) - v[t] for v, t in zip(values, tokens, strict=True)]
+        self.sizes = [len(step) for step in self.steps]
+        self.width = sum(self.sizes)
+
+    def parts(self, x: Floats) -> list[Floats]:
+        cuts = np.split(x, np.cumsum(self.sizes)[:-1], axis=-1)
+        return [part / np.maximum(part.sum(axis=-1, keepdims=True), 1.0) for part in cuts]
+
+    def weights(self, x: Floats) -> tuple[Floats, ...]:
+        return tuple(np.insert(y, t, 1 - y.sum()) for y, t in zip(self.parts(x), self.tokens, strict=True))
+
+    def margins(self, x: Floats) -> Floats:
+        triples = zip(self.parts(x), self.steps, self.values, self.tokens, strict=True)
+        rows = np.stack([v[t] + part @ step for part, step, v, t in triples], axis=1)
+        return np.array([best.margin for best in solve_batch(rows, workers=1)])
+
+    def ratios(self, x: Floats, Gamma: float) -> Floats:
+        lost = np.max([part.sum(axis=-1) for part in self.parts(x)], axis=0)
+        far = lost > 1e-9  # nearer by, the ratio is all rounding
+        ratios = np.full(len(x), np.inf)
+        if far.any():
+            ratios[far] = (Gamma - self.margins(x[far])) / lost[far]
+        return ratios
+
+    def draw(self, count: int, rng: np.random.Generator) -> Floats:
+        """Each unselected token alone, a little and fully; then random weights of all sizes."""
+        alone = np.concatenate([size * np.eye(self.width) for size in (1e-3, 0.1, 1.0)])
+        x = rng.exponential(size=(count, self.width)) * 10.0 ** rng.uniform(-3, 1, size=(count, 1))
+        used = rng.random((count, len(self.sizes))) < 0.5
+        return np.concatenate([alone, np.minimum(x * np.repeat(used, self.sizes, axis=1), 1.0)])
+
+
+@dataclass(frozen=True)
+class AssumptionD:
+    """Lemma 14's constants, under which Assumption D holds for a linear head.
+
+    With q the largest attention outside the sets: C_minus q <= L(p) - L* <= C_plus q. ``witness`` is an input
+    that breaks the lemma's conditions: scores of a set differ, are not positive, or do not exceed the rest.
+
+    >>> import hardmax as hm
+    >>> found = hm.assumption_d(hm.data.named("B-FIG-8"))
+    >>> found.holds, found.epsilon, found.C, round(found.rho(1.0), 3)
+    (True, 1.0, 0.0, -5.253)
+    """
+
+    holds: bool
+    witness: int | None
+    nu: tuple[float, ...] = ()
+    epsilon: float = math.nan
+    C: float = math.nan
+    C_plus: float = math.nan
+    C_minus: float = math.nan
+
+    @property
+    def Theta(self) -> float:
+        """C_plus / C_minus."""
+        return self.C_plus / self.C_minus
+
+    def rho(self, Delta: float) -> float:
+        """Below this log q the order of log q, by a factor 1 + Delta, is the order of the risks."""
+        return -2 * (1 + 1 / Delta) * math.log(self.Theta)
+
+
+def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD:
+    """Test the conditions of Lemma 14 for the best-scoring tokens (or other ``sets``) and give its constants.
+
+    >>> import hardmax as hm
+    >>> hm.assumption_d(hm.Problem.from_scores([[[1.0], [0.0]]], [[-1.0, -2.0]])).witness
+    0
+    """
+    inside = (sets or optimal_tokens(problem)).sets
+    scores = problem.split(problem.scores)
+    groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
+    nu = tuple(float(g[o[0]]) for g, o in zip(scores, inside, strict=True))
+    # Copies of a token of the set belong to it.
+    rest = [g[~np.isin(own, own[list(o)])] for g, o, own in zip(scores, inside, groups, strict=True)]
+    epsilon, C = math.inf, 0.0
+    for i, outside in enumerate(rest):
+        room = 1 - outside.max() / nu[i] if len(outside) and nu[i] > 0 else math.inf
+        if nu[i] <= 0 or (scores[i][list(inside[i])] != nu[i]).any() or room <= 0:
+            return AssumptionD(False, i)
+        epsilon, C = min(epsilon, float(room)), max(C, -float(outside.min(initial=0.0)))
+    if not any(len(outside) for outside in rest):
+        raise ValueError(
+            "sets must leave out a token somewhere; where all tokens are optimal nothing follows"
+        )
+    least, most = slope_range(problem.loss, float(problem.scores.max()), float(problem.scores.min()))
+    C_plus, C_minus = most * (C + max(nu)), least * epsilon * min(nu) / problem.n
+    return AssumptionD(True, None, nu, epsilon, C, C_plus, C_minus)

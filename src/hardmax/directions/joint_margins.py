@@ -1,0 +1,170 @@
+"""Joint training of head and p: label SVM, relaxed SVM and what lies between (B-DEF-14, B-NEW-1, 1b)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, cast
+
+import numpy as np
+
+from hardmax.directions.enumerate import feasible_selections
+from hardmax.margin.att_svm import AttentionRows
+from hardmax.margin.constraints import Floats
+from hardmax.margin.label_svm import label_svm, rho_svm
+from hardmax.margin.solution import MaxMargin
+from hardmax.margin.solve import exactly, solve
+from hardmax.problem import Problem
+from hardmax.problem.heads import LinearHead, NonlinearHead
+from hardmax.problem.selection import chosen_slots, leaders
+
+
+def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool = False) -> MaxMargin:
+    """The label SVM on the selected values: the shortest v with Y_i v.x_selected >= 1 (B-DEF-14).
+
+    Its margin is the label margin Gamma, its support the inputs (i,) with a tight constraint, also those
+    whose multiplier is zero (B-ERR-13).
+
+    >>> import hardmax as hm
+    >>> best = hm.label_max_margin(hm.data.named("B-FIG-3a"), [1, 1, 1])
+    >>> best.p.round(12).tolist(), best.support
+    ([0.0, 1.0], ((0,), (1,), (2,)))
+    """
+    head = problem.head
+    if not isinstance(head, LinearHead | NonlinearHead):
+        raise ValueError("problem must have values and labels; make it with from_values or from_tokens")
+    return label_svm(head.values[problem.tokens[chosen_slots(problem, tuple(selection))]], head.labels, exact)
+
+
+def relaxed_max_margin(
+    problem: Problem, selection: Iterable[int], relax: Collection[int] | None = None, *, exact: bool = False
+) -> MaxMargin:
+    """The relaxed SVM (10): inputs in the support of the label SVM are separated by 1, the others by 0.
+
+    ``relax`` names other inputs to be separated by 0; then no labels are needed.
+
+    >>> import hardmax as hm
+    >>> hm.relaxed_max_margin(hm.data.named("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
+    [1.0, -0.0]
+    """
+    tokens = leaders(problem, selection)
+    if relax is None:
+        relax = set(range(problem.n)) - _support(label_max_margin(problem, tokens))
+    elif not isinstance(relax, Collection):
+        raise ValueError(f"relax: expected a list of inputs, got {relax!r}")
+    elif wrong := [i for i in relax if not (isinstance(i, int | np.integer) and 0 <= i < problem.n)]:
+        raise ValueError(f"relax: expected inputs from 0 to {problem.n - 1}, got {wrong[0]!r}")
+    constraints = AttentionRows(problem).constraints(enumerate(tokens))
+    h = np.array([float(label[0] not in relax) for label in constraints.labels or ()])
+    return solve(replace(constraints, h=h), exact)
+
+
+@dataclass(frozen=True, eq=False)
+class InterpolatedMaxMargin:
+    """Where p tends when the norm of v grows like rho times that of p: direction q*(rho) and its margin m.
+
+    ``exponents`` are the rates, per unit of |p|, of the terms of the risk relative to exp(-rho Gamma |p|),
+    the slowest first: 0 for inputs in the label SVM's support, rho Gamma nu_i for the others, and m.
+    ``label`` is the label SVM of the selection; from ``rho_star`` on, the direction is that of the relaxed
+    SVM.
+
+    >>> import hardmax as hm
+    >>> limit = hm.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0, selection="best")
+    >>> limit.selection, limit.direction.round(12).tolist(), round(limit.rho_star, 12)
+    ((1, 1, 1), [1.0, -0.0], 1.0)
+    """
+
+    selection: tuple[int, ...]
+    direction: Floats
+    margin: float
+    rho_star: float
+    exponents: tuple[float, ...]
+    label: MaxMargin
+
+
+def interpolated_max_margin(
+    problem: Problem, rho: float, selection: Iterable[int] | Literal["best"]
+) -> InterpolatedMaxMargin:
+    """The rho-interpolated SVM (B-NEW-1) of a selection, or of the "best" feasible one (B-NEW-1b).
+
+    The best selection has the largest label margin; among equals, the risk that falls fastest, compared from
+    its slowest term on. Attention is taken to saturate on a feasible selection. Where an input outside the
+    label SVM's support keeps a token whose rival has the larger label margin, attention on the rival is a
+    gain, and may decide the direction (see `hardmax.margin.label_svm.rho_svm`).
+
+    >>> import numpy as np, hardmax as hm
+    >>> tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
+    >>> problem = hm.Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
+    >>> for rho in (1.0, 8.0):
+    ...     limit = hm.interpolated_max_margin(problem, rho, "best")
+    ...     limit.selection, round(float(np.degrees(np.arctan2(*limit.direction[::-1]))), 1)
+    ((1, 1, 1), 39.8)
+    ((1, 1, 0), 26.6)
+    """
+    if not rho >= 0:
+        raise ValueError(f"rho must be a number of at least 0, got {rho}")
+    if not isinstance(selection, str):
+        return _interpolate(problem, leaders(problem, selection), rho)
+    if selection != "best":
+        raise ValueError(f'selection: expected tokens, one per input, or "best", got {selection!r}')
+    labels = {
+        found.selection: label_max_margin(problem, found.selection)
+        for found in feasible_selections(problem)
+        if found.direction is not None
+    }
+    separable = {tokens: label for tokens, label in labels.items() if label.is_certified}
+    if not separable:
+        raise ValueError("problem: expected a feasible selection whose values separate the labels, got none")
+    largest = max(label.margin for label in separable.values())
+    # Nearly equal margins are compared as rational numbers; what is too large for that counts as equal.
+    near = {t: exactly(label) for t, label in separable.items() if label.margin >= (1 - 1e-8) * largest}
+    shortest = min((found.norm_squared for found in near.values() if found), default=None)
+    best = [t for t, found in near.items() if found is None or found.norm_squared == shortest]
+    limits = [_interpolate(problem, tokens, rho) for tokens in best]
+    unit = max(limit.margin for limit in limits)
+    # Exponents are roots of quadratics, right to rounding: nine digits decide, and equal ones stay equal.
+    return max(limits, key=lambda limit: [round(x / unit, 9) for x in limit.exponents])
+
+
+def _interpolate(problem: Problem, tokens: tuple[int, ...], rho: float) -> InterpolatedMaxMargin:
+    label = label_max_margin(problem, tokens)
+    if not label.is_certified or label.slack is None:
+        raise ValueError(f"selection: expected values that separate the labels, got {label.status}")
+    support = _support(label)
+    rows = AttentionRows(problem)
+    blocks = [rows.constraints([pair]).rows() for pair in enumerate(tokens)]
+    nu = np.array([0.0 if i in support else slack for i, slack in enumerate(label.slack.tolist())])
+    found = rho_svm(blocks, nu, support, label.margin, rho, _gains(problem, tokens, label, rows))
+    delays = [rho * label.margin * x if x else 0.0 for x in nu.tolist()]
+    exponents = tuple(sorted([*delays, found.margin]))
+    return InterpolatedMaxMargin(tokens, found.direction, found.margin, found.rho_star, exponents, label)
+
+
+def _gains(
+    problem: Problem, tokens: tuple[int, ...], label: MaxMargin, rows: AttentionRows
+) -> list[tuple[int, int]]:
+    """The rows (input, row) whose rival has the larger label margin: attention on it lowers the risk."""
+    head = problem.head
+    assert isinstance(head, LinearHead | NonlinearHead)
+    v = exactly(label)
+    values = problem.split(head.values[problem.tokens])
+    found = []
+    for i, token in enumerate(tokens):
+        for row, (_, t) in enumerate(rows.constraints([(i, token)]).labels or ()):
+            ahead = head.labels[i] * (values[i][cast(int, t)] - values[i][token])
+            gain = float(ahead @ np.asarray(label.direction))
+            # Near zero the sign is taken in fractions, which only more than 200 inputs do without.
+            if abs(gain) <= 1e-6 * np.linalg.norm(ahead) and v is not None and v.p is not None:
+                pairs = zip(values[i][cast(int, t)].tolist(), values[i][token].tolist(), v.p, strict=True)
+                exact = sum((Fraction(a) - Fraction(b)) * x for a, b, x in pairs) * int(head.labels[i])
+                gain = float((exact > 0) - (exact < 0))
+            if gain > 0:
+                found.append((i, row))
+    return found
+
+
+def _support(label: MaxMargin) -> set[int]:
+    if not label.is_certified:
+        raise ValueError(f"selection: expected values that separate the labels, got {label.status}")
+    return {cast(int, i) for (i,) in label.support}

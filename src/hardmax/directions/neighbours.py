@@ -1,0 +1,197 @@
+"""SVM neighbours of a selection, and local optimality (B-DEF-12).
+
+A neighbour's row is tight at p_mm, exactly. Rational solutions say which rows are; float solutions enclose
+every slack (`hardmax.margin.tight`), and what they leave open is settled in rational arithmetic, up to 200
+rows. Beyond that a verdict may stay open: it is True if every row that could be tight has a positive score
+gap, False if some row that is certainly tight has not, else None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from hardmax.margin.att_svm import AttentionRows, max_margin
+from hardmax.margin.constraints import Floats
+from hardmax.margin.solution import MaxMargin
+from hardmax.margin.tight import Tight
+from hardmax.problem import Problem
+from hardmax.problem.selection import leaders, slot_gaps
+
+Chosen = MaxMargin | Iterable[int]  # a solution, or the tokens to solve for
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """For each input the tokens whose row is tight at p_mm, whatever their multiplier.
+
+    ``doubtful`` lists (i, t) of which it is not known; ``sets`` leaves them out.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> hm.neighbours(problem, hm.max_margin(problem, [0, 1])).pairs
+    ((0, 1),)
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+    doubtful: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """All neighbours as (i, t)."""
+        return tuple((i, t) for i, near in enumerate(self.sets) for t in near)
+
+
+def neighbours(problem: Problem, chosen: Chosen) -> Neighbours:
+    """The tokens that compete with a selection: (k_selected - k_t).p_mm = 1.
+
+    >>> import hardmax as hm
+    >>> hm.neighbours(hm.data.named("B-FIG-1b"), [1]).sets
+    ((2,),)
+    """
+    best = solution(problem, chosen)
+    labels, tight = row_labels(best), _tight(best)
+    near: list[list[int]] = [[] for _ in range(problem.n)]
+    for j in np.flatnonzero(tight.certain):
+        near[labels[j][0]].append(labels[j][1])
+    doubtful = tuple(labels[j] for j in np.flatnonzero(tight.doubtful))
+    return Neighbours(tuple(tuple(tokens) for tokens in near), doubtful)
+
+
+def score_gap(problem: Problem, chosen: Chosen) -> float:
+    """Least score by which a selected token beats its neighbours; negative if it does not, inf without any.
+
+    Where neighbours are in doubt it is a bound on the side that is known, and nan if not even its sign is.
+
+    >>> import hardmax as hm
+    >>> hm.score_gap(hm.data.named("B-FIG-1b"), [1])
+    0.9
+    """
+    best = solution(problem, chosen)
+    if best.slack is None:
+        raise ValueError(f"max_margin has no p, so there are no neighbours: it is {best.status}")
+    return known_gap(best, row_gaps(problem, best))
+
+
+def is_locally_optimal(problem: Problem, chosen: Chosen) -> bool | None:
+    """Whether the selection is feasible and each selected token scores strictly above its neighbours.
+
+    ``chosen`` is a solution or the tokens of a selection. None: in doubt, which happens above 200 rows only.
+
+    >>> import hardmax as hm
+    >>> [hm.is_locally_optimal(hm.data.named("B-FIG-1b"), [t]) for t in range(3)]
+    [True, True, False]
+    """
+    best = solution(problem, chosen)
+    if best.is_feasible is False:
+        return False
+    return None if best.slack is None else attracts(known_gap(best, row_gaps(problem, best)))
+
+
+def attracts(gap: float) -> bool | None:
+    """The verdict that a score gap stands for.
+
+    >>> attracts(0.5), attracts(0.0), attracts(float("nan"))
+    (True, False, None)
+    """
+    return None if np.isnan(gap) else bool(gap > 0)
+
+
+def known_gap(best: MaxMargin, gaps: Floats) -> float:
+    """The least gap over the tight rows, as `score_gap` says; doubts are settled only if they matter."""
+    least, most = _range(gaps, best.enclosure)
+    if least < most:
+        least, most = _range(gaps, best.decided.enclosure)
+    if least == most or least > 0:
+        return least
+    return most if most <= 0 else np.nan
+
+
+def _range(gaps: Floats, tight: Tight) -> tuple[float, float]:
+    """The least gap over the rows that may be tight, and over those that are."""
+    return float(gaps[tight.possible].min(initial=np.inf)), float(gaps[tight.certain].min(initial=np.inf))
+
+
+def solution(problem: Problem, chosen: Chosen) -> MaxMargin:
+    """The solution meant: one of this problem as it is, or that of the tokens given."""
+    if not isinstance(chosen, MaxMargin):
+        return max_margin(problem, leaders(problem, chosen))
+    selection_of(problem, chosen)
+    return chosen
+
+
+def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
+    """The selection that a solution of this problem belongs to.
+
+    A solution of `Constraints` will do if its rows are those of a selection, in order, labelled (i, t).
+
+    >>> import hardmax as hm
+    >>> from hardmax.directions.neighbours import selection_of
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> selection_of(problem, hm.max_margin(problem, [0, 1]))
+    (0, 1)
+    """
+    wrong = "max_margin must be a solution of this problem, as max_margin(problem, selection) gives it"
+    if not isinstance(best, MaxMargin):
+        raise ValueError(f"{wrong}, got {type(best).__name__}")
+    given = best.constraints
+    tokens = best.selection
+    if tokens is None:
+        if given.labels is None:
+            raise ValueError(f"{wrong}; this one's rows have no labels (i, t): give the tokens instead")
+        tokens = _unlabelled(problem, given.labels)
+    try:
+        own = AttentionRows(problem).constraints(enumerate(leaders(problem, tokens or ())))
+    except ValueError:
+        raise ValueError(f"{wrong}; this one's selection does not fit") from None
+    same = given.table is own.table and np.array_equal(given.minus, own.minus)
+    if not (same and np.array_equal(given.plus, own.plus) and np.array_equal(given.h, own.h)):
+        same = given.table is not None and given.shape == own.shape and given.count == own.count
+        same = same and np.array_equal(given.h, own.h) and not given.equal.any()
+        if not (same and np.array_equal(given.rows(), own.rows())):
+            raise ValueError(f"{wrong}; this one has other rows")
+    return leaders(problem, tokens or ())
+
+
+def row_gaps(problem: Problem, best: MaxMargin) -> Floats:
+    """Score of the selected token minus score of the other one, for every row; ties are exactly zero."""
+    gaps = slot_gaps(problem, selection_of(problem, best))
+    return gaps[[problem.offsets[i] + t for i, t in row_labels(best)]]
+
+
+def row_labels(best: MaxMargin) -> list[tuple[int, int]]:
+    """The (i, t) of every row."""
+    return cast(list[tuple[int, int]], list(best.constraints.labels or ()))
+
+
+def tight_rows(best: MaxMargin) -> np.ndarray:
+    """The tight rows, as numbers; a ValueError if some are in doubt."""
+    tight = _tight(best)
+    if tight.doubtful.any():
+        raise ValueError(
+            f"max_margin: whether the rows {best.doubtful} are tight is in doubt; ask for exact=True"
+        )
+    return np.flatnonzero(tight.certain)
+
+
+def _tight(best: MaxMargin) -> Tight:
+    if best.slack is None:
+        raise ValueError(f"max_margin has no p, so there are no neighbours: it is {best.status}")
+    return best.decided.enclosure
+
+
+def _unlabelled(problem: Problem, labels: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """In each input the token without a row, copies left out; None if there is not one."""
+    local = np.arange(len(problem.tokens)) - np.repeat(problem.offsets[:-1], problem.sizes)
+    named = problem.groups == np.arange(len(problem.tokens))
+    sets = [set(t[own].tolist()) for t, own in zip(problem.split(local), problem.split(named), strict=True)]
+    try:
+        for i, t in labels:
+            sets[i].remove(t)
+        (tokens,) = zip(*sets, strict=True)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+    return cast(tuple[int, ...], tokens)

@@ -1,0 +1,150 @@
+"""General position of the keys (Lemma 10 and Theorem 7, read as in B-ERR-10)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax._lib.expect import generator
+from hardmax.problem import Problem
+
+CLEAR = 1e-9  # a least singular value above this, relatively, is far beyond rounding
+Row = tuple[int, int, int]  # input, selected token, other token
+
+
+@dataclass(frozen=True)
+class GeneralPosition:
+    """Whether key differences are as independent as they can be, and on how many sets that was tested.
+
+    ``exhaustive`` says that all sets were tested; otherwise ``holds`` means that a random sample showed
+    nothing to the contrary. ``witness`` is a set of dependent rows, as (input, selected token, other token).
+
+    >>> import hardmax as hm
+    >>> hm.general_position(hm.data.named("B-FIG-8")).holds
+    True
+    """
+
+    holds: bool
+    exhaustive: bool
+    checked: int
+    witness: tuple[Row, ...] | None
+
+
+def general_position(
+    problem: Problem,
+    *,
+    limit: int = 100_000,
+    rng: int | np.random.Generator | None = None,
+) -> GeneralPosition:
+    """Test that for any selection d rows k_selected - k_t are independent and d+1 never all tight.
+
+    "Never all tight" means that no p meets the d+1 rows with equality to 1. If there are fewer than d rows,
+    all of them must be independent. There are exponentially many sets: up to ``limit`` are tested one by
+    one, above that a sample of as many, for which ``rng`` must be given. Where singular values leave a doubt
+    the rank is taken in fractions, so the answer is exact for the floats given. Copies of a token are one.
+
+    >>> import hardmax as hm
+    >>> line = hm.Problem.from_scores([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
+    >>> hm.general_position(line).witness
+    ((0, 0, 1), (0, 0, 2))
+    """
+    named = problem.split(problem.groups == np.arange(len(problem.tokens)))
+    names = [np.flatnonzero(own).tolist() for own in named]
+    every = problem.split(problem.keys[problem.tokens])
+    keys = [k[own] for k, own in zip(every, names, strict=True)]
+    rows = sum(len(k) - 1 for k in keys)
+    sizes = [min(problem.d, rows), *([problem.d + 1] if rows > problem.d else [])]
+    total = sum(_count([len(k) for k in keys], size) for size in sizes)
+    if total > limit and rng is None:
+        raise ValueError(f"rng: expected a seed to sample with: {total:,} sets are more than {limit:,}")
+    checked = 0
+    for size in sizes:
+        if total <= limit:
+            sets = _every([len(k) for k in keys], size)
+        else:
+            assert rng is not None
+            rng = generator(rng)
+            sets = _sample([len(k) for k in keys], size, limit // len(sizes), rng)
+        while batch := list(itertools.islice(sets, 4096)):
+            checked += len(batch)
+            witness = _dependent(keys, batch, size > problem.d)
+            if witness is not None:
+                found = tuple((i, names[i][a], names[i][t]) for i, a, t in witness)
+                return GeneralPosition(False, total <= limit, checked, found)
+    return GeneralPosition(True, total <= limit, checked, None)
+
+
+def _dependent(
+    keys: list[np.ndarray], batch: list[tuple[Row, ...]], with_ones: bool
+) -> tuple[Row, ...] | None:
+    """The first dependent set of a batch: singular values clear nearly all, fractions decide the others."""
+    if not batch[0]:
+        return None
+    M = np.array([[keys[i][a] - keys[i][t] for i, a, t in rows] for rows in batch])
+    M /= max(np.abs(M).max(), np.finfo(float).tiny)
+    if with_ones:  # 1 is in the range of M exactly if [M, 1] is singular
+        M = np.concatenate([M, np.ones((*M.shape[:2], 1))], axis=2)
+    lengths = np.linalg.norm(M, axis=2, keepdims=True)
+    values = np.linalg.svd(M / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
+    doubtful = np.any(lengths == 0, axis=(1, 2)) | (values[:, -1] <= CLEAR * values[:, 0])
+    return next(
+        (batch[b] for b in np.flatnonzero(doubtful) if _rank_is_short(keys, batch[b], with_ones)), None
+    )
+
+
+def _rank_is_short(keys: list[np.ndarray], rows: tuple[Row, ...], with_ones: bool) -> bool:
+    """Whether the rows, each with a 1 behind it if asked, are dependent, by elimination in fractions."""
+    ends = [(Fraction(1) if with_ones else Fraction(0))] * len(rows)
+    exact = [
+        [*(Fraction(x) - Fraction(y) for x, y in zip(keys[i][a], keys[i][t], strict=True)), end]
+        for (i, a, t), end in zip(rows, ends, strict=True)
+    ]
+    rank = 0
+    for column in range(len(exact[0])):
+        pivot = next((r for r in range(rank, len(exact)) if exact[r][column]), None)
+        if pivot is None:
+            continue
+        exact[rank], exact[pivot] = exact[pivot], exact[rank]
+        for r in range(rank + 1, len(exact)):
+            factor = exact[r][column] / exact[rank][column]
+            if factor:
+                exact[r] = [x - factor * y for x, y in zip(exact[r], exact[rank], strict=True)]
+        rank += 1
+    return rank < len(exact)
+
+
+def _count(sizes: list[int], total: int) -> int:
+    """Sets of ``total`` rows: in each input no row, or a selected token and some of the others."""
+    ways = [1] + [0] * total
+    for T in sizes:
+        own = [1, *(T * math.comb(T - 1, k) for k in range(1, T))]
+        ways = [sum(ways[s - k] * own[k] for k in range(min(s, T - 1) + 1)) for s in range(total + 1)]
+    return ways[total]
+
+
+def _every(sizes: list[int], total: int, i: int = 0) -> Iterator[tuple[Row, ...]]:
+    if i == len(sizes):
+        if total == 0:
+            yield ()
+        return
+    T = sizes[i]
+    for k in range(min(total, T - 1) + 1):
+        for selected in range(T if k else 1):
+            others = [t for t in range(T) if t != selected]
+            for chosen in itertools.combinations(others, k):
+                own = tuple((i, selected, t) for t in chosen)
+                for rest in _every(sizes, total - k, i + 1):
+                    yield own + rest
+
+
+def _sample(sizes: list[int], total: int, count: int, rng: np.random.Generator) -> Iterator[tuple[Row, ...]]:
+    """Random selections and, of each, a random set of rows."""
+    for _ in range(count):
+        selected = [int(rng.integers(T)) for T in sizes]
+        rows = [(i, a, t) for i, a in enumerate(selected) for t in range(sizes[i]) if t != a]
+        yield tuple(rows[j] for j in sorted(rng.choice(len(rows), size=total, replace=False).tolist()))

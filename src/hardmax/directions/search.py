@@ -1,0 +1,298 @@
+"""ATT-SVM over partial selections, solved in blocks: the tree that enumeration walks (B-DEF-13).
+
+A node fixes the tokens of the first inputs. What is pruned is proved, never guessed: a contradiction found in
+floats counts if it survives any rounding (`contradicts`), and goes to exact arithmetic otherwise. A node kept
+by mistake only costs time, because every leaf is certified by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from hardmax.margin.att_svm import RESOLUTION, AttentionRows
+from hardmax.margin.constraints import Bools, Floats, Ints
+from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, compiled
+from hardmax.margin.measure import EPS, measure, rounding
+from hardmax.margin.solution import MaxMargin
+from hardmax.margin.solve import kept, proves
+from hardmax.margin.tight import Tight, enclose
+from hardmax.problem import Problem
+
+_TINY = 1e-30  # rows shorter than this, keys being near 1, are left to `solve`, which scales each row
+_NUMBERS = 2_000_000  # in the rows of one block
+
+
+@compiled
+def _solve_each(A: Floats, norms: Floats, p: Floats, weights: Floats, verdicts: Ints) -> None:
+    B, m, _ = A.shape
+    h, equal = np.ones(m), np.zeros(m, np.bool_)
+    for b in range(B):
+        verdicts[b], _ = active_set(A[b], h, equal, norms[b], p[b], weights[b])
+
+
+def contradicts(A: Floats, y: Floats) -> Bools:
+    """Whether weights near y > 0 combine the d+1 rows A, (B, d+1, d), to exactly zero: a Farkas vector.
+
+    With X a right inverse of A' up to E = I - A'X, |E| < 1, the residual r = A'y is removed by a change of y
+    of at most |X| |r| / (1 - |E|), in the largest entry. Bounds allow for rounding, also that of the rows.
+
+    >>> import numpy as np
+    >>> A, y = np.array([[[1.0], [-3.0]], [[1.0], [2.0]]]), np.array([[1.0, 1 / 3], [1.0, 1.0]])
+    >>> contradicts(A, y).tolist()
+    [True, False]
+    """
+    At = np.swapaxes(A, 1, 2)
+    X = np.linalg.pinv(At)
+    d = At.shape[1]
+    error = rounding(2 * d)
+    E = np.abs(np.eye(d) - At @ X) + error * (np.abs(At) @ np.abs(X))
+    r = np.abs((At @ y[..., None])[..., 0]) + error * (np.abs(At) @ np.abs(y)[..., None])[..., 0]
+    rest = 1 - E.sum(axis=2).max(axis=1)
+    change = np.abs(X).sum(axis=2).max(axis=1) * r.max(axis=1)
+    least = y.min(axis=1)
+    proved: Bools = (rest > 0.5) & (least > 1e-60) & (least * rest > change * (1 + error))
+    return proved
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Nodes of one depth: tokens of the first inputs, p and multipliers (keys scaled), margin from above."""
+
+    tokens: Ints  # (B, depth)
+    p: Floats  # (B, d)
+    weights: Floats  # (B, m)
+    upper: Floats  # (B,)
+    share: Floats  # (B,) of the tree's leaves, for progress
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def depth(self) -> int:
+        """Inputs whose token is fixed."""
+        return self.tokens.shape[1]
+
+    def take(self, which: Ints | Bools | slice) -> Block:
+        """Some of the nodes."""
+        return Block(
+            self.tokens[which], self.p[which], self.weights[which], self.upper[which], self.share[which]
+        )
+
+    @staticmethod
+    def join(blocks: list[Block]) -> Block:
+        """Nodes of one depth together."""
+        columns = ([getattr(b, field.name) for b in blocks] for field in fields(Block))
+        return Block(*(np.concatenate(column) for column in columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A feasible selection with its certified solution."""
+
+    tokens: tuple[int, ...]
+    best: MaxMargin
+
+
+class Tree:
+    """The inputs in the order of the search, with the tokens that can be selected at all.
+
+    Tokens are numbered without copies here; ``rows.names`` has the numbers of the problem.
+    ``qps`` counts the hard-margin problems solved; ``undecided`` collects selections too large to settle.
+    """
+
+    def __init__(self, problem: Problem, min_margin: float = 0.0) -> None:
+        self.rows = AttentionRows(problem)
+        self.problem = problem
+        self.qps = 0
+        self.undecided: list[tuple[int, ...]] = []
+        every = problem.split(problem.keys[self.rows.slots])
+        keys = [k[names] for k, names in zip(every, self.rows.names, strict=True)]
+        sizes = np.abs(problem.keys[self.rows.slots])
+        self.power = int(np.frexp(sizes.max())[1])
+        # A power of two changes no digit unless small entries underflow; then `solve` decides everything.
+        self.is_faithful = bool((np.ldexp(sizes[sizes > 0], -self.power) > 1e-290).all())
+        self.keys = [np.ldexp(k, -self.power) for k in keys]
+        self.least = float(np.ldexp(min_margin, -self.power))
+        self.others = [_others(len(k)) for k in keys]
+        self.options = [np.arange(len(k)) for k in keys]
+        self.order = [i for i, k in enumerate(keys) if len(k) > 1]
+
+    @property
+    def depth(self) -> int:
+        """Inputs to decide: those with more than one token."""
+        return len(self.order)
+
+    def root(self, goes_on: Callable[[], bool] = lambda: True) -> Block:
+        """The node that fixes nothing; tokens infeasible by themselves go, fewest choices come first.
+
+        ``goes_on`` is asked before each input; its no leaves nothing to search.
+        """
+        every = 1.0
+        for i in self.order:
+            if not goes_on():
+                every = 0.0
+                break
+            alone = self._solve(self.options[i][:, None], [i])
+            self.options[i] = alone.tokens[:, 0]
+        self.order.sort(key=lambda i: len(self.options[i]))
+        every = every if all(len(self.options[i]) for i in self.order) else 0.0
+        d = self.problem.d
+        none = np.zeros((1, 0))
+        block = Block(none.astype(np.int64), np.zeros((1, d)), none, np.full(1, np.inf), np.full(1, every))
+        return block if every else block.take(slice(0, 0))
+
+    def room(self, depth: int) -> int:
+        """How many nodes of a depth to expand at once."""
+        m = sum(len(self.others[i]) - 1 for i in self.order[: depth + 1])
+        return max(1, min(256, _NUMBERS // (m * self.problem.d * len(self.options[self.order[depth]]))))
+
+    def expand(self, block: Block) -> Block:
+        """The children of a block that are not proved infeasible or below the margin asked for."""
+        i = self.order[block.depth]
+        options = self.options[i]
+        parents = np.repeat(np.arange(len(block)), len(options))
+        tokens = np.column_stack([block.tokens[parents], np.tile(options, len(block))])
+        return self._solve(tokens, self.order[: block.depth + 1], block, parents)
+
+    def solve(self, tokens: Ints) -> Block:
+        """Full selections, each solved from scratch; columns are the inputs in the order of the search."""
+        return self._solve(tokens, self.order)
+
+    def _solve(
+        self, tokens: Ints, inputs: list[int], above: Block | None = None, parents: Ints | None = None
+    ) -> Block:
+        C, d = len(tokens), self.problem.d
+        A = np.concatenate([self._rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
+        norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
+        p, weights = np.zeros((C, d)), np.zeros((C, A.shape[1]))
+        todo, kept = np.ones(C, dtype=bool), np.ones(C, dtype=bool)
+        share = np.full(C, 1.0)
+        if above is not None and parents is not None:
+            # If the parent's p separates the new input as well, it is the child's solution too.
+            p, old = above.p[parents], above.weights.shape[1]
+            weights[:, :old] = above.weights[parents]
+            reach = np.einsum("bmd,bd->bm", A[:, old:], p).min(axis=1)
+            todo = reach < 1
+            share = above.share[parents] / len(self.options[inputs[-1]])
+        if self.is_faithful:
+            kept = np.all(np.any(A != 0, axis=2), axis=1)  # a twin of the selected key asks for 0 >= 1
+        doubtful = todo & kept & ((norms < _TINY).any(axis=1) | (not self.is_faithful))
+        run = np.flatnonzero(todo & kept & ~doubtful)
+        if len(run):
+            verdicts = np.empty(len(run), dtype=np.int64)
+            found_p, found_weights = np.empty((len(run), d)), np.empty((len(run), A.shape[1]))
+            _solve_each(A[run], norms[run], found_p, found_weights, verdicts)
+            p[run] = np.where((verdicts == FOUND)[:, None], found_p, 0.0)
+            weights[run] = np.where((verdicts == FOUND)[:, None], found_weights, 0.0)
+            proved = self._proved(A[run], found_weights, verdicts == CONTRADICTION)
+            kept[run[proved]] = False
+            doubtful[run[(verdicts != FOUND) & ~proved]] = True
+        self.qps += len(run)
+        for b in np.flatnonzero(doubtful):
+            p[b], weights[b] = 0.0, 0.0
+            kept[b] = self._decide(inputs, tokens[b]).is_feasible is not False
+        A, p, weights = A[kept], p[kept], weights[kept]
+        upper = _upper(A, norms[kept], weights)
+        fine = upper >= self.least
+        return Block(tokens[kept][fine], p[fine], weights[fine], upper[fine], share[kept][fine])
+
+    def _rows_of(self, i: int, tokens: Ints) -> Floats:
+        keys = self.keys[i]
+        rows: Floats = keys[tokens][:, None, :] - keys[self.others[i][tokens]]
+        return rows
+
+    def _proved(self, A: Floats, weights: Floats, contradiction: Bools) -> Bools:
+        """Contradictions that d+1 rows prove in floats; fewer rows are a case for exact numbers."""
+        d = A.shape[2]
+        proved = np.zeros(len(A), dtype=bool)
+        full = np.flatnonzero(contradiction & ((weights > 0).sum(axis=1) == d + 1))
+        if len(full):
+            used = np.nonzero(weights[full] > 0)[1].reshape(len(full), d + 1)
+            y = np.take_along_axis(weights[full], used, axis=1)
+            proved[full] = contradicts(np.take_along_axis(A[full], used[..., None], axis=1), y)
+        return proved
+
+    def _decide(self, inputs: list[int], tokens: Ints) -> MaxMargin:
+        """One partial selection by the solver with the last word, which may take milliseconds."""
+        self.qps += 1
+        return self.rows.solve(self._pairs(inputs, tokens.tolist()))
+
+    def _pairs(self, inputs: list[int], tokens: list[int]) -> list[tuple[int, int]]:
+        """(input, token) in the order and by the numbers of the problem."""
+        return sorted((i, int(self.rows.names[i][t])) for i, t in zip(inputs, tokens, strict=True))
+
+    def leaves(self, block: Block) -> Iterator[Leaf]:
+        """Full selections of a block that are feasible, each certified on its own rows."""
+        if not len(block):
+            return
+        inputs = sorted(self.order)
+        tokens = block.tokens[:, np.argsort(self.order)]
+        A = np.concatenate([self._rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
+        weights = block.weights[:, self._row_order()]
+        norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
+        Mp = np.einsum("bmd,bd->bm", A, block.p)
+        u = np.einsum("bmd,bm->bd", A, weights)
+        norm_p, norm_u, gap = (np.sqrt(np.einsum("bd,bd->b", x, x)) for x in (block.p, u, block.p - u))
+        h, equal = np.ones_like(Mp), np.zeros(Mp.shape, dtype=bool)
+        measured = measure(Mp, h, equal, weights, norms, norm_p, norm_u, gap, self.problem.d)
+        good = proves(measured)
+        if self.problem.gram is not None:
+            good &= measured.lower > RESOLUTION * norms.max(axis=1)
+        # Slacks are enclosed here, for a block at once; the rows of a Gram matrix carry its rounding, too.
+        tight = enclose(A, h, equal, weights, block.p) if self.problem.gram is None else None
+        with np.errstate(over="ignore", under="ignore"):
+            p, multipliers = np.ldexp(block.p, -self.power), np.ldexp(weights, -2 * self.power)
+            lower, upper = (np.ldexp(x, self.power).tolist() for x in (measured.lower, measured.upper))
+        good &= kept(block.p, p) & kept(weights, multipliers)
+        for b, chosen in enumerate(tokens.tolist()):
+            pairs = self._pairs(inputs, chosen)
+            selection = self._full(pairs)
+            if good[b]:
+                best = MaxMargin(
+                    self.rows.constraints(pairs), "certified", "float", p[b], multipliers[b],
+                    (lower[b], upper[b]), float(measured.kkt[b]), selection=selection,
+                )  # fmt: skip
+                if tight is not None:
+                    best.__dict__["enclosure"] = Tight(tight.certain[b], tight.possible[b])
+                yield Leaf(selection, best)
+                continue
+            best = replace(self._decide(inputs, np.array(chosen, dtype=np.int64)), selection=selection)
+            if best.is_certified and best.slack is not None:
+                yield Leaf(selection, best)
+            elif not best.is_certified and best.is_feasible is not False:
+                self.undecided.append(selection)
+
+    def nothing_to_select(self) -> Leaf:
+        """The one selection of a problem whose inputs have one token each: p is zero."""
+        tokens = (0,) * self.problem.n
+        return Leaf(tokens, replace(self.rows.solve([]), selection=tokens))
+
+    def _full(self, pairs: list[tuple[int, int]]) -> tuple[int, ...]:
+        selection = [0] * self.problem.n
+        for i, t in pairs:
+            selection[i] = t
+        return tuple(selection)
+
+    def _row_order(self) -> Ints:
+        """Where the rows of each input, in the problem's order, stand in the order of the search."""
+        sizes = {i: len(self.others[i]) - 1 for i in self.order}
+        first = dict(zip(self.order, np.cumsum([0, *(sizes[i] for i in self.order)]).tolist(), strict=False))
+        return np.concatenate([first[i] + np.arange(sizes[i]) for i in sorted(self.order)])
+
+
+def _others(T: int) -> Ints:
+    """For each token the other ones, (T, T-1)."""
+    return np.array([[t for t in range(T) if t != a] for a in range(T)], dtype=np.int64).reshape(T, T - 1)
+
+
+def _upper(A: Floats, norms: Floats, weights: Floats) -> Floats:
+    """The margin from above by the multipliers, |sum l row| / sum l; infinite without any."""
+    u = np.einsum("bmd,bm->bd", A, weights)
+    total = weights.sum(axis=1)
+    waste = 4 * rounding(weights.shape[1]) * np.einsum("bm,bm->b", norms, weights)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound: Floats = (np.sqrt(np.einsum("bd,bd->b", u, u)) + waste) / total * (1 + 64 * EPS)
+    return np.where(total > 0, bound, np.inf)

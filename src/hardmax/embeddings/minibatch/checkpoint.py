@@ -1,0 +1,88 @@
+"""Checkpoints that survive a kill: written beside the old one, then renamed over it in one step.
+
+A file holds all that the next epoch depends on, the losses and snapshots so far, and what identifies the
+training: settings, seed, digests of the corpus and of the start, which must match on resuming.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import files
+from hardmax._lib.reading import parse_json, read_arrays
+
+# What a user set, for entries of the identity that say nothing to a reader.
+_SET_BY = {"corpus": "another corpus", "seed": "another rng or d", "start": "another rng, d or start"}
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a place that cannot be written now, rather than after the first epochs."""
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"checkpoint must lie in a folder that can be written, {path.parent} cannot ({error.strerror}); "
+            "make it or name another"
+        ) from None
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """SHA-256 of the arrays' shapes and bytes."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(repr((array.shape, array.dtype.str)).encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray], identity: dict[str, Any]) -> None:
+    """Write the checkpoint; at any moment the path holds the old one or the new one, whole.
+
+    Two trainings of one checkpoint do not meet in a half-written file: each writes its own.
+    """
+    files.sweep(path.parent)
+    named: dict[str, Any] = dict(arrays)
+    with files.whole(path) as file:
+        np.savez(file, identity=json.dumps(identity, sort_keys=True), **named)
+
+
+def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint of this very training, of types and shapes as in ``like``.
+
+    An array of ``like`` that is empty stands for any length.
+    """
+    foreign = f"checkpoint must be a file that a training of hardmax wrote, {path} is not; name another file"
+    try:
+        held = read_arrays(path)
+        theirs = parse_json(str(held.pop("identity")))
+    except (OSError, KeyError, ValueError):
+        raise ValueError(foreign) from None
+    if not isinstance(theirs, dict):
+        raise ValueError(foreign)
+    ours = json.loads(json.dumps(identity))
+    changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
+    if changed:
+        what = ", ".join(
+            _SET_BY.get(name, f"{name}: {theirs.get(name)} there, {ours.get(name)} here") for name in changed
+        )
+        raise ValueError(
+            f"checkpoint must come from the same training, {path} does not ({what}); name another file, or "
+            "remove this one"
+        )
+    if held.keys() != like.keys() or not all(_fits(held[name], like[name]) for name in like):
+        raise ValueError(foreign)
+    return held
+
+
+def _fits(array: np.ndarray, like: np.ndarray) -> bool:
+    start = 1 if like.ndim and not len(like) else 0
+    same = array.ndim == like.ndim and array.shape[start:] == like.shape[start:]
+    return same and array.dtype == like.dtype and bool(np.isfinite(array).all())

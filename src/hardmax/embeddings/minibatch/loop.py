@@ -1,0 +1,174 @@
+"""The loop over epochs that all models share: schedule, early stopping, snapshots, checkpoints, progress."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.embeddings.minibatch import checkpoint as files
+from hardmax.embeddings.minibatch.batches import epoch_batches, rate_at
+from hardmax.embeddings.minibatch.observables import Observables
+from hardmax.embeddings.minibatch.result import mean_by_epoch
+
+
+class Model(Protocol):
+    """Parameters with their optimiser."""
+
+    def step(self, batch: Corpus, rate: float) -> float:
+        """One optimiser step; returns the batch's loss before it, nan where the parameters overflowed."""
+
+    def observe(self) -> tuple[np.ndarray, np.ndarray]:
+        """a = E p and c = E v of all tokens, float64."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that the next step depends on; asked for at the end of an epoch only."""
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `arrays` was taken."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how fast to train, and where to keep the work."""
+
+    rate: float
+    milestones: Sequence[int]
+    epochs: int
+    batch: int
+    until_loss: float
+    seed: int  # of the shuffles
+    checkpoint: Path | None
+    checkpoint_every: int
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        rate: float,
+        milestones: Sequence[int],
+        epochs: int,
+        batch: int,
+        until_loss: float,
+        checkpoint: str | os.PathLike[str] | None,
+        checkpoint_every: int,
+        rng: np.random.Generator,
+    ) -> Plan:
+        """What a user asks for, checked."""
+        try:
+            stages = [expect.whole("milestones", m) for m in milestones]
+        except TypeError:
+            raise ValueError(
+                f"milestones must be a list of epochs, such as (100, 200), or (), got {milestones!r:.40}"
+            ) from None
+        return cls(
+            expect.positive("rate", rate),
+            stages,
+            expect.whole("epochs", epochs),
+            expect.whole("batch", batch, 1),
+            expect.nonnegative("until_loss", until_loss),
+            int(rng.integers(2**63)),
+            None if checkpoint is None else Path(checkpoint),
+            expect.whole("checkpoint_every", checkpoint_every, 1),
+        )
+
+
+class Run(NamedTuple):
+    """What a loop leaves beside the model."""
+
+    losses: np.ndarray  # (steps,)
+    snapshots: tuple[Observables, ...]
+    stopped: str
+
+    @property
+    def end(self) -> Observables:
+        """The observables of the trained model."""
+        return self.snapshots[-1]
+
+
+def run(
+    model: Model,
+    corpus: Corpus,
+    plan: Plan,
+    identity: dict[str, Any],
+    progress: Callable[[int, float], None] | None,
+) -> Run:
+    """Train, from the checkpoint if there is one; ``identity`` says which training it must be of."""
+    same = {
+        **identity,
+        "rate": plan.rate,
+        "batch": plan.batch,
+        "milestones": list(plan.milestones),
+        "seed": plan.seed,
+        "corpus": files.digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels),
+    }
+    losses: list[float] = []
+    kept: list[Observables] = []
+    path = plan.checkpoint
+    if path is not None and path.exists():
+        kinds = {
+            "losses": np.empty(0),
+            "snapshot_epochs": np.empty(0, dtype=np.int64),
+            "snapshots": np.empty((0, 2, corpus.S)),
+        }
+        held = files.load(path, same, {**model.arrays(), **kinds})
+        model.restore(held)
+        losses = held["losses"].tolist()
+        if len(held["snapshots"]) != len(held["snapshot_epochs"]) or len(losses) % -(-corpus.n // plan.batch):
+            raise ValueError(
+                f"checkpoint must be whole, {path} is not; name another file, or remove this one"
+            )
+        marks = zip(held["snapshot_epochs"].tolist(), held["snapshots"], strict=True)
+        kept = [Observables(corpus, epoch, a, c) for epoch, (a, c) in marks]
+    steps = -(-corpus.n // plan.batch)
+    epoch = len(losses) // steps
+    mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0]) if losses else np.inf
+    if not kept:
+        kept.append(Observables(corpus, 0, *model.observe()))
+    if path is not None and epoch < plan.epochs and mean > plan.until_loss:
+        files.check_folder(path)
+    while epoch < plan.epochs and mean > plan.until_loss:
+        rate = rate_at(plan.rate, plan.milestones, epoch)
+        for part in epoch_batches(corpus, plan.batch, plan.seed, epoch):
+            losses.append(model.step(part, rate))
+            if not math.isfinite(losses[-1]):
+                raise _diverged(epoch + 1, plan.rate)
+        epoch += 1
+        mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
+        a, c = model.observe()
+        if not (np.isfinite(a).all() and np.isfinite(c).all()):  # before it could become a checkpoint
+            raise _diverged(epoch, plan.rate)
+        last = epoch == plan.epochs or mean <= plan.until_loss
+        if last or _recorded(epoch):
+            kept.append(Observables(corpus, epoch, a, c))
+        if path is not None and (last or epoch % plan.checkpoint_every == 0):
+            # An end that is no recorded epoch stays out of the file: a longer training has no such snapshot.
+            lasting = [each for each in kept if _recorded(each.epochs)]
+            arrays = {
+                "losses": np.array(losses),
+                "snapshot_epochs": np.array([each.epochs for each in lasting]),
+                "snapshots": np.array([(each.a, each.c) for each in lasting]),
+            }
+            files.save(path, {**model.arrays(), **arrays}, same)
+        if progress is not None:
+            progress(epoch, mean)
+    if kept[-1].epochs != epoch:
+        kept.append(Observables(corpus, epoch, *model.observe()))
+    stopped = "loss" if mean <= plan.until_loss else "epochs"
+    return Run(np.array(losses), tuple(kept), stopped)
+
+
+def _diverged(epoch: int, rate: float) -> FloatingPointError:
+    return FloatingPointError(f"training diverged in epoch {epoch}: lower rate ({rate:g})")
+
+
+def _recorded(epoch: int) -> bool:
+    """0, 1, 2, 5, 10, 20, 50, ..."""
+    return str(epoch).rstrip("0") in ("", "1", "2", "5")

@@ -1,0 +1,80 @@
+"""The verb: train the two-layer model by mini-batches (A-DEF-5, A-TRAIN-1), with the extra ``torch``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax._lib.extras import install
+from hardmax._lib.parallel import cores
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.embeddings.minibatch.checkpoint import digest
+from hardmax.embeddings.minibatch.loop import Plan, run
+from hardmax.embeddings.minibatch.optimisers import AdamW
+from hardmax.embeddings.minibatch.result import EmbeddingTraining
+from hardmax.embeddings.minibatch.train import starting_vectors
+
+
+def train_two_layer(
+    corpus: Corpus,
+    d: int,
+    *,
+    rate: float,
+    weight_decay: float = 0.0,
+    epochs: int,
+    batch: int = 128,
+    milestones: Sequence[int] = (100, 200),
+    rng: int | np.random.Generator,
+    start: tuple[Any, Any, Any] | None = None,
+    dtype: str = "float32",
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
+    until_loss: float = 0.0,
+    threads: int | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> EmbeddingTraining:
+    """Train E, p and v of the two-layer model with AdamW; the rate falls tenfold at each milestone.
+
+    Arguments and result are those of `train_embeddings`; the loss is the two-layer model's, and a = E p,
+    c = E v are those of the embeddings as they are, below the first layer. LayerNorm has no gain and no bias.
+
+    With ``checkpoint`` the training is saved every ``checkpoint_every`` epochs and at the end, and continued
+    from there if the file exists, to the same bits on the same machine. The number of threads (all cores by
+    default) does not change the result; another processor or another version of PyTorch or numpy may round
+    its matrix products differently.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=0)
+    >>> trained = hm.embeddings.train_two_layer(corpus, 16, rate=2e-2, epochs=15, batch=16, rng=0)
+    >>> trained.loss < 1e-2, trained.r_v > 0.5
+    (True, True)
+    """
+    d, kind = expect.whole("d", d, 1), expect.one_of("dtype", dtype, ("float32", "float64"))
+    rule = AdamW(expect.nonnegative("weight_decay", weight_decay))
+    threads = cores() if threads is None else expect.whole("threads", threads, 1)
+    try:
+        from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel
+    except ImportError as missing:
+        raise ImportError(
+            f"the two-layer model is trained with PyTorch ({missing}): {install('torch')}"
+        ) from missing
+
+    rng = expect.generator(rng)
+    vectors = starting_vectors(corpus, d, start, rng)
+    plan = Plan.read(
+        rate=rate, milestones=milestones, epochs=epochs, batch=batch, until_loss=until_loss,
+        checkpoint=checkpoint, checkpoint_every=checkpoint_every, rng=rng,
+    )  # fmt: skip
+    identity = {"model": "two layers", **rule.settings(), "dtype": kind, "start": digest(*vectors)}
+    with TwoLayerModel(*vectors, rule, kind, threads) as model:
+        done = run(model, corpus, plan, identity, progress)
+        loss = model.loss(corpus)
+    end, W = done.end, model.arrays()["W"]
+    return EmbeddingTraining(
+        corpus, end.epochs, end.a, end.c, W[:-2], W[-2], W[-1],
+        loss, done.losses, done.snapshots, plan.batch, done.stopped, layers=2,
+    )  # fmt: skip

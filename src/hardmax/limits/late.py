@@ -1,0 +1,235 @@
+"""The late phase of training: what is left of p beside p_mm, and the step above which it does not settle.
+
+Once every input attends to its selected token, only the support rows d_e (the rows of ATT-SVM that are tight)
+pull, each with the weight c_e exp(-d_e.p), c_e = |l'(gamma_selected)| (gamma_selected - gamma_t). Write
+p = a p_mm + R with R orthogonal to p_mm. Then d_e.p = a + d_e.R, and R descends the convex function
+
+    F(R) = log sum_e c_e exp(-d_e.R)      within the span of the rows, orthogonal to p_mm:
+
+by gradient descent with the step eta |p_mm| (near w; `LateMap` has it anywhere) if p follows normalised
+gradient descent (B-NEW-3), by a gradient flow if p follows one, and as its minimum if p is on the
+regularisation path (B-NEW-2). All three end at the same w. The flow is a straight line in log t besides:
+stationarity of sum_e (t/n) c_e exp(-d_e.p) d_e
+against dp/dlog t = p_mm gives a = log t - log n + F(w) - 2 log|p_mm|. What lies outside the span of the
+support rows is frozen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy.optimize import linprog
+
+from hardmax._lib import expect
+from hardmax._lib.arrays import exponent, lengths
+from hardmax.limits.landscape import Expanded
+from hardmax.limits.offset import support_weights
+from hardmax.limits.searching import minimise
+from hardmax.margin.solution import MaxMargin
+from hardmax.problem import Problem
+from hardmax.train.run import Trajectory
+
+# Singular values and multipliers below this, relative to the largest, are zero.
+ZERO = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class LateResidual:
+    """What p leaves beside p_mm late in training, as `late_residual` derives it.
+
+    ``w`` is the minimiser of F, None if F has none; ``status`` says why: "independent" (the hypotheses of
+    B-NEW-2: independent support rows with positive multipliers), "dependent" (dependent rows, but with some
+    positive multipliers that give p_mm, so that w exists all the same) or "zero multiplier" (some tight row
+    has to have the multiplier zero: F falls for ever and the residual grows without bound, ever slower).
+    ``eta_c`` is the step above which normalised gradient descent does not settle at w: infinite with one
+    support row, nan without w. Just above it p swings with period 2; farther above, periods may double until
+    there is none (`LateMap`).
+
+    >>> import hardmax as hm
+    >>> from hardmax.margin.att_svm import max_margin
+    >>> from hardmax.limits import late_residual
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> late = late_residual(problem, max_margin(problem, [0, 0]))
+    >>> late.status, late.w.round(7).tolist(), round(late.eta_c, 6)
+    ('independent', [-0.2541894, 0.0847298], 0.301169)
+    """
+
+    problem: Problem
+    max_margin: MaxMargin
+    status: str
+    w: np.ndarray | None
+    span: np.ndarray  # (d, r) orthonormal: where R moves
+    curvatures: np.ndarray  # (r,) eigenvalues of the Hessian of F at w, ascending
+    floor: float  # F(w)
+    eta_c: float  # 2 / (|p_mm| lambda_max)
+
+    def frozen(self, point: Any) -> np.ndarray:
+        """The part of a late p that no longer moves: outside the support rows' span."""
+        beside = self._beside(self.problem.vector("point", point))
+        return beside - self.span @ (self.span.T @ beside)
+
+    def residual(self, point: Any = None) -> np.ndarray:
+        """Predicted limit of p minus its part along p_mm: w, and what is frozen of a late ``point``."""
+        if self.w is None:
+            raise ValueError("the residual has no limit: a tight row has the multiplier zero")
+        return self.w if point is None else self.w + self.frozen(point)
+
+    def misalignment(self, norm: float, point: Any = None, *, rate: float = 0.0) -> float:
+        """Predicted 1 - cos to p_mm at a norm of p.
+
+        ``rate`` is the step of normalised gradient descent; zero stands for the flow and the path. There is
+        no prediction (nan) for a rate of eta_c or more, nor for a norm below that of the residual.
+        """
+        sine = float(lengths(self.residual(point))) / expect.positive("norm", norm)
+        if rate >= self.eta_c or sine > 1.0:
+            return math.nan
+        return sine**2 / (1.0 + math.sqrt(1.0 - sine**2))
+
+    def flow_point(self, log_time: float, point: Any = None) -> np.ndarray:
+        """Where gradient flow is at a late log t; ``point`` is an earlier late point of it."""
+        best = self.max_margin
+        along = log_time - math.log(self.problem.n) + self.floor - 2.0 * math.log(best.norm)
+        return along * cast(np.ndarray, best.p) + self.residual(point)
+
+    def compare(self, trajectory: Trajectory) -> LateComparison:
+        """The residual along a trajectory of the same problem against the prediction.
+
+        >>> import hardmax as hm
+        >>> from hardmax.margin.att_svm import max_margin
+        >>> from hardmax.limits import late_residual
+        >>> problem = hm.data.named("B-FIG-8")
+        >>> late = late_residual(problem, max_margin(problem, [0, 0]))
+        >>> late.compare(hm.flow(problem, until_norm=1e3)).distances[-1] < 1e-6
+        np.True_
+        """
+        if self.w is None:
+            raise ValueError("nothing to compare with: a tight row has the multiplier zero")
+        beside = np.array([self._beside(p) for p in trajectory.points])
+        off = beside @ self.span - self.span.T @ self.w
+        half = int(np.argmax(trajectory.norms >= 0.5 * trajectory.norms[-1]))
+        drift = self.frozen(trajectory.p) - self.frozen(trajectory.points[half])
+        return LateComparison(
+            trajectory.norms,
+            lengths(off),
+            float(lengths(drift)),
+            trajectory.misalignment(self.max_margin),
+            self.misalignment(trajectory.norm, trajectory.points[half]),
+            _swing(trajectory, beside),
+        )
+
+    def _beside(self, p: np.ndarray) -> np.ndarray:
+        unit = cast(np.ndarray, self.max_margin.direction)
+        return p - (p @ unit) * unit
+
+
+@dataclass(frozen=True, eq=False)
+class LateComparison:
+    """A trajectory beside the prediction: how far its residual is from w, and 1 - cos at its end.
+
+    ``distances`` are those of the moving part of the residual from w, at every snapshot; ``drift`` is how far
+    the frozen part still moved since |p| was half of its last value. ``predicted`` takes the frozen part from
+    there. ``swing`` is the amplitude of a period-2 oscillation over the last three steps: 0 if there is none
+    (which does not mean that p settles), nan if they were not recorded.
+
+    >>> import hardmax as hm
+    >>> from hardmax.margin.att_svm import max_margin
+    >>> from hardmax.limits import late_residual
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> late = late_residual(problem, max_margin(problem, [0, 0]))
+    >>> for factor in (0.97, 1.03):
+    ...     path = hm.descend(problem, 4000, factor * late.eta_c, record=range(3990, 4001))
+    ...     round(late.compare(path).swing, 2), round(late.compare(path).ratio, 3)
+    (0.0, 1.0)
+    (0.07, 1.295)
+    """
+
+    norms: np.ndarray
+    distances: np.ndarray
+    drift: float
+    measured: float
+    predicted: float
+    swing: float
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted 1 - cos at the end; nan where nothing is left to predict."""
+        return self.measured / self.predicted if self.predicted > 0.0 else math.nan
+
+
+def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
+    """The residual w beside p_mm, its stability threshold and what is frozen (B-NEW-2, B-NEW-3).
+
+    ``max_margin`` is the solution for a locally optimal selection: each selected token must score above its
+    neighbours, or p does not go there at all.
+
+    >>> import hardmax as hm
+    >>> from hardmax.margin.att_svm import max_margin
+    >>> from hardmax.limits import late_residual
+    >>> problem = hm.data.named("B-FIG-1a")
+    >>> late_residual(problem, max_margin(problem)).eta_c   # one support row: nothing swings
+    inf
+    """
+    if max_margin.direction is None or max_margin.slack is None or max_margin.multipliers is None:
+        raise ValueError(f"max_margin must have a direction, got one that is {max_margin.status}")
+    near, log_c = support_weights(problem, max_margin)
+    # In units in which the longest row has length one, which Newton's method needs: p is over 2^power there.
+    D, p = max_margin.constraints.rows()[near], cast(np.ndarray, max_margin.p)
+    power = exponent(lengths(D))
+    D, p = np.ldexp(D, -power), np.ldexp(p, power)
+    status = _status(D, np.ldexp(max_margin.multipliers[near], 2 * power), p)
+    across = D - np.outer(D @ max_margin.direction, max_margin.direction)
+    _, values, vectors = np.linalg.svd(across, full_matrices=False)
+    span = vectors[values > ZERO * np.linalg.norm(D, axis=1).max()].T
+    if status == "zero multiplier":
+        unknown = np.full(span.shape[1], math.nan)
+        return LateResidual(problem, max_margin, status, None, span, unknown, math.nan, math.nan)
+
+    def expand(z: np.ndarray) -> Expanded:
+        exponents = log_c - across @ (span @ z)
+        top = float(exponents.max())
+        share = np.exp(exponents - top)
+        mass = float(share.sum())
+        share /= mass
+        rows = across @ span
+        mean = share @ rows
+        return Expanded(top + math.log(mass), -mean, (share[:, None] * rows).T @ rows - np.outer(mean, mean))
+
+    z = minimise(expand, np.zeros(span.shape[1])).p
+    end = expand(z)
+    curvatures = np.linalg.eigvalsh(end.hessian)
+    steepest = float(curvatures[-1]) if len(curvatures) else 0.0
+    eta_c = 2.0 / (float(np.linalg.norm(p)) * steepest) if steepest else math.inf
+    with np.errstate(over="ignore", under="ignore"):  # of keys beyond 1e154 the curvatures are no floats
+        curvatures, w = np.ldexp(curvatures, 2 * power), np.ldexp(span @ z, -power)
+    return LateResidual(
+        problem, max_margin, status, w, span, curvatures, end.value, math.ldexp(eta_c, -power)
+    )
+
+
+def _status(D: np.ndarray, multipliers: np.ndarray, p: np.ndarray) -> str:
+    """Whether F has a minimum: it does if positive multipliers, of all tight rows, give p_mm."""
+    lengths = np.linalg.norm(D, axis=1)
+    values = np.linalg.svd(D / lengths[:, None], compute_uv=False)
+    if len(D) <= D.shape[1] and values[-1] >= ZERO * values[0]:
+        positive = (multipliers > ZERO * multipliers.max()).all()
+        return "independent" if positive else "zero multiplier"
+    # The largest t with D'(t + x) = p_mm, x >= 0.
+    k = len(D)
+    scale = float(multipliers.max())
+    system = np.column_stack([D.T, D.sum(axis=0)])
+    answer = linprog(
+        np.append(np.zeros(k), -1.0), A_eq=system, b_eq=p / scale, bounds=[(0, None)] * k + [(None, None)]
+    )
+    return "dependent" if answer.success and answer.x[-1] > 1e-6 else "zero multiplier"
+
+
+def _swing(trajectory: Trajectory, beside: np.ndarray) -> float:
+    """|change of the residual| over the last step if the step before undid it, else 0."""
+    if trajectory.clock != "step" or len(beside) < 3 or trajectory.times[-1] - trajectory.times[-3] != 2:
+        return math.nan
+    last = float(lengths(beside[-1] - beside[-2]))
+    around = float(lengths(beside[-1] - beside[-3]))
+    return last if last > 1e-9 * trajectory.norm and around < 0.1 * last else 0.0

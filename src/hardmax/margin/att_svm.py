@@ -1,0 +1,180 @@
+"""ATT-SVM (B-DEF-10): the max-margin problem of a selection, and the public verb `max_margin`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hardmax.margin.batch import solve_batch
+from hardmax.margin.constraints import Constraints, Ints, Label
+from hardmax.margin.solution import MaxMargin
+from hardmax.margin.solve import solve
+from hardmax.problem import Problem
+from hardmax.problem.selection import leaders, optimal_tokens
+
+RESOLUTION = 1e-6  # margins below this, relative to the longest row, may come from rounding a Gram matrix
+
+
+def max_margin(
+    problem: Problem | Constraints, selection: Iterable[int] | None = None, *, exact: bool = False
+) -> MaxMargin:
+    """The shortest p by which every selected key beats the other keys of its input by 1, or a proof of none.
+
+    ``selection`` is one token per input, as numbers or as a `Selection` without ties; the best-scoring tokens
+    if absent. Rows are labelled (i, t). Copies of a token (equal key and score) are one token, named by the
+    lowest index; a twin of the selected key with another score makes the selection infeasible. Inputs with
+    one token ask for nothing, and p is zero if no input does. ``exact`` asks for rational numbers.
+    `Constraints` are solved as they are.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> best = hm.max_margin(problem, [0, 0])
+    >>> best.p.round(12).tolist(), best.support
+    ([1.0, 3.0], ((0, 1), (1, 1)))
+    >>> hm.max_margin(problem, [0, 1], exact=True).exact.norm_squared
+    Fraction(1, 1)
+    """
+    if isinstance(problem, Constraints):
+        if selection is not None:
+            raise ValueError("selection: expected none with Constraints, whose rows say what is selected")
+        return solve(problem, exact)
+    tokens = leaders(problem, optimal_tokens(problem) if selection is None else selection)
+    return replace(AttentionRows(problem).solve(list(enumerate(tokens)), exact), selection=tokens)
+
+
+def max_margin_batch(
+    problems: Sequence[Problem] | Sequence[Constraints],
+    selections: Sequence[Iterable[int]] | None = None,
+    workers: int | None = None,
+) -> list[MaxMargin]:
+    """`max_margin` of many small problems in one call, on all cores, each with its certificate.
+
+    One selection per problem, or none for a list of `Constraints`, whose rows say what is selected.
+
+    >>> import hardmax as hm
+    >>> problems = list(hm.data.fig9_oracle(d=100, trials=20))
+    >>> paths = hm.descend_batch(problems, steps=200, rate=1.0)
+    >>> best = hm.max_margin_batch(problems, [path.selection() for path in paths])
+    >>> all(each.is_certified for each in best)
+    True
+    >>> [best.margin for best in hm.max_margin_batch([hm.Constraints.dense([[2.0]])])]
+    [2.0]
+    """
+    if isinstance(problems, Problem | Constraints):
+        raise ValueError("problems: expected a list, got one problem; call max_margin")
+    given = [each for each in problems if isinstance(each, Constraints)]
+    if given:
+        if len(given) < len(problems) or selections is not None:
+            raise ValueError("problems: expected Problems with selections, or Constraints alone, got both")
+        return solve_batch(given, workers=workers)
+    posed = [each for each in problems if isinstance(each, Problem)]
+    if len(posed) < len(problems):
+        raise ValueError("problems: expected a list of Problem or of Constraints, got something else in it")
+    if selections is None or len(problems) != len(selections):
+        got = "none" if selections is None else len(selections)
+        raise ValueError(f"selections must be {len(problems)}, one per problem, got {got}")
+    chosen = [leaders(problem, each) for problem, each in zip(posed, selections, strict=True)]
+    rows = [AttentionRows(problem) for problem in posed]
+    dense = [k for k, problem in enumerate(posed) if problem.gram is None]
+    solved = solve_batch([rows[k].constraints(enumerate(chosen[k])) for k in dense], workers=workers)
+    found = dict(zip(dense, solved, strict=True))
+    return [
+        replace(found[k] if k in found else rows[k].solve(enumerate(tokens)), selection=tokens)
+        for k, tokens in enumerate(chosen)
+    ]
+
+
+def global_max_margins(
+    problem: Problem, *, exact: bool = False
+) -> Iterator[tuple[tuple[int, ...], MaxMargin]]:
+    """Each selection of best-scoring tokens with its solution, or with its Farkas vector (B-DEF-11).
+
+    There is one selection without ties; with ties there are as many as combinations of tied tokens.
+
+    >>> import hardmax as hm
+    >>> [(tokens, best.status) for tokens, best in hm.global_max_margins(hm.data.named("B-FIG-8"))]
+    [((0, 0), 'certified')]
+    """
+    rows = AttentionRows(problem)
+    for tokens in itertools.product(*optimal_tokens(problem).sets):
+        yield tokens, replace(rows.solve(enumerate(tokens), exact), selection=tokens)
+
+
+class AttentionRows:
+    """The rows k_selected - k_t of a problem, by input and selected token; partial selections are allowed.
+
+    ``names`` are the tokens of each input, without copies; what is selected must be one of them.
+
+    >>> import hardmax as hm
+    >>> from hardmax.margin.att_svm import AttentionRows
+    >>> AttentionRows(hm.data.named("B-FIG-8")).constraints([(1, 0)]).labels
+    ((1, 1),)
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.slots = distinct_tokens(problem)[problem.tokens]
+        named = problem.groups == np.arange(len(self.slots))
+        self.names = [np.flatnonzero(own) for own in problem.split(named)]
+        self._pieces: dict[tuple[int, int], tuple[Ints, Ints, tuple[Label, ...]]] = {}
+
+    def constraints(self, chosen: Iterable[tuple[int, int]]) -> Constraints:
+        """The rows of the inputs in ``chosen``, pairs (input, selected token), in that order."""
+        pieces = [self._piece(*pair) for pair in chosen]
+        plus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[0] for piece in pieces)])
+        minus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[1] for piece in pieces)])
+        labels = tuple(itertools.chain.from_iterable(piece[2] for piece in pieces))
+        m = len(plus)
+        return Constraints(
+            self.problem.keys, plus, minus, np.ones(m), np.zeros(m, dtype=bool), labels=labels,
+            origin=self.problem.gram,
+        )  # fmt: skip
+
+    def solve(self, chosen: Iterable[tuple[int, int]], exact: bool = False) -> MaxMargin:
+        """Solve for a partial selection, in the coordinates of the keys.
+
+        Keys made from a Gram matrix are rounded, so what cannot be separated may seem to be, by a tiny
+        margin: then the Gram matrix is asked, too.
+        """
+        constraints = self.constraints(chosen)
+        answer = solve(constraints, exact)
+        gram = self.problem.gram
+        if gram is None or answer.is_feasible is False or not constraints.count:
+            return answer
+        longest = float(np.sqrt((constraints.rows() ** 2).sum(axis=1).max()))
+        if answer.margin_interval[0] > RESOLUTION * longest:
+            return answer
+        try:
+            verdict = solve(replace(constraints, table=None, token_gram=(gram + gram.T) / 2, origin=None))
+        except ValueError:  # by its rounding the matrix has a negative eigenvalue: it proves nothing here
+            return answer
+        return verdict if verdict.is_feasible is False else answer
+
+    def _piece(self, i: int, token: int) -> tuple[Ints, Ints, tuple[Label, ...]]:
+        piece = self._pieces.get((i, token))
+        if piece is None:
+            problem = self.problem
+            slots = self.slots[problem.offsets[i] : problem.offsets[i + 1]]
+            others = self.names[i][self.names[i] != token]
+            labels: tuple[Label, ...] = tuple((i, t) for t in others.tolist())
+            piece = np.full(len(others), slots[token]), slots[others], labels
+            self._pieces[i, token] = piece
+        return piece
+
+
+def distinct_tokens(problem: Problem) -> Ints:
+    """Table row -> the first row known to be the same token; only a Gram matrix hides that two rows are one.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.margin.att_svm import distinct_tokens
+    >>> gram = np.array([[2.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 3.0]])
+    >>> distinct_tokens(hm.Problem.from_gram(gram, [[0, 2]], [[1, 0]])).tolist()
+    [0, 0, 2]
+    """
+    if problem.gram is None:
+        return np.arange(len(problem.keys))
+    squares = np.diag(problem.gram)
+    return np.argmax(squares[:, None] + squares[None] - 2 * problem.gram == 0, axis=1)

@@ -1,0 +1,196 @@
+"""Hard-margin problems of paper B by name, over plain arrays: label, relaxed and rho-interpolated SVM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hardmax.margin.constraints import Bools, Constraints, Floats
+from hardmax.margin.solution import MaxMargin
+from hardmax.margin.solve import solve
+
+
+def label_svm(features: ArrayLike, labels: ArrayLike, exact: bool = False) -> MaxMargin:
+    """B-DEF-14: ``v_mm = argmin |v|`` with ``Y_i v . r_i >= 1``, no bias; its margin is Gamma.
+
+    ``support`` lists (i,) for every tight input, also with multiplier zero (B-ERR-13).
+
+    >>> label_svm([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]], [1, -1, 1]).support
+    ((0,), (1,), (2,))
+    """
+    r = np.asarray(features, dtype=np.float64)
+    Y = np.asarray(labels, dtype=np.float64)
+    if r.ndim != 2:
+        raise ValueError(f"features: expected one row per input, got shape {r.shape}")
+    if Y.shape != (len(r),) or not np.isin(Y, (-1.0, 1.0)).all():
+        raise ValueError(f"labels: expected {len(r)} values of +1 or -1, got {Y.tolist()}")
+    return solve(Constraints.dense(Y[:, None] * r), exact)
+
+
+def relaxed_svm(
+    rows_by_input: Sequence[ArrayLike], support: Collection[int], exact: bool = False
+) -> MaxMargin:
+    """B-DEF-14 (10): rows of support inputs ``>= 1``, of the others ``>= 0``; one (rows, d) array per input.
+
+    >>> relaxed_svm([[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]], support={0, 1}).norm
+    1.0
+    """
+    rows = _Rows.of(rows_by_input, support)
+    return solve(rows.bounded(rows.supported.astype(np.float64)), exact)
+
+
+@dataclass(frozen=True)
+class RhoSVM:
+    """The limit direction q*(rho) of B-NEW-1, its margin m, the threshold rho*, and the problem behind it.
+
+    ``solution`` solves the rows with the bounds that hold at q*: ``max(0, 1 - rho Gamma nu_i / m)``, 0 for
+    a gain; its norm is 1/m. Where a gain decides (see `rho_svm`), ``gain`` is its row (input, row).
+
+    >>> rho_svm([[[2.0]]], nu=[0.0], support={0}, Gamma=1.0, rho=1.0).margin
+    2.0
+    """
+
+    direction: Floats
+    margin: float
+    rho_star: float
+    solution: MaxMargin
+    gain: tuple[int, int] | None = None
+
+
+def rho_svm(
+    rows_by_input: Sequence[ArrayLike],
+    nu: ArrayLike,
+    support: Collection[int],
+    Gamma: float,
+    rho: float,
+    gains: Collection[tuple[int, int]] = (),
+) -> RhoSVM:
+    """B-NEW-1 for a given selection: the unit q of largest margin m, relaxed outside the support.
+
+    Rows of support inputs ask for ``d_it . q >= m``, the others for ``>= max(0, m - rho Gamma nu_i)``. Rows
+    (input, row) in ``gains`` have a rival of larger label margin: attention on it lowers the risk, by
+    exp(-(rho Gamma nu_i + d_it . q) |p|), so they only ask for ``>= 0``. If that falls more slowly than the
+    losses, exp(-m |p|), it decides: q* is then where the gain is largest without the losses overtaking it.
+
+    For fixed m the least norm N(m) of q is a hard-margin problem, and m* is where N(m) = 1. N is convex and
+    piecewise the root of a quadratic in m, so solving the quadratic of the active rows converges in a few
+    steps; a bracket keeps every step safe.
+
+    >>> rows = [[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]]
+    >>> at_half = rho_svm(rows, nu=[0.0, 0.0, 0.5], support={0, 1}, Gamma=1.0, rho=0.5)
+    >>> round(float(np.degrees(np.arctan2(*at_half.direction[::-1]))), 9), round(at_half.rho_star, 12)
+    (5.682576165, 1.0)
+    """
+    rows = _Rows.of(rows_by_input, support)
+    excess = np.asarray(nu, dtype=np.float64)
+    if excess.shape != (len(rows_by_input),):
+        raise ValueError(f"nu: expected one value per input ({len(rows_by_input)}), got shape {excess.shape}")
+    if not (rho >= 0 and Gamma > 0 and math.isfinite(Gamma)):
+        raise ValueError(f"rho, Gamma: expected rho >= 0 and Gamma > 0, got {rho} and {Gamma}")
+    outside = ~rows.supported
+    gaining = np.array([label in set(gains) for label in rows.labels]) & outside
+    if (excess[rows.inputs[outside]] <= 0).any():
+        raise ValueError(
+            "nu: expected positive values outside the support, where label constraints are slack"
+        )
+    relaxed = solve(rows.bounded(rows.supported.astype(np.float64)))
+    if not relaxed.is_certified or relaxed.direction is None:
+        raise ValueError(
+            f"rows_by_input: expected a feasible relaxed problem with a direction, got {relaxed.status}"
+        )
+    reach = rows.M[outside] @ relaxed.direction
+    rho_star = float(np.max((relaxed.margin - reach) / (Gamma * excess[rows.inputs[outside]]), initial=0.0))
+    if rho >= rho_star:
+        return RhoSVM(relaxed.direction, relaxed.margin, rho_star, relaxed)
+    give = np.where(outside, rho * Gamma * excess[rows.inputs], 0.0)
+    found = _largest_margin(rows, np.where(gaining, np.inf, give), relaxed, rho_star)
+    # m is the root of a quadratic, right to rounding: a gain that falls as fast decides nothing.
+    for row in np.flatnonzero(gaining & (give + rows.M @ found.direction < (1 - 1e-12) * found.margin)):
+        found = _largest_gain(rows, give, gaining, int(row), found)
+    return found
+
+
+def _largest_margin(rows: _Rows, give: Floats, relaxed: MaxMargin, rho_star: float) -> RhoSVM:
+    """The unit q of largest m with rows >= max(0, m - give)."""
+    low, high, m = 0.0, relaxed.margin, relaxed.margin
+    for _ in range(200):
+        solution = solve(rows.bounded(np.maximum(0.0, 1.0 - give / m)))
+        feasible = solution.is_certified and solution.norm * m <= 1
+        low, high = (max(low, m), high) if feasible else (low, min(high, m))
+        step = _newton(rows.M, give, solution, m) if solution.is_certified else None
+        after = step if step is not None and low <= step <= high else 0.5 * (low + high)
+        if abs(after - m) <= 4e-16 * m or high - low <= 4e-16 * high:
+            break
+        m = after
+    if solution.direction is None:
+        raise ValueError(f"rows_by_input: expected a solvable problem, got {solution.status}")
+    return RhoSVM(solution.direction, m, rho_star, solution)
+
+
+def _largest_gain(rows: _Rows, give: Floats, gaining: Bools, row: int, before: RhoSVM) -> RhoSVM:
+    """The unit q at which the gain of ``row`` falls most slowly, its exponent still below every loss.
+
+    With ``e = give + s`` the gain's exponent at ``d . q = s``, losses ask for ``rows >= e - give``. The s
+    that some |q| <= 1 allows form an interval; this is its lower end (at 0 the two tokens tie).
+    """
+
+    def at(s: float) -> MaxMargin:
+        bound = np.where(gaining, 0.0, np.maximum(0.0, give[row] + s - give))
+        bound[row] = s
+        equal = np.zeros(len(bound), dtype=bool)
+        equal[row] = True
+        return solve(replace(rows.bounded(bound), equal=equal))
+
+    low, high = 0.0, float(rows.M[row] @ before.direction)
+    solution = at(low)
+    if not (solution.is_certified and solution.norm <= 1):
+        while high - low > 4e-16 * max(high, 1e-300) and low < (middle := 0.5 * (low + high)) < high:
+            trial = at(middle)
+            low, high = (low, middle) if trial.is_certified and trial.norm <= 1 else (middle, high)
+        solution = at(high)
+    if solution.direction is None:
+        return before
+    margin = float((rows.M[rows.supported] @ solution.direction).min())
+    return RhoSVM(solution.direction, margin, before.rho_star, solution, rows.labels[row])
+
+
+def _newton(M: Floats, give: Floats, solution: MaxMargin, m: float) -> float | None:
+    """The m at which the active rows alone give |q| = 1: a quadratic, c = m 1 - give, |q|^2 = c' G^-1 c."""
+    assert solution.multipliers is not None
+    active = np.flatnonzero((solution.multipliers > 0) & (solution.constraints.h > 0))
+    flat = np.flatnonzero((solution.multipliers > 0) & (solution.constraints.h == 0))
+    working = np.concatenate([active, flat])
+    inverse = np.linalg.pinv(M[working])
+    slope = inverse @ np.concatenate([np.ones(len(active)), np.zeros(len(flat))])
+    offset = inverse @ np.concatenate([give[active], np.zeros(len(flat))])
+    a, b, c = slope @ slope, slope @ offset, offset @ offset - 1.0
+    inside = b * b - a * c
+    return float((b + math.sqrt(inside)) / a) if inside >= 0 and a > 0 else None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of all inputs stacked, the input of each, and whether that input is a support vector."""
+
+    M: Floats
+    inputs: np.ndarray
+    supported: Bools
+    labels: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(rows_by_input: Sequence[ArrayLike], support: Collection[int]) -> _Rows:
+        blocks = [np.asarray(rows, dtype=np.float64) for rows in rows_by_input]
+        if not blocks or any(block.ndim != 2 or block.shape[1] != blocks[0].shape[1] for block in blocks):
+            raise ValueError("rows_by_input: expected a (rows, d) array per input, all of one d")
+        if any(not 0 <= i < len(blocks) for i in support):
+            raise ValueError(f"support: expected inputs in 0..{len(blocks) - 1}, got {sorted(support)}")
+        labels = tuple((i, t) for i, block in enumerate(blocks) for t in range(len(block)))
+        inputs = np.array([i for i, _ in labels], dtype=np.int64)
+        return _Rows(np.vstack(blocks), inputs, np.isin(inputs, list(support)), labels)
+
+    def bounded(self, h: Floats) -> Constraints:
+        return Constraints.dense(self.M, h, labels=self.labels)

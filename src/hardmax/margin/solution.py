@@ -1,0 +1,306 @@
+"""The answer to a hard-margin problem, which measures and proves itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from hardmax._lib.files import whole_text
+from hardmax._lib.notebook import table
+from hardmax.margin.constraints import Bools, Constraints, Floats, Label
+from hardmax.margin.exact import Exact
+from hardmax.margin.measure import EPS
+from hardmax.margin.tight import Tight, enclose, enclose_gram
+
+SHOWN = 8  # labels of the support in a notebook
+
+
+@dataclass(frozen=True, eq=False)
+class MaxMargin:
+    """Minimum-norm ``p`` with its proof, or a proof that there is none.
+
+    ``status``: "certified" (p is optimal to a relative 1e-9, or exactly), "infeasible" (``farkas`` proves
+    it) or "undecided" (only ``margin_interval`` is known). ``certificate``: "exact" if rational numbers
+    back the status (``exact``), else "float". ``p`` is a matrix for outer products and None in Gram form,
+    where ``coefficients`` hold the solution. ``kkt`` is the largest relative residual of primal
+    feasibility, stationarity and complementarity; 0 for exact certificates. ``selection`` are the tokens that
+    a problem's solution belongs to, None for a solution of `Constraints`.
+
+    >>> import hardmax as hm
+    >>> best = hm.max_margin(hm.Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))
+    >>> best
+    MaxMargin(certified, margin=0.727607, support=((1,), (2,)))
+    >>> [round(float(x), 12) for x in best.p]
+    [1.333333333333, 0.333333333333]
+    """
+
+    constraints: Constraints
+    status: Literal["certified", "infeasible", "undecided"]
+    certificate: Literal["float", "exact"]
+    p: Floats | None
+    multipliers: Floats | None
+    margin_interval: tuple[float, float]
+    kkt: float
+    farkas: Floats | None = None
+    exact: Exact | None = None
+    selection: tuple[int, ...] | None = None
+
+    def __repr__(self) -> str:
+        tight = f", support={self.support}" if self.is_certified and len(self.support) <= 8 else ""
+        return f"MaxMargin({self.status}, margin={self.margin:.6g}{tight})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, Any]] = [("status", f"{self.status} ({self.certificate})")]
+        if self.farkas is not None:
+            rows.append(("rows that cancel", int(np.count_nonzero(self.farkas))))
+        else:
+            low, high = self.margin_interval
+            rows += [("margin", self.margin), ("proved to lie in", f"{low!r} to {high!r}")]
+            rows += [("|p|", self.norm), ("residual (kkt)", self.kkt)]
+            rows.append(
+                ("support", ", ".join(map(str, self.support[:SHOWN])) + ", ..." * (len(self.support) > SHOWN))
+            )
+        return table("MaxMargin", ["", ""], rows)
+
+    @property
+    def is_certified(self) -> bool:
+        """Optimality is proved."""
+        return self.status == "certified"
+
+    @property
+    def is_feasible(self) -> bool | None:
+        """True or False if proved (an undecided problem may still be known to be feasible), else None."""
+        if self.status == "infeasible":
+            return False
+        return True if self.status == "certified" or self.margin_interval[0] > 0 else None
+
+    @cached_property
+    def norm(self) -> float:
+        """|p|: 0 if no row asks for anything, inf if infeasible, nan if nothing is known."""
+        if self.status == "infeasible":
+            return math.inf
+        if self.exact is not None:
+            return root(self.exact.norm_squared)
+        if self.p is not None:
+            return length(self.p)
+        if self.multipliers is None:
+            return math.nan
+        gram = self.constraints.gram()
+        return math.sqrt(max(float(self.multipliers @ gram @ self.multipliers), 0.0))
+
+    @property
+    def margin(self) -> float:
+        """1/|p|: inf if no row asks for anything, 0 if infeasible."""
+        return math.inf if self.norm == 0 else 1 / self.norm
+
+    @cached_property
+    def direction(self) -> Floats | None:
+        """The unit vector p/|p|; None if p is 0, unknown or only known by coefficients."""
+        if self.p is None or not self.p.any():
+            return None
+        largest = np.abs(self.p).max()
+        unit = self.p / largest
+        direction: Floats = unit / np.sqrt(np.sum(unit * unit))
+        return direction
+
+    @property
+    def coefficients(self) -> Floats | None:
+        """Weights of the rows with ``p = sum_j c_j row_j``: the multipliers; the solution in Gram form."""
+        return self.multipliers
+
+    @cached_property
+    def slack(self) -> Floats | None:
+        """``row_j . p - h_j`` for every row."""
+        if self.exact is not None and self.exact.slack:
+            return np.array([to_float(s) for s in self.exact.slack])
+        if self.p is not None and self.p.size:
+            values: Floats = self.constraints.rows() @ self.p.ravel()
+            return values - self.constraints.h
+        if self.multipliers is None:
+            return None
+        return self.constraints.gram() @ self.multipliers - self.constraints.h
+
+    @cached_property
+    def enclosure(self) -> Tight:
+        """Which rows are tight, and which may be, as far as this solution tells (`hardmax.margin.tight`)."""
+        c, weights = self.constraints, self.multipliers
+        none = np.zeros(c.count, dtype=bool)
+        if self.slack is None or weights is None or self.norm == 0:
+            return Tight(none, ~none if math.isnan(self.norm) else none)
+        if self.exact is not None and c.origin is None:
+            tight = np.array(self.exact.tight, dtype=bool)
+            return Tight(tight, tight)
+        if self.p is None:
+            assert c.token_gram is not None
+            return enclose_gram(c.gram(), c.h, c.equal, weights, _rounded(c.token_gram, 1))
+        blur = 0.0 if c.origin is None else _rounded(c.origin, 16 * len(c.origin))
+        p = self.p.ravel()[None]
+        found = enclose(c.rows()[None], c.h[None], c.equal[None], weights[None], p, blur)
+        return Tight(found.certain[0], found.possible[0])
+
+    @cached_property
+    def decided(self) -> MaxMargin:
+        """This solution or, if it leaves open which rows are tight, the rational one, up to 200 rows."""
+        if self.multipliers is None or not self.enclosure.doubtful.any():
+            return self
+        from hardmax.margin.solve import settle
+
+        return settle(self.constraints, np.flatnonzero(self.multipliers).tolist()) or self
+
+    @property
+    def tight(self) -> Bools:
+        """Rows met with equality, whatever their multiplier (B-ERR-13); with any that `doubtful` names."""
+        return self.decided.enclosure.possible
+
+    @property
+    def doubtful(self) -> tuple[Label, ...]:
+        """Labels of rows of which it is not known whether they are tight; none up to 200 rows of vectors."""
+        return tuple(self.constraints.label(int(j)) for j in np.flatnonzero(self.decided.enclosure.doubtful))
+
+    @cached_property
+    def support(self) -> tuple[Label, ...]:
+        """Labels of the tight inequality rows."""
+        return tuple(
+            self.constraints.label(int(j)) for j in np.flatnonzero(self.tight & ~self.constraints.equal)
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write a self-contained JSON certificate that `hardmax.margin.certify` can check.
+
+        >>> import tempfile, os, hardmax as hm
+        >>> file = os.path.join(tempfile.mkdtemp(), "proof.json")
+        >>> hm.max_margin(hm.Constraints.dense([[1.0], [-1.0]])).save(file)
+        >>> hm.certify(file)["what"]
+        'infeasible: the Farkas vector combines rows into 0 >= 2'
+        """
+        with whole_text(path) as file:
+            file.write(json.dumps(self.to_dict(), indent=1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate: data and proof as hexadecimal floats or fractions "a/b", with a digest.
+
+        >>> import hardmax as hm
+        >>> hm.max_margin(hm.Constraints.dense([[2.0]]), exact=True).to_dict()["p"]
+        ['1/2']
+        """
+        c, exact = self.constraints, self.exact
+        proof = None if self.multipliers is None else _texts(self.multipliers)
+        p = None if self.p is None else _texts(self.p)
+        if exact is not None:
+            weights = [str(x) for x in exact.multipliers]
+            proof, p = (weights, None if exact.p is None else [str(x) for x in exact.p])
+        infeasible = self.status == "infeasible"
+        content: dict[str, Any] = {
+            "schema": "hardmax.certificate/1",
+            "status": self.status,
+            "certificate": self.certificate,
+            "table": None if c.table is None else [_texts(row) for row in c.table],
+            "gram": None if c.token_gram is None else [_texts(row) for row in c.token_gram],
+            "plus": c.plus.tolist(),
+            "minus": c.minus.tolist(),
+            "right": None if c.right is None else [_texts(row) for row in c.right],
+            "right_of": None if c.right_of is None else c.right_of.tolist(),
+            "h": _texts(c.h),
+            "equal": c.equal.tolist(),
+            "labels": [str(c.label(j)) for j in range(c.count)],
+            "p": p,
+            "multipliers": None if infeasible else proof,
+            "farkas": proof if infeasible else None,
+            "norm_squared": None if exact is None or infeasible else str(exact.norm_squared),
+            "margin_interval": _texts(self.margin_interval),
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
+    """The result that a rational answer stands for.
+
+    >>> from hardmax.margin.exact import decide
+    >>> rows = Constraints.dense([[4.0]])
+    >>> from_exact(rows, decide(rows)).margin
+    4.0
+    """
+    weights = np.array([to_float(x) for x in exact.multipliers])
+    if not exact.feasible:
+        top = max(exact.multipliers, key=abs)
+        weights = np.array([to_float(x / top) for x in exact.multipliers])
+        return MaxMargin(constraints, "infeasible", "exact", None, None, (0.0, 0.0), 0.0, weights, exact)
+    p = None
+    if exact.p is not None:
+        p = np.array([to_float(x) for x in exact.p]).reshape(constraints.shape)
+    return MaxMargin(
+        constraints, "certified", "exact", p, weights, bracket(exact.norm_squared), 0.0, None, exact
+    )
+
+
+def bracket(norm_squared: Fraction) -> tuple[float, float]:
+    """Neighbouring floats around the margin 1/sqrt(norm_squared), exactly.
+
+    >>> lower, upper = bracket(Fraction(2))
+    >>> Fraction(lower) ** 2 * 2 <= 1 <= Fraction(upper) ** 2 * 2
+    True
+    """
+    if norm_squared == 0:
+        return math.inf, math.inf
+    near = root(1 / norm_squared)
+    lower, upper = near, near
+    if math.isinf(near) or Fraction(lower) ** 2 * norm_squared > 1:
+        lower = math.nextafter(lower, 0.0)
+    if not math.isinf(near) and Fraction(upper) ** 2 * norm_squared < 1:
+        upper = math.nextafter(upper, math.inf)
+    return lower, upper
+
+
+def root(square: Fraction) -> float:
+    """The square root of a rational number as a float, whatever its size.
+
+    >>> root(Fraction(10) ** 600)
+    1e+300
+    """
+    if square == 0:
+        return 0.0
+    bits = max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
+    return to_float(Fraction(math.isqrt((square.numerator << (2 * bits)) // square.denominator), 1 << bits))
+
+
+def to_float(value: Fraction) -> float:
+    """The nearest float; infinite where a float cannot hold the number.
+
+    >>> to_float(Fraction(10) ** 400)
+    inf
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def length(vector: Floats) -> float:
+    """Euclidean norm without overflow or underflow of the squares.
+
+    >>> length(np.array([3.0, 4.0]))
+    5.0
+    """
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    scaled = vector / largest
+    return largest * float(np.sqrt(np.sum(scaled * scaled)))
+
+
+def _rounded(gram: Floats, times: int) -> float:
+    """What inner products of differences of tokens are off by, after ``times`` roundings of the matrix."""
+    return 64 * EPS * times * float(np.abs(gram).sum(axis=1).max(initial=0.0))
+
+
+def _texts(values: Any) -> list[str]:
+    return [float(x).hex() for x in np.ravel(values)]

@@ -1,0 +1,217 @@
+"""The same model in embedding space, merged and unmerged (C-DEF-MODEL, Assumption 2).
+
+Any embedding E (d x V) turns weights into tables: A = E' W_kq E, B = W_ov E. By the chain rule gradients go
+back as E G E' and G E', so nothing is computed twice. With orthonormal columns the trained weights are
+E A E' and B E' themselves, and norms and angles agree with those of the tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax.data.sentences.samples import Samples
+from hardmax.nexttoken.model import Model
+from hardmax.nexttoken.output_value import OutputValue
+from hardmax.nexttoken.pairs import Floats, pairs_of
+from hardmax.nexttoken.star import KqStar
+
+
+def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> Floats:
+    """A random E (d x V) with orthonormal columns; d must be at least V.
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken.unmerged import orthonormal_embedding
+    >>> E = orthonormal_embedding(3, 5, rng=0)
+    >>> bool(np.allclose(E.T @ E, np.eye(3)))
+    True
+    """
+    if d < V:
+        raise ValueError(f"d must be at least V = {V} for orthonormal columns, got {d}")
+    Q, R = np.linalg.qr(expect.generator(rng).standard_normal((d, V)))
+    return Q * np.sign(np.diag(R))
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Merged weights W_kq (d x d) and W_ov (V x d) with an embedding E (d x V).
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.unmerged import Embedded, orthonormal_embedding
+    >>> samples = Samples.from_sentences(["a b b", "b a"])
+    >>> E = orthonormal_embedding(2, 3, rng=0)
+    >>> weights = Embedded(samples, E, np.zeros((3, 3)), np.zeros((2, 3)))
+    >>> round(weights.model.loss, 6), weights.gradient_ov.shape
+    (0.693147, (2, 3))
+    """
+
+    samples: Samples
+    E: Floats
+    W_kq: Floats
+    W_ov: Floats
+
+    @cached_property
+    def model(self) -> Model:
+        """The tables."""
+        return Model.of(self.samples, self.E.T @ self.W_kq @ self.E, self.W_ov @ self.E)
+
+    @property
+    def gradient_kq(self) -> Floats:
+        """(6), d x d."""
+        return self.E @ self.model.gradient_kq @ self.E.T
+
+    @property
+    def gradient_ov(self) -> Floats:
+        """The gradient of the full loss by W_ov, V x d."""
+        return self.model.gradient_ov @ self.E.T
+
+
+@dataclass(frozen=True, eq=False)
+class Unmerged:
+    """Weights W_k (d x d1), W_q (d1 x d), W_v (d2 x d), W_o (V x d2) with an embedding E (d x V).
+
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.unmerged import Unmerged, orthonormal_embedding
+    >>> samples = Samples.from_sentences(["a b b", "b a"])
+    >>> weights = Unmerged.random(samples, orthonormal_embedding(2, 3, rng=0), 2, 2, scale=0.1, rng=1)
+    >>> [G.shape for G in weights.gradients]
+    [(3, 2), (2, 3), (2, 3), (2, 2)]
+    """
+
+    samples: Samples
+    E: Floats
+    W_k: Floats
+    W_q: Floats
+    W_v: Floats
+    W_o: Floats
+
+    @classmethod
+    def random(
+        cls, samples: Samples, E: Any, d1: int, d2: int, *, scale: float, rng: int | np.random.Generator
+    ) -> Unmerged:
+        """Normal entries of the given standard deviation; zero would be a stationary point."""
+        draw, d, V = expect.generator(rng), len(E), samples.V
+        shapes = ((d, d1), (d1, d), (d2, d), (V, d2))
+        return cls(samples, E, *(scale * draw.standard_normal(shape) for shape in shapes))
+
+    @cached_property
+    def merged(self) -> Embedded:
+        """W_kq = W_k W_q and W_ov = W_o W_v."""
+        return Embedded(self.samples, self.E, self.W_k @ self.W_q, self.W_o @ self.W_v)
+
+    @cached_property
+    def gradients(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """By W_k, W_q, W_v and W_o."""
+        G_kq, G_ov = self.merged.gradient_kq, self.merged.gradient_ov
+        return G_kq @ self.W_q.T, self.W_k.T @ G_kq, self.W_o.T @ G_ov, G_ov @ self.W_v.T
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Normalised gradient descent on the full loss (1): losses at every step, the weights at the end.
+
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.unmerged import train_jointly
+    >>> run = train_jointly(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), 200, 0.1)
+    >>> bool(run.losses[-1] < 0.1 * run.losses[0]), 0 < run.misalignment_kq < 1
+    (True, True)
+    """
+
+    weights: Embedded | Unmerged
+    rate: float
+    losses: Floats
+
+    @property
+    def merged(self) -> Embedded:
+        """W_kq and W_ov at the end."""
+        return self.weights.merged if isinstance(self.weights, Unmerged) else self.weights
+
+    @property
+    def misalignment_ov(self) -> float:
+        """1 - cos(B, W_ov*)."""
+        model = self.merged.model
+        return OutputValue.of_table(pairs_of(model.samples).collocation, model.B).misalignment
+
+    @property
+    def misalignment_kq(self) -> float:
+        """1 - cos(A, W_kq*), over all entries of A: what is outside the pairs counts as misaligned."""
+        A, pairs = self.merged.model.A, pairs_of(self.merged.samples)
+        star, length = KqStar.of(pairs), float(np.linalg.norm(A))
+        if star.values is None or not length > 0.0:
+            return math.nan
+        off = A / length - pairs.table(star.values) / star.norm
+        return 0.5 * float(np.vdot(off, off))
+
+
+def train_jointly(samples: Samples, steps: int, rate: float, *, E: Any = None) -> Comparison:
+    """W_ov and W_kq together from zero, each step divided by the norm of the whole gradient.
+
+    The first step moves W_ov alone: with W_ov = 0 attention has no gradient.
+
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.unmerged import train_jointly
+    >>> train_jointly(Samples.from_sentences(["a b b", "b a"]), 1, 0.1).merged.W_kq.tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    samples = samples.merged()
+    E = np.eye(samples.V) if E is None else expect.finite_array("E", E, (None, samples.V))
+    start = Embedded(samples, E, np.zeros((len(E), len(E))), np.zeros((samples.V, len(E))))
+
+    def step(at: Embedded, factor: Callable[..., float]) -> Embedded:
+        G_kq, G_ov = at.gradient_kq, at.gradient_ov
+        eta = factor(G_kq, G_ov)
+        return replace(at, W_kq=at.W_kq - eta * G_kq, W_ov=at.W_ov - eta * G_ov)
+
+    return _run(start, step, steps, rate)
+
+
+def train_unmerged(start: Unmerged, steps: int, rate: float) -> Comparison:
+    """All four factors together from ``start``, each step divided by the norm of the whole gradient.
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.unmerged import train_unmerged
+    >>> from hardmax.nexttoken.unmerged import Unmerged
+    >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
+    >>> start = Unmerged.random(samples, np.eye(4), 4, 4, scale=0.1, rng=0)
+    >>> run = train_unmerged(start, 300, 0.1)
+    >>> bool(run.losses[-1] < 0.1 * run.losses[0])
+    True
+    """
+
+    def step(at: Unmerged, factor: Callable[..., float]) -> Unmerged:
+        gradients = at.gradients
+        eta = factor(*gradients)
+        W_k, W_q, W_v, W_o = (
+            W - eta * G for W, G in zip((at.W_k, at.W_q, at.W_v, at.W_o), gradients, strict=True)
+        )
+        return replace(at, W_k=W_k, W_q=W_q, W_v=W_v, W_o=W_o)
+
+    return _run(replace(start, samples=start.samples.merged()), step, steps, rate)
+
+
+def _run(start: Any, step: Callable[..., Any], steps: int, rate: float) -> Comparison:
+    rate = expect.positive("rate", rate)
+
+    def factor(*gradients: Floats) -> float:
+        length = math.sqrt(sum(float(np.vdot(G, G)) for G in gradients))
+        if length == 0.0:
+            raise ValueError("start: the gradient is exactly 0, so there is no direction to take")
+        return rate / length
+
+    at, losses = start, []
+    for _ in range(expect.whole("steps", steps)):
+        losses.append(_loss(at))
+        at = step(at, factor)
+    return Comparison(at, rate, np.array([*losses, _loss(at)]))
+
+
+def _loss(weights: Embedded | Unmerged) -> float:
+    return (weights.merged if isinstance(weights, Unmerged) else weights).model.loss

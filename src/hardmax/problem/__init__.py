@@ -1,0 +1,5 @@
+"""The problem: keys, tokens with multiplicities, inputs, and a head that scores them."""
+
+from hardmax.problem.problem import Problem
+
+__all__ = ["Problem"]

@@ -1,0 +1,240 @@
+"""Problems on disk: npz with flat arrays and offsets, or a JSON object a person can write."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax._lib.files import whole, whole_text
+from hardmax._lib.reading import LARGEST_JSON, read_arrays, read_bytes, read_json
+from hardmax.problem import Problem
+from hardmax.problem.heads import LinearHead, Scores
+from hardmax.problem.losses import LOSSES, as_loss
+
+_JSON_NAMES = {"keys", "scores", "values", "labels", "head", "loss"}
+
+
+_ARRAY_NAMES = _JSON_NAMES | {"tokens", "offsets", "W", "gram"}
+
+
+def read_problem(path: Path) -> Problem:
+    """The problem in an .npz, .json or .csv file, or a ValueError that says what the file lacks."""
+    if path.suffix == ".npz":
+        return problem_of_arrays(read_arrays(path), path)
+    if path.suffix == ".json":
+        return _from_json(path)
+    if path.suffix in (".csv", ".tsv"):
+        return read_table(path)
+    raise ValueError(
+        f"{path}: a problem is read from .npz, .json or .csv (docs/files.md), got the ending {path.suffix!r}"
+    )
+
+
+def write_problem(problem: Problem, path: Path) -> None:
+    """Write what `read_problem` reads back; the ending decides the format."""
+    if path.suffix == ".npz":
+        arrays = problem_arrays(problem)
+        with whole(path) as file:
+            np.savez(file, **arrays)
+    elif path.suffix == ".json":
+        content = json.dumps(_as_json(problem)) + "\n"
+        with whole_text(path) as text:
+            text.write(content)
+    else:
+        raise ValueError(f"{path}: a problem is written as .npz or .json, got the ending {path.suffix!r}")
+
+
+def problem_arrays(problem: Problem) -> dict[str, Any]:
+    """The flat arrays that make a problem; losses are saved by name, so only the built-in ones can be."""
+    arrays: dict[str, Any] = {
+        "keys": problem.keys,
+        "tokens": problem.tokens,
+        "offsets": problem.offsets,
+        "loss": np.array(_saved_loss(problem)),
+    }
+    for name in ("W", "gram"):
+        if getattr(problem, name) is not None:
+            arrays[name] = getattr(problem, name)
+    if isinstance(problem.head, Scores):
+        arrays["scores"] = problem.head.scores
+    elif isinstance(problem.head, LinearHead):
+        arrays |= {"values": problem.head.values, "labels": problem.head.labels, "head": problem.head.v}
+    else:
+        raise ValueError("a nonlinear head is a function and cannot be saved; save its scores instead")
+    return arrays
+
+
+def _saved_loss(problem: Problem) -> str:
+    if LOSSES.get(problem.loss.name) is not problem.loss:
+        raise ValueError(f"loss {problem.loss.name!r} is your own function and cannot be saved in a file")
+    return problem.loss.name
+
+
+def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
+    """The problem made of the arrays that `problem_arrays` gives; ``path`` is named in refusals."""
+    missing = {"keys", "offsets"} - arrays.keys()
+    if missing or not ("scores" in arrays or {"values", "labels", "head"} <= arrays.keys()):
+        raise ValueError(
+            f"{path} must hold keys, offsets and either scores or values, labels and head; "
+            f"it holds {', '.join(map(ascii, sorted(arrays))) or 'nothing'}"
+        )
+    _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
+    _refuse_both(arrays.keys(), path)
+    keys = expect.finite_array("keys", arrays["keys"], (None, None))
+    if not keys.size:
+        raise ValueError(f"{path}: keys must hold at least one token of one number, got {keys.shape}")
+    tokens = arrays.get("tokens", np.arange(len(keys)))
+    offsets = _offsets(arrays["offsets"], len(tokens))
+    if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or (tokens < 0).any() or (tokens >= len(keys)).any():
+        raise ValueError(f"{path}: tokens must be row numbers of keys, from 0 to {len(keys) - 1}")
+    loss = as_loss(str(arrays.get("loss", "logistic")))
+    head: Scores | LinearHead
+    if "scores" in arrays:
+        head = Scores(expect.finite_array("scores", arrays["scores"], (len(tokens),)), loss)
+    else:
+        values = expect.finite_array("values", arrays["values"], (len(keys), None))
+        labels = expect.signs("labels", arrays["labels"], len(offsets) - 1)
+        v = expect.finite_array("head", arrays["head"], (values.shape[1],))
+        head = LinearHead(values, labels, v, loss)
+    W, gram = _map(arrays, head, keys, path), _gram(arrays, keys, path)
+    return Problem(keys, tokens.astype(np.intp), offsets, head, W, gram)
+
+
+def _map(arrays: dict[str, np.ndarray], head: Scores | LinearHead, keys: np.ndarray, path: Path) -> Any:
+    """W, where the file has one: the map from values to keys."""
+    if "W" not in arrays:
+        return None
+    if isinstance(head, Scores):
+        raise ValueError(f"{path}: W maps values to keys, and a file of scores has no values; leave it out")
+    W = expect.finite_array("W", arrays["W"], (keys.shape[1], head.values.shape[1]))
+    if not np.allclose(head.values @ W.T, keys, rtol=1e-9, atol=1e-9 * np.abs(keys).max()):
+        raise ValueError(f"{path}: keys must be W x of the values x, got other keys; leave one of them out")
+    return W
+
+
+def _gram(arrays: dict[str, np.ndarray], keys: np.ndarray, path: Path) -> np.ndarray | None:
+    """The inner products of the tokens, where the file has them: those of the keys, up to rounding.
+
+    That makes them semidefinite up to rounding too.
+    """
+    if "gram" not in arrays:
+        return None
+    gram = expect.finite_array("gram", arrays["gram"], (len(keys), len(keys)))
+    if not np.allclose(gram, gram.T, rtol=1e-12, atol=0):
+        raise ValueError(f"{path}: gram must be a symmetric matrix, got another; leave it out")
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounding = 10 * len(keys) * np.finfo(float).eps * np.sum(keys * keys)
+        apart = np.abs(keys @ keys.T - gram).max()
+    if not apart <= rounding < np.inf:
+        raise ValueError(f"{path}: gram must hold the inner products of keys, got others; leave it out")
+    gram = gram if (gram == gram.T).all() else gram / 2 + gram.T / 2
+    gram.setflags(write=False)
+    return gram
+
+
+def _offsets(offsets: np.ndarray, slots: int) -> np.ndarray:
+    good = offsets.ndim == 1 and offsets.dtype.kind in "iu" and offsets.size > 1
+    signed = offsets.astype(np.intp) if good else offsets  # unsigned numbers never seem to fall
+    if not (good and signed[0] == 0 and signed[-1] == slots and (np.diff(signed) > 0).all()):
+        raise ValueError(f"offsets must rise from 0 to the number of tokens ({slots}), one step per input")
+    return signed
+
+
+def _from_json(path: Path) -> Problem:
+    content = read_json(path, "a problem, as docs/files.md shows one")
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} must hold a JSON object with keys and scores, got {type(content).__name__}")
+    _refuse_unknown(content.keys(), _JSON_NAMES, path)
+    _refuse_both(content.keys(), path)
+    loss = content.get("loss", "logistic")
+    if not isinstance(loss, str):
+        raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r:.60}")
+    if {"keys", "scores"} <= content.keys():
+        return Problem.from_scores(content["keys"], content["scores"], loss)
+    if {"keys", "values", "labels", "head"} <= content.keys():
+        return Problem.from_values(
+            content["keys"], content["values"], content["labels"], content["head"], loss
+        )
+    raise ValueError(
+        f"{path} must hold keys and either scores or values, labels and head; "
+        f"it holds {', '.join(sorted(content)) or 'nothing'}"
+    )
+
+
+def _refuse_unknown(names: Iterable[str], known: set[str], path: Path) -> None:
+    unknown = set(names) - known
+    if unknown:
+        raise ValueError(f"{path}: unknown name {min(unknown)!a}; known are {', '.join(sorted(known))}")
+
+
+def _refuse_both(names: Iterable[str], path: Path) -> None:
+    if "scores" in names and {"values", "labels", "head"} & set(names):
+        raise ValueError(f"{path}: give either scores, or values, labels and head, not both")
+
+
+def _as_json(problem: Problem) -> dict[str, Any]:
+    def rows(table: np.ndarray) -> list[Any]:
+        return [part.tolist() for part in problem.split(table[problem.tokens])]
+
+    content: dict[str, Any] = {"keys": rows(problem.keys), "loss": _saved_loss(problem)}
+    if isinstance(problem.head, LinearHead):
+        return content | {
+            "values": rows(problem.head.values),
+            "labels": problem.head.labels.tolist(),
+            "head": problem.head.v.tolist(),
+        }
+    return content | {"scores": [part.tolist() for part in problem.split(problem_arrays(problem)["scores"])]}
+
+
+_PAGE = "docs/files.md shows such a table"
+
+
+_OWN = ("input", "score", "token")
+
+
+def read_table(path: Path) -> Problem:
+    """The problem in a table with the columns input, score and the coordinates of the keys."""
+    try:
+        text = read_bytes(path, LARGEST_JSON).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a table in UTF-8 ({error.reason}); {_PAGE}") from None
+    first = text.split("\n", 1)[0]
+    delimiter = max(",;\t", key=first.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        names = [name.strip().lower() for name in next(rows, [])]
+        return _problem(path, names, [(rows.line_num, row) for row in rows if any(map(str.strip, row))])
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {rows.line_num}: {error}; {_PAGE}") from None
+
+
+def _problem(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> Problem:
+    coordinates = [at for at, name in enumerate(names) if name not in _OWN]
+    if not {"input", "score"} <= set(names) or len(set(names)) < len(names) or not coordinates:
+        raise ValueError(
+            f"{path}: the first line must name the columns input, score and one for each coordinate, "
+            f"got {', '.join(names) or 'nothing'}; {_PAGE}"
+        )
+    keys: dict[str, list[list[float]]] = {}
+    scores: dict[str, list[float]] = {}
+    for line, row in rows:
+        if len(row) != len(names):
+            raise ValueError(f"{path}, line {line}: expected {len(names)} fields, got {len(row)}; {_PAGE}")
+        name = row[names.index("input")].strip()
+        try:
+            key = [float(row[at]) for at in coordinates]
+            score = float(row[names.index("score")])
+        except ValueError as error:
+            raise ValueError(f"{path}, line {line}: expected numbers ({error}); {_PAGE}") from None
+        keys.setdefault(name, []).append(key)
+        scores.setdefault(name, []).append(score)
+    if not keys:
+        raise ValueError(f"{path} holds no token: the first line is followed by none; {_PAGE}")
+    return Problem.from_scores(list(keys.values()), list(scores.values()))

@@ -1,0 +1,338 @@
+"""Problem: keys, head, and which tokens stand in which input; what every solver and every dynamic takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect, notebook
+from hardmax._lib.arrays import find_leaders, isometric_keys
+from hardmax.problem.heads import Head, LinearHead, NonlinearHead, Scores
+from hardmax.problem.losses import Loss, as_loss
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Inputs i = 1..n, each a list of tokens with keys, and a head that scores them (B-DEF-1).
+
+    Tokens stand in a table: slot l of the flat list is row ``tokens[l]`` of ``keys``, and input i holds the
+    slots ``offsets[i]:offsets[i+1]``. Inputs may differ in length; a token may be shared between inputs.
+    Make one with `from_scores`, `from_values`, `from_tokens`, `from_psi`, `from_gram` or `load`.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores(keys=[[[1, 0], [0, 0]], [[-1, 1], [1, 0], [0, 2]]],
+    ...                                  scores=[[1, 0], [1, 0, 0]])
+    >>> problem
+    Problem(n=2, T=2..3, d=2, loss='logistic')
+    >>> problem.sizes.tolist()
+    [2, 3]
+    """
+
+    keys: np.ndarray  # (N, d) the token table
+    tokens: np.ndarray  # (L,) row of the table at each slot
+    offsets: np.ndarray  # (n + 1,)
+    head: Head
+    W: np.ndarray | None = None  # set when keys = tokens W'
+    gram: np.ndarray | None = None  # (N, N), set when the keys are known by their inner products only
+
+    # -- constructors -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_scores(cls, keys: Any, scores: Any, loss: str | Loss = "logistic") -> Problem:
+        """Keys (n, T, d), or n arrays (T_i, d), and one score per token (B-DEF-1a).
+
+        >>> import hardmax as hm
+        >>> hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]], loss="exponential").loss.name
+        'exponential'
+        """
+        table, offsets = expect.ragged("keys", keys, width=True)
+        flat, score_offsets = expect.ragged("scores", scores, width=False)
+        expect.same_tokens("scores", score_offsets, offsets)
+        return cls(table, _all_slots(offsets), offsets, Scores(flat, as_loss(loss)))
+
+    @classmethod
+    def from_values(
+        cls, keys: Any, values: Any, labels: Any, head: Any, loss: str | Loss = "logistic"
+    ) -> Problem:
+        """Keys and values of every token, a label per input and the head v: scores are Y v.x.
+
+        >>> import hardmax as hm
+        >>> keys = [[[1.0, 0.0], [0.0, 0.0]]]
+        >>> hm.Problem.from_values(keys, values=[[[3.0], [2.0]]], labels=[-1], head=[1.0]).scores
+        array([-3., -2.])
+        """
+        table, offsets = expect.ragged("keys", keys, width=True)
+        value_table, value_offsets = expect.ragged("values", values, width=True)
+        expect.same_tokens("values", value_offsets, offsets)
+        return cls(
+            table, _all_slots(offsets), offsets, _linear_head(value_table, offsets, labels, head, loss)
+        )
+
+    @classmethod
+    def from_tokens(
+        cls, tokens: Any, labels: Any, head: Any, W: Any = None, loss: str | Loss = "logistic"
+    ) -> Problem:
+        """Tokens x that are the values and, through k = W x, the keys; W is the identity if absent.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_tokens([[[1.0, 2.0], [0.0, 1.0]]], [1], [1.0, 0.0], W=[[0, 1], [1, 0]])
+        >>> problem.keys.tolist()
+        [[2.0, 1.0], [1.0, 0.0]]
+        """
+        table, offsets = expect.ragged("tokens", tokens, width=True)
+        linear = _linear_head(table, offsets, labels, head, loss)
+        return cls(table, _all_slots(offsets), offsets, linear)._tied(W)
+
+    @classmethod
+    def from_psi(
+        cls,
+        keys: Any,
+        values: Any,
+        labels: Any,
+        psi: Callable[[np.ndarray], np.ndarray],
+        psi_gradient: Callable[[np.ndarray], np.ndarray],
+        W: Any = None,
+        loss: str | Loss = "logistic",
+    ) -> Problem:
+        """Keys, values, labels and a nonlinear head psi with its gradient, both on (n, e) arrays (B-DEF-1d).
+
+        Where the keys equal the values, ``W`` maps them to the keys W x, as in `from_tokens`.
+
+        >>> import numpy as np, hardmax as hm
+        >>> x = [[[1.0], [0.0]]]
+        >>> cube = hm.Problem.from_psi(x, x, [1], lambda z: z[:, 0] ** 3, lambda z: 3 * z ** 2)
+        >>> round(hm.risk(cube, [0.0]), 4)
+        0.6326
+        """
+        table, offsets = expect.ragged("keys", keys, width=True)
+        value_table, value_offsets = expect.ragged("values", values, width=True)
+        expect.same_tokens("values", value_offsets, offsets)
+        for name, f in (("psi", psi), ("psi_gradient", psi_gradient)):
+            if not callable(f):
+                raise ValueError(f"{name} must be a function of an (n, e) array, got {f!r}")
+        labels = expect.signs("labels", labels, len(offsets) - 1)
+        head = NonlinearHead(value_table, labels, psi, psi_gradient, as_loss(loss))
+        problem = cls(table, _all_slots(offsets), offsets, head)
+        if np.array_equal(table, value_table):
+            return problem._tied(W)
+        if W is not None:
+            raise ValueError("keys must equal values when W is given: the keys are then W x of the values x")
+        return problem
+
+    @classmethod
+    def from_gram(
+        cls, gram: Any, inputs: Sequence[Sequence[int]], scores: Any, loss: str | Loss = "logistic"
+    ) -> Problem:
+        """Inner products of N tokens and, per input, the list of its tokens: the dimension may be anything.
+
+        ``keys`` are then coordinates in an isometric copy of the tokens' span, of dimension at most N.
+
+        >>> import numpy as np, hardmax as hm
+        >>> problem = hm.Problem.from_gram(np.eye(3), inputs=[[0, 1], [1, 2]], scores=[[1, 0], [1, 0]])
+        >>> problem.n, problem.keys.shape
+        (2, (3, 3))
+        """
+        gram = expect.finite_array("gram", gram, (None, None))
+        N = len(gram)
+        if gram.shape != (N, N) or not np.allclose(gram, gram.T, rtol=1e-12, atol=0):
+            raise ValueError(f"gram must be a symmetric matrix, got shape {gram.shape}")
+        flat, offsets = expect.ragged("inputs", inputs, width=False)
+        tokens = flat.astype(np.intp)
+        if (tokens != flat).any() or (tokens < 0).any() or (tokens >= N).any():
+            raise ValueError(f"inputs must hold token numbers from 0 to {N - 1} (the size of gram)")
+        scores, score_offsets = expect.ragged("scores", scores, width=False)
+        expect.same_tokens("scores", score_offsets, offsets)
+        gram = gram if (gram == gram.T).all() else gram / 2 + gram.T / 2
+        # Equal rows are one token, and rounding in the eigenvectors must not tell them apart.
+        _, first, same = np.unique(gram, axis=0, return_index=True, return_inverse=True)
+        keys = isometric_keys(gram)[first[same.reshape(-1)]]
+        return cls(keys, tokens, offsets, Scores(scores, as_loss(loss)), gram=gram)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Problem:
+        """Read a problem from .npz (as `save` writes it), .json or .csv (see docs/files.md).
+
+        >>> import hardmax as hm, tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "mine.json"
+        >>> _ = file.write_text('{"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}')
+        >>> hm.Problem.load(file).scores
+        array([1., 0.])
+        """
+        from hardmax.problem.files import read_problem
+
+        return read_problem(Path(path))
+
+    def save(self, path: str | Path) -> None:
+        """Write to .npz (flat arrays with offsets, no pickles) or .json, by the file's ending.
+
+        >>> import hardmax as hm, tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "mine.npz"
+        >>> hm.data.sphere(n=2, T=3, d=4, rng=0).save(file)
+        >>> hm.Problem.load(file).n
+        2
+        """
+        from hardmax.problem.files import write_problem
+
+        write_problem(self, Path(path))
+
+    # -- what it holds ------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        T = "..".join(str(size) for size in sorted({int(self.sizes.min()), int(self.sizes.max())}))
+        return f"Problem(n={self.n}, T={T}, d={self.d}, loss={self.loss.name!r})"
+
+    def _repr_html_(self) -> str:
+        fixed = not isinstance(self.head, NonlinearHead)
+        best = [f"{part.max():.6g}" for part in self.split(self.scores)] if fixed else ["moves"] * self.n
+        rows = ((i, T, best[i]) for i, T in enumerate(self.sizes.tolist()))
+        return notebook.table(repr(self), ["input", "tokens", "best score"], rows)
+
+    @property
+    def n(self) -> int:
+        """Number of inputs."""
+        return len(self.offsets) - 1
+
+    @property
+    def d(self) -> int:
+        """Dimension of the keys."""
+        return int(self.keys.shape[1])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Tokens per input, T_i."""
+        return np.diff(self.offsets)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the head."""
+        return self.head.loss
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """gamma of every slot; a nonlinear head has none, its scores move with the attention."""
+        if isinstance(self.head, NonlinearHead):
+            raise ValueError("a nonlinear head has no fixed scores; give the problem scores or a linear head")
+        if isinstance(self.head, LinearHead):
+            return self.head.scores(self.tokens, self.offsets)
+        return self.head.scores
+
+    @cached_property
+    def prediction_range(self) -> tuple[float, float]:
+        """Least and largest signed prediction that one token alone gives; attention moves in between."""
+        if isinstance(self.head, NonlinearHead):
+            alone = np.repeat(self.head.labels, self.sizes) * self.head.psi(self.head.values[self.tokens])
+        else:
+            alone = self.scores
+        return float(alone.min()), float(alone.max())
+
+    @cached_property
+    def _loss_decreases(self) -> bool:
+        return self.loss.decreases(*self.prediction_range)
+
+    def need_decreasing_loss(self) -> None:
+        """Refuse a loss that does not decrease on the range of the predictions (Assumption A).
+
+        Gradients take the size of its slope only, so they would point uphill.
+        """
+        if not self._loss_decreases:
+            lo, hi = self.prediction_range
+            raise ValueError(
+                f"loss {self.loss.name!r} must decrease on the range of the predictions, [{lo:g}, {hi:g}], "
+                "and its values do not fall everywhere there (see Loss.decreases); give a decreasing loss, "
+                "with the scores or labels turned round if yours increases"
+            )
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """For every slot the slot that names its token: the lowest of its input with the same key and score.
+
+        A token that stands several times in an input is one token with a multiplicity. Equal means equal to
+        the last bit; keys with different scores stay apart (B-ERR-15). Where the scores move with the
+        attention, equal values stand for equal scores.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [1.0], [1.0]]], [[2.0, 0.0, 2.0, 5.0]])
+        >>> problem.groups.tolist()
+        [0, 1, 0, 3]
+        """
+        if isinstance(self.head, NonlinearHead):
+            marks = self.head.values[self.tokens]
+        else:
+            marks = self.scores[:, None]
+        groups = find_leaders(self.keys, self.tokens, self.offsets, np.ascontiguousarray(marks))
+        groups.setflags(write=False)
+        return groups
+
+    def _tied(self, W: Any) -> Problem:
+        """The same problem with keys W x of its own values x."""
+        assert not isinstance(self.head, Scores)
+        if W is None:
+            return replace(self, keys=self.head.values)
+        W = expect.finite_array("W", W, (None, self.head.values.shape[1]))
+        keys = self.head.values @ W.T
+        keys.setflags(write=False)
+        return replace(self, keys=keys, W=W)
+
+    @property
+    def key_map(self) -> np.ndarray | None:
+        """W where the keys are known to be W x of the values x, else None."""
+        if self.W is None and not isinstance(self.head, Scores) and self.keys is self.head.values:
+            return np.eye(self.d)
+        return self.W
+
+    def split(self, flat: np.ndarray) -> list[np.ndarray]:
+        """A flat per-slot array as one array per input."""
+        return np.split(flat, self.offsets[1:-1])
+
+    def vector(self, name: str, p: Any) -> np.ndarray:
+        """p as a float64 vector of the keys' dimension; None is the origin.
+
+        A matrix with d entries is read row by row, as keys outer(x, z).ravel() of a query z per input are.
+        """
+        if p is None:
+            return np.zeros(self.d)
+        p = expect.detached(p)
+        if isinstance(p, list | tuple) and p and isinstance(p[0], list | tuple | np.ndarray):
+            p = expect.finite_array(name, p, (None, None))
+        if np.ndim(p) == 2 and np.size(p) == self.d:
+            p = np.asarray(p).reshape(-1)
+        try:
+            return expect.finite_array(name, p, (self.d,))
+        except ValueError as error:
+            if self.gram is None:
+                raise
+            raise ValueError(f"{error}; where keys are known by inner products, make it of tokens with "
+                             "problem.combination(coefficients)") from None  # fmt: skip
+
+    def combination(self, coefficients: Any) -> np.ndarray:
+        """sum_j c_j k_j over the rows of the token table, as a p: a start for keys known by inner products.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_gram([[2.0, 1.0], [1.0, 2.0]], [[0, 1]], [[1.0, 0.0]])
+        >>> p = problem.combination([3.0, 0.0])   # three times token 0
+        >>> (problem.keys @ p).round(12).tolist(), round(float(p @ p), 9)
+        ([6.0, 3.0], 18.0)
+        """
+        return expect.finite_array("coefficients", coefficients, (len(self.keys),)) @ self.keys
+
+
+def _linear_head(
+    values: np.ndarray, offsets: np.ndarray, labels: Any, head: Any, loss: str | Loss
+) -> LinearHead:
+    return LinearHead(
+        values,
+        expect.signs("labels", labels, len(offsets) - 1),
+        expect.finite_array("head", head, (values.shape[1],)),
+        as_loss(loss),
+    )
+
+
+def _all_slots(offsets: np.ndarray) -> np.ndarray:
+    slots = np.arange(offsets[-1])
+    slots.setflags(write=False)
+    return slots

@@ -1,0 +1,160 @@
+"""Which token each input attends to. Ties are kept as sets and never silently broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax._lib.arrays import exponent
+from hardmax._lib.notebook import table
+from hardmax.problem import Problem
+
+
+@dataclass(frozen=True)
+class Selection:
+    """For each input the token selected, or the tokens that tie.
+
+    >>> import hardmax as hm
+    >>> hm.Selection(((0,), (2,))).tokens
+    (0, 2)
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether every input selects exactly one token."""
+        return all(len(s) == 1 for s in self.sets)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """One token per input; a ValueError names the first tie."""
+        for i, tied in enumerate(self.sets):
+            if len(tied) != 1:
+                raise ValueError(f"input {i} does not select one token: {list(tied)} tie; decide which one")
+        return tuple(s[0] for s in self.sets)
+
+    def __str__(self) -> str:
+        return " ".join("|".join(map(str, tied)) for tied in self.sets)
+
+    def _repr_html_(self) -> str:
+        rows = ((i, " or ".join(map(str, tied))) for i, tied in enumerate(self.sets))
+        return table("Selection", ["input", "token"], rows)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tokens)
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+
+def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Selection:
+    """Tokens with the largest k.q of each input (B-DEF-16); they tie within ``tolerance`` of the sizes.
+
+    Copies of a token (equal key and equal score) are one token, named by the lowest index.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]], [[1.0, 0.0, 0.5]])
+    >>> hm.selected_tokens(problem, [1.0, 0.0]).sets
+    ((0, 2),)
+    """
+    q = problem.vector("q", q)
+    q = np.ldexp(q, -exponent(q))  # the length of q is no part of the question
+    rows = np.ldexp(problem.keys, -exponent(problem.keys))
+    sets = []
+    for start, keys, groups in zip(
+        problem.offsets,
+        problem.split(rows[problem.tokens]),
+        problem.split(problem.groups),
+        strict=False,
+    ):
+        top = keys[np.argmax(keys @ q)]
+        gaps = (keys - top) @ q
+        size = np.linalg.norm(q) * np.linalg.norm(keys - top, axis=1).max()
+        tied = np.unique(groups[gaps >= gaps.max() - tolerance * size]) - start
+        sets.append(tuple(int(t) for t in tied))
+    return Selection(tuple(sets))
+
+
+def optimal_tokens(problem: Problem) -> Selection:
+    """The tokens with the best score of each input; copies of a token are one, named by the lowest index.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]], [[2.0], [0.0]]], [[1.0, 0.0], [3.0, 3.0]])
+    >>> hm.optimal_tokens(problem).sets
+    ((0,), (0, 1))
+    """
+    behind = score_gaps(problem, np.maximum.reduceat(problem.scores, problem.offsets[:-1]))
+    best = (behind == 0) & (problem.groups == np.arange(len(behind)))
+    return Selection(tuple(tuple(np.flatnonzero(own).tolist()) for own in problem.split(best)))
+
+
+def is_globally_optimal(problem: Problem, selection: Any) -> bool:
+    """Whether every input selects one of its best-scoring tokens; tokens, or the MaxMargin of a selection.
+
+    >>> import hardmax as hm
+    >>> hm.is_globally_optimal(hm.data.named("B-FIG-8"), [0, 1])
+    False
+    """
+    tokens = getattr(selection, "selection", selection)
+    if tokens is None:
+        raise ValueError("selection: expected tokens, got a solution of Constraints, which names none")
+    return not (slot_gaps(problem, tokens) < 0).any()
+
+
+def leaders(problem: Problem, selection: Iterable[int]) -> tuple[int, ...]:
+    """A selection by the names of its tokens: the lowest index of a token that stands several times.
+
+    >>> import hardmax as hm
+    >>> from hardmax.problem.selection import leaders
+    >>> leaders(hm.Problem.from_scores([[[1.0], [0.0], [1.0]]], [[2.0, 0.0, 2.0]]), [2])
+    (0,)
+    """
+    slots = problem.groups[_slots(problem, selection)]
+    return tuple((slots - problem.offsets[:-1]).tolist())
+
+
+def score_gaps(problem: Problem, reference: Any) -> np.ndarray:
+    """reference_i - gamma_it of every slot; one reference score per input.
+
+    A difference of floats has the sign of the exact difference, and is zero only for equal scores.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.problem.selection import score_gaps
+    >>> score_gaps(hm.data.named("B-FIG-1b"), np.array([0.9])).round(3).tolist()
+    [-0.1, 0.0, 0.9]
+    """
+    with np.errstate(over="ignore"):
+        gaps: np.ndarray = np.repeat(reference, problem.sizes) - problem.scores
+    return gaps
+
+
+def slot_gaps(problem: Problem, selection: Iterable[int]) -> np.ndarray:
+    """Score of the selected token minus score, for every slot.
+
+    >>> import hardmax as hm
+    >>> from hardmax.problem.selection import slot_gaps
+    >>> slot_gaps(hm.data.named("B-FIG-8"), [0, 1]).tolist()
+    [0.0, 1.0, -1.0, 0.0]
+    """
+    return score_gaps(problem, problem.scores[_slots(problem, selection)])
+
+
+def _slots(problem: Problem, selection: Any) -> np.ndarray:
+    if not isinstance(selection, Iterable):
+        raise ValueError(f"selection must be {problem.n} token numbers, one per input, got {selection!r}")
+    return chosen_slots(problem, tuple(selection))
+
+
+def chosen_slots(problem: Problem, selection: Sequence[int]) -> np.ndarray:
+    """Flat slot of the chosen token of every input, or a ValueError that names the wrong entry."""
+    chosen = expect.ids("selection", selection, problem.n)
+    bad = np.flatnonzero((chosen < 0) | (chosen >= problem.sizes))
+    if bad.size:
+        i = bad[0]
+        raise ValueError(f"selection[{i}] must be a token from 0 to {problem.sizes[i] - 1}, got {chosen[i]}")
+    return problem.offsets[:-1] + chosen

@@ -1,0 +1,252 @@
+"""Joint training of v and p: Theorems 5 and 6, and the interpolated SVM (B-NEW-1, B-NEW-1b)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib.arrays import misalignment
+from hardmax.directions.assumptions import assumption_c
+from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
+from hardmax.limits import JointPath, joint_path
+from hardmax.limits.joint_path import LARGEST
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.problem import Problem
+from hardmax.problem.heads import LinearHead
+from hardmax.problem.selection import selected_tokens
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.paper_b.common import (
+    late_radius,
+    log_lost,
+    longest_difference,
+    nothing_outside,
+    second_gap,
+    with_copies,
+)
+from hardmax.train.joint import descend_joint, with_head
+
+DEGREES = 0.05  # how far, in degrees, training may still be from its limit
+SATURATED = 1e-3
+
+
+def degrees(p: Any, q: Any) -> float:
+    """The angle between two directions."""
+    return math.degrees(2 * math.asin(math.sqrt(misalignment(p, q) / 2)))
+
+
+def _trainable_head(problem: Problem) -> list[Hypothesis]:
+    """What training v and p together asks of the problem."""
+    return [
+        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
+        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
+    ]
+
+
+@statement(
+    "B-NEW-1",
+    "The limit of p when the norm of v grows like rho times that of p",
+    "Joint normalised descent with rates in the ratio rho sends p to q*(rho), between p_mm and the relaxed "
+    "direction, and v to the label SVM's direction.",
+    kind="limit",
+    label="derived",
+    errata=("B-ERR-02",),
+)
+def interpolated_limit(
+    problem: Problem, *, rho: float, start: Any, steps: int = 20_000, rate: float = 0.1
+) -> Outcome:
+    """Train from ``start`` with the problem's head; the selection is the one that training settles on."""
+    hypotheses = _trainable_head(problem)
+    if unmet(hypotheses) or longest_difference(problem) == 0:  # then p does not matter
+        return unsaid(hypotheses)
+    path = descend_joint(problem, steps, rate, rho * rate, start=start)
+    assert path.heads is not None
+    chosen, lost = path.selection(), path.defect()
+    hypotheses.append(Hypothesis("attention saturates", chosen.is_unique and lost < 1e-5, lost))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    label = label_max_margin(problem, chosen.tokens)
+    hypotheses.append(Hypothesis("labels separable", label.is_feasible, label.margin))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    limit = interpolated_max_margin(problem, rho, chosen.tokens)
+    # the last snapshots, because a step of the descent may swing around its limit
+    apart = max(degrees(p, limit.direction) for p in path.points[-20:])
+    apart_v = degrees(path.heads[-1], label)
+    found = {
+        "selected": chosen.tokens, "degrees to q*": apart, "degrees of v to v_mm": apart_v,
+        "rho*": limit.rho_star,
+    }  # fmt: skip
+    return Outcome(tuple(hypotheses), 1 - max(apart, apart_v) / DEGREES, found, witness=path.p)
+
+
+RESOLVED = 1e-7  # radians
+
+
+def still_away(angle: float) -> float:
+    """The angle that may be left at twice the radius: the error is O(1/R)."""
+    return max(0.75 * angle, RESOLVED)
+
+
+def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None) -> float:
+    """The R from which p may be judged against ``best`` and v, at rho R if it grows, against ``label``."""
+    assert label.direction is not None
+    fixed = with_head(problem, label.direction)
+    radius = late_radius(fixed, min(best.margin, second_gap(best)))
+    if rho is not None:
+        radius = max(radius, late_radius(fixed, min(label.margin, second_gap(label))) / rho)
+    return radius
+
+
+def judge_path(
+    problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None, r: float | None
+) -> tuple[float | None, JointPath | None, dict[str, Any]]:
+    """The joint path when it is late and at twice that radius: both angles must fall like 1/R.
+
+    The slack is None where it cannot be followed that far, or where no two starts agree.
+    """
+    assert isinstance(problem.head, LinearHead)
+    late = late_pair(problem, best, label, rho if r is None else None)
+    found: dict[str, Any] = {"late from": late}
+    longest = float(np.linalg.norm(problem.head.values, axis=1).max())
+    if 2 * late * longest_difference(problem) > 1e4 or (rho or 0.0) * 2 * late * longest > LARGEST:
+        return None, None, found
+    path = joint_path(problem, [late, 2 * late], rho=rho if r is None else None, r=r)
+    angles = path.angle(best), path.head_angle(label)
+    found |= {
+        "radii": path.radii, "degrees of p": np.degrees(angles[0]), "degrees of v": np.degrees(angles[1]),
+        "agreeing starts": path.agreeing,
+    }  # fmt: skip
+    # a fixed r leaves v on its way, wherever p goes
+    judged = angles if r is None else angles[:1]
+    slack = min(1 - float(each[1]) / still_away(float(each[0])) for each in judged)
+    return (slack if (path.agreeing >= 2).all() else None), path, found
+
+
+def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int] | None) -> list[Hypothesis]:
+    """Linear head, logistic loss, separable selection and labels, and Assumption C on the given inputs."""
+    hypotheses = _trainable_head(problem)
+    if unmet(hypotheses):
+        return hypotheses
+    best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
+    hypotheses += [
+        Hypothesis("selection separable", best.is_feasible, best.margin),
+        Hypothesis("labels separable", label.is_feasible, label.margin),
+    ]
+    if unmet(hypotheses):
+        return hypotheses
+    C = assumption_c(problem, tokens, inputs=inputs, rng=0, draws=400)
+    return [*hypotheses, Hypothesis("B-ASM-C", C.holds, C.nu)]
+
+
+@statement(
+    "B-THM-5",
+    "Theorem 5: the joint path when every input supports the label margin",
+    "Under Assumption C, with r and R growing together, the path of least risk over |v| <= r, |p| <= R "
+    "tends to the directions of v_mm and p_mm.",
+    kind="limit",
+    errata=("B-ERR-02", "B-ERR-13"),
+)
+def joint_path_limit(
+    problem: Problem, *, selection: Iterable[int], rho: float | None = 1.0, r: float | None = None
+) -> Outcome:
+    """The late path with r = rho R, or with a fixed r, which the corrected statement excludes."""
+    tokens = tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(_trainable_head(problem))
+    hypotheses = joint_hypotheses(problem, tokens, None)
+    hypotheses.append(Hypothesis("r grows with R", r is None, rho if r is None else r, erratum="B-ERR-02"))
+    if unmet([h for h in hypotheses if h.erratum is None]):
+        return Outcome(tuple(hypotheses))
+    best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
+    slack, path, found = judge_path(problem, best, label, rho if r is None else None, r)
+    witness = None if path is None else path.points[-1]
+    return Outcome(tuple(hypotheses), slack, found, witness, paper_slack=slack)
+
+
+@statement(
+    "B-THM-6",
+    "Theorem 6: the joint path in general",
+    "If Assumption C holds on the label SVM's support and |v| grows at least rho* times as fast as |p|, the "
+    "joint path tends to the directions of v_mm and of the relaxed SVM.",
+    kind="limit",
+    errata=("B-ERR-02", "B-ERR-13"),
+)
+def relaxed_limit(
+    problem: Problem, *, selection: Iterable[int], rho: float | None = None, r: float | None = None
+) -> Outcome:
+    """The late path against the relaxed direction; the paper leaves the coupling of r and R open.
+
+    Where it goes elsewhere, B-NEW-1 says where and why; that is derived, not proved, and refutes nothing.
+    """
+    tokens = tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(_trainable_head(problem))
+    support = None
+    if isinstance(problem.head, LinearHead):
+        label = label_max_margin(problem, tokens)
+        support = set(np.flatnonzero(label.tight).tolist()) if label.is_feasible else None
+    hypotheses = joint_hypotheses(problem, tokens, support)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    threshold = coupling(problem, tokens)
+    fast = rho is not None and rho > threshold
+    hypotheses.append(Hypothesis("|v| grows more than rho* |p|", fast, [rho, threshold], erratum="B-ERR-02"))
+    relaxed, label = relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens)
+    slack, path, found = judge_path(problem, relaxed, label, rho, r)
+    if path is None:
+        return Outcome(tuple(hypotheses), None, found)
+    hypotheses.append(saturation(problem, path, tokens))
+    return Outcome(tuple(hypotheses), slack, found, path.points[-1], paper_slack=slack)
+
+
+def saturation(problem: Problem, path: JointPath, tokens: tuple[int, ...]) -> Hypothesis:
+    """Theorem 6's condition s -> 1, as far as two radii show it: little is lost, less at the larger one."""
+    sets = with_copies(problem, [(t,) for t in tokens])
+    first, last = (float(log_lost(problem, p, sets).max()) for p in path.points)
+    seen = last < math.log(SATURATED) and last < first
+    return Hypothesis("the selected attention tends to 1", True if seen else None, [first, last])
+
+
+def coupling(problem: Problem, tokens: tuple[int, ...]) -> float:
+    """rho*: from there on the limit is the relaxed direction."""
+    return interpolated_max_margin(problem, 1.0, tokens).rho_star
+
+
+@statement(
+    "B-NEW-1b",
+    "The selection itself may depend on rho",
+    "The joint path with r = rho R selects the tokens, and tends to the direction, of the interpolated SVM "
+    "maximised over selections.",
+    kind="limit",
+    label="derived",
+)
+def selection_depends_on_rho(
+    problem: Problem, *, rho: float, selection: Iterable[int] | None = None
+) -> Outcome:
+    """The late path; ``selection`` fixes the tokens beforehand, which the statement warns against."""
+    hypotheses = _trainable_head(problem)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    try:
+        limit = interpolated_max_margin(problem, rho, "best" if selection is None else selection)
+    except ValueError as reason:
+        return Outcome((*hypotheses, Hypothesis("labels separable", False, str(reason))))
+    hypotheses.append(Hypothesis("labels separable", True, limit.label.margin))
+    best = max_margin(problem, limit.selection)
+    if limit.direction is None or best.direction is None:
+        return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
+    late = late_pair(problem, best, limit.label, rho)
+    found: dict[str, Any] = {"late from": late, "predicted": limit.selection}
+    if rho * 2 * late * float(np.linalg.norm(problem.head.values, axis=1).max()) > LARGEST:  # type: ignore[union-attr]
+        return Outcome(tuple(hypotheses), None, found)
+    path = joint_path(problem, [late, 2 * late], rho=rho)
+    chosen = selected_tokens(problem, path.points[-1])
+    near, nearer = path.angle(limit.direction).tolist()
+    agrees = chosen.is_unique and chosen.tokens == limit.selection
+    found |= {"selected": chosen.sets, "degrees to q*": np.degrees([near, nearer])}
+    slack = 1 - nearer / still_away(near) if agrees else -1.0
+    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1])

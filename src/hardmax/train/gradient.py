@@ -1,0 +1,245 @@
+"""Gradients and Hessian of the risk, right in direction at any norm (B-DEF-4, B-DEF-5)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from hardmax._lib.arrays import lengths
+from hardmax.problem import Problem
+from hardmax.problem.heads import LinearHead, NonlinearHead, Scores
+from hardmax.train.scale import Scale, scaled
+from hardmax.train.slots import Slots, slots_of
+from hardmax.train.softmax import gaps_to_top, gather, settle
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Minus the gradient as a unit direction and the log of its norm; both survive any underflow.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
+    >>> g = hm.gradient(problem, [5000.0, 0.0])
+    >>> g.direction.tolist(), round(float(g.log_norm), 3)
+    ([1.0, 0.0], -5001.313)
+    """
+
+    direction: np.ndarray  # unit vector of -gradient; zero at a stationary point
+    log_norm: float  # -inf at a stationary point
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether the gradient is exactly zero."""
+        return self.log_norm == -math.inf
+
+    @property
+    def vector(self) -> np.ndarray:
+        """The gradient itself; it underflows to zero where exp(log_norm) does."""
+        return -self.direction * math.exp(self.log_norm) if not self.is_stationary else 0.0 * self.direction
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Attention at one p: what the risk, its gradient and its Hessian are made of."""
+
+    slots: Slots
+    gaps: np.ndarray  # (M,) logit gaps to the top slot, plus the shift
+    tops: np.ndarray  # (n,)
+    shift: float
+    scores: np.ndarray  # (M,) scores at this attention
+    weights: np.ndarray  # (M,) zero-sum weights over exp(depth) / mass
+    u: np.ndarray  # (n,) signed predictions
+    depth: np.ndarray
+    lean: np.ndarray
+    log_mass: np.ndarray
+    log_slopes: np.ndarray  # (n,) log|l'|
+
+    @property
+    def log_scale(self) -> np.ndarray:
+        """log of the factor of each input's weights in -n gradient, plus the shift."""
+        return self.depth - self.log_mass + self.log_slopes
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Attention of every merged slot."""
+        logits = self.gaps - self.shift
+        logits[self.tops] = 0.0
+        return self.slots.counts * np.exp(logits - self.per_slot(self.log_mass))
+
+    def per_slot(self, x: np.ndarray) -> np.ndarray:
+        """A per-input quantity repeated on the slots."""
+        return np.repeat(x, np.diff(self.slots.offsets), axis=0)
+
+    def per_input(self, x: np.ndarray) -> np.ndarray:
+        """A per-slot quantity summed over the inputs."""
+        return np.add.reduceat(x, self.slots.offsets[:-1], axis=0)
+
+    def differences(self, table: np.ndarray) -> np.ndarray:
+        """Rows of the slots minus the row of their input's top slot."""
+        rows = table[self.slots.tokens]
+        return rows - self.per_slot(rows[self.tops])
+
+
+def settle_at(problem: Problem, p: np.ndarray, slots: Slots | None = None) -> Settled:
+    """Attention, predictions and gradient weights of a problem at p, for any head.
+
+    Given slots have the units of p; else both are scaled, which changes none of these.
+    """
+    if slots is None:
+        scale = scaled(problem)
+        slots, p = slots_of(scale.problem), scale.point(p)
+    gaps, tops = np.empty(len(slots.tokens)), np.empty(problem.n, np.intp)
+    gaps_to_top(slots.keys, slots.tokens, slots.offsets, p, gaps, tops)
+    return settle_gaps(problem, slots, gaps, tops)
+
+
+def settle_gaps(
+    problem: Problem, slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float = 0.0
+) -> Settled:
+    """The same from the logit gaps to given top slots, each plus ``shift``."""
+    head = problem.head
+    if not isinstance(head, NonlinearHead):
+        settled = _settle(slots, gaps, tops, shift, slots.merge(problem.scores))
+        return replace(settled, log_slopes=problem.loss.log_slopes(settled.u))
+    # A nonlinear head's scores are Y x.psi'(z), with z the attended value (B-DEF-4).
+    plain = _settle(slots, gaps, tops, shift, np.zeros(len(gaps)))
+    z, values = attended_values(problem, plain)
+    lift = plain.per_slot(head.labels[:, None] * head.psi_gradient(z))
+    u = head.labels * head.psi(z)
+    settled = _settle(slots, gaps, tops, shift, (lift * values).sum(axis=1))
+    return replace(settled, u=u, log_slopes=problem.loss.log_slopes(u))
+
+
+def _settle(slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float, scores: np.ndarray) -> Settled:
+    weights = np.empty(len(gaps))
+    u, depth, lean, log_mass = (np.empty(len(tops)) for _ in range(4))
+    settle(gaps, tops, scores, slots.counts, slots.offsets, shift, weights, u, depth, lean, log_mass)
+    return Settled(slots, gaps, tops, shift, scores, weights, u, depth, lean, log_mass, np.zeros(len(tops)))
+
+
+def attended_values(problem: Problem, settled: Settled) -> tuple[np.ndarray, np.ndarray]:
+    """z_i = sum_t s_it x_it of every input, and the values of the merged slots."""
+    head = problem.head
+    if isinstance(head, Scores):
+        raise ValueError("this problem has scores but no values; make it with from_values or from_tokens")
+    values = settled.slots.merge(head.values[problem.tokens])
+    return settled.per_input(settled.shares[:, None] * values), values
+
+
+def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gradient:
+    """Minus the gradient of the risk by p, by the head v, or by W (where keys are W x), in the log domain.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
+    >>> hm.gradient(problem, None, wrt="W").direction.shape
+    (10, 10)
+    """
+    p = problem.vector("p", p)
+    problem.need_decreasing_loss()
+    if wrt == "p":
+        settled = settle_at(problem, p)
+        pull = pull_of(settled, settled.slots.keys, problem.n)
+        return replace(pull, log_norm=pull.log_norm + scaled(problem).log)
+    if wrt == "v":
+        return _head_pull(problem, settle_at(problem, p))
+    if wrt != "W":
+        raise ValueError(f'wrt must be "p", "v" or "W", got {wrt!r}')
+    if problem.key_map is None or isinstance(problem.head, Scores):
+        raise ValueError("the gradient by W needs a problem made with from_tokens: keys W x of its values x")
+    # Tokens with one key may have several values here (W = 0 is an example): only equal values are merged.
+    scale = scaled(problem)
+    slots = replace(slots_of(replace(problem, keys=problem.head.values)), keys=scale.problem.keys)
+    inner = pull_of(settle_at(problem, scale.point(p), slots), problem.head.values, problem.n)
+    length = float(lengths(p))
+    if length == 0.0 or inner.is_stationary:
+        return Gradient(np.zeros((problem.d, inner.direction.size)), -math.inf)
+    return Gradient(np.outer(p / length, inner.direction), inner.log_norm + math.log(length))
+
+
+def pull_of(settled: Settled, table: np.ndarray, n: int) -> Gradient:
+    V = np.empty(table.shape[1])
+    slots = settled.slots
+    common = gather(table, slots.tokens, slots.offsets, settled.tops, settled.weights, settled.log_scale, V)
+    return unit(V, common - math.log(n))
+
+
+def _head_pull(problem: Problem, settled: Settled) -> Gradient:
+    head = problem.head
+    if not isinstance(head, LinearHead):
+        raise ValueError(
+            "the gradient by v needs a linear head; make the problem with from_values or from_tokens"
+        )
+    z, _ = attended_values(problem, settled)
+    common = settled.log_slopes.max()
+    pull = (np.exp(settled.log_slopes - common) * head.labels) @ z
+    return unit(pull, common - math.log(problem.n))
+
+
+def unit(V: np.ndarray, log_scale: float) -> Gradient:
+    """Gradient exp(log_scale) V; the norm is taken after scaling, so squares neither under- nor overflow."""
+    largest = float(np.abs(V).max(initial=0.0))
+    if largest == 0.0:
+        return Gradient(np.zeros_like(V), -math.inf)
+    length = float(np.linalg.norm(V / largest))
+    return Gradient(V / largest / length, log_scale + math.log(largest) + math.log(length))
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """-gradient = exp(common) V / n and its derivative exp(common) H / n (minus the Hessian), B-DEF-4.
+
+    ``size`` is the length V would have if nothing cancelled; it tells a stationary point from rounding.
+    """
+
+    H: np.ndarray
+    V: np.ndarray
+    common: float
+    size: float
+
+
+def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
+    """First and second order at a settled point, with the differences D to the top slots.
+
+    Per input, with C = sum w D and the mean difference m under the attention, the derivative of C is
+    sum w D D' - C m' - m C', where the zero sum of w removes the m m' term exactly; the loss adds
+    rate C (du/dp)'.
+    """
+    log_scale = settled.log_scale
+    common = float(log_scale.max())
+    if common == -math.inf:
+        return Expansion(np.zeros((problem.d, problem.d)), np.zeros(problem.d), common, 0.0)
+    scale = np.exp(log_scale - common)
+    pulls = settled.weights[:, None] * D
+    C = settled.per_input(pulls)
+    m = settled.per_input(settled.shares[:, None] * D)
+    # du/dp of an input is C exp(depth) / mass, here without the shift.
+    bend = (
+        scale * problem.loss.slope_rates(settled.u) * np.exp(settled.depth - settled.shift - settled.log_mass)
+    )
+    cross = (scale[:, None] * C).T @ m
+    weighted = settled.per_slot(scale)[:, None] * pulls
+    H = weighted.T @ D - cross - cross.T + (bend[:, None] * C).T @ C
+    size = float(np.linalg.norm(weighted, axis=1).sum())
+    return Expansion(H, weighted.sum(axis=0), common, size)
+
+
+def hessian(problem: Problem, p: Any) -> np.ndarray:
+    """Second derivative of the risk by p (B-DEF-4); entries underflow to zero where the risk is flat.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
+    >>> float(hm.hessian(problem, [0.0])[0, 0]) + 0.0   # an inflection point of the sigmoid
+    0.0
+    """
+    if isinstance(problem.head, NonlinearHead):
+        raise ValueError(
+            "the Hessian is for linear heads; a nonlinear head would need psi's second derivative"
+        )
+    problem.need_decreasing_loss()
+    settled = settle_at(problem, problem.vector("p", p))
+    second = expand(problem, settled, settled.differences(settled.slots.keys))
+    H = -second.H * (math.exp(second.common) / problem.n)
+    return Scale.shift(H, 2 * scaled(problem).exponent, "p has a Hessian that")

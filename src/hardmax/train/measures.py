@@ -1,0 +1,207 @@
+"""What is measured at a p: attention, soft sparsity, risk, excess risk, smoothness constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax.problem import Problem
+from hardmax.problem.heads import LinearHead
+from hardmax.problem.selection import Selection, chosen_slots
+from hardmax.train.gradient import Settled, settle_at
+from hardmax.train.scale import Scale, scaled
+
+
+def attention(problem: Problem, p: Any) -> list[np.ndarray]:
+    """Softmax weights s_i of every input.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]])
+    >>> hm.attention(problem, [0.0])
+    [array([0.5, 0.5])]
+    """
+    settled = settle_at(problem, problem.vector("p", p))
+    return problem.split(settled.slots.spread(settled.shares))
+
+
+def defect(problem: Problem, p: Any) -> float:
+    """Mean over inputs of the attention not on the top token, without cancellation.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]])
+    >>> f"{hm.defect(problem, [60.0]):.4g}"
+    '8.757e-27'
+    """
+    settled = settle_at(problem, problem.vector("p", p))
+    shares = settled.slots.spread(settled.shares)
+    # Copies of the top token are that token; a twin of it with another score counts as lost attention.
+    lost = problem.groups != np.repeat(settled.slots.leaders[settled.tops], problem.sizes)
+    return float(np.mean(np.add.reduceat(np.where(lost, shares, 0.0), problem.offsets[:-1])))
+
+
+def predictions(problem: Problem, p: Any) -> np.ndarray:
+    """Signed prediction u_i of every input: positive where it has the sign of the label.
+
+    >>> import hardmax as hm
+    >>> from hardmax.train.measures import predictions
+    >>> predictions(hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]]), [0.0])
+    array([0.5])
+    """
+    return settle_at(problem, problem.vector("p", p)).u
+
+
+def attended(problem: Problem, p: Any, threshold: float) -> Selection:
+    """Tokens with at least that much attention, copies of a token together; an input may have none.
+
+    >>> import hardmax as hm
+    >>> from hardmax.train.measures import attended
+    >>> attended(hm.Problem.from_scores([[[1.0], [0.0], [-9.0]]], [[1.0, 0.0, 0.0]]), [1.0], 1e-3).sets
+    ((0, 1),)
+    """
+    if expect.positive("threshold", threshold) > 1.0:
+        raise ValueError(f"threshold must be a share of attention, at most 1, got {threshold!r}")
+    shares = np.bincount(problem.groups, np.concatenate(attention(problem, p)), len(problem.tokens))
+    return Selection(tuple(tuple(np.flatnonzero(s >= threshold).tolist()) for s in problem.split(shares)))
+
+
+def soft_sparsity(s: Any) -> float:
+    """Effective number of attended tokens, |s|_1 / |s|_2^2: 1 if one-hot, T if uniform (B-DEF-8).
+
+    >>> import hardmax as hm
+    >>> hm.soft_sparsity([0.25, 0.25, 0.25, 0.25])
+    4.0
+    """
+    s = expect.finite_array("s", s, (None,))
+    if not s.any():
+        raise ValueError("s must have a nonzero entry")
+    return float(np.abs(s).sum() / (s @ s))
+
+
+def risk(problem: Problem, p: Any) -> float:
+    """Mean loss over the inputs (B-DEF-1).
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
+    >>> hm.risk(problem, [0.0])
+    -0.5
+    """
+    settled = settle_at(problem, problem.vector("p", p))
+    return float(problem.loss.value(settled.u).mean())
+
+
+@dataclass(frozen=True)
+class SignedLog:
+    """A number too small or too large for float64: its sign and the log of its size.
+
+    >>> import hardmax as hm
+    >>> float(hm.SignedLog(-1, 0.0))
+    -1.0
+    """
+
+    sign: int
+    log: float
+
+    def __float__(self) -> float:
+        return self.sign * math.exp(self.log) if self.sign else 0.0
+
+    @staticmethod
+    def sum(terms: Iterable[SignedLog]) -> SignedLog:
+        """Signed log-sum-exp."""
+        kept = [t for t in terms if t.sign and t.log > -math.inf]
+        if not kept:
+            return SignedLog(0, -math.inf)
+        top = max(t.log for t in kept)
+        total = math.fsum(t.sign * math.exp(t.log - top) for t in kept)
+        if total == 0.0:
+            return SignedLog(0, -math.inf)
+        return SignedLog(1 if total > 0 else -1, top + math.log(abs(total)))
+
+
+def excess_risk(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog:
+    """Risk at p minus the risk of attending to one chosen token per input, in the log domain (B-DEF-5).
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> e = hm.excess_risk(problem, [3000.0, 9000.0], selection=[0, 0])
+    >>> e.sign, round(e.log, 6)
+    (1, -3001.313262)
+    """
+    chosen = chosen_slots(problem, selection)
+    settled = settle_at(problem, problem.vector("p", p))
+    falls = (_fall(settled, i, problem.scores[slot]) for i, slot in enumerate(chosen))
+    terms = []
+    for fall, slot in zip(falls, chosen, strict=True):
+        slope = problem.loss.log_mean_slope(float(problem.scores[slot]), float(fall))
+        terms.append(SignedLog(fall.sign, fall.log + slope - math.log(problem.n)))
+    return SignedLog.sum(terms)
+
+
+def _fall(settled: Settled, i: int, score: float) -> SignedLog:
+    """score - u_i; in the log domain when the score is the top token's, since then it is tiny."""
+    if score == settled.scores[settled.tops[i]]:
+        fall, log_scale = -float(settled.lean[i]), float(settled.depth[i])
+    else:
+        fall, log_scale = float(score - settled.u[i]), 0.0
+    if fall == 0.0:
+        return SignedLog(0, -math.inf)
+    return SignedLog(1 if fall > 0 else -1, log_scale + math.log(abs(fall)))
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """Lipschitz constants of the gradient by p: the paper's, and a tighter one (B-DEF-3, B-DEF-3T).
+
+    >>> import hardmax as hm
+    >>> bound = hm.smoothness(hm.data.named("B-FIG-1b"))
+    >>> round(bound.L_p, 6), round(bound.tight, 6)
+    (4.96045, 0.587031)
+    """
+
+    L_p: float
+    tight: float
+
+
+def smoothness(problem: Problem) -> Smoothness:
+    """The paper's L_p, from (v, W, X) if the keys are W x and from (gamma, K) otherwise, and a tighter one.
+
+    Both grow with the square of the keys; where they leave the range of float64 a ValueError says so.
+
+    >>> import hardmax as hm
+    >>> hm.smoothness(hm.Problem.from_scores([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight
+    0.25
+    """
+    if problem.loss.constants is None:
+        raise ValueError(f"loss {problem.loss.name!r} has no constants; give Loss(..., constants=...)")
+    scale = scaled(problem)
+    within = _smoothness(scale.problem)
+    L_p, tight = Scale.shift(within, 2 * scale.exponent, "the smoothness constants of keys of this size")
+    return Smoothness(float(L_p), float(tight))
+
+
+def _smoothness(problem: Problem) -> np.ndarray:
+    """(L_p, tight) for keys of moderate size."""
+    assert problem.loss.constants is not None
+    B = float(np.abs(problem.scores).max())
+    M0, M1 = problem.loss.constants(-B, B)
+    head, W = problem.head, problem.key_map
+    paper: list[Any] = []
+    tight: list[Any] = []
+    for keys, gamma in zip(
+        problem.split(problem.keys[problem.tokens]), problem.split(problem.scores), strict=True
+    ):
+        if W is not None and isinstance(head, LinearHead):
+            X = head.values[problem.tokens][problem.offsets[len(paper)] : problem.offsets[len(paper) + 1]]
+            x, v, w = np.linalg.norm(X, 2), np.linalg.norm(head.v), np.linalg.norm(W, 2)
+            paper.append(M0 * v**2 * w**2 * x**4 + 3 * M1 * v * w**2 * x**3)
+        else:
+            k, g = np.linalg.norm(keys, 2), np.linalg.norm(gamma)
+            paper.append(M0 * g**2 * k**2 + 3 * M1 * g * k**2)
+        spread = max((np.linalg.norm(keys - key, axis=1).max() for key in keys), default=0.0)
+        gap = gamma.max() - gamma.min()
+        tight.append(M0 * spread**2 * gap**2 / 16 + M1 * spread**2 * gap / 4)
+    return np.array([np.mean(paper), np.mean(tight)])

@@ -1,0 +1,219 @@
+"""Trajectory: where a dynamic went, and what can be measured along it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax._lib import expect, notebook
+from hardmax._lib.arrays import lengths, misalignment
+from hardmax._lib.files import whole
+from hardmax._lib.reading import read_arrays
+from hardmax.problem import Problem
+from hardmax.problem.selection import Selection, selected_tokens
+from hardmax.train.gradient import settle_at
+from hardmax.train.measures import SignedLog, attended, attention, defect, excess_risk, predictions
+
+if TYPE_CHECKING:
+    from hardmax.train.display import TrajectoryDisplay
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Snapshots of p (and of v, if it was trained) along a named clock: "step" or "log t".
+
+    ``event`` says what stopped it before its end, if anything did: "stationary point", "tie", or
+    "no competing token". Indices ``at`` count snapshots; -1 is the last.
+
+    >>> import hardmax as hm
+    >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
+    >>> path
+    Trajectory(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
+    >>> path.selection().tokens
+    (0,)
+    """
+
+    problem: Problem
+    clock: str
+    times: np.ndarray  # (S,) steps, or log t
+    points: np.ndarray  # (S, d)
+    event: str | None = None
+    heads: np.ndarray | None = None  # (S, e), joint training only
+    method: str = ""
+
+    def __repr__(self) -> str:
+        end = f"{self.clock} = {self.times[-1]:g}, |p| = {self.norm:g}"
+        return f"Trajectory({self.method} to {end}, event={self.event!r})"
+
+    def _repr_html_(self) -> str:
+        chosen = self.selection() if self.p.any() else None
+        rows = (
+            (self.clock, float(self.times[-1])),
+            ("|p|", self.norm),
+            ("tokens selected", "none: p is zero" if chosen is None else chosen),
+            ("attention off them", self.defect()),
+            ("risk", float(self.losses[-1])),
+            ("stopped by", self.event or "its end"),
+        )
+        return notebook.table(f"Trajectory of {self.method or 'p'}", ["at the end", ""], rows)
+
+    @property
+    def p(self) -> np.ndarray:
+        """The last point."""
+        return self.points[-1]
+
+    @property
+    def norm(self) -> float:
+        """|p| at the end."""
+        return float(lengths(self.p))
+
+    @property
+    def direction(self) -> np.ndarray:
+        """p/|p| at the end."""
+        return self.directions[-1]
+
+    @property
+    def logit_error(self) -> float:
+        """Rounding error of the attention logits at the end: gaps below it mean nothing.
+
+        It grows with |p|; at 1e12 about 1e-4 is left, while the direction keeps all its digits.
+        """
+        keys = self.problem.keys
+        return float(np.finfo(float).eps * self.norm * (2.0 * lengths(keys / 2 - keys[0] / 2)).max())
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """|p| at every snapshot."""
+        return lengths(self.points)
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Unit vectors p/|p|; rows of nan where p is zero, which has no direction."""
+        with np.errstate(invalid="ignore"):
+            return self.points / self.norms[:, None]
+
+    def misalignment(self, other: Any, at: int = -1) -> float:
+        """1 - cos of the angle to another direction, as half the squared distance of unit vectors.
+
+        ``other`` is a vector of any length, a MaxMargin or another Trajectory.
+
+        >>> import hardmax as hm
+        >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
+        >>> f"{path.misalignment([-0.1, 1.0]):.3g}"
+        '0.000256'
+        """
+        return misalignment(self.points[at], other)
+
+    def misalignments(self, other: Any) -> np.ndarray:
+        """1 - cos at every snapshot; nan where p is zero."""
+        return np.array([misalignment(p, other) if p.any() else math.nan for p in self.points])
+
+    def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
+        """Tokens that p attends to most; ties are kept, and copies of a token are one token."""
+        return selected_tokens(self._problem(at), self.points[at], tolerance)
+
+    def attention(self, at: int = -1) -> list[np.ndarray]:
+        """Attention weights of every input."""
+        return attention(self._problem(at), self.points[at])
+
+    def attended(self, threshold: float = 1e-3, at: int = -1) -> Selection:
+        """Tokens with at least that much attention."""
+        return attended(self._problem(at), self.points[at], threshold)
+
+    def predictions(self, inputs: Problem | None = None, at: int = -1) -> np.ndarray:
+        """Signed predictions u_i (positive is right) on the trained inputs, or on those of another problem.
+
+        Another problem brings its own labels and values; where v was trained, the trained one is taken.
+
+        >>> import hardmax as hm
+        >>> path = hm.descend(hm.data.named("B-FIG-8"), steps=100, rate=0.1)
+        >>> new = hm.Problem.from_scores([[[1.0, 0.0], [-1.0, 0.0]]], [[2.0, -3.0]])
+        >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
+        ([1.981], 1.0)
+        """
+        return predictions(self._problem(at, inputs), self.points[at])
+
+    def accuracy(self, inputs: Problem | None = None, at: int = -1) -> float:
+        """Share of inputs with a positive signed prediction, of those trained on or of another problem."""
+        return float((self.predictions(inputs, at) > 0.0).mean())
+
+    def defect(self, at: int = -1) -> float:
+        """Mean attention that is not on the top token."""
+        return defect(self._problem(at), self.points[at])
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """Risk at every snapshot."""
+        loss = self.problem.loss
+        settled = (settle_at(self._problem(s), self.points[s]) for s in range(len(self.points)))
+        return np.array([float(loss.value(s.u).mean()) for s in settled])
+
+    def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
+        """Risk minus that of a selection (the one of the end by default), as sign and log."""
+        chosen = self.selection().tokens if selection is None else tuple(selection)
+        return excess_risk(self._problem(at), self.points[at], chosen)
+
+    def _problem(self, at: int, inputs: Problem | None = None) -> Problem:
+        """The problem, or one with other inputs, with the head of that snapshot."""
+        problem = self.problem if inputs is None else inputs
+        if self.heads is None:
+            return problem
+        from hardmax.train.joint import with_head
+
+        return with_head(problem, self.heads[at])
+
+    def save(self, path: str | Path) -> None:
+        """Write everything, the problem too, to one npz file."""
+        from hardmax.problem.files import problem_arrays
+
+        arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(self.problem).items()}
+        arrays |= {"times": self.times, "points": self.points, "clock": self.clock, "method": self.method}
+        arrays["event"] = self.event or ""
+        if self.heads is not None:
+            arrays["heads"] = self.heads
+        with whole(path) as file:
+            np.savez(file, **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectory:
+        """Read what `save` wrote.
+
+        >>> import hardmax as hm, tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
+        >>> hm.descend(hm.data.named("B-FIG-8"), steps=10, rate=0.1).save(file)
+        >>> hm.Trajectory.load(file).times[-1]
+        np.int64(10)
+        """
+        from hardmax.problem.files import problem_of_arrays
+
+        arrays = read_arrays(path)
+        if not {"points", "times", "clock", "event", "method"} <= arrays.keys():
+            raise ValueError(
+                f"{path} does not hold a trajectory; it holds {', '.join(sorted(arrays)) or 'nothing'}"
+            )
+        problem = problem_of_arrays(
+            {name.removeprefix("problem_"): a for name, a in arrays.items() if name.startswith("problem_")},
+            Path(path),
+        )
+        times = expect.finite_array("times", arrays["times"], (None,))
+        points = expect.finite_array("points", arrays["points"], (len(times), problem.d))
+        heads = arrays.get("heads")
+        if not len(times):
+            raise ValueError(f"{path} does not hold a trajectory: it has no points")
+        if heads is not None:
+            heads = expect.finite_array("heads", heads, (len(times), None))
+        return cls(
+            problem, str(arrays["clock"]), arrays["times"], points, str(arrays["event"]) or None, heads,
+            str(arrays["method"]),
+        )  # fmt: skip
+
+    def display(self, target: Any = None) -> TrajectoryDisplay:
+        """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``."""
+        from hardmax.train.display import TrajectoryDisplay
+
+        return TrajectoryDisplay.of(self, target)

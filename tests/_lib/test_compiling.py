@@ -1,0 +1,49 @@
+"""The first use says on standard error that kernels are being compiled, later ones say nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from hardmax import cli
+from hardmax._lib import compiling
+from hardmax._lib.compiling import MESSAGE, Compiled
+
+COLD = "import hardmax as hm; hm.descend(hm.data.named('B-FIG-1a'), 2, 0.1)"
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    monkeypatch.setattr(Compiled, "count", 0)
+    monkeypatch.setattr(Compiled, "may_say", True)
+
+
+@pytest.mark.compiled
+def test_a_cold_cache_is_announced_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", COLD], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stderr is not None
+        first = started.stderr.readline()
+        started.kill()
+        out = started.communicate()[0]
+    assert (first, out) == (MESSAGE + "\n", "")
+
+
+def test_it_is_said_once_and_of_own_kernels_only(fresh, capsys):
+    compiling._note("someone.elses")
+    compiling._note("__main__")
+    assert capsys.readouterr().err == ""
+    compiling._note("hardmax.train.loops")
+    compiling._note("hardmax.train.softmax")
+    assert capsys.readouterr().err == MESSAGE + "\n"
+    assert Compiled.count == 2
+
+
+@pytest.mark.parametrize("arguments", [["doctor", "--quiet"], ["--quiet", "doctor"]])
+def test_quiet_takes_it_back(fresh, capsys, monkeypatch, arguments):
+    monkeypatch.setattr("hardmax.doctor.examine", lambda: compiling._note("hardmax.train.loops") or [])
+    monkeypatch.setattr("hardmax.cli.doctor._lines", lambda findings: "")
+    assert cli.run(arguments) == 0
+    assert (capsys.readouterr().err, Compiled.count) == ("", 1)
