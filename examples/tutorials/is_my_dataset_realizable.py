@@ -36,7 +36,7 @@ notes = [
 # collocation: that word decides. And if, under the same last word, one word decides over another, the
 # reverse never happens.
 
-analysis = hm.nexttoken.check(notes)
+analysis = hm.nexttoken.analyze(notes)
 print("realizable:", analysis.realizable)
 for violation in analysis.violations:
     print(f"{violation.kind} ({violation.count}): {violation.witnesses[0]}")
@@ -59,7 +59,7 @@ for violation in analysis.violations:
 
 part = hm.nexttoken.realizable_part(notes, repair=True)
 kept = [" ".join(part.sentences.words(i)) for i in range(part.sentences.n)]
-mended = hm.nexttoken.check(kept, repair=True)
+mended = hm.nexttoken.analyze(kept, repair=True)
 print(f"kept {part.samples} of {part.of_samples} questions:", *kept, sep="\n  ")
 print("realizable:", mended.realizable)
 words = mended.trie.sentences.vocabulary

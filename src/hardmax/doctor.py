@@ -179,7 +179,7 @@ def compile_kernels() -> None:
     import hardmax.embeddings.minibatch.kernels  # its kernels are compiled on import
     from hardmax.figures.paper_b.official import OFFICIAL, official_end
     from hardmax.margin.batch import solve_batch
-    from hardmax.nexttoken import Samples, check, named, train
+    from hardmax.nexttoken import Samples, analyze, named_sentences, train
 
     problem = hm.data.sphere(n=4, T=6, d=3, rng=0)
     for coordinates in ("primal", "gram", "qr"):
@@ -189,8 +189,8 @@ def compile_kernels() -> None:
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
     list(hm.locally_optimal(problem))
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
-        check(named(name))
-        train(Samples.from_sentences(named(name)), steps=50, rate=0.02)
+        analyze(named_sentences(name))
+        train(Samples.from_sentences(named_sentences(name)), steps=50, rate=0.02)
     for arithmetic in OFFICIAL:
         official_end([problem], arithmetic, steps=1)
 

@@ -143,7 +143,7 @@ def test_a_disk_and_a_socket_are_refused(tmp_path: Path, monkeypatch) -> None:
         lambda path: hm.data.named("B-FIG-8").save(path.with_suffix(".npz")),
         lambda path: hm.data.named("B-FIG-8").save(path.with_suffix(".json")),
         lambda path: hm.max_margin(hm.Constraints.dense([[1.0]])).save(path.with_suffix(".json")),
-        lambda path: nexttoken.write_sentences(path.with_suffix(".txt"), nexttoken.named("C-EX-1")),
+        lambda path: nexttoken.write_sentences(path.with_suffix(".txt"), nexttoken.named_sentences("C-EX-1")),
         lambda path: hm.sweep(lambda p, seed: {"x": 1}, {}, 1, workers=0).to_csv(path.with_suffix(".csv")),
     ],
 )

@@ -9,7 +9,7 @@ import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
 from hardmax.figures.paper_c import bounds, example, rate, runs, stage1
 from hardmax.figures.tables import part
-from hardmax.nexttoken import generate, named, train
+from hardmax.nexttoken import generate, named_sentences, train
 
 IDS = ("C-FIG-1", "C-FIG-2a", "C-FIG-2b", "C-FIG-2c", "C-FIG-2d", "C-FIG-2e", "C-FIG-2f")
 
@@ -177,7 +177,7 @@ def test_another_training(monkeypatch, afresh, options, wanted):
 
 
 def test_other_sentences(monkeypatch):
-    monkeypatch.setattr(example, "named", lambda name: named("C-ERR-06"))
+    monkeypatch.setattr(example, "named_sentences", lambda name: named_sentences("C-ERR-06"))
     monkeypatch.setattr(example, "UNSEEN", ("a b", "c d", "a d", "a c d"))
     assert {"samples", "collocation", "orders", "lags", "star", "star-norm", "unseen"} <= fails("C-FIG-1")
 

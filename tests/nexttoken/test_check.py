@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.margin.closed_forms import kq_column, kq_star, ov_star
-from hardmax.nexttoken import Samples, Sentences, Trie, check, components, named, orders
+from hardmax.nexttoken import Samples, Sentences, Trie, analyze, components, named_sentences, orders
 from hardmax.nexttoken.analysis import _round_trip
 
 WORDS = list("abcde")
@@ -38,7 +38,7 @@ def counts(analysis):
 
 def test_example_1(oracles):
     oracle = oracles["c"]["C-ORC-1_example1"]
-    analysis = check(letters(oracle))
+    analysis = analyze(letters(oracle))
     words = oracle["vocabulary"]
     assert analysis.realizable
     assert analysis.legal
@@ -60,7 +60,7 @@ def test_example_1(oracles):
 
 def test_figure_2(oracles):
     oracle = oracles["c"]["C-ORC-9_fig2_V20"]
-    analysis = check(oracle["raw_sentences"])
+    analysis = analyze(oracle["raw_sentences"])
     star = kq_star(analysis.orders.edges(), oracle["V"])
     assert analysis.realizable
     assert (star**2).sum() == Fraction(oracle["W_kq_star_norm2"])
@@ -68,7 +68,7 @@ def test_figure_2(oracles):
 
 def test_slack_edges_need_a_collocation_that_is_not_injective(oracles):
     oracle = oracles["c"]["C-ORC-5_slack_edge_noninjective"]
-    analysis = check(letters(oracle))
+    analysis = analyze(letters(oracle))
     words = oracle["vocabulary"]
     assert dict(zip(words, analysis.words(analysis.n), strict=True)) == oracle["collocation"]
     assert {q: sorted(found) for q, found in relations(analysis).items()} == oracle["orders"]
@@ -82,15 +82,19 @@ def test_slack_edges_need_a_collocation_that_is_not_injective(oracles):
 
 def test_every_query_has_a_connected_graph(oracles):
     """The disconnected graph of C-ORC-6 is no dataset's: its edges never leave out the query itself."""
-    for raw in (letters(oracles["c"]["C-ORC-5_slack_edge_noninjective"]), named("C-FIG-2"), named("C-EXT-2")):
-        for q, edges in check(raw).orders.edges().items():
+    for raw in (
+        letters(oracles["c"]["C-ORC-5_slack_edge_noninjective"]),
+        named_sentences("C-FIG-2"),
+        named_sentences("C-EXT-2"),
+    ):
+        for q, edges in analyze(raw).orders.edges().items():
             assert all(q in (o, x) or (q, x) in edges or (o, q) in edges for o, x in edges)
 
 
 @pytest.mark.parametrize("number", range(7))
 def test_violations(oracles, number):
     oracle = oracles["c"]["C-ORC-7_violations"][number]
-    analysis = check(letters(oracle))
+    analysis = analyze(letters(oracle))
     expected = set(oracle["all_violation_kinds"])
     if oracle["name"] == "confused_cyclic":
         expected.add("cycle")  # the addendum: a checker that names it too is right
@@ -113,7 +117,7 @@ def squeezed(witness):
 
 def test_a_cycle_is_told_edge_by_edge(oracles):
     oracle = oracles["c"]["C-ORC-7_violations"][1]
-    (cycle,) = next(each.witnesses for each in check(letters(oracle)).violations if each.kind == "cycle")
+    (cycle,) = next(each.witnesses for each in analyze(letters(oracle)).violations if each.kind == "cycle")
     assert cycle == {
         "query": "B",
         "cycle": oracle["cycle"],
@@ -122,7 +126,7 @@ def test_a_cycle_is_told_edge_by_edge(oracles):
 
 
 def test_confusion_without_a_cycle_is_acyclic():
-    assert set(counts(check(named("C-EXT-1")))) == {"confused"}
+    assert set(counts(analyze(named_sentences("C-EXT-1")))) == {"confused"}
 
 
 @pytest.mark.parametrize(
@@ -137,12 +141,12 @@ def test_confusion_without_a_cycle_is_acyclic():
     ],
 )
 def test_named_datasets_break_what_they_are_for(name, kinds):
-    assert counts(check(named(name))) == kinds
+    assert counts(analyze(named_sentences(name))) == kinds
 
 
 def test_extensions_break_what_they_are_for():
-    assert set(counts(check(named("C-EXT-2")))) == {"not_injective"}
-    long = check(named("C-EXT-3"))
+    assert set(counts(analyze(named_sentences("C-EXT-2")))) == {"not_injective"}
+    long = analyze(named_sentences("C-EXT-3"))
     assert set(counts(long)) == {"assumption3"}
     assert long.words(long.n) == ["o", "s", "h"]
 
@@ -190,7 +194,7 @@ def returns(above, q, start):
 
 @given(corpora)
 def test_counts_are_those_of_the_definitions(sentences):
-    analysis = check(Sentences.from_lists(sentences, WORDS))
+    analysis = analyze(Sentences.from_lists(sentences, WORDS))
     expected = {kind: count for kind, count in plain(sentences, len(WORDS)).items() if count}
     assert counts(analysis) == expected
     assert all(len(each.witnesses) == min(each.count, 3) for each in analysis.violations)
@@ -199,11 +203,11 @@ def test_counts_are_those_of_the_definitions(sentences):
 @given(corpora)
 def test_small_blocks_change_nothing(sentences):
     trie = Trie.build(Sentences.from_lists(sentences, WORDS))
-    whole = check(trie)
+    whole = analyze(trie)
     with pytest.MonkeyPatch.context() as patch:
         for module in ("hardmax.data.sentences.trie", "hardmax.nexttoken.orders"):
             patch.setattr(import_module(module), "BLOCK", 6)
-        pieces = check(trie)
+        pieces = analyze(trie)
     assert pieces.violations == whole.violations
     for name in ("query", "above", "below", "witness"):
         np.testing.assert_array_equal(getattr(pieces.orders, name), getattr(whole.orders, name))
@@ -221,7 +225,7 @@ def test_types_are_disjoint_and_cover_the_vocabulary(sentences):
 
 
 def test_a_repair_is_flagged_and_changes_no_order():
-    found, mended = check(["a b c b", "b c"]), check(["a b c b", "b c"], repair=True)
+    found, mended = analyze(["a b c b", "b c"]), analyze(["a b c b", "b c"], repair=True)
     assert counts(found) == {"missing_collocation": 1}
     assert mended.realizable
     assert mended.words(mended.repaired) == ["c"]
@@ -230,14 +234,14 @@ def test_a_repair_is_flagged_and_changes_no_order():
 
 
 def test_a_repair_does_not_choose_between_next_tokens():
-    mended = check(["a b", "a c", "b a", "d a"], repair=True)
+    mended = analyze(["a b", "a c", "b a", "d a"], repair=True)
     assert set(counts(mended)) == {"nondeterministic", "missing_collocation", "not_injective"}
     assert mended.words(mended.repaired) == ["c"]
     assert mended.n[0] == -1
 
 
 def test_witnesses_are_in_the_users_words():
-    analysis = check(["the cat sat", "the dog ran", "cat the", "dog cat"])
+    analysis = analyze(["the cat sat", "the dog ran", "cat the", "dog cat"])
     assert analysis.violations[0].witnesses == (
         {
             "sentence": "the",
@@ -249,24 +253,24 @@ def test_witnesses_are_in_the_users_words():
 
 
 def test_only_one_token_sentences():
-    analysis = check(["a", "b"])
+    analysis = analyze(["a", "b"])
     assert counts(analysis) == {"missing_collocation": 2}
     assert not analysis.orders.edges()
 
 
 def test_one_string_is_not_a_dataset():
     with pytest.raises(ValueError, match="read_sentences"):
-        check("a b c")
+        analyze("a b c")
 
 
 def test_samples_and_sentences_are_datasets_alike():
-    raw = named("C-EX-1")
-    assert check(Samples.from_sentences(raw)).orders.edges() == check(raw).orders.edges()
+    raw = named_sentences("C-EX-1")
+    assert analyze(Samples.from_sentences(raw)).orders.edges() == analyze(raw).orders.edges()
 
 
 def test_an_unknown_type_is_refused():
     with pytest.raises(ValueError, match="optimal, non_optimal, confused"):
-        check(named("C-EX-1")).orders.of_type("best")
+        analyze(named_sentences("C-EX-1")).orders.of_type("best")
 
 
 def test_a_cycle_need_not_hold_the_first_token():
@@ -279,11 +283,11 @@ def test_the_library_reads_sentences_to_their_end():
     """Issue: cut at 64 tokens without a word, confused data was called realizable."""
     chain = [f"w{i}" for i in range(70)]
     data = [[*chain, "w0"], ["w68", "w69", "w69"], *([f"w{i}", f"w{(i + 1) % 70}"] for i in range(1, 70))]
-    assert {each.kind for each in check(data).violations} == {"confused", "cycle"}
-    assert check(data).realizable is False
-    assert check(Sentences.from_lists(data, max_length=64)).realizable is None
+    assert {each.kind for each in analyze(data).violations} == {"confused", "cycle"}
+    assert analyze(data).realizable is False
+    assert analyze(Sentences.from_lists(data, max_length=64)).realizable is None
 
 
 def test_components_of_a_longer_cycle():
     samples = Samples.from_sentences(["A B B", "C A B C", "B C"])
-    assert components(samples) == components(check(["A B B", "C A B C", "B C"]).orders) == {1: [(0, 1)]}
+    assert components(samples) == components(analyze(["A B B", "C A B C", "B C"]).orders) == {1: [(0, 1)]}

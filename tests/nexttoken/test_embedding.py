@@ -7,7 +7,7 @@ from hardmax.nexttoken import (
     Embedded,
     Samples,
     Unmerged,
-    named,
+    named_sentences,
     orthonormal_embedding,
     train,
     train_jointly,
@@ -98,4 +98,4 @@ def test_unmerged_training_falls(samples):
 
 
 def test_named_example_is_example_1():
-    assert [" ".join(named("C-EX-1").words(i)) for i in range(4)] == EXAMPLE_1
+    assert [" ".join(named_sentences("C-EX-1").words(i)) for i in range(4)] == EXAMPLE_1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hardmax.nexttoken import Samples, named, train, train_by_flow
+from hardmax.nexttoken import Samples, named_sentences, train, train_by_flow
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -54,7 +54,7 @@ def test_figure_2_to_1e12(oracles):
 
 
 def test_where_it_cannot_go(samples):
-    text = named("C-EXT-2")
+    text = named_sentences("C-EXT-2")
     two = Samples.from_sentences([text.words(i) for i in range(text.n)])
     with pytest.raises(ValueError, match="exactly one deciding token type"):
         train_by_flow(two, 10.0)

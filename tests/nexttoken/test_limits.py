@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.margin.closed_forms import kq_star
-from hardmax.nexttoken import KqStar, OutputValue, Pairs, Samples, generate, late_of, named, orders, train
+from hardmax.nexttoken import (
+    KqStar,
+    OutputValue,
+    Pairs,
+    Samples,
+    generate,
+    late_of,
+    named_sentences,
+    orders,
+    train,
+)
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -52,7 +62,7 @@ def test_figure_2_norms(oracles):
 
 def test_slack_edges(oracles):
     case = oracles["c"]["C-ORC-5_slack_edge_noninjective"]
-    text = named("C-CEX-P2")
+    text = named_sentences("C-CEX-P2")
     star = KqStar.of(pairs_of([text.words(i) for i in range(text.n)], vocabulary=case["vocabulary"]))
     assert star.norm_squared == Fraction(case["true_norm2"])
     words = case["vocabulary"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import Model, Pairs, Samples, generate, generate_by_rejection, named
+from hardmax.nexttoken import Model, Pairs, Samples, generate, generate_by_rejection, named_sentences
 from hardmax.nexttoken.model import literal_gradient
 from hardmax.nexttoken.output_value import (
     OutputValue,
@@ -140,7 +140,7 @@ class TestStage1:
 def _trie(name):
     from hardmax.nexttoken import Trie
 
-    return Trie.build(named(name))
+    return Trie.build(named_sentences(name))
 
 
 def test_dense_gradient_of_generated_data():

@@ -17,7 +17,7 @@ from hardmax.nexttoken import (
     generate,
     generate_by_rejection,
     late_of,
-    named,
+    named_sentences,
     orders,
     regenerate,
     train,
@@ -123,7 +123,7 @@ def many_digits(pairs, margin, a):
 @pytest.mark.parametrize("scale", [-3.0, 0.0, 30.0, 2000.0])
 @pytest.mark.no_cover
 def test_loss_and_excess_at_extreme_values(margin, scale):
-    pairs = Pairs.of(Samples.from_sentences(named("C-EX-1")))
+    pairs = Pairs.of(Samples.from_sentences(named_sentences("C-EX-1")))
     a = scale * KqStar.of(pairs).values + 0.3 * np.random.default_rng(0).standard_normal(pairs.P)
     W_ov = OutputValue.aligned(pairs.collocation, margin)
     due, excess = many_digits(pairs, margin, a)
@@ -179,7 +179,7 @@ def test_a_run_in_pieces_gives_the_same_bits(seed, cuts):
 @pytest.mark.slow
 def test_structured_and_signed_steps_in_pieces():
     """C-EXT-3, where both forms are needed on the way."""
-    samples = Samples.from_sentences(named("C-EXT-3"))
+    samples = Samples.from_sentences(named_sentences("C-EXT-3"))
     options = {"rate": 0.02, "W_ov": OutputValue.aligned(collocation(samples), 300.0)}
     runs = [train(samples, steps=300, record=record, **options) for record in (1, 7, 300)]
     assert 0 < runs[0].signed_steps < 300
@@ -190,7 +190,7 @@ def test_structured_and_signed_steps_in_pieces():
 
 @pytest.mark.slow
 def test_a_run_can_be_stopped():
-    samples = Samples.from_sentences(named("C-FIG-2"))
+    samples = Samples.from_sentences(named_sentences("C-FIG-2"))
     told = []
     run = train(samples, steps=10**9, progress=told.append, stop=lambda: len(told) == 2)
     assert run.steps == sum(told) == run.times[-1]
@@ -203,7 +203,7 @@ def test_a_run_can_be_stopped():
 
 def test_late_residual_of_orders_that_are_no_stars():
     """The minimum of F over the span of tight relations, against plain gradient descent on F."""
-    star = KqStar.of(Pairs.of(Samples.from_sentences(named("C-CEX-P2"))))
+    star = KqStar.of(Pairs.of(Samples.from_sentences(named_sentences("C-CEX-P2"))))
     late = late_of(star)
     tight = star.support
     D = np.zeros((len(tight), star.pairs.P))

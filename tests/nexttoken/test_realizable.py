@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import Sentences, check, generate, named, read_sentences, realizable_part
+from hardmax.nexttoken import Sentences, analyze, generate, named_sentences, read_sentences, realizable_part
 
 corpora = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=7), min_size=1, max_size=25)
 
@@ -31,7 +31,7 @@ def test_the_part_is_realizable_and_made_of_beginnings(sentences, repair):
     assert part.whole + part.cut == len(beginnings)
     assert part.whole <= sum(words in raw for words in beginnings)
     if part.sentences is not None:
-        analysis = check(part.sentences, repair=repair)
+        analysis = analyze(part.sentences, repair=repair)
         assert analysis.realizable
         assert set(part.sentences.vocabulary) == {word for words in beginnings for word in words}
 
@@ -85,22 +85,22 @@ def test_a_token_that_follows_itself_is_a_cycle():
 
 @pytest.mark.parametrize("name", ["C-CEX-P2", "C-ERR-02", "C-EXT-1", "C-EXT-2", "C-EXT-3"])
 def test_parts_of_the_named_datasets(name):
-    part = realizable_part(named(name))
+    part = realizable_part(named_sentences(name))
     assert 0 < part.samples < part.of_samples
-    assert check(part.sentences).realizable
+    assert analyze(part.sentences).realizable
 
 
 @pytest.mark.slow
 def test_real_text(shared_data):
     text = read_sentences(shared_data / "tinyshakespeare.txt.xz")
-    analysis = check(text)
+    analysis = analyze(text)
     assert not analysis.realizable
     assert {"nondeterministic", "missing_collocation", "not_injective"} <= {
         v.kind for v in analysis.violations
     }
     part = realizable_part(analysis.trie)
     assert 0 < part.samples < 0.01 * part.of_samples
-    assert check(part.sentences).realizable
+    assert analyze(part.sentences).realizable
     mended = realizable_part(analysis.trie, repair=True)
     assert part.samples < mended.samples < 0.1 * mended.of_samples
-    assert check(mended.sentences, repair=True).realizable
+    assert analyze(mended.sentences, repair=True).realizable

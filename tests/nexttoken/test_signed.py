@@ -7,14 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import KqStar, Model, OutputValue, Pairs, Samples, StageTwo, late_of, named, train
+from hardmax.nexttoken import (
+    KqStar,
+    Model,
+    OutputValue,
+    Pairs,
+    Samples,
+    StageTwo,
+    late_of,
+    named_sentences,
+    train,
+)
 from hardmax.nexttoken.direction import StationaryPoint
 from hardmax.nexttoken.measures import loss, target_masses
 from hardmax.nexttoken.model import literal_gradient
 
 
 def samples_of(name):
-    return Samples.from_sentences(named(name))
+    return Samples.from_sentences(named_sentences(name))
 
 
 def run(name, margin, rate, steps, **options):

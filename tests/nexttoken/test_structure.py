@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from hardmax.nexttoken import (
     Samples,
-    check,
+    analyze,
     generate,
     generate_by_rejection,
-    named,
+    named_sentences,
     regenerate,
     structure,
 )
@@ -74,7 +74,7 @@ def test_all_small_datasets(V, longest, legal, combinations):
 
 def rebuilt_from_structure(sentences):
     """(a) segments, (b) one optimal token, (c), (d): permutation, lags and lengths give the dataset back."""
-    analysis = check(sentences)
+    analysis = analyze(sentences)
     assert analysis.legal
     parts = structure(analysis)
     assert samples_of(parts.sentences()) == samples_of(sentences)
@@ -93,14 +93,14 @@ def test_random_legal_datasets_have_the_structure(V, seed):
 @pytest.mark.parametrize("illegal", ["C-CEX-P2", "C-ERR-02", "C-EXT-1"])
 def test_an_illegal_dataset_has_no_structure(illegal):
     with pytest.raises(ValueError, match=r"not_injective|unreachable|confused"):
-        structure(check(named(illegal)))
+        structure(analyze(named_sentences(illegal)))
 
 
 def test_lags_of_the_oracles(oracles):
     svop = oracles["c"]["C-ORC-1_example1"]
-    assert structure(check(named("C-EX-1"))).lag.tolist() == list(svop["lag"].values())
+    assert structure(analyze(named_sentences("C-EX-1"))).lag.tolist() == list(svop["lag"].values())
     figure = oracles["c"]["C-ORC-9_fig2_V20"]
-    found = structure(check(figure["raw_sentences"]))
+    found = structure(analyze(figure["raw_sentences"]))
     active = found.lag >= 0
     assert active.sum() == 14
     assert found.lag[active].tolist() == np.array(figure["lag"])[active].tolist()
@@ -114,11 +114,11 @@ def test_the_generator_draws_figure_2(oracles):
     made = generate(rng=0)
     assert made.sentences == oracle["raw_sentences"]
     assert made.lag.tolist() == oracle["lag"]
-    assert named("C-FIG-2").n == 20
+    assert named_sentences("C-FIG-2").n == 20
 
 
 def measured(setting, seed):
-    analysis = check(generate(20, rng=seed, **setting).text)
+    analysis = analyze(generate(20, rng=seed, **setting).text)
     assert analysis.realizable
     edges = analysis.orders.edges()
     assert all(len({o for o, _ in some}) == 1 for some in edges.values())
@@ -187,7 +187,7 @@ def test_what_is_generated_is_legal_and_regenerates_its_labels(
         multiplicity=multiplicity,
         rng=seed,
     )
-    analysis = check(made.text)
+    analysis = analyze(made.text)
     assert analysis.legal
     assert analysis.realizable or not assumption3
     assert analysis.n.tolist() == made.n.tolist()
@@ -228,7 +228,7 @@ def test_bad_settings_are_refused(bad, words):
 
 def test_an_unknown_name_is_refused():
     with pytest.raises(ValueError, match="C-EX-1, C-CEX-P2"):
-        named("C-EX-2")
+        named_sentences("C-EX-2")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_an_unknown_name_is_refused():
     ],
 )
 def test_unseen_sentences_of_example_2(sentence, following, candidates):
-    svop = check(named("C-EX-1"))
+    svop = analyze(named_sentences("C-EX-1"))
     found = regenerate(svop.n, svop.orders, ["SVOP".index(x) for x in sentence])
     assert found.next == (None if following is None else "SVOP".index(following))
     assert found.rule == ("ambiguous" if following is None else "unique")
@@ -251,16 +251,20 @@ def test_unseen_sentences_of_example_2(sentence, following, candidates):
 
 
 def test_regeneration_says_why_it_cannot_decide():
-    two = check(named("C-CEX-P2"))  # under q both a and b are optimal, and lead to different tokens
+    two = analyze(
+        named_sentences("C-CEX-P2")
+    )  # under q both a and b are optimal, and lead to different tokens
     found = regenerate(two.n, two.orders, [0, 1, 4])
     assert (found.rule, found.candidates) == ("ambiguous", (0, 1))
-    circle = check(["A B B", "C A B C", "B C"])
+    circle = analyze(["A B B", "C A B C", "B C"])
     found = regenerate(circle.n, circle.orders, [0, 1])
     assert (found.rule, found.candidates) == ("ambiguous", ())
     assert "cycle" in found.reason
-    lost = check(["a b"])
+    lost = analyze(["a b"])
     assert regenerate(lost.n, lost.orders, [1]).reason.endswith("no known next token")
-    chained = check(named("C-EXT-1"))  # r > p > q under q: without r, p decides though it is confused
+    chained = analyze(
+        named_sentences("C-EXT-1")
+    )  # r > p > q under q: without r, p decides though it is confused
     found = regenerate(chained.n, chained.orders, [1, 2])
     assert (found.next, found.candidates) == (2, (1,))
     for bad in ([], [7], [-1]):
@@ -269,10 +273,10 @@ def test_regeneration_says_why_it_cannot_decide():
 
 
 def test_only_losers_left():
-    svop = check(named("C-EX-1"))  # under O both S and V are non-optimal; O itself is optimal
+    svop = analyze(named_sentences("C-EX-1"))  # under O both S and V are non-optimal; O itself is optimal
     found = regenerate(svop.n, svop.orders, [0, 1, 2])
     assert found.next == 3
-    several = check(["a b c c", "b c", "c a"])  # under c: b decides over a and c
+    several = analyze(["a b c c", "b c", "c a"])  # under c: b decides over a and c
     assert structure(several).lag.tolist() == [-1, 0, 1]
     found = regenerate(several.n, several.orders, [0, 2])
     assert (found.rule, found.candidates) == ("ambiguous", (0, 2))

@@ -8,13 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import KqStar, OutputValue, Pairs, Samples, StageTwo, generate, named, orders, stage_1
+from hardmax.nexttoken import (
+    KqStar,
+    OutputValue,
+    Pairs,
+    Samples,
+    StageTwo,
+    generate,
+    named_sentences,
+    orders,
+    stage_1,
+)
 from hardmax.nexttoken.edges import edges_of
 from hardmax.nexttoken.model import literal_gradient
 
 
 def pairs_of(name):
-    text = named(name)
+    text = named_sentences(name)
     return Pairs.of(
         Samples.from_sentences([text.words(i) for i in range(text.n)], vocabulary=text.vocabulary)
     )

@@ -153,7 +153,7 @@ def test_verdicts_of_paper_c(id: str, seed: int) -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), shift=st.floats(-50, 50))
 def test_a_constant_on_a_column_of_w_kq_changes_nothing_that_attention_sees(seed: int, shift: float) -> None:
-    samples = Samples.from_sentences(hm.nexttoken.named("C-EX-1"))
+    samples = Samples.from_sentences(hm.nexttoken.named_sentences("C-EX-1"))
     rng = np.random.default_rng(seed)
     A, B, W = (rng.normal(size=(4, 4)) for _ in range(3))
     before = Model.of(samples, A, B)

@@ -13,7 +13,7 @@ import hardmax as hm
 from hardmax.margin.closed_forms import kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
-from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named, train
+from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named_sentences, train
 from hardmax.nexttoken.output_value import gradient_ov, star_norm, star_table
 from hardmax.theory import check, checks
 from hardmax.theory.paper_c import examples, gradients, printed
@@ -76,7 +76,9 @@ def test_the_sharp_lemmas_of_stage_1_on_any_table(seed, V, scale):
 
 
 def test_constant_of_lemma_1_is_reached():
-    assert check("C-LEM-1", named("C-FIG-2")).measured["least ratio"] == pytest.approx(1 / math.sqrt(2))
+    assert check("C-LEM-1", named_sentences("C-FIG-2")).measured["least ratio"] == pytest.approx(
+        1 / math.sqrt(2)
+    )
 
 
 @pytest.mark.parametrize("V, ratio", [(2, 4.0), (4, 6.93), (20, 17.4), (100, 39.8)])
@@ -89,13 +91,13 @@ def test_corollary_1_is_off_for_every_vocabulary(V, ratio):
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0])
 def test_stage_1_from_a_random_start(sigma):
-    found = check("C-THM-S1", named("C-EX-1"), start=examples.random_start(4, sigma), steps=4000)
+    found = check("C-THM-S1", named_sentences("C-EX-1"), start=examples.random_start(4, sigma), steps=4000)
     assert found.measured["ratio"] == pytest.approx(1, abs=0.008 * sigma)
 
 
 def test_lemma_4_on_the_reference_gradients(oracles):
     case = oracles["c"]["C-ORC-2_first_steps_example1"]
-    samples, n = Samples.from_sentences(named("C-EX-1")), np.array([1, 2, 3, 0])
+    samples, n = Samples.from_sentences(named_sentences("C-EX-1")), np.array([1, 2, 3, 0])
     Delta = float(case["Delta_T"])
     draw = np.random.default_rng(0)
     for point in case["stage2"]:
@@ -107,7 +109,7 @@ def test_lemma_4_on_the_reference_gradients(oracles):
 
 
 def test_lemma_5_right_from_the_first_step():
-    found = check("C-LEM-5", named("C-FIG-2")).measured
+    found = check("C-LEM-5", named_sentences("C-FIG-2")).measured
     assert found["accuracy at steps 0 and 1"] == pytest.approx([0.154, 1.0], abs=5e-4)
 
 
@@ -122,7 +124,7 @@ def test_lemma_6_in_practice(name, ratio, growth):
 
 
 def test_lemma_7_on_figure_2():
-    found = check("C-LEM-7", named("C-FIG-2")).measured
+    found = check("C-LEM-7", named_sentences("C-FIG-2")).measured
     assert found["t_0"] == 42659
     assert found["alpha at t_0"] == pytest.approx(-1.6e-5, rel=0.03)
     assert found["printed alpha at t_0"] == pytest.approx(1.6e3, rel=0.03)
@@ -216,7 +218,7 @@ def test_bipartite_graphs_of_the_reference(oracles):
 
 def test_slack_relations_of_the_counterexample(oracles):
     case = oracles["c"]["C-ORC-5_slack_edge_noninjective"]
-    found = check("C-THM-P2", named("C-CEX-P2"), reading="paper")
+    found = check("C-THM-P2", named_sentences("C-CEX-P2"), reading="paper")
     assert found.verdict == "fails"
     assert found.measured["|W*|^2"] == case["true_norm2"]
     assert found.measured["|W*|^2 as printed"] == case["paper_norm2"]
@@ -243,7 +245,7 @@ def test_whatever_is_legal_is_a_set_of_chains(seed, V):
 
 
 def test_structure_needs_an_injective_collocation():
-    found = check("C-THM-STRUCT", named("C-CEX-P2"))
+    found = check("C-THM-STRUCT", named_sentences("C-CEX-P2"))
     assert found.verdict == "not applicable"
     assert found.measured["most optimal tokens of a query"] == 2
 
@@ -268,14 +270,14 @@ def test_other_subjects_are_refused(data):
 
 
 def test_a_run_that_is_not_algorithm_1_is_refused():
-    samples = Samples.from_sentences(named("C-EX-1"))
+    samples = Samples.from_sentences(named_sentences("C-EX-1"))
     elsewhere = train(samples, steps=3, start=np.ones(9))
     with pytest.raises(ValueError, match="from zero"):
         check("C-THM-1", elsewhere)
 
 
 def test_an_analysis_will_do():
-    from hardmax.nexttoken import check as analyse
+    from hardmax.nexttoken import analyze
 
-    assert check("C-LEM-6", analyse(named("C-EX-1"))).holds
-    assert check("C-THM-P2", analyse(named("C-EX-1"))).holds
+    assert check("C-LEM-6", analyze(named_sentences("C-EX-1"))).holds
+    assert check("C-THM-P2", analyze(named_sentences("C-EX-1"))).holds

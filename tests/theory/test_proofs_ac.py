@@ -11,7 +11,7 @@ from tests.theory.test_paper_a_mutations import MUTATIONS as OF_A
 from tests.theory.test_paper_c_mutations import MUTATIONS as OF_C
 
 import hardmax as hm
-from hardmax.nexttoken import Samples, named, train
+from hardmax.nexttoken import Samples, named_sentences, train
 from hardmax.nexttoken.output_value import gradient_ov, star_table
 from hardmax.theory import check, checks
 from hardmax.theory.instances import instances
@@ -104,7 +104,9 @@ def test_erratum_5_says_where_it_is_proved() -> None:
 def test_proposition_1_says_how_far_steps_were_taken() -> None:
     assert "up to t = 1,000" in checks()["C-PROP-1"].claim
     taken = [
-        check("C-PROP-1", named("C-EX-1"), steps=steps).measured["steps taken, then the closed form"]
+        check("C-PROP-1", named_sentences("C-EX-1"), steps=steps).measured[
+            "steps taken, then the closed form"
+        ]
         for steps in (900, 10**6)
     ]
     assert taken == [900, 1000]
@@ -113,7 +115,7 @@ def test_proposition_1_says_how_far_steps_were_taken() -> None:
 def test_rare_queries_are_left_behind() -> None:
     bound = proofs.left_behind(rare_sentence())
     assert float(bound.lower()) == pytest.approx(1 - 1 / math.sqrt(2), abs=1e-12)
-    usual = train(Samples.from_sentences(named("C-EX-1")), steps=900, rate=0.025)
+    usual = train(Samples.from_sentences(named_sentences("C-EX-1")), steps=900, rate=0.025)
     assert not proofs.left_behind(usual) > arb(0)
 
 

@@ -52,7 +52,7 @@ def check(
         writable("--save-realizable", save_realizable, file)
     sentences = nexttoken.read_sentences(file, max_length=max_length)
     trie = nexttoken.Trie.build(sentences)
-    analysis = nexttoken.check(trie, repair=repair)
+    analysis = nexttoken.analyze(trie, repair=repair)
     part = None if not analysis.violations else nexttoken.realizable_part(trie, repair=repair)
     for note in sentences.notes:
         out.say(f"{file}: {note}")

@@ -55,7 +55,7 @@ def generate(
         multiplicity=multiplicity,
         rng=seed,
     )
-    analysis = nexttoken.check(made.text)
+    analysis = nexttoken.analyze(made.text)
     if file is not None:
         nexttoken.write_sentences(file, made.text)
         out.say(f"{len(made.sentences):,} sentences written to {file}")

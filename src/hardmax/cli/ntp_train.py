@@ -70,7 +70,7 @@ def train(
     for note in sentences.notes:
         out.say(f"{file}: {note}")
     trie = nexttoken.Trie.build(sentences)
-    analysis = nexttoken.check(trie, repair=repair)
+    analysis = nexttoken.analyze(trie, repair=repair)
     samples = nexttoken.Samples.from_trie(trie, uniform=uniform)
     _refuse(analysis, file, anyway)
     settings: dict[str, Any] = {"stage1": stage1, "rate": eta, "rate0": eta0, "n": analysis.n}
@@ -137,7 +137,7 @@ def _refuse(analysis: "Analysis", file: Path, anyway: bool) -> None:
         return
     from hardmax import nexttoken
 
-    mended = nexttoken.check(analysis.trie, repair=True)
+    mended = nexttoken.analyze(analysis.trie, repair=True)
     if mended.legal:
         count, first = len(mended.repaired), mended.words(mended.repaired[:1])
         raise ValueError(

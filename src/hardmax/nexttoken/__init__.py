@@ -4,10 +4,10 @@ from hardmax.data.sentences.reading import read_sentences, write_sentences
 from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
-from hardmax.nexttoken.analysis import Analysis, Violation, check
-from hardmax.nexttoken.direction import Direction, StageTwo
+from hardmax.nexttoken.analysis import Analysis, Violation, analyze
+from hardmax.nexttoken.direction import PairGradient, StageTwo
 from hardmax.nexttoken.flow import train_by_flow
-from hardmax.nexttoken.generators import Generated, generate, generate_by_rejection, named
+from hardmax.nexttoken.generators import Generated, generate, generate_by_rejection, named_sentences
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.measures import Observables
 from hardmax.nexttoken.model import Model
@@ -32,7 +32,6 @@ from hardmax.nexttoken.unmerged import (
 __all__ = [
     "Analysis",
     "Comparison",
-    "Direction",
     "Embedded",
     "Generated",
     "KqStar",
@@ -41,6 +40,7 @@ __all__ = [
     "Observables",
     "Orders",
     "OutputValue",
+    "PairGradient",
     "Pairs",
     "Prediction",
     "Predictor",
@@ -54,7 +54,7 @@ __all__ = [
     "Trie",
     "Unmerged",
     "Violation",
-    "check",
+    "analyze",
     "collocation",
     "complete",
     "components",
@@ -63,7 +63,7 @@ __all__ = [
     "generate_by_rejection",
     "late_of",
     "load_model",
-    "named",
+    "named_sentences",
     "orders",
     "orthonormal_embedding",
     "read_sentences",

@@ -146,8 +146,8 @@ class Violation:
     - ``assumption3``: pairs (sample, token) of a token that does not decide the sample and yet occurs more
       often in it than those that do.
 
-    >>> from hardmax.nexttoken import check
-    >>> check(["A B A", "B C", "C A"]).violations
+    >>> from hardmax.nexttoken import analyze
+    >>> analyze(["A B A", "B C", "C A"]).violations
     (Violation(kind='unreachable', count=1, witnesses=({'sentence': 'A B', 'next': 'A', 'preimage': 'C'},)),)
     """
 
@@ -158,13 +158,13 @@ class Violation:
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """What `check` found: the collocation ``n`` (-1 where missing), the orders under it, the violations.
+    """What `analyze` found: the collocation ``n`` (-1 where missing), the orders under it, the violations.
 
     ``repaired`` lists the tokens whose n(x) is not in the data but was chosen on request. Where sentences
     were cut, all of it is about their beginnings.
 
-    >>> from hardmax.nexttoken import check
-    >>> analysis = check(["S V O P", "V O P", "O P P", "P S V"])
+    >>> from hardmax.nexttoken import analyze
+    >>> analysis = analyze(["S V O P", "V O P", "O P P", "P S V"])
     >>> analysis.realizable, analysis.words(analysis.n)
     (True, ['V', 'O', 'P', 'S'])
     """
@@ -211,7 +211,7 @@ class Analysis:
         return [self.trie.sentences.vocabulary[x] for x in tokens]
 
 
-def check(data: Dataset, *, repair: bool = False) -> Analysis:
+def analyze(data: Dataset, *, repair: bool = False) -> Analysis:
     """Check a dataset against the assumptions of paper C; sentences are given as to `Sentences.from_lists`.
 
     Sentences are checked to their end, unless they were cut when they were read.
@@ -219,10 +219,10 @@ def check(data: Dataset, *, repair: bool = False) -> Analysis:
     With `repair`, a token that begins no sentence gets a next token that no other token has; it is listed
     in ``repaired`` and no longer counts as missing.
 
-    >>> from hardmax.nexttoken import check
-    >>> [(v.kind, v.count) for v in check(["A B", "B C"]).violations]
+    >>> from hardmax.nexttoken import analyze
+    >>> [(v.kind, v.count) for v in analyze(["A B", "B C"]).violations]
     [('missing_collocation', 1)]
-    >>> mended = check(["A B", "B C"], repair=True)
+    >>> mended = analyze(["A B", "B C"], repair=True)
     >>> mended.realizable, mended.words(mended.repaired), mended.words(mended.n)
     (True, ['C'], ['B', 'C', 'A'])
     """

@@ -15,7 +15,7 @@ from hardmax.nexttoken.signed import Columns, Room, Sentences, descend_signed, s
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
+class PairGradient:
     """The gradient (6) in the pairs: a unit vector, the log of the norm, and the method that gave it.
 
     >>> import numpy as np
@@ -91,7 +91,7 @@ class StageTwo:
         sentences = Sentences.of(self.pairs)
         return sentences, Columns.of(self.W_ov), Room.of(sentences, self.W_ov.V)
 
-    def direction(self, a: Floats, *, method: str | None = None) -> Direction:
+    def direction(self, a: Floats, *, method: str | None = None) -> PairGradient:
         """The gradient at the pairs' values a; ``method`` "structured" or "signed" insists on one form."""
         if method not in (None, "structured", "signed"):
             raise ValueError(f'method must be "structured", "signed" or None, got {method!r}')
@@ -138,7 +138,7 @@ class StageTwo:
         return signed
 
 
-def _finish(G: Floats, log_scale: float, length: float, method: str) -> Direction:
+def _finish(G: Floats, log_scale: float, length: float, method: str) -> PairGradient:
     if not length > 0.0:
         raise StationaryPoint("samples: the stage-2 gradient is exactly 0 here, so it has no direction")
-    return Direction(G / length, log_scale + math.log(length), method)
+    return PairGradient(G / length, log_scale + math.log(length), method)

@@ -58,11 +58,11 @@ def generate(
     `max_length` tokens; `truncate` cuts each at a uniform length; `assumption3` ends them before it breaks;
     each is given a uniform number of times in 1..`multiplicity`.
 
-    >>> from hardmax.nexttoken import check, generate
+    >>> from hardmax.nexttoken import analyze, generate
     >>> made = generate(4, rng=1)
     >>> made.sentences
     [[0, 2, 1, 3, 3], [1, 3, 3], [2, 1, 3, 3], [3, 0, 2, 1, 3]]
-    >>> check(made.text).realizable
+    >>> analyze(made.text).realizable
     True
     """
     V = whole("vocabulary", vocabulary, least=1)
@@ -103,8 +103,8 @@ def generate_by_rejection(
     Over a random permutation n, `steps` times a random sentence is offered n(x) of one of its tokens; it
     takes it if no token becomes confused. Assumption 3 may fail.
 
-    >>> from hardmax.nexttoken import check, generate_by_rejection
-    >>> check(generate_by_rejection(5, rng=0)).legal
+    >>> from hardmax.nexttoken import analyze, generate_by_rejection
+    >>> analyze(generate_by_rejection(5, rng=0)).legal
     True
     """
     draw = _source(rng)
@@ -131,14 +131,14 @@ _NAMED = {
 }
 
 
-def named(name: str) -> Sentences:
+def named_sentences(name: str) -> Sentences:
     """The raw sentences of an example: C-EX-1, C-CEX-P2, C-ERR-02, C-ERR-06, C-EXT-1 to 3 or C-FIG-2.
 
     C-EX-1 is the paper's Example 1; C-FIG-2 the data of figure 2, `generate(rng=0)`. The others each
     break one assumption, except C-ERR-06, which is realizable.
 
-    >>> from hardmax.nexttoken import named
-    >>> named("C-ERR-02").words(0)
+    >>> from hardmax.nexttoken import named_sentences
+    >>> named_sentences("C-ERR-02").words(0)
     ['A', 'B', 'A']
     """
     if name == "C-FIG-2":

@@ -80,14 +80,14 @@ def realizable_part(data: Dataset, *, repair: bool = False) -> RealizablePart:
     First the collocation: of all ways to choose for some tokens a next token seen in the data, so that they
     form cycles, one that agrees with the first two tokens of the most raw sentences (exact, by a minimum
     weight matching). Then the continuations, the most frequent first, each taken if the whole stays legal and
-    keeps Assumption 3. The result satisfies `check` without a violation; another choice may keep more.
+    keeps Assumption 3. The result satisfies `analyze` without a violation; another choice may keep more.
 
-    With `repair`, tokens need not form cycles: the last one of a chain may lack a next token, and `check`
+    With `repair`, tokens need not form cycles: the last one of a chain may lack a next token, and `analyze`
     needs `repair` too.
 
-    >>> from hardmax.nexttoken import check, realizable_part
+    >>> from hardmax.nexttoken import analyze, realizable_part
     >>> part = realizable_part(["a b c", "b a b", "a c", "c d"])
-    >>> [part.sentences.words(i) for i in range(part.sentences.n)], check(part.sentences).realizable
+    >>> [part.sentences.words(i) for i in range(part.sentences.n)], analyze(part.sentences).realizable
     ([['a', 'b'], ['b', 'a', 'b']], True)
     """
     trie = as_trie(data)

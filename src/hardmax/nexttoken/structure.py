@@ -20,8 +20,8 @@ class Structure:
 
     ``length[s]`` is that of the longest raw sentence that begins with s, 0 if none does.
 
-    >>> from hardmax.nexttoken import check, structure
-    >>> svop = structure(check(["S V O P", "V O P", "O P P", "P S V"]))
+    >>> from hardmax.nexttoken import analyze, structure
+    >>> svop = structure(analyze(["S V O P", "V O P", "O P P", "P S V"]))
     >>> svop.lag.tolist(), svop.length.tolist()
     ([0, 0, 0, 1], [4, 3, 3, 3])
     >>> svop.sentences()
@@ -40,8 +40,8 @@ class Structure:
     def sentences(self) -> list[list[int]]:
         """The longest raw sentence of every start, regenerated; the samples are those of the dataset.
 
-        >>> from hardmax.nexttoken import check, structure
-        >>> structure(check(["a b b", "b a"])).sentences()
+        >>> from hardmax.nexttoken import analyze, structure
+        >>> structure(analyze(["a b b", "b a"])).sentences()
         [[0, 1, 1], [1, 0]]
         """
         n, optimal = self.n.tolist(), self.optimal.tolist()
@@ -51,8 +51,8 @@ class Structure:
 def structure(analysis: Analysis) -> Structure:
     """Permutation, lags and lengths of a legal dataset.
 
-    >>> from hardmax.nexttoken import check, structure
-    >>> structure(check(["a b", "b a"])).lag.tolist()
+    >>> from hardmax.nexttoken import analyze, structure
+    >>> structure(analyze(["a b", "b a"])).lag.tolist()
     [-1, -1]
     """
     if not analysis.legal:

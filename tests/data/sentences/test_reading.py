@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import Samples, Sentences, check, read_sentences, write_sentences
+from hardmax.nexttoken import Samples, Sentences, analyze, read_sentences, write_sentences
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_one_huge_line_is_cut_and_said_so(write):
 
 def test_many_lines(write):
     lines = [f"w{i % 1009} w{(i * i) % 1013} w{i % 7}" for i in range(60_000)]
-    analysis = check(read_sentences(write("\n".join(lines))))
+    analysis = analyze(read_sentences(write("\n".join(lines))))
     counts = {each.kind: each.count for each in analysis.violations}
     assert counts["nondeterministic"] > 1000
     assert analysis.trie.count[analysis.trie.samples].sum() == 120_000
@@ -191,7 +191,7 @@ def test_json_beyond_its_limit(write, monkeypatch):
 
 def test_a_sentence_too_long_to_check_is_refused_before_the_work(write):
     with pytest.raises(ValueError, match=r"choose a max_length \(--max-length\) below 100000"):
-        check(read_sentences(write("a b " * 50_000)))
+        analyze(read_sentences(write("a b " * 50_000)))
 
 
 @given(st.text("ab \n\r\u00e9\u2003", max_size=60), st.integers(1, 7))

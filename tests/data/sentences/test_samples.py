@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import Samples, Sentences, Trie, check, collocation, complete
+from hardmax.nexttoken import Samples, Sentences, Trie, analyze, collocation, complete
 
 corpora = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=7), min_size=1, max_size=12).filter(
     lambda sentences: max(map(len, sentences)) > 1
@@ -144,7 +144,7 @@ def test_limits_are_refused_in_words(monkeypatch):
         Samples.from_sentences(["a b c"])
     monkeypatch.setattr("hardmax.data.sentences.trie.LARGEST_PASS", 4)
     with pytest.raises(ValueError, match="below 3"):
-        check(["a b c"])
+        analyze(["a b c"])
     monkeypatch.setattr("hardmax.data.sentences.sentences.LARGEST_VOCABULARY", 2)
     with pytest.raises(ValueError, match="at most 2 distinct tokens, got 3"):
         Samples.from_sentences(["a b c"])

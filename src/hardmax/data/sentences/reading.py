@@ -69,9 +69,9 @@ def write_sentences(path: str | PathLike[str], sentences: Sentences) -> None:
     """Write sentences so that `read_sentences` gives them back: as text, or as JSON if `path` ends in .json.
 
     >>> import tempfile, pathlib
-    >>> from hardmax.nexttoken import named, read_sentences, write_sentences
+    >>> from hardmax.nexttoken import named_sentences, read_sentences, write_sentences
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_sentences(pathlib.Path(folder, "svop.txt"), named("C-EX-1"))
+    ...     write_sentences(pathlib.Path(folder, "svop.txt"), named_sentences("C-EX-1"))
     ...     read_sentences(pathlib.Path(folder, "svop.txt")).words(0)
     ['S', 'V', 'O', 'P']
     """

@@ -12,7 +12,7 @@ from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_c.runs import run_of
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, RED
 from hardmax.figures.tables import Table, Tables, part
-from hardmax.nexttoken import Samples, Training, named, train, train_by_flow
+from hardmax.nexttoken import Samples, Training, named_sentences, train, train_by_flow
 from hardmax.nexttoken.measures import log_excess_loss, loss, target_masses
 from hardmax.nexttoken.training import RATE_0, STEPS
 from hardmax.theory.paper_c import printed
@@ -99,7 +99,7 @@ def fig_bounds(setting: Setting) -> Findings:
         runs[name] = run_of(name, seed).training
         curves[name] = _curves(name, seed)
         setting.progress(len(runs) / len(DATASETS))
-    rows = vacuity({**runs, "Example 1": train(Samples.from_sentences(named("C-EX-1")))})
+    rows = vacuity({**runs, "Example 1": train(Samples.from_sentences(named_sentences("C-EX-1")))})
     first = runs["short"]
     tables = {
         "stage1": _stage_1(first),

@@ -11,7 +11,16 @@ from hardmax.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.style import BLUE, GREY, INK, RED
 from hardmax.figures.tables import Table, Tables, part
-from hardmax.nexttoken import Analysis, Samples, Training, check, named, regenerate, structure, train
+from hardmax.nexttoken import (
+    Analysis,
+    Samples,
+    Training,
+    analyze,
+    named_sentences,
+    regenerate,
+    structure,
+    train,
+)
 from hardmax.nexttoken.output_value import star_norm
 
 if TYPE_CHECKING:
@@ -114,7 +123,7 @@ def _draw_star(panel: Axes, table: Table) -> None:
 )  # fmt: skip
 def fig_1(setting: Setting) -> Findings:
     """The nine samples of Example 1, what decides them, and what the trained model makes of others."""
-    analysis = check(named("C-EX-1"))
+    analysis = analyze(named_sentences("C-EX-1"))
     samples = Samples.from_trie(analysis.trie)
     run = train(samples, rate0=RATE_0, rate=RATE)
     tables = {

@@ -13,7 +13,7 @@ from hardmax.figures.paper_c.example import RATE, RATE_0, SHORT
 from hardmax.figures.paper_c.runs import samples_of
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
-from hardmax.nexttoken import Samples, Training, named, train
+from hardmax.nexttoken import Samples, Training, named_sentences, train
 from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.training import STEPS
 
@@ -116,7 +116,7 @@ def _train(name: str, end: int, stops: tuple[int, ...]) -> Training:
     options: dict[str, Any] = {"steps": end, "record": sorted({*spaced, *TIMES, *LOSSES, *stops})}
     if name in SEEDS:
         return train(samples_of(name, SEEDS[name]), **options)
-    samples = Samples.from_sentences(named("C-EX-1"))
+    samples = Samples.from_sentences(named_sentences("C-EX-1"))
     return train(samples, stage1=SHORT, rate0=RATE_0, rate=RATE, **options)
 
 
@@ -236,7 +236,7 @@ def _loss_claims(run: Training) -> list[Claim]:
 
 def _step_claims() -> list[Claim]:
     """Example 1 a little below and above eta_c: the law holds, or the direction swings with period 2."""
-    samples = Samples.from_sentences(named("C-EX-1"))
+    samples = Samples.from_sentences(named_sentences("C-EX-1"))
     late = train(samples, steps=0).late
     assert late is not None
     ratios = {}

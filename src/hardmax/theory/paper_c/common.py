@@ -12,8 +12,7 @@ from hardmax._lib.expect import positive, whole
 from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
-from hardmax.nexttoken.analysis import Analysis, Dataset
-from hardmax.nexttoken.analysis import check as analyse
+from hardmax.nexttoken.analysis import Analysis, Dataset, analyze
 from hardmax.nexttoken.training import Training, train
 from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_c.printed import Sizes
@@ -37,17 +36,17 @@ def samples_of(data: Subject) -> Samples:
 
 
 def analysis_of(data: Subject) -> Analysis:
-    """What `hardmax.nexttoken.check` finds in it."""
+    """What `hardmax.nexttoken.analyze` finds in it."""
     if isinstance(data, Analysis):
         return data
     if isinstance(data, Training):
-        return analyse(data.samples)
+        return analyze(data.samples)
     if not isinstance(data, Samples | Trie | Sentences | Collection):
         raise ValueError(
-            "data: expected a list of sentences, Samples, what hardmax.nexttoken.check found, or a run of "
+            "data: expected a list of sentences, Samples, what hardmax.nexttoken.analyze found, or a run of "
             f"hardmax.nexttoken.train, got {type(data).__name__}"
         )
-    return analyse(data)
+    return analyze(data)
 
 
 def step_size(rate: float | None) -> float | None:

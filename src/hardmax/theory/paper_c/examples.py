@@ -11,7 +11,7 @@ import numpy as np
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.flow import train_by_flow
-from hardmax.nexttoken.generators import generate, named
+from hardmax.nexttoken.generators import generate, named_sentences
 from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.nexttoken.training import Training
@@ -75,7 +75,7 @@ def random_graphs(count: int = 40, rng: int = 0) -> dict[int, list[tuple[str, st
 @cache
 def long_flow(name: str = "C-EX-1", until: float = 1e13, margin: float = 100.0) -> Training:
     """Stage 2 of a named dataset as a flow, far enough for the printed bounds to say something."""
-    samples = Samples.from_sentences(named(name))
+    samples = Samples.from_sentences(named_sentences(name))
     n = Pairs.of(samples).collocation
     return train_by_flow(samples, until, rate=0.025, W_ov=OutputValue.aligned(n, margin))
 
@@ -93,7 +93,7 @@ def rare_sentence(
     >>> round(rare_sentence().misalignment_kq, 5)
     0.29289
     """
-    pairs = Pairs.of(Samples.from_sentences(named("C-ERR-06")))
+    pairs = Pairs.of(Samples.from_sentences(named_sentences("C-ERR-06")))
     is_rare = pairs.query[pairs.pair[pairs.offsets[:-1]]] == pairs.samples.vocabulary.index("d")
     pairs = replace(pairs, log_weight=np.where(is_rare, log_frequency, pairs.log_weight))
     W_ov = OutputValue.aligned(pairs.collocation, 5.0)

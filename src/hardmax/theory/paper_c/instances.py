@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from hardmax.nexttoken.generators import named
+from hardmax.nexttoken.generators import named_sentences
 from hardmax.theory.instances import Instance
 from hardmax.theory.paper_c import examples
 
-EX1, FIG2, CEX = (partial(named, name) for name in ("C-EX-1", "C-FIG-2", "C-CEX-P2"))
-EXT1, EXT2, EXT3 = (partial(named, f"C-EXT-{k}") for k in (1, 2, 3))
-UNREACHABLE, PAIRED = partial(named, "C-ERR-02"), partial(named, "C-ERR-06")
+EX1, FIG2, CEX = (partial(named_sentences, name) for name in ("C-EX-1", "C-FIG-2", "C-CEX-P2"))
+EXT1, EXT2, EXT3 = (partial(named_sentences, f"C-EXT-{k}") for k in (1, 2, 3))
+UNREACHABLE, PAIRED = partial(named_sentences, "C-ERR-02"), partial(named_sentences, "C-ERR-06")
 LONG, DERANGED = (partial(examples.drawn, name) for name in ("long", "derangement"))
 TWO, TORN, FLOW, RARE = examples.two_tokens, examples.torn, examples.long_flow, examples.rare_sentence
 OFF = {"start": examples.random_start(4)}

@@ -31,9 +31,9 @@ def vacuity(datasets: Mapping[str, Subject]) -> list[Bound]:
 
     Datasets are trained with the paper's rates and 900 steps of each stage.
 
-    >>> from hardmax.nexttoken import named
+    >>> from hardmax.nexttoken import named_sentences
     >>> from hardmax.theory.paper_c.vacuity import vacuity
-    >>> for each in vacuity({"Example 1": named("C-EX-1")}):
+    >>> for each in vacuity({"Example 1": named_sentences("C-EX-1")}):
     ...     print(f"{each.name}: {each.value:.3g}, truth {each.truth:.3g}, from {each.from_time:.2g}")
     Proposition 1, c = 5: cos >=: -3.08, truth 1, from 4.6e+03
     Proposition 1, c = 12: cos >=: -8.8, truth 1, from 1.2e+04
