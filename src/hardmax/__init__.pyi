@@ -70,7 +70,6 @@ from .theory.check import check as check
 from .theory.check import checks as checks
 from .train.descent import descend as descend
 from .train.descent import descend_batch as descend_batch
-from .train.display import TrajectoryDisplay as TrajectoryDisplay
 from .train.flow import flow as flow
 from .train.gradient import Gradient as Gradient
 from .train.gradient import gradient as gradient
@@ -84,8 +83,7 @@ from .train.measures import excess_risk as excess_risk
 from .train.measures import risk as risk
 from .train.measures import smoothness as smoothness
 from .train.measures import soft_sparsity as soft_sparsity
-from .train.run import Trajectory as Trajectory
-from .train.weights import WeightTrajectory as WeightTrajectory
+from .train.run import Run as Run
 from .train.weights import descend_weights as descend_weights
 from .trials.display import PhaseDisplay as PhaseDisplay
 from .trials.results import Sweep as Sweep

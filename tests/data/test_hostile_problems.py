@@ -106,10 +106,10 @@ def test_a_tampered_path_is_refused(tmp_path):
     for name in ("times", "points", "problem_keys", "problem_offsets", "problem_tokens", "problem_scores"):
         for change in (good[name].astype(str), good[name][..., None], np.array([]), np.array(["x"])):
             with pytest.raises(ValueError, match=r"must|hold"):
-                hm.Trajectory.load(saved(other, **(good | {name: change})))
+                hm.Run.load(saved(other, **(good | {name: change})))
     for name in ("times", "points", "clock", "problem_keys", "problem_offsets", "problem_scores"):
         with pytest.raises(ValueError, match="hold"):
-            hm.Trajectory.load(saved(other, **{k: v for k, v in good.items() if k != name}))
+            hm.Run.load(saved(other, **{k: v for k, v in good.items() if k != name}))
 
 
 def test_a_flipped_bit_is_a_sentence_or_nothing(tmp_path):

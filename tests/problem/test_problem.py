@@ -151,15 +151,15 @@ def test_broken_npz(tmp_path):
 def test_trajectory_files(tmp_path):
     path = hm.descend_joint(hm.data.named("B-FIG-3b"), 20, 0.1, start=[0, -1])
     path.save(tmp_path / "path.npz")
-    back = hm.Trajectory.load(tmp_path / "path.npz")
+    back = hm.Run.load(tmp_path / "path.npz")
     np.testing.assert_array_equal(back.points, path.points)
     np.testing.assert_array_equal(back.heads, path.heads)
     np.testing.assert_array_equal(back.losses, path.losses)
     assert (back.clock, back.event, back.method) == (path.clock, path.event, path.method)
     assert float(back.excess([1, 1, 1])) == float(path.excess([1, 1, 1]))
     hm.data.named("B-FIG-8").save(tmp_path / "problem.npz")
-    with pytest.raises(ValueError, match="does not hold a trajectory"):
-        hm.Trajectory.load(tmp_path / "problem.npz")
+    with pytest.raises(ValueError, match="does not hold a run"):
+        hm.Run.load(tmp_path / "problem.npz")
 
 
 def test_display(tmp_path):

@@ -70,7 +70,7 @@ def test_trials_of_their_own_seeds_stay_within_the_bands(
     assert rates(rows)[2] >= 0.999
 
 
-def by_hand(problem: hm.Problem, path: hm.Trajectory, step: float) -> dict:
+def by_hand(problem: hm.Problem, path: hm.Run, step: float) -> dict:
     """The same row from the functions for one problem."""
     chosen = path.selection()
     row = {

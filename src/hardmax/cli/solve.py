@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hardmax.directions.enumerate import Enumeration, FeasibleSelection
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
-    from hardmax.train.run import Trajectory
+    from hardmax.train.run import Run
 
 PICTURES = (".svg", ".png", ".pdf")
 STEPS = 1000  # of the progress bar
@@ -150,7 +150,7 @@ class _Answer:
         self.all_best = self.is_whole = False
         self.critical: CriticalDirections | None = None
         self.flow: dict[str, Any] | None = None
-        self.path: Trajectory | None = None
+        self.path: Run | None = None
 
     def collect(self, search: "Enumeration", exact: bool) -> None:
         from dataclasses import replace

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from hardmax.train.run import Trajectory
+    from hardmax.train.run import Run
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; markers say the same once more.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
@@ -54,7 +54,7 @@ class PlaneDisplay(Pictured):
         cls,
         problem: Problem,
         found: Sequence[FeasibleSelection],
-        paths: Trajectory | Sequence[Trajectory] | None = None,
+        paths: Run | Sequence[Run] | None = None,
     ) -> PlaneDisplay:
         """What there is to draw: selections with their directions and, if given, paths of a dynamic."""
         if problem.d != 2:

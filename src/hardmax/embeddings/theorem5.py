@@ -29,7 +29,7 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.train.flow import flow
 from hardmax.train.gradient import settle_at
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 
 # The angle to the limit falls like what is left beside it over |p|, and that is of the size of the values c.
 DISTANCE = 1e5
@@ -121,7 +121,7 @@ class TheoremFive:
     event: InitialEvent
     errors: FirstStepErrors
     state: StructuredState
-    path: Trajectory
+    path: Run
     pattern: Pattern
     best: MaxMargin
     important: tuple[int, ...]

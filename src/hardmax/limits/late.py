@@ -30,7 +30,7 @@ from hardmax.limits.offset import support_weights
 from hardmax.limits.searching import minimise
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 
 # Singular values and multipliers below this, relative to the largest, are zero.
 ZERO = 1e-9
@@ -94,7 +94,7 @@ class LateResidual:
         along = log_time - math.log(self.problem.n) + self.floor - 2.0 * math.log(best.norm)
         return along * cast(np.ndarray, best.p) + self.residual(point)
 
-    def compare(self, trajectory: Trajectory) -> LateComparison:
+    def compare(self, trajectory: Run) -> LateComparison:
         """The residual along a trajectory of the same problem against the prediction.
 
         >>> import hardmax as hm
@@ -226,7 +226,7 @@ def _status(D: np.ndarray, multipliers: np.ndarray, p: np.ndarray) -> str:
     return "dependent" if answer.success and answer.x[-1] > 1e-6 else "zero multiplier"
 
 
-def _swing(trajectory: Trajectory, beside: np.ndarray) -> float:
+def _swing(trajectory: Run, beside: np.ndarray) -> float:
     """|change of the residual| over the last step if the step before undid it, else 0."""
     if trajectory.clock != "step" or len(beside) < 3 or trajectory.times[-1] - trajectory.times[-3] != 2:
         return math.nan

@@ -25,7 +25,7 @@ from hardmax.train.loops import (
     step_factor,
 )  # fmt: skip
 from hardmax.train.measures import smoothness
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 from hardmax.train.scale import Scale, scaled
 from hardmax.train.slots import Slots, slots_of
 
@@ -44,7 +44,7 @@ def descend(
     record: int | Sequence[int] | None = None,
     epsilon: float = 0.0,
     coordinates: Coordinates = "auto",
-) -> Trajectory:
+) -> Run:
     """Train p by normalised gradient descent, or by plain gradient descent if not ``normalized``.
 
     ``rate`` is a step size, one step size per step, or "1/L_p". ``start`` is p(0), the origin by default.
@@ -74,7 +74,7 @@ def descend_shifted(
     record: int | Sequence[int] | None,
     epsilon: Any = 0.0,
     coordinates: Coordinates = "auto",
-) -> Trajectory:
+) -> Run:
     """`descend` with step sizes times 2^shift, which as numbers may leave the range of float64."""
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a hardmax.Problem, got {type(problem).__name__}; "
@@ -92,7 +92,7 @@ def descend_shifted(
     run = _plain if isinstance(problem.head, NonlinearHead) or not problem.loss.is_compiled else _compiled
     points, status = run(scale.problem, slots_of(scale.problem), p, schedule, coordinates)
     method = "normalised gradient descent" if normalized else "gradient descent"
-    return Trajectory(problem, "step", schedule.record, scale.back(points), EVENTS[status], method=method)
+    return Run(problem, "step", schedule.record, scale.back(points), EVENTS[status], method=method)
 
 
 def descend_batch(
@@ -103,7 +103,7 @@ def descend_batch(
     record: int | Sequence[int] | None = (),
     workers: int | None = None,
     **options: Any,
-) -> list[Trajectory]:
+) -> list[Run]:
     """`descend` on many problems in one call, on ``workers`` threads (all cores by default).
 
     Each result is the same to the bit as when its problem is run alone. Only the two ends of each path are
@@ -116,7 +116,7 @@ def descend_batch(
     (50, True)
     """
 
-    def run(chunk: Sequence[Problem]) -> list[Trajectory]:
+    def run(chunk: Sequence[Problem]) -> list[Run]:
         return [descend(problem, steps, rate, record=record, **options) for problem in chunk]
 
     problems = list(problems)

@@ -12,14 +12,14 @@ from hardmax._lib.notebook import Pictured, picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hardmax.train.run import Trajectory
+    from hardmax.train.run import Run
 
 FLOOR = 1e-20  # attention goes on falling, exponentially in |p|
 LONG = 1000.0  # what happens at log t = 10 would be a vertical line beside the end
 
 
 @dataclass(frozen=True, eq=False)
-class TrajectoryDisplay(Pictured):
+class RunDisplay(Pictured):
     """Curves along a trajectory, ready to draw.
 
     >>> import hardmax as hm
@@ -34,7 +34,7 @@ class TrajectoryDisplay(Pictured):
     curves: dict[str, np.ndarray]
 
     @classmethod
-    def of(cls, path: Trajectory, target: Any = None) -> TrajectoryDisplay:
+    def of(cls, path: Run, target: Any = None) -> RunDisplay:
         """Measure a trajectory."""
         curves = {"norm of p": path.norms, "attention off the top token": np.array(
             [path.defect(s) for s in range(len(path.points))])}  # fmt: skip

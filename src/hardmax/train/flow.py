@@ -30,7 +30,7 @@ from hardmax.problem.heads import NonlinearHead
 from hardmax.train.coordinates import orthonormal_basis
 from hardmax.train.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.train.loops import shifted_force
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 from hardmax.train.scale import scaled
 from hardmax.train.slots import slots_of
 
@@ -64,7 +64,7 @@ def flow(
     until_log_time: float | None = None,
     until_misalignment: tuple[Any, float] | None = None,
     start: Any = None,
-) -> Trajectory:
+) -> Run:
     """Gradient flow of p from ``start`` (the origin by default), on the clock "log t".
 
     It stops at a norm of p (1e6 unless another stop is given), at a log time, or when 1 - cos to a direction
@@ -261,7 +261,7 @@ def _is_stuck(points: list[np.ndarray]) -> bool:
     return bool(now[-1] - before[-1] < 1.0) and moved < 0.1 * float(np.linalg.norm(now[:-1]))
 
 
-def _integrate(field: _Field, stops: list[Stop]) -> Trajectory:
+def _integrate(field: _Field, stops: list[Stop]) -> Run:
     settled = field.settle(field.start)
     if pull_of(settled, field.slots.keys, field.problem.n).is_stationary:
         no_pull = np.isneginf(settled.log_scale).all()
@@ -306,10 +306,10 @@ def _crossing(leg: _Leg, stop: Stop, sigma: float) -> float:
     return float(brentq(lambda s: stop(leg.step(s)[0] if s > 0 else leg.x), 0.0, sigma, rtol=1e-13))
 
 
-def _trajectory(field: _Field, points: list[np.ndarray], event: str | None) -> Trajectory:
+def _trajectory(field: _Field, points: list[np.ndarray], event: str | None) -> Run:
     stacked = field.scale.back(np.array([field.y(x) for x in points]))
     times = np.array([field.log_time(x) for x in points])
-    path = Trajectory(field.problem, "log t", times, stacked, event, method="gradient flow")
+    path = Run(field.problem, "log t", times, stacked, event, method="gradient flow")
     if event is None and path.p.any() and not path.selection().is_unique:
         return replace(path, event="tie")
     return path

@@ -17,7 +17,7 @@ from hardmax.problem.heads import LinearHead
 from hardmax.train.descent import EVENTS, Rate, damping, step_sizes, steps_to_record
 from hardmax.train.gradient import gradient
 from hardmax.train.loops import DONE, ENDED, NO_COMPETITOR, STATIONARY, rescale, step_factor
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 from hardmax.train.scale import Scale, divided, moderate, scaled
 from hardmax.train.slots import slots_of
 from hardmax.train.softmax import (
@@ -52,7 +52,7 @@ def descend_joint(
     start: Any = None,
     record: int | Sequence[int] | None = None,
     epsilon: float | tuple[float, float] = 0.0,
-) -> Trajectory:
+) -> Run:
     """Train p and v together; v starts at the problem's head, and each is divided by its own gradient norm.
 
     ``epsilon`` is added to these norms, as in `descend`: one number, or a pair for p and for v (the public
@@ -93,7 +93,7 @@ def descend_joint(
         status = _plain(seen, p, rates_p, rates_v, kept, points, heads, normalized, epsilons)
     method = "joint " + ("normalised gradient descent" if normalized else "gradient descent")
     points, heads = scale.back(points), by_head.back(heads)
-    return Trajectory(problem, "step", kept, points, EVENTS[status], heads, method)
+    return Run(problem, "step", kept, points, EVENTS[status], heads, method)
 
 
 def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearHead]:

@@ -1,4 +1,4 @@
-"""Trajectory: where a dynamic went, and what can be measured along it."""
+"""Run: where a training went, and what can be measured along it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from hardmax.train.gradient import settle_at
 from hardmax.train.measures import SignedLog, attended, attention, defect, excess_risk, predictions
 
 if TYPE_CHECKING:
-    from hardmax.train.display import TrajectoryDisplay
+    from matplotlib.figure import Figure
+
+    from hardmax.train.display import RunDisplay
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Run:
     """Snapshots of p (and of v, if it was trained) along a named clock: "step" or "log t".
 
     ``event`` says what stopped it before its end, if anything did: "stationary point", "tie", or
@@ -33,7 +35,7 @@ class Trajectory:
     >>> import hardmax as hm
     >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
     >>> path
-    Trajectory(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
+    Run(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
     >>> path.selection().tokens
     (0,)
     """
@@ -48,7 +50,7 @@ class Trajectory:
 
     def __repr__(self) -> str:
         end = f"{self.clock} = {self.times[-1]:g}, |p| = {self.norm:g}"
-        return f"Trajectory({self.method} to {end}, event={self.event!r})"
+        return f"Run({self.method} to {end}, event={self.event!r})"
 
     def _repr_html_(self) -> str:
         chosen = self.selection() if self.p.any() else None
@@ -60,12 +62,17 @@ class Trajectory:
             ("risk", float(self.losses[-1])),
             ("stopped by", self.event or "its end"),
         )
-        return notebook.table(f"Trajectory of {self.method or 'p'}", ["at the end", ""], rows)
+        return notebook.table(f"Run of {self.method or 'p'}", ["at the end", ""], rows)
+
+    @property
+    def final(self) -> np.ndarray:
+        """Where it ended: the last point."""
+        return self.points[-1]
 
     @property
     def p(self) -> np.ndarray:
-        """The last point."""
-        return self.points[-1]
+        """The same, by its symbol."""
+        return self.final
 
     @property
     def norm(self) -> float:
@@ -100,7 +107,7 @@ class Trajectory:
     def misalignment(self, other: Any, at: int = -1) -> float:
         """1 - cos of the angle to another direction, as half the squared distance of unit vectors.
 
-        ``other`` is a vector of any length, a MaxMargin or another Trajectory.
+        ``other`` is a vector of any length, a MaxMargin or another Run.
 
         >>> import hardmax as hm
         >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
@@ -180,22 +187,20 @@ class Trajectory:
             np.savez(file, **arrays)
 
     @classmethod
-    def load(cls, path: str | Path) -> Trajectory:
+    def load(cls, path: str | Path) -> Run:
         """Read what `save` wrote.
 
         >>> import hardmax as hm, tempfile, pathlib
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
         >>> hm.descend(hm.data.named("B-FIG-8"), steps=10, rate=0.1).save(file)
-        >>> hm.Trajectory.load(file).times[-1]
+        >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """
         from hardmax.problem.files import problem_of_arrays
 
         arrays = read_arrays(path)
         if not {"points", "times", "clock", "event", "method"} <= arrays.keys():
-            raise ValueError(
-                f"{path} does not hold a trajectory; it holds {', '.join(sorted(arrays)) or 'nothing'}"
-            )
+            raise ValueError(f"{path} does not hold a run; it holds {', '.join(sorted(arrays)) or 'nothing'}")
         problem = problem_of_arrays(
             {name.removeprefix("problem_"): a for name, a in arrays.items() if name.startswith("problem_")},
             Path(path),
@@ -204,7 +209,7 @@ class Trajectory:
         points = expect.finite_array("points", arrays["points"], (len(times), problem.d))
         heads = arrays.get("heads")
         if not len(times):
-            raise ValueError(f"{path} does not hold a trajectory: it has no points")
+            raise ValueError(f"{path} does not hold a run: it has no points")
         if heads is not None:
             heads = expect.finite_array("heads", heads, (len(times), None))
         return cls(
@@ -212,8 +217,12 @@ class Trajectory:
             str(arrays["method"]),
         )  # fmt: skip
 
-    def display(self, target: Any = None) -> TrajectoryDisplay:
-        """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``."""
-        from hardmax.train.display import TrajectoryDisplay
+    def plot(self, target: Any = None) -> Figure:
+        """The picture of `display`, as a matplotlib figure."""
+        return self.display(target).plot()
 
-        return TrajectoryDisplay.of(self, target)
+    def display(self, target: Any = None) -> RunDisplay:
+        """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``."""
+        from hardmax.train.display import RunDisplay
+
+        return RunDisplay.of(self, target)

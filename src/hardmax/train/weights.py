@@ -18,12 +18,12 @@ from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
 from hardmax.problem.heads import Scores
 from hardmax.train.descent import Rate, descend_shifted, step_sizes
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 from hardmax.train.scale import Scale, scaled
 
 
 @dataclass(frozen=True, eq=False)
-class WeightTrajectory:
+class WeightRun:
     """Snapshots of W, held as the trajectory of q = W'u.
 
     >>> import hardmax as hm
@@ -32,7 +32,7 @@ class WeightTrajectory:
     (4, 4)
     """
 
-    q: Trajectory
+    q: Run
     u: np.ndarray
     start: np.ndarray
 
@@ -52,7 +52,7 @@ def descend_weights(
     start: Any = None,
     normalized: bool = True,
     record: int | Sequence[int] | None = None,
-) -> WeightTrajectory:
+) -> WeightRun:
     """Train W with the prompt u fixed; ``start`` is W(0), the problem's own W by default (B-DEF-1b).
 
     >>> import numpy as np, hardmax as hm
@@ -81,4 +81,4 @@ def descend_weights(
     else:
         rate = step_sizes(rate, steps, Scale(seen, 0), False)
     q = descend_shifted(seen, steps, rate * size, shift, normalized=normalized, start=W.T @ u, record=record)
-    return WeightTrajectory(q, u, W)
+    return WeightRun(q, u, W)

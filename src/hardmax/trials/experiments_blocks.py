@@ -17,7 +17,7 @@ from hardmax.directions.neighbours import known_gap, row_gaps
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.tight import enclose_many
 from hardmax.problem.selection import slot_gaps
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 
 SIZE = 128  # problems of a block: two threads' worth of certified directions
 NUMBERS = 4_000_000  # of the keys of a block: large problems go one by one
@@ -29,7 +29,7 @@ class Block:
     """The last points of trajectories whose problems have the same inputs' sizes and dimension."""
 
     members: list[int]
-    paths: list[Trajectory]
+    paths: list[Run]
 
     @cached_property
     def points(self) -> np.ndarray:
@@ -124,7 +124,7 @@ class Block:
         return self.tops + self._offsets[:-1]
 
 
-def blocks(paths: Sequence[Trajectory]) -> Iterator[Block]:
+def blocks(paths: Sequence[Run]) -> Iterator[Block]:
     """Group trajectories by the layout of their problems, in blocks of limited size.
 
     >>> import hardmax as hm

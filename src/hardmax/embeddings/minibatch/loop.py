@@ -80,7 +80,7 @@ class Plan:
         )
 
 
-class Run(NamedTuple):
+class Epochs(NamedTuple):
     """What a loop leaves beside the model."""
 
     losses: np.ndarray  # (steps,)
@@ -99,7 +99,7 @@ def run(
     plan: Plan,
     identity: dict[str, Any],
     progress: Callable[[int, float], None] | None,
-) -> Run:
+) -> Epochs:
     """Train, from the checkpoint if there is one; ``identity`` says which training it must be of."""
     same = {
         **identity,
@@ -162,7 +162,7 @@ def run(
     if kept[-1].epochs != epoch:
         kept.append(Observables(corpus, epoch, *model.observe()))
     stopped = "loss" if mean <= plan.until_loss else "epochs"
-    return Run(np.array(losses), tuple(kept), stopped)
+    return Epochs(np.array(losses), tuple(kept), stopped)
 
 
 def _diverged(epoch: int, rate: float) -> FloatingPointError:

@@ -31,7 +31,7 @@ class Basins:
 
     corpus: hm.Corpus
     directions: Mapping[str, MaxMargin]
-    paths: Mapping[str, hm.Trajectory]
+    paths: Mapping[str, hm.Run]
     conditions: Mapping[str, StrongConditions]
 
     def tokens(self, start: str) -> list[int]:

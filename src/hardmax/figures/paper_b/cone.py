@@ -136,7 +136,7 @@ def _in_cone(cone: hm.LocalConstants, radii: object, angles: object) -> np.ndarr
     return np.column_stack([length * np.cos(turn), length * np.sin(turn)])
 
 
-def _gaps(path: hm.Trajectory, best: hm.MaxMargin) -> np.ndarray:
+def _gaps(path: hm.Run, best: hm.MaxMargin) -> np.ndarray:
     """1 - cos to p_mm at every step."""
     return 0.5 * np.square(path.directions - best.direction).sum(axis=1)
 

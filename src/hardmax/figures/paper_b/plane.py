@@ -38,7 +38,7 @@ def tokens_table(problem: hm.Problem, best: Sequence[int] | None = None) -> Tabl
     }
 
 
-def paths_table(paths: Mapping[str, hm.Trajectory], shown: int = SHOWN) -> Table:
+def paths_table(paths: Mapping[str, hm.Run], shown: int = SHOWN) -> Table:
     """The first steps of every run, by its name; ``paths`` recorded at every step."""
     count = shown + 1
     columns: dict[str, list[np.ndarray]] = {"run": [], "step": [], "p1": [], "p2": []}

@@ -117,7 +117,7 @@ def fig_rho(setting: Setting) -> Findings:
     return Findings(tables, claims, notes)
 
 
-def _train(problem: hm.Problem, rho: float, record: list[int] | tuple[int, ...]) -> hm.Trajectory:
+def _train(problem: hm.Problem, rho: float, record: list[int] | tuple[int, ...]) -> hm.Run:
     return hm.descend_joint(problem, LONG, RATE, rho * RATE, start=START, record=record)
 
 
@@ -125,7 +125,7 @@ def _limit(problem: hm.Problem, rho: float) -> float:
     return float(degrees(hm.interpolated_max_margin(problem, rho, "best").direction))
 
 
-def _training(problem: hm.Problem, runs: dict[float, hm.Trajectory]) -> Table:
+def _training(problem: hm.Problem, runs: dict[float, hm.Run]) -> Table:
     size = [len(path.points) for path in runs.values()]
     return {
         "ratio": np.repeat(list(runs), size),
@@ -171,8 +171,8 @@ def _balance(problem: hm.Problem) -> Table:
 
 def _claims_3b(
     problem: hm.Problem,
-    runs: dict[float, hm.Trajectory],
-    restarted: dict[float, hm.Trajectory],
+    runs: dict[float, hm.Run],
+    restarted: dict[float, hm.Run],
     paths: dict[float, np.ndarray],
     fixed: hm.JointPath,
 ) -> tuple[Claim, ...]:
@@ -200,9 +200,7 @@ def _claims_3b(
     )  # fmt: skip
 
 
-def _claims_switching(
-    problem: hm.Problem, runs: dict[float, hm.Trajectory], ramp: Table
-) -> tuple[Claim, ...]:
+def _claims_switching(problem: hm.Problem, runs: dict[float, hm.Run], ramp: Table) -> tuple[Claim, ...]:
     low, high = (hm.interpolated_max_margin(problem, rho, "best") for rho in (1.0, 8.0))
     apart = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in JUMP]
     inside = [rho for rho in JUMP if ramp["rho"].min() < rho < ramp["rho"].max()]

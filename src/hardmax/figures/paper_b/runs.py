@@ -13,13 +13,13 @@ from hardmax.figures.tables import Table
 STEPS, RATE = 1000, 0.1
 
 
-def train(problem: hm.Problem, starts: Sequence[Sequence[float]]) -> dict[str, hm.Trajectory]:
+def train(problem: hm.Problem, starts: Sequence[Sequence[float]]) -> dict[str, hm.Run]:
     """Every step of normalised descent from each start, named after it."""
     paths = [hm.descend(problem, STEPS, RATE, start=start, record=1) for start in starts]
     return {f"({x:g}, {y:g})": path for (x, y), path in zip(starts, paths, strict=True)}
 
 
-def ends_table(paths: Mapping[str, hm.Trajectory], targets: Sequence[hm.MaxMargin]) -> Table:
+def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> Table:
     """Cosine to the target after 200 and 1,000 steps, and where each run ends."""
     ends = [
         (path.misalignment(best, 200), path.misalignment(best), path.norm, *path.p)
@@ -33,7 +33,7 @@ def ends_table(paths: Mapping[str, hm.Trajectory], targets: Sequence[hm.MaxMargi
     }  # fmt: skip
 
 
-def cosines_table(paths: Mapping[str, hm.Trajectory], target: hm.MaxMargin) -> Table:
+def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
     """The cosine to one direction at every step of every run."""
     columns = [1 - path.misalignments(target) for path in paths.values()]
     steps = len(columns[0])

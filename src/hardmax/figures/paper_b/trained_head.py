@@ -33,7 +33,7 @@ BEST = (1, 1, 1)
 TIMES = (0, 10, 20, 30, 50, 75, 100)
 
 
-def train(name: str) -> hm.Trajectory:
+def train(name: str) -> hm.Run:
     """Joint training under the paper's protocol, every step kept."""
     return hm.descend_joint(hm.data.named(name), STEPS, RATE, start=START, record=1)
 
@@ -43,7 +43,7 @@ def _tokens(problem: hm.Problem) -> Table:
     return {**tokens_table(problem, BEST), "label": np.repeat(problem.head.labels, problem.sizes).astype(int)}
 
 
-def _paths(path: hm.Trajectory) -> Table:
+def _paths(path: hm.Run) -> Table:
     assert path.heads is not None
     p, v = path.points[: SHOWN + 1], path.heads[: SHOWN + 1]
     return {"step": np.arange(SHOWN + 1), "p1": p[:, 0], "p2": p[:, 1], "v1": v[:, 0], "v2": v[:, 1]}
@@ -152,9 +152,7 @@ def fig_3b(setting: Setting) -> Findings:
     return Findings(tables, claims, notes)
 
 
-def _near_directions(
-    name: str, path: hm.Trajectory, p: hm.MaxMargin, v: hm.MaxMargin, title: str
-) -> list[Claim]:
+def _near_directions(name: str, path: hm.Run, p: hm.MaxMargin, v: hm.MaxMargin, title: str) -> list[Claim]:
     """Cosines of p and v to where they go, after 200 and after 1,000 steps."""
     assert path.heads is not None
     cosines = [1 - path.misalignment(p, t) for t in (200, 1000)]
@@ -212,7 +210,7 @@ def fig_3c(setting: Setting) -> Findings:
     return Findings(tables, claims, notes)
 
 
-def _label_probability(path: hm.Trajectory, at: int) -> float:
+def _label_probability(path: hm.Run, at: int) -> float:
     """Mean of 1/(1 + exp(-u_i)) over the inputs, which is exp of minus the logistic loss."""
     from hardmax.train.gradient import settle_at
     from hardmax.train.joint import with_head

@@ -23,7 +23,7 @@ from hardmax.margin.solution import MaxMargin, to_float
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_b.common import late_radius, second_gap
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 
 DELTA = 0.01
 LARGEST = 1e75  # of embeddings and steps, and the inverse of the smallest: fourth powers are floats
@@ -86,7 +86,7 @@ def fixed_embeddings(
     return E, of_moderate_size("v", expect.finite_array("v", v, (E.shape[1],)))
 
 
-def went_out(path: Trajectory) -> bool | None:
+def went_out(path: Run) -> bool | None:
     """Whether a flow reached the norm it was sent to, a tie or not; False where it came to rest, and None
     where something else cut it short.
     """

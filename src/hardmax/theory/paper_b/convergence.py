@@ -31,7 +31,7 @@ from hardmax.theory.paper_b.common import (
 from hardmax.theory.paper_b.cone import absorbing_radius, is_absorbed
 from hardmax.train.descent import descend
 from hardmax.train.flow import flow
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
@@ -100,7 +100,7 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)
 
 
-def _other_limit(problem: Problem, path: Trajectory, limit: MaxMargin, claimed: MaxMargin) -> str | None:
+def _other_limit(problem: Problem, path: Run, limit: MaxMargin, claimed: MaxMargin) -> str | None:
     """The proof that the flow tends to p_mm of its selection, where that is not what is claimed."""
     if misalignment(claimed.p, limit) < 1e-12 or is_locally_optimal(problem, limit) is not True:
         return None

@@ -37,7 +37,7 @@ from hardmax.theory.proof import balls, dot, least, length
 from hardmax.train.descent import descend
 from hardmax.train.flow import flow
 from hardmax.train.gradient import gradient
-from hardmax.train.run import Trajectory
+from hardmax.train.run import Run
 
 FARTHEST = 1e13  # over the longest key difference: beyond it the rounding of logits drives the flow
 STEPS, DOUBLINGS = 2000, 10
@@ -175,7 +175,7 @@ def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, 
 )
 def local_convergence(
     problem: Problem,
-    path: Trajectory | None = None,
+    path: Run | None = None,
     *,
     selection: Iterable[int] | None = None,
     rng: int = 0,
@@ -237,9 +237,7 @@ def _flow_inside(
     return max(falls)
 
 
-def _stays_inside(
-    path: Trajectory, best: MaxMargin, k: LocalConstants, hypotheses: list[Hypothesis]
-) -> Outcome:
+def _stays_inside(path: Run, best: MaxMargin, k: LocalConstants, hypotheses: list[Hypothesis]) -> Outcome:
     moved = [s for s, p in enumerate(path.points) if p.any()]  # the origin has no direction
     inside = [s for s in moved if in_cone(path.points[s], best, k.mu, k.R_bar)]
     hypotheses = [*hypotheses, Hypothesis("the path enters the cone", bool(inside), k.R_bar)]
