@@ -15,6 +15,7 @@ from hardmax.cli import progress
 from hardmax.figures import figure
 from hardmax.figures.claims import at_least, true
 from hardmax.figures.figure import Findings, recipe
+from hardmax.papers import Registry
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "reproduce.schema.json").read_text())
 
@@ -22,8 +23,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "reproduce
 @pytest.fixture(autouse=True)
 def table(monkeypatch):
     """Two figures that hold, one that fails, one that is interrupted, one that breaks."""
-    monkeypatch.setattr(figure, "_PAPERS", ())
-    monkeypatch.setattr(figure, "_RECIPES", {})
+    monkeypatch.setattr(figure, "RECIPES", Registry("figure", {}))
     tables = {"path": {"t": np.arange(3)}}
 
     def draw(tables, canvas):

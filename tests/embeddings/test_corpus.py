@@ -14,8 +14,8 @@ import hardmax as hm
 
 from .conftest import Instance
 
-MODULES = ["assumption4", "corpus", "descent", "first_step", "generators", "key_query", "one_layer",
-           "statistics", "two_layer"]  # fmt: skip
+CORPORA = [f"data.corpora.{name}" for name in ("assumption4", "corpus", "generators", "statistics")]
+MODELS = [f"embeddings.{name}" for name in ("descent", "first_step", "key_query", "one_layer", "two_layer")]
 
 corpora = st.lists(
     st.tuples(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.sampled_from([-1, 1])),
@@ -23,9 +23,9 @@ corpora = st.lists(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", CORPORA + MODELS)
 def test_examples_run(name: str) -> None:
-    found = doctest.testmod(importlib.import_module(f"hardmax.embeddings.{name}"))
+    found = doctest.testmod(importlib.import_module(f"hardmax.{name}"))
     assert found.attempted > 3
     assert found.failed == 0
 

@@ -10,6 +10,7 @@ from hardmax.figures import figure
 from hardmax.figures.claims import at_least, near, true
 from hardmax.figures.figure import Findings, recipe
 from hardmax.figures.reproduce import reproduce
+from hardmax.papers import Registry
 
 
 def _draw(tables, canvas):
@@ -56,8 +57,7 @@ def _enter():
 @pytest.fixture
 def table(monkeypatch):
     """Three figures: one whose claims hold, one with failed claims, one that cannot be computed."""
-    monkeypatch.setattr(figure, "_PAPERS", ())
-    monkeypatch.setattr(figure, "_RECIPES", {})
+    monkeypatch.setattr(figure, "RECIPES", Registry("figure", {}))
     return _enter()
 
 
@@ -66,8 +66,7 @@ def reproduction(tmp_path_factory):
     """The three figures made into a folder, the last of them with a bug."""
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figure, "_PAPERS", ())
-        patch.setattr(figure, "_RECIPES", {})
+        patch.setattr(figure, "RECIPES", Registry("figure", {}))
         _enter()
         return reproduce(data=folder, out=folder)
 

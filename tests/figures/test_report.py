@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from hardmax.figures.claims import at_least, shown, true
-from hardmax.figures.errata import ERRATA
 from hardmax.figures.figure import Figure, Recipe, recipes
 from hardmax.figures.reading import read_records
 from hardmax.figures.record import ClaimRecord, Record, Run
 from hardmax.figures.report import page, write_report
+from hardmax.papers import ERRATA
 
 ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "img"}

@@ -34,7 +34,7 @@ def source(extra: str) -> str:
 
 def _beside() -> Path | None:
     """The clone that this file is part of, if it runs from one without being installed."""
-    clone = Path(__file__).parents[2]
+    clone = Path(__file__).parents[3]
     return clone if (clone / "pyproject.toml").is_file() else None
 
 

@@ -6,25 +6,21 @@ second sees nothing but the tables, so a saved figure can be drawn again from it
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hardmax._lib import notebook
 from hardmax.figures.claims import Claim, failed, shown
 from hardmax.figures.tables import Tables
+from hardmax.papers import Registry, places
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 Scale = Literal["quick", "paper"]
-
-# Importing one of these folders enters its figures into the table, in their order.
-_PAPERS: tuple[str, ...] = ("paper_b", "paper_c", "paper_a")
 
 
 class Progress(Protocol):
@@ -151,7 +147,7 @@ class Figure:
         return canvas
 
 
-_RECIPES: dict[str, Recipe] = {}
+RECIPES: Registry[Recipe] = Registry("figure", places("figures"))
 
 
 def recipe(
@@ -165,7 +161,7 @@ def recipe(
     """Enter the decorated function, from a Setting to Findings, into the table of figures under ``id``."""
 
     def enter(compute: Callable[[Setting], Findings]) -> Callable[[Setting], Findings]:
-        _RECIPES[id] = Recipe(id, title, compute, draw, size, errata)
+        RECIPES.enter(id, Recipe(id, title, compute, draw, size, errata))
         return compute
 
     return enter
@@ -178,11 +174,7 @@ def recipes() -> dict[str, Recipe]:
     >>> "B-FIG-9a" in recipes()
     True
     """
-    for name in _PAPERS:
-        import_module(f"hardmax.figures.{name}")
-    # Someone may have imported a paper's figures on their own, before the others.
-    order = {name[-1].upper(): at for at, name in enumerate(_PAPERS)}
-    return dict(sorted(_RECIPES.items(), key=lambda item: order.get(item[1].paper, len(order))))
+    return RECIPES.all()
 
 
 def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> list[Recipe]:
@@ -192,17 +184,13 @@ def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> li
     >>> [each.id for each in recipes_of(["B-FIG-9b"])]
     ['B-FIG-9b']
     """
-    table = recipes()
-    wanted = list(table) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
-    for id in wanted:
-        if id not in table:
-            close = difflib.get_close_matches(id, table, n=5, cutoff=0.5) or list(table)
-            raise ValueError(f"no figure is called {id}; near it are {', '.join(close)}")
-    found = [table[id] for id in wanted if paper is None or table[id].paper == paper]
+    table = recipes() if ids is None else RECIPES
+    wanted = list(recipes()) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
+    found = [each for each in (table[id] for id in wanted) if paper is None or each.paper == paper]
     if not wanted:
         raise ValueError("ids: expected at least one figure, got none; leave it out for all of them")
     if not found:
-        papers = dict.fromkeys(each.paper for each in table.values())
+        papers = dict.fromkeys(each.paper for each in recipes().values())
         among = f", which has none of {', '.join(wanted)}" if paper in papers else ""
         raise ValueError(f"paper: expected one of {', '.join(papers)}, got {paper}{among}")
     return found

@@ -16,12 +16,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from hardmax._lib.files import whole_text
-from hardmax.figures.errata import ERRATA
 from hardmax.figures.figure import recipes
 from hardmax.figures.reading import read_records
 from hardmax.figures.record import ClaimRecord, Record, Run, count, tally
+from hardmax.papers import ERRATA, PAPERS
 
-PAPERS = {"A": "trained embeddings", "B": "max-margin selection", "C": "next-token prediction"}
 WIDE = 5.0  # inches: a picture this wide stands above its claims, a narrower one beside them
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"  # no script, whatever the texts hold
 PIXELS = 120  # of the page for an inch of the picture
@@ -270,7 +269,7 @@ def _link(id: str) -> str:
 
 
 def _paper(letter: str) -> str:
-    return escape(f"Paper {letter}: {PAPERS[letter]}" if letter in PAPERS else f"Paper {letter}")
+    return escape(f"Paper {letter}: {PAPERS[letter].about}" if letter in PAPERS else f"Paper {letter}")
 
 
 def _tone(holds: bool) -> str:

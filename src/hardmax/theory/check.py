@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from inspect import signature
 from typing import Any, Literal
 
+from hardmax.papers import Registry, places
 from hardmax.theory.telling import html, paragraph
 
 Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided", "consistent", "refuted"]
 Label = Literal["proved", "derived", "measured", "conjecture"]
 Kind = Literal["finite", "limit", "existential"]
 Reading = Literal["corrected", "paper"]
-
-# Importing one of these folders enters its statements into the table.
-PAPERS = ("paper_a", "paper_b", "paper_c")
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,7 @@ class Check:
         return html(self)
 
 
-_STATEMENTS: dict[str, Statement] = {}
+STATEMENTS: Registry[Statement] = Registry("check", places("theory"))
 
 
 def statement(
@@ -142,7 +138,7 @@ def statement(
     """Enter the decorated function, from a problem to an Outcome, into the table under ``id``."""
 
     def enter(test: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        _STATEMENTS[id] = Statement(id, title, label, kind, claim, errata, test)
+        STATEMENTS.enter(id, Statement(id, title, label, kind, claim, errata, test))
         return test
 
     return enter
@@ -155,18 +151,12 @@ def checks() -> dict[str, Statement]:
     >>> checks()["B-THM-L10"].title
     'Lemma 10: few directional neighbours'
     """
-    for name in PAPERS:
-        import_module(f"hardmax.theory.{name}")
-    return dict(sorted(_STATEMENTS.items(), key=lambda entry: _order(entry[0])))
+    return dict(sorted(STATEMENTS.all().items(), key=lambda entry: _order(entry[0])))
 
 
 def statement_of(id: str) -> Statement:
     """The statement of that id; a ValueError names the ids that look like it."""
-    table = checks()
-    if id in table:
-        return table[id]
-    near = difflib.get_close_matches(id.upper(), table, n=5, cutoff=0.5) or list(table)
-    raise ValueError(f"no check is called {id}; near it are {', '.join(near)}")
+    return STATEMENTS[id]
 
 
 def check(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from hardmax.theory.check import PAPERS, Check, Reading, Verdict, check, statement_of
+from hardmax.papers import PAPERS
+from hardmax.theory.check import Check, Reading, Verdict, check, statement_of
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ class Instance:
 
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:
     """The instances of the given statements, of all if none are given; a ValueError names near ids."""
-    tables = [import_module(f"hardmax.theory.{paper}.instances").INSTANCES for paper in PAPERS]
-    everything: list[Instance] = [each for table in tables for each in table]
-    if ids is None:
-        return everything
-    wanted = [statement_of(id).id for id in ids]
-    return [each for each in everything if each.id in wanted]
+    wanted = None if ids is None else [statement_of(id).id for id in ids]
+    asked = sorted(PAPERS) if wanted is None else sorted({id[0] for id in wanted} & set(PAPERS))
+    tables = [
+        import_module(f"hardmax.theory.{PAPERS[letter].folder}.instances").INSTANCES for letter in asked
+    ]
+    return [each for table in tables for each in table if wanted is None or each.id in wanted]
 
 
 def verify(ids: Iterable[str] | None = None) -> Iterator[tuple[Instance, Check]]:

@@ -1,0 +1,55 @@
+"""The registry: every statement and figure is in the file that it names, and nowhere else."""
+
+import subprocess
+import sys
+
+import pytest
+
+from hardmax.figures.figure import RECIPES, recipes
+from hardmax.papers import ERRATA, PAPERS, Registry, places
+from hardmax.theory.check import STATEMENTS, checks
+
+
+def test_every_statement_is_where_the_registry_says():
+    found = {id: each.test.__module__ for id, each in checks().items()}
+    assert found == places("theory")
+    assert len(found) == 74
+
+
+def test_every_figure_is_where_the_registry_says_and_in_the_papers_order():
+    found = {id: each.compute.__module__ for id, each in recipes().items()}
+    assert list(found.items()) == list(places("figures").items())
+    assert list(recipes())[:4] == ["B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-2"]
+
+
+def test_ids_begin_with_the_letter_of_their_paper():
+    for letter, paper in PAPERS.items():
+        assert {id[0] for id in [*paper.statements, *paper.figures]} == {letter} == {paper.letter}
+    assert {id[0] for id in ERRATA} <= set(PAPERS)
+
+
+def test_one_statement_imports_one_file():
+    code = (
+        "import sys; from hardmax.theory.check import statement_of; statement_of('B-THM-L9');"
+        "print(*sorted(m for m in sys.modules if m.startswith('hardmax.theory.paper_')))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "hardmax.theory.paper_b.directions" in loaded
+    assert not any(".paper_a." in each or ".paper_c." in each for each in loaded)
+
+
+def test_a_wrong_id_is_told_near_ones():
+    with pytest.raises(ValueError, match="no check is called b-thm-33; near it are B-THM-3"):
+        STATEMENTS["b-thm-33"]
+    with pytest.raises(ValueError, match="no figure is called B-FIG-9; near it are"):
+        RECIPES["B-FIG-9"]
+
+
+def test_a_registry_takes_things_of_others():
+    numbers = Registry("number", {})
+    numbers.enter("one", 1)
+    numbers.enter("one", 11)
+    assert numbers["one"] == 11
+    assert numbers.all() == {"one": 11}
