@@ -1,4 +1,4 @@
-"""A place for compiled kernels on a machine that offers none.
+"""Compiled kernels: a place to keep them on a machine that offers none, and a word while they are made.
 
 numba refuses to compile a kernel that asks to be kept when no folder can be written to, as with a read-only
 installation and no home folder. A folder that lasts as long as the process lets such a machine work.
@@ -15,11 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PREFIX = "hardmax-kernels-"
-
-
 ADVICE = "set NUMBA_CACHE_DIR to a private folder, which you and nobody else can write to"
-
-
 SPARE = Path("/dev/shm")  # a container that is read-only everywhere else has it as a rule
 
 

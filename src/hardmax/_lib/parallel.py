@@ -1,4 +1,4 @@
-"""How many cores this process may use."""
+"""How many cores this process may use, and one BLAS thread where linear algebra is small."""
 
 from __future__ import annotations
 
@@ -21,14 +21,8 @@ def cores() -> int:
 
 
 _lock = threading.Lock()
-
-
 _stack = ExitStack()
-
-
 _inside = 0
-
-
 _controller: ThreadpoolController | None = None  # made on first use, when numpy's and scipy's BLAS are loaded
 
 

@@ -1,4 +1,4 @@
-"""Newton's method with a trust region, on a sphere or in free space.
+"""The search for least risk: where it begins, a scan of the circle, and Newton with a trust region.
 
 Steps are measured in p, not in angles: log E bends on the scale 1 of p whatever the radius.
 """
@@ -17,10 +17,7 @@ from hardmax.limits.landscape import Expanded, Landscape
 from hardmax.problem import Problem
 
 Expand = Callable[[np.ndarray], Expanded]
-
-
 STEPS = 200
-
 
 # Relative rounding error of a value, and the promised fall below which the gradient decides instead of it.
 NOISE, SETTLED = 1e-13, 1e-10

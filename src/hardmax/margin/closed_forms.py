@@ -1,4 +1,4 @@
-"""Paper C: W_ov* in closed form and W_kq* by the rational block algorithm C-THM-BLOCK."""
+"""Solutions without a solver: W_ov*, W_kq* by rational blocks (C-THM-BLOCK), patterns (A-DEF-11)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from hardmax.margin.constraints import Constraints
 
 Token = Hashable
-
-
 Edge = tuple[Any, Any]
 
 

@@ -1,4 +1,4 @@
-"""Is a dataset realizable? If not, every kind of violation with witnesses (C-ALG-EXTRACT, C-ALG-ORDERS)."""
+"""Is a dataset realizable? If not, every kind of violation, with witnesses in the user's own words."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ from hardmax.nexttoken.orders import (
 )
 
 SHOWN = 3  # witnesses of each kind
-
-
 LISTED = 5  # next tokens of one sentence
-
-
 Ints = NDArray[np.int64]
 
 
@@ -125,8 +121,6 @@ def _round_trip(edges: list[tuple[int, int]]) -> list[int]:
 
 
 SHORTEST = 2  # depth of the sample of a one-token sentence
-
-
 Dataset = Samples | Trie | Sentences | Iterable[str | Sequence[Any]]
 
 

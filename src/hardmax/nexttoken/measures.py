@@ -1,4 +1,4 @@
-"""Masses, losses and accuracy at a point of stage 2, without cancellation and at any exponent."""
+"""Masses, losses, accuracy and all observables at the points of stage 2, at any norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained model as one .npz file, and back."""
+"""A trained model as one .npz file, and back, with how far it was trained, and on what."""
 
 from __future__ import annotations
 
@@ -75,8 +75,6 @@ def digest(pairs: Pairs) -> str:
 
 
 FORMAT = "hardmax.ntp-model/1"
-
-
 LARGEST_VALUE = 1e100  # of W_kq, whose square is a number too; no training gets there
 
 

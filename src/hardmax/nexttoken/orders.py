@@ -1,4 +1,4 @@
-"""C-ALG-ORDERS: for every query, which token of a sentence decides the next one, and over which others."""
+"""Collocation and orders: which token decides the next one, which stand above others, and cycles."""
 
 from __future__ import annotations
 
@@ -64,8 +64,6 @@ def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 Ints = NDArray[np.int64]
-
-
 TYPES = ("optimal", "non_optimal", "confused", "non_comparable")
 
 

@@ -1,4 +1,4 @@
-"""W_ov in token-index space, its gradient (5) and the loss L_0 of stage 1."""
+"""W_ov in token-index space: its gradient (5), the loss L_0, and stage 1 in closed form or step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The next token of any sentence, seen or not: probabilities, what was attended to, and why."""
+"""The next token of any sentence, by the trained model and by what collocation and orders prescribe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest realizable part of a corpus that a greedy search finds."""
+"""The largest realizable part of a corpus that a greedy search finds, by asking sample after sample."""
 
 from __future__ import annotations
 

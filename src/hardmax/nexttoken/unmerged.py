@@ -1,4 +1,4 @@
-"""The same model in embedding space, merged and unmerged (C-DEF-MODEL, Assumption 2).
+"""The same model in embedding space, merged and not, and the training that Algorithm 1 does not do.
 
 Any embedding E (d x V) turns weights into tables: A = E' W_kq E, B = W_ov E. By the chain rule gradients go
 back as E G E' and G E', so nothing is computed twice. With orthonormal columns the trained weights are

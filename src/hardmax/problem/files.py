@@ -1,4 +1,4 @@
-"""Problems on disk: npz with flat arrays and offsets, or a JSON object a person can write."""
+"""Problems on disk: npz with flat arrays and offsets, a JSON object a person can write, or a CSV table."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from hardmax.problem.heads import LinearHead, Scores
 from hardmax.problem.losses import LOSSES, as_loss
 
 _JSON_NAMES = {"keys", "scores", "values", "labels", "head", "loss"}
-
-
 _ARRAY_NAMES = _JSON_NAMES | {"tokens", "offsets", "W", "gram"}
 
 
@@ -194,8 +192,6 @@ def _as_json(problem: Problem) -> dict[str, Any]:
 
 
 _PAGE = "docs/files.md shows such a table"
-
-
 _OWN = ("input", "score", "token")
 
 

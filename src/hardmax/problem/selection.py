@@ -1,4 +1,4 @@
-"""Which token each input attends to. Ties are kept as sets and never silently broken."""
+"""Which token each input attends to, and which score best. Ties are kept as sets, never silently broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial measures: normalised gradient descent on one problem, then where it went (B-FIG-9).
+"""What a trial measures, descent and where it went (B-FIG-9), and the experiments known by name.
 
 A row does not depend, to the bit, on the other problems it was computed with.
 """
@@ -27,14 +27,10 @@ from hardmax.train.descent import descend, descend_batch
 from hardmax.trials.experiments_blocks import Block, blocks
 
 SATURATED = 1e-5  # the largest mean attention off the selected tokens that counts as saturated
-
-
 MEASURE = (
     "saturated", "defect", "selection", "norm", "certified", "locally_optimal", "globally_optimal",
     "score_gap", "misalignment", "margin",
 )  # fmt: skip
-
-
 COLUMNS = (*MEASURE, "eta_ratio")  # eta_ratio takes longer than all the rest: only if asked for
 
 
@@ -137,20 +133,10 @@ def _directions(
 
 
 RANDOM = {"sphere": sphere, "gaussian": gaussian}
-
-
 STREAM = "fig9-oracle"
-
-
 FIGURES = ("B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-3a", "B-FIG-3b", "B-FIG-8")
-
-
 EXPERIMENTS = (*RANDOM, STREAM, *FIGURES)
-
-
 SHARED = ("step", "steps", "start", "measure")
-
-
 LEAST = {"n": 1, "T": 1, "d": 1, "number": 0, "steps": 0}
 
 

@@ -1,4 +1,4 @@
-"""Where rows come from: versions, code, data, command and machine of every session that wrote to a store."""
+"""Where rows come from: a sweep's function by its name, versions, code, data, command and machine."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from typing import Any
 import hardmax
 
 Function = Callable[..., Any]
-
-
 _loading: list[Path] = []  # files that are being read for a function
 
 

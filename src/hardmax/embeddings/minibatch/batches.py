@@ -1,4 +1,4 @@
-"""Mini-batches: a new order of the sequences for every epoch, the last partial batch kept (A-TRAIN-1)."""
+"""Mini-batches, a new order for every epoch, and the rate that falls at milestones (A-TRAIN-1)."""
 
 from __future__ import annotations
 

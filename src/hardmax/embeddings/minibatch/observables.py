@@ -1,4 +1,4 @@
-"""What a trained one-layer model says: which words matter, and what it makes of a new text."""
+"""What a trained one-layer model says: E p and E v of the tokens, words that matter, verdicts on texts."""
 
 from __future__ import annotations
 

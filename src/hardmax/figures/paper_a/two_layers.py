@@ -1,4 +1,4 @@
-"""A-FIG-1: the two-layer model on reviews of IMDB; and the same on Yelp, for A-FIG-4."""
+"""A-FIG-1 and A-FIG-4: the two-layer model on reviews of IMDB and of Yelp."""
 
 from __future__ import annotations
 
@@ -33,23 +33,13 @@ SIZES: dict[Scale, Mapping[Source, Size]] = {
         "Yelp": Size(None, schedule(2048, 500, (100, 200))),
     },
 }
-
-
 SURROGATES: dict[Scale, Schedule] = {
     "quick": schedule(64, 30, (15, 24)),
     "paper": schedule(64, 60, (30, 48)),
 }
-
-
 LONGEST = 512  # tokens of a review that the model sees (A-DATA-6)
-
-
 ONE = "one layer"
-
-
 NO_TORCH = "the two-layer model on real text needs PyTorch, which is not installed"
-
-
 ALIKE = (
     "On the surrogate one layer and two end with alike losses; the paper's 1e-1 and 1e-5 are a claim about "
     "reviews, tested where they are given."

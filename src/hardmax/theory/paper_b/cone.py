@@ -1,4 +1,4 @@
-"""Theorem 4: only locally optimal directions attract a cone-restricted regularisation path."""
+"""Cones: the one that descent never leaves (Lemma 7, Theorem 3), and Theorem 4 on restricted paths."""
 
 from __future__ import annotations
 
@@ -80,11 +80,7 @@ def is_absorbed(problem: Problem, p: Any, best: MaxMargin) -> bool:
 
 
 SAME = 1e-12  # directions with a smaller 1 - cos are one direction, as far as doubles tell
-
-
 WIDEST = 2e-4  # mu of the widest cone that is looked at
-
-
 FARTHEST = 1e12  # over the longest key difference: logits are then good to 1e-4
 
 

@@ -1,4 +1,4 @@
-"""Lemma 2: when the best-scoring tokens can be separated at all."""
+"""Lemma 2, when the best-scoring tokens can be separated, and Assumptions B, C and D as checks."""
 
 from __future__ import annotations
 

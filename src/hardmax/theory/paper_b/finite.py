@@ -1,4 +1,4 @@
-"""The paper's bounds at a finite radius: attention lost by p_mm and by any other direction, (73) and (84)."""
+"""The paper's bounds at a finite radius: lost attention, risk (75), relaxed directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lemma 14 and Theorem 8: several optimal tokens per input."""
+"""Several optimal tokens per input: Lemma 14, Theorem 8, and ATT-SVM' as a proxy (appendix E)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ from hardmax.train.gradient import gradient
 from hardmax.train.measures import excess_risk
 
 Sets = Sequence[Sequence[int]]
-
-
 DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
 
 
@@ -172,8 +170,6 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
 
 
 Scalars = Callable[[np.ndarray], np.ndarray]
-
-
 SHAPES: dict[str, tuple[Scalars, Scalars]] = {
     "tanh": (np.tanh, lambda x: 1 - np.tanh(x) ** 2),
     "exp": (np.exp, np.exp),

@@ -1,4 +1,4 @@
-"""Lemma 4: the projection of the stage-2 gradient. Lemma 5: attention on the right token only grows."""
+"""Lemmas 4 to 6: the projection of the stage-2 gradient, attention only grows, the norm of W_kq grows."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from hardmax.theory.paper_c.common import (
 from hardmax.theory.paper_c.stage1 import named, wrong_logits
 
 STEP = 2.0**-9  # of the difference quotient of fourth order
-
-
 ALIKE = 1e-9
 
 

@@ -1,4 +1,4 @@
-"""Proposition 2 (C-THM-P2) and its corrected form C-THM-BLOCK: columns of W_kq*, proved by multipliers."""
+"""Columns of W_kq* (Proposition 2, C-THM-BLOCK) and the rigid form of legal data (C-THM-STRUCT)."""
 
 from __future__ import annotations
 
