@@ -39,6 +39,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything that decides whether and how fast hardmax runs here."""
+    compiling.lend()
     return [*versions(), cores(), *threads(), *extras(), compile_cache(), kernels(), numerics()]
 
 

@@ -5,16 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float64, intp, njit, types
 
 from hardmax._lib import expect
-
-_TABLE = types.Array(float64, 2, "C", readonly=True)
-_INDEX = types.Array(intp, 1, "C", readonly=True)
+from hardmax._lib.kernels import kernel
 
 
-@njit(intp[::1](_TABLE, _INDEX, _INDEX, _TABLE), cache=True, nogil=True)
-def find_leaders(keys, tokens, offsets, marks):  # type: ignore[no-untyped-def]
+def _signature() -> Any:
+    from numba import float64, intp, types
+
+    table, index = types.Array(float64, 2, "C", readonly=True), types.Array(intp, 1, "C", readonly=True)
+    return intp[::1](table, index, index, table)
+
+
+def _pairs(keys: Any, tokens: Any, offsets: np.ndarray, marks: Any) -> float:
+    return float(np.sum(np.square(np.diff(offsets).astype(np.float64))))
+
+
+@kernel(cost=_pairs, signature=_signature)
+def find_leaders(keys: np.ndarray, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
     """For every slot, the first slot of its input with the same key and row of marks (may be empty)."""
     leader = np.arange(tokens.size)
     for i in range(offsets.size - 1):

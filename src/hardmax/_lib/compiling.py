@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,10 @@ class Compiled:
     may_say = True  # --quiet takes it back, and so does a worker, whose driver speaks
 
 
+@cache
 def listen() -> None:
-    """Have numba report compilations; called by the one module that all others with kernels import."""
+    """Have numba report compilations, and a place to keep them; called before the first kernel is made."""
+    lend()
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc, unused-ignore]

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax import __version__
-from hardmax._lib import compiling
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.json import plain
 from hardmax.cli.errors import visible
@@ -154,7 +153,6 @@ def command(schema: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
             session: Session = ctx.obj
             out = Output(schema, as_json, quiet or session.quiet, session)
             Compiled.may_say = not out.quiet
-            compiling.lend()
             try:
                 return function(out, **own)
             except BrokenPipeError as error:  # not of standard output, and typer would end the process

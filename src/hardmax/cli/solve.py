@@ -64,7 +64,6 @@ def solve(
     Example: hardmax solve problem.json --flow --plot problem.svg
     """
     from hardmax._lib import expect
-    from hardmax.directions.critical import critical_directions
     from hardmax.directions.enumerate import feasible_selections
     from hardmax.problem import Problem
 
@@ -91,6 +90,8 @@ def solve(
                 answer.collect(search, exact)
                 answer.globally(limit, exact, started + seconds)
                 if critical:
+                    from hardmax.directions.critical import critical_directions
+
                     answer.critical = critical_directions(problem, seconds=seconds)
                 if flow:
                     answer.follow(begin, "zero" if start is None else start)

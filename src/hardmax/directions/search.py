@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from hardmax._lib.kernels import kernel
 from hardmax.margin.att_svm import RESOLUTION, AttentionRows
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, compiled
+from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, work
 from hardmax.margin.measure import EPS, measure, rounding
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import kept, proves
@@ -25,7 +26,7 @@ _TINY = 1e-30  # rows shorter than this, keys being near 1, are left to `solve`,
 _NUMBERS = 2_000_000  # in the rows of one block
 
 
-@compiled
+@kernel(cost=work)
 def _solve_each(A: Floats, norms: Floats, p: Floats, weights: Floats, verdicts: Ints) -> None:
     B, m, _ = A.shape
     h, equal = np.ones(m), np.zeros(m, np.bool_)

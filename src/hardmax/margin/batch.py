@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardmax._lib.kernels import kernel
 from hardmax._lib.parallel import cores
 from hardmax.margin.constraints import Bools, Constraints, Floats
-from hardmax.margin.kernel import FOUND, active_set, compiled, dot
+from hardmax.margin.kernel import FOUND, active_set, dot, work
 from hardmax.margin.measure import measure
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import proves, solve
@@ -19,7 +20,7 @@ _TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
 _CHUNK = 64
 
 
-@compiled
+@kernel(cost=work)
 def _solve_each(
     A: Floats,
     h: Floats,

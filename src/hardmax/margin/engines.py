@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
-import daqp  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
-from scipy.linalg.lapack import dgeqp3, dorgqr, dtrtrs  # their wrappers cost more than a small problem
-from scipy.optimize import nnls
 
 from hardmax.margin.constraints import Bools, Floats
+from hardmax.margin.kernel import CONTRADICTION, STUCK, active_set
 
 # Measured: daqp prices every row at every step, the kernel only a pool; they cross here.
 DAQP_ROWS = 300
@@ -27,6 +26,27 @@ class Guess(NamedTuple):
     multipliers: Floats
 
 
+@cache
+def _daqp() -> Any:
+    import daqp  # type: ignore[import-untyped, unused-ignore]
+
+    return daqp.solve
+
+
+@cache
+def _nnls() -> Any:
+    from scipy.optimize import nnls  # scipy is slow to import, and the least problems do without
+
+    return nnls
+
+
+@cache
+def _lapack() -> tuple[Any, Any, Any]:
+    from scipy.linalg.lapack import dgeqp3, dorgqr, dtrtrs  # their wrappers cost more than a small problem
+
+    return dgeqp3, dorgqr, dtrtrs
+
+
 def by_daqp(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     """The compiled dual active-set solver; its tolerances are set to rounding level (default 1e-6).
 
@@ -36,7 +56,7 @@ def by_daqp(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     m, d = A.shape
     sense = np.where(equal, 5, 0).astype(np.int32)
     above = np.where(equal, h, 1e30)
-    _, _, flag, info = daqp.solve(
+    _, _, flag, info = _daqp()(
         np.eye(d), np.zeros(d), A, above, h, sense, primal_tol=1e-12, dual_tol=1e-12, iter_limit=50 * (m + d)
     )
     if flag == 1:
@@ -50,13 +70,11 @@ def by_kernel(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     >>> by_kernel(np.eye(2), np.ones(2), np.zeros(2, bool)).multipliers.tolist()
     [1.0, 1.0]
     """
-    from hardmax.margin import kernel  # numba is slow to import and small problems do without
-
     norms = np.sqrt(np.einsum("ij,ij->i", A, A))
     norms[norms == 0] = 1.0
     p, multipliers = np.empty(A.shape[1]), np.empty(A.shape[0])
-    verdict, _ = kernel.active_set(A, h, equal, norms, p, multipliers)
-    return None if verdict == kernel.STUCK else Guess(verdict == kernel.CONTRADICTION, multipliers)
+    verdict, _ = active_set(A, h, equal, norms, p, multipliers)
+    return None if verdict == STUCK else Guess(verdict == CONTRADICTION, multipliers)
 
 
 def by_nnls(A: Floats, h: Floats, equal: Bools) -> Guess | None:
@@ -71,7 +89,7 @@ def by_nnls(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     target = np.zeros(system.shape[0])
     target[-1] = 1.0
     try:
-        u, _ = nnls(system, target)
+        u, _ = _nnls()(system, target)
     except RuntimeError:  # the iteration limit
         return None
     weights = u[: len(h)].copy()
@@ -90,6 +108,7 @@ def polish(A: Floats, h: Floats, equal: Bools, guess: Floats) -> tuple[Floats, F
     >>> polish(np.array([[2.0, 0.0]]), np.ones(1), np.zeros(1, bool), np.ones(1))[0].tolist()
     [0.5, 0.0]
     """
+    dgeqp3, dorgqr, dtrtrs = _lapack()
     largest = np.abs(guess).max(initial=0.0)
     working = np.flatnonzero(equal | (guess > 1e-14 * largest))
     for _ in range(8):

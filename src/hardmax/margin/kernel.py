@@ -10,12 +10,11 @@ arithmetic overrules.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit  # type: ignore[import-untyped, unused-ignore]
 
+from hardmax._lib.kernels import kernel
 from hardmax.margin.constraints import Bools, Floats, Ints
 
 FOUND, CONTRADICTION, STUCK = 0, 1, 2
@@ -23,33 +22,40 @@ _POOL, _SHORT = 2048, 128
 _FEASIBLE = 1e-13  # a violation below this, relative to |row||p|, is rounding
 _DEPENDENT = 1e-11  # what is left of a row after projection, relative to its length
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+_ORDERED = 8  # sums of at most this many terms are taken in order, the same with and without the compiler
 
 
-def compiled(function: Function) -> Function:
-    """Compile a serial kernel that releases the GIL."""
-    return cast(Function, njit(cache=True, nogil=True)(function))
+def work(A: Floats, *_: Any) -> float:
+    """Elementary steps that a problem or a stack of them takes, as a rule; only ordered sums run plain."""
+    m, d = A.shape[-2:]
+    return A.size * (min(m, d) + 2) if d <= _ORDERED else math.inf
 
 
-def summing(function: Function) -> Function:
-    """The same, and let the compiler use vector sums."""
-    return cast(Function, njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})(function))
-
-
-@summing
-def dot(a: Floats, b: Floats) -> float:
-    """Inner product; the order of summation is fixed at compile time, so it is the same in every call.
-
-    >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
-    11.0
-    """
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _vector_sum(a: Floats, b: Floats) -> float:
+    """Inner product by vector instructions, in an order that is fixed at compile time."""
     total = 0.0
     for i in range(a.shape[0]):
         total += a[i] * b[i]
     return total
 
 
-@compiled
+@kernel()
+def dot(a: Floats, b: Floats) -> float:
+    """Inner product; the order of summation is the same in every call.
+
+    >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    11.0
+    """
+    if a.shape[0] > _ORDERED:
+        return _vector_sum(a, b)
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel()
 def _project(Q: Floats, k: int, row: Floats, left: Floats, coefficients: Floats) -> float:
     """Coefficients of a row over the basis; its remainder in ``left``, whose length is returned."""
     for x in range(left.shape[0]):
@@ -71,7 +77,7 @@ def _project(Q: Floats, k: int, row: Floats, left: Floats, coefficients: Floats)
     return after
 
 
-@compiled
+@kernel()
 def _drop(
     Q: Floats, R: Floats, active: Ints, weights: Floats, coefficients: Floats, left: Floats, k: int, at: int
 ) -> float:
@@ -87,7 +93,7 @@ def _drop(
             R[line, column] = R[line, column + 1]
     for line in range(at, k - 1):
         a, b = R[line, line], R[line + 1, line]
-        length = math.hypot(a, b)
+        length = np.hypot(a, b)
         if length == 0.0:
             continue
         c, s = a / length, b / length
@@ -108,14 +114,14 @@ def _drop(
     return math.sqrt(dot(left, left))
 
 
-@compiled
+@kernel()
 def _back(R: Floats, k: int, x: Floats) -> None:
     """Solve R x = x in place."""
     for i in range(k - 1, -1, -1):
         x[i] = (x[i] - dot(R[i, i + 1 : k], x[i + 1 : k])) / R[i, i]
 
 
-@compiled
+@kernel()
 def _forward(R: Floats, k: int, x: Floats) -> None:
     """Solve R' x = x in place."""
     for i in range(k):
@@ -124,7 +130,7 @@ def _forward(R: Floats, k: int, x: Floats) -> None:
             x[j] -= R[i, j] * x[i]
 
 
-@compiled
+@kernel()
 def _most_violated(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, rows: Ints, depth: Floats
 ) -> int:
@@ -138,7 +144,7 @@ def _most_violated(
     return row
 
 
-@compiled
+@kernel()
 def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
     """Fill ``chosen`` with the rows deepest or nearest to violation, by bisection on the depth.
 
@@ -172,7 +178,7 @@ def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
             filled += 1
 
 
-@compiled
+@kernel()
 def _append(
     Q: Floats, R: Floats, active: Ints, k: int, row: int, left: Floats, length: float, coefficients: Floats
 ) -> int:
@@ -186,7 +192,7 @@ def _append(
     return k + 1
 
 
-@compiled
+@kernel()
 def _finish(
     A: Floats,
     h: Floats,
@@ -215,7 +221,7 @@ def _finish(
         multipliers[active[i]] = y[i] if equal[active[i]] else max(y[i], 0.0)
 
 
-@compiled
+@kernel(cost=work)
 def active_set(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, multipliers: Floats
 ) -> tuple[int, int]:

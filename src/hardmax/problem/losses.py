@@ -7,25 +7,19 @@ sign is not in it: whether a loss of one's own decreases is read off its values,
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import cfunc, float64, types
-from numba.extending import is_jitted
-
-from hardmax._lib import compiling
 
 Scalar = Callable[[float], float]
-
-compiling.listen()
 
 
 class CompiledSlope:
     """log|l'(u)| as kernels take it: numba's first-class function type, known without asking each time."""
-
-    _numba_type_ = types.FunctionType(float64(float64))
 
     def __init__(self, function: Scalar, cache: bool = False) -> None:
         self.function, self.cache = function, cache
@@ -34,8 +28,16 @@ class CompiledSlope:
     def __call__(self, u: float) -> float:
         return self.function(u)
 
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from numba import float64, types
+
+        return types.FunctionType(float64(float64))
+
     def __wrapper_address__(self) -> int:
         if self._compiled is None:
+            from numba import cfunc
+
             self._compiled = cfunc("float64(float64)", cache=self.cache)(self.function)
         return int(self._compiled.address)
 
@@ -69,7 +71,7 @@ class Loss:
         for field in ("value", "log_slope"):
             if not callable(getattr(self, field)):
                 raise ValueError(f"loss {self.name!r}: {field} must be callable")
-        if is_jitted(self.log_slope):
+        if _is_jitted(self.log_slope):
             object.__setattr__(self, "log_slope", CompiledSlope(self.log_slope.py_func))  # type: ignore[attr-defined]
 
     def decreases(self, lo: float, hi: float) -> bool:
@@ -128,6 +130,14 @@ class Loss:
             lambda x: math.exp(self.log_slope(score - fall * x) - top), 0.0, 1.0, epsabs=0, epsrel=1e-13
         )
         return top + math.log(mean)
+
+
+def _is_jitted(function: Any) -> bool:
+    if "numba" not in sys.modules:  # then nothing has been compiled by it
+        return False
+    from numba.extending import is_jitted
+
+    return bool(is_jitted(function))
 
 
 def as_loss(loss: str | Loss) -> Loss:

@@ -13,6 +13,10 @@ import math
 import numpy as np
 from numba import float64, intp, njit, types
 
+from hardmax._lib import compiling
+
+compiling.listen()
+
 # Kernels are compiled once, for read-only inputs (which writable arrays may stand in for).
 VECTOR = types.Array(float64, 1, "C", readonly=True)
 TABLE = types.Array(float64, 2, "C", readonly=True)

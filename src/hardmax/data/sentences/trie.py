@@ -10,7 +10,10 @@ import numpy as np
 from numba import int64, njit, types
 from numpy.typing import NDArray
 
+from hardmax._lib import compiling
 from hardmax.data.sentences.sentences import Sentences
+
+compiling.listen()
 
 BLOCK = 1_000_000  # tokens of sentences held at once by a pass over a large corpus
 LARGEST_PASS = 2_000_000_000  # tokens of all sentences: minutes

@@ -1,0 +1,110 @@
+"""Kernels that are compiled when there is enough for them to do.
+
+Importing numba takes half a second and compiling a kernel several, once per installation, so a process that
+asks for little is answered by the same source as plain Python. Nobody can tell by the result: a kernel that
+may run either way computes in one order only, and both give the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+LITTLE = 200_000  # elementary steps that a process takes without the compiler, some tenths of a second
+
+
+def kernel(
+    cost: Callable[..., float] | None = None, signature: Callable[[], Any] | None = None, **options: Any
+) -> Callable[[Function], Function]:
+    """Compile a serial function that releases the GIL, with numba's options, when it is called.
+
+    ``cost`` estimates the elementary steps of a call from its arguments, infinite if plain Python would not
+    give the same bits; without it the function runs compiled only. ``signature`` makes the one signature of
+    a function that is called in different ways.
+
+    >>> @kernel(cost=len)
+    ... def total(x):
+    ...     s = 0.0
+    ...     for each in x:
+    ...         s += each
+    ...     return s
+    >>> float(total(np.array([0.1, 0.2, 0.3])))
+    0.6000000000000001
+    """
+
+    def decorate(function: Function) -> Function:
+        return cast(Function, Kernel(cast(FunctionType, function), cost, signature, options))
+
+    return decorate
+
+
+class Kernel:
+    """A function that is compiled when it is called, or runs plain while all that is asked is little."""
+
+    _lock = threading.RLock()
+    _taken = 0.0  # steps of plain kernels so far, in this process
+
+    def __init__(
+        self,
+        function: FunctionType,
+        cost: Callable[..., float] | None,
+        signature: Callable[[], Any] | None,
+        options: dict[str, Any],
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._cost, self._signature, self._options = cost, signature, options
+        self._plain: Callable[..., Any] | None = None
+        self._compiled: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._compiled is not None:
+            return self._compiled(*arguments)
+        if self._is_little(arguments):
+            with np.errstate(all="ignore"):  # compiled arithmetic does not warn
+                return self.plain(*arguments)
+        return self.compiled(*arguments)
+
+    def _is_little(self, arguments: tuple[Any, ...]) -> bool:
+        if self._cost is None or "numba" in sys.modules:
+            return False
+        Kernel._taken += self._cost(*arguments)
+        return Kernel._taken <= LITTLE
+
+    @property
+    def plain(self) -> Callable[..., Any]:
+        """The function and all kernels that it calls, as Python runs them."""
+        if self._plain is None:
+            self._plain = self._with(lambda each: each.plain)
+        return self._plain
+
+    @property
+    def compiled(self) -> Callable[..., Any]:
+        """The function as numba compiles it, or finds it in its cache."""
+        with self._lock:
+            if self._compiled is None:
+                from numba import njit
+
+                from hardmax._lib import compiling
+
+                compiling.listen()
+                given = () if self._signature is None else (self._signature(),)
+                function = self._with(lambda each: each.compiled)
+                self._compiled = njit(*given, cache=True, nogil=True, **self._options)(function)
+        return self._compiled
+
+    def _with(self, form: Callable[[Kernel], Callable[..., Any]]) -> FunctionType:
+        """A copy of the function that finds the kernels it calls in a given form."""
+        function = self._function
+        names = function.__globals__
+        called = {name: names.get(name) for name in function.__code__.co_names}
+        own = {name: form(each) for name, each in called.items() if isinstance(each, Kernel)}
+        return FunctionType(function.__code__, names | own, function.__name__, function.__defaults__)

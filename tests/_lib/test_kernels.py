@@ -1,0 +1,91 @@
+"""Kernels without the compiler: the same bits, no numba in the process, and only while little is asked."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardmax._lib import kernels
+from hardmax._lib.arrays import find_leaders
+from hardmax._lib.kernels import Kernel
+from hardmax.directions import search
+from hardmax.margin import batch, kernel
+
+ROOT = Path(__file__).parents[2]
+THREE = ROOT / "examples" / "three-inputs.json"
+
+
+def _stacks():
+    """Separable and contradictory rows, tied ones, dependent ones; with equalities and many rows."""
+    rng = np.random.default_rng(17)
+    for B, m, d in [(40, 9, 2), (20, 1, 3), (20, 12, 5), (10, 30, 8), (1, 200, 3), (1, 2200, 2)]:
+        yield rng.normal(size=(B, m, d)) + rng.choice([0.2, 2.0])
+        yield np.round(rng.normal(size=(B, m, d)) + 1.0)
+        yield rng.normal(size=(B, m, 1)) * rng.normal(size=(B, 1, d)) + (rng.random((B, m, d)) < 0.1)
+
+
+def _answers(form):
+    for A in _stacks():
+        B, m, d = A.shape
+        norms = np.sqrt((A**2).sum(axis=2))
+        norms[norms == 0] = 1.0
+        p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.zeros(B, dtype=np.int64)
+        form(search._solve_each)(A, norms, p, weights, verdicts)
+        yield p, weights, verdicts
+        h, equal = np.full((B, m), 0.7), np.zeros((B, m), dtype=bool)
+        equal[:, 0] = True
+        Mp, sizes, found = np.zeros((B, m)), np.zeros((B, 3)), np.ones(B, dtype=bool)
+        p, weights = np.zeros((B, d)), np.zeros((B, m))
+        form(batch._solve_each)(A, h, equal, norms, p, weights, Mp, sizes, found)
+        yield p, weights, Mp, sizes, found
+
+
+@pytest.mark.compiled
+def test_both_forms_give_the_same_bits():
+    plain, compiled = _answers(lambda each: each.plain), _answers(lambda each: each.compiled)
+    verdicts = []
+    for ours, theirs in zip(plain, compiled, strict=True):
+        assert [x.tobytes() for x in ours] == [x.tobytes() for x in theirs]
+        verdicts += ours[2].tolist() if ours[2].dtype == np.int64 else []
+    assert {kernel.FOUND, kernel.CONTRADICTION} <= set(verdicts)
+    keys, offsets = np.repeat(np.arange(12.0).reshape(6, 2), 2, axis=0), np.array([0, 5, 12])
+    given = keys, np.arange(12), offsets, np.arange(12.0).reshape(12, 1) // 3
+    assert find_leaders.plain(*given).tolist() == find_leaders.compiled(*given).tolist()
+
+
+@pytest.mark.compiled
+def test_a_small_problem_is_solved_without_numba_to_the_bit_as_with_it():
+    line = "import sys{}; from hardmax.cli import run; code = run({!r}); print('numba' in sys.modules, code)"
+    told = []
+    for also in ("", ", numba"):
+        command = [sys.executable, "-c", line.format(also, ["solve", str(THREE), "--json", "--all"])]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        told.append(done.stdout.splitlines())
+    (answer, without), (same, with_it) = told
+    assert answer == same
+    assert (without, with_it) == ("False 0", "True 0")
+
+
+def test_the_compiler_is_asked_when_there_is_enough_to_do(monkeypatch):
+    monkeypatch.setattr(Kernel, "_taken", 0.0)
+    monkeypatch.setattr(kernels, "LITTLE", 10)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+
+    def double(x):
+        return 2 * x
+
+    own = Kernel(double, lambda x: x, None, {})
+    asked = []
+    own._compiled = None
+    monkeypatch.setattr(Kernel, "compiled", property(lambda self: lambda x: asked.append(x) or double(x)))
+    assert [own(4), own(6), own(1)] == [8, 12, 2]
+    assert asked == [1]
+    assert Kernel(double, None, None, {})(3) == 6  # a kernel without an estimate is not run plain
+    assert asked == [1, 3]
+
+
+def test_long_sums_are_left_to_the_compiler():
+    assert kernel.work(np.zeros((2, 3, kernel._ORDERED))) == 2 * 3 * 8 * 5
+    assert kernel.work(np.zeros((3, kernel._ORDERED + 1))) == np.inf
