@@ -8,9 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.margin.closed_forms import blocks, important_only, kq_star, ov_star, pattern
+from hardmax.margin.closed_forms import blocks, kq_star, ov_star
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
+from hardmax.margin.pattern_rows import important_only, pattern
 from hardmax.margin.solve import solve
 
 EYE = np.eye(2)
@@ -53,8 +54,8 @@ EYE = np.eye(2)
         (lambda: important_only([[0, 1], [1, 0]], [0, 1]), "important: expected tokens that are irrelevant"),
         (lambda: important_only([[0, 1]], []), "important: expected one token"),
         (lambda: blocks([(0, 1), (1, 2)]), "edges: expected no token both"),
-        (lambda: ov_star([2, 0]), "collocation: expected tokens in 0..1"),
-        (lambda: kq_star({0: [(0, 5)]}, 2), "edges_by_query: expected tokens in 0..1"),
+        (lambda: ov_star([2, 0]), "collocation must be tokens in 0..1"),
+        (lambda: kq_star({0: [(0, 5)]}, 2), "edges_by_query must have tokens in 0..1"),
     ],
 )
 def test_messages(call, message: str) -> None:

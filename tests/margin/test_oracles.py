@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.margin.closed_forms import important_only, kq_column, kq_star, ov_star, pattern, star_column
+from hardmax.margin.closed_forms import kq_column, kq_star, ov_star, star_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
+from hardmax.margin.pattern_rows import important_only, pattern
 from hardmax.margin.solve import solve
 
 from .conftest import dot, fractions
@@ -171,10 +172,10 @@ def test_gale_condition_against_the_solver() -> None:
 def test_next_token_example(paper_c: dict[str, Any]) -> None:
     data = paper_c["C-ORC-1_example1"]
     at = {token: i for i, token in enumerate(data["vocabulary"])}
-    W_ov = ov_star([at[data["collocation"][t]] for t in data["vocabulary"]])
+    W_ov = ov_star([at[data["collocation"][t]] for t in data["vocabulary"]]).fractions
     assert sum(x * x for x in W_ov.ravel()) == Fraction(data["W_ov_star_norm2"])
     edges = {at[q]: [(at[r[0]], at[r[2]]) for r in rels] for q, rels in data["orders"].items()}
-    W_kq = kq_star(edges, 4)
+    W_kq = kq_star(edges, 4).fractions
     assert W_kq.tolist() == fractions(data["W_kq_star_rows_token_cols_query"])
     assert sum(x * x for x in W_kq.ravel()) == Fraction(data["W_kq_star_norm2"])
     assert star_column(2, [0, 1]) == {t: W_kq[t, 2] for t in (0, 1, 2)}

@@ -83,7 +83,7 @@ def test_slack_edges(oracles):
 def test_sparse_values_are_the_dense_ones(seed):
     samples = Samples.from_sentences(generate(7, permutation="uniform", rng=seed).sentences)
     star = KqStar.of(Pairs.of(samples))
-    dense = kq_star(orders(samples).edges(), samples.V)
+    dense = kq_star(orders(samples).edges(), samples.V).fractions
     assert star.norm_squared == (dense**2).sum()
     assert (star.pairs.table(star.values) == dense.astype(float)).all()
 

@@ -151,7 +151,7 @@ def test_contradicting_orders_have_no_limit(oracles):
     samples = Samples.from_sentences([" ".join(s) for s in case["raw_sentences"]])
     star = KqStar.of(Pairs.of(samples))
     assert star.values is None
-    assert "query 'B'" in star.status
+    assert "query 'B'" in star.reason
     assert late_of(star) is None
     end = train(samples, steps=50)
     assert np.isnan(end.misalignment_kq)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,43 @@ def lengths(rows: np.ndarray) -> np.ndarray:
     return np.ldexp(np.linalg.norm(np.ldexp(rows, -shift[..., None]), axis=-1), shift)
 
 
+def length(vector: np.ndarray) -> float:
+    """Euclidean norm of all entries without overflow or underflow of the squares.
+
+    >>> import numpy as np
+    >>> from hardmax._lib.arrays import length
+    >>> length(np.array([3.0, 4.0]))
+    5.0
+    """
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    scaled = vector / largest
+    return largest * float(np.sqrt(np.sum(scaled * scaled)))
+
+
+def polar(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths along the last axis and unit vectors, without overflow of squares; zero vectors stay zero.
+
+    >>> import numpy as np
+    >>> from hardmax._lib.arrays import polar
+    >>> length, unit = polar(np.array([1e200, 0.0]))
+    >>> float(length), unit.tolist()
+    (1e+200, [1.0, 0.0])
+    """
+    largest = np.abs(vectors).max(axis=-1, initial=0.0, keepdims=True)
+    scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0)
+    lengths = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))
+    units = np.divide(scaled, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return (largest * lengths)[..., 0], units
+
+
+def half_square(a: np.ndarray, b: np.ndarray) -> float:
+    """1 - cos of two unit vectors, in the precision they have: half the square of their distance."""
+    off = np.ravel(a - b)
+    return 0.5 * float(off @ off)
+
+
 def misalignment(p: Any, other: Any) -> float:
     """1 - cos between two directions, without the 1e-16 floor of computing a cosine.
 
@@ -77,7 +115,7 @@ def misalignment(p: Any, other: Any) -> float:
     a, b = _unit("p", p), _unit("other", other)
     if a.shape != b.shape:
         raise ValueError(f"other must have {a.size} numbers as p, got {b.size}")
-    return 0.5 * float((a - b) @ (a - b))
+    return half_square(a, b)
 
 
 def _unit(name: str, x: Any) -> np.ndarray:

@@ -158,7 +158,7 @@ def _fields(
         (reached.steps < steps, f"interrupted after {reached.steps:,} of {steps:,} steps"),
         (not run.pairs.n, "attention has nothing to learn from these sentences"),
         (run.norm_kq == 0.0, "misalignment_kq is undefined before the first step"),
-        (run.star.values is None, run.star.status),
+        (run.star.values is None, run.star.reason),
         (math.isnan(run.log_excess_loss), "excess_loss is not known: attention alone cannot fit the data"),
     ]
     return {

@@ -23,7 +23,7 @@ import numpy as np
 from flint import fmpz_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.integers import integers
+from hardmax.margin.rationals import integers
 from hardmax.problem import Problem
 
 EPS = float(np.finfo(float).eps)

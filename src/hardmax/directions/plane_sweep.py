@@ -13,7 +13,7 @@ from functools import cmp_to_key
 from typing import NamedTuple
 
 from hardmax.margin.constraints import Floats
-from hardmax.margin.integers import integers
+from hardmax.margin.rationals import integers
 
 Point = tuple[int, int]
 

@@ -17,7 +17,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.patterns import Pattern, distinct_tokens
-from hardmax.margin.closed_forms import pattern
+from hardmax.margin.pattern_rows import disjoint, pattern
 from hardmax.margin.solve import solve
 
 RANK = 1e-12  # singular values above this share of the largest are not rounding
@@ -61,21 +61,15 @@ def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterab
     True
     """
     above: dict[int, set[int]] = {}
-    leader: dict[int, int] = {}
-
-    def root(s: int) -> int:
-        while leader.get(s, s) != s:
-            s = leader[s]
-        return s
-
+    classes = disjoint(s for tokens in sequences for s in tokens)
     sets = [sorted(set(chosen)) for chosen in selection]
     for inside in sets:
         for s in inside[1:]:
-            leader[root(s)] = root(inside[0])
+            classes.merge(inside[0], s)
     for tokens, inside in zip(sequences, sets, strict=True):
-        losers = {root(r) for r in tokens if r not in inside}
+        losers = {classes[r] for r in tokens if r not in inside}
         if losers:
-            above.setdefault(root(inside[0]), set()).update(losers)
+            above.setdefault(classes[inside[0]], set()).update(losers)
     return _acyclic(above)
 
 

@@ -7,7 +7,7 @@ Ties are part of it: the max-margin problem of a pattern holds them as equalitie
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.assumption4 import assumption_4
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.margin.closed_forms import pattern
+from hardmax.margin.pattern_rows import pattern
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
+from hardmax.problem.selection import Selection
 
 Pattern = tuple[tuple[int, ...], ...]
 
@@ -110,7 +111,8 @@ def pattern_max_margin(
     """p_hat of a pattern: the shortest p that ties its tokens and lifts them over the others by 1 (A-DEF-11).
 
     Give the embeddings ``E`` or their inner products ``gram``. A pattern that no p makes is infeasible, with
-    proof; one that ties everything asks for nothing and has the solution 0.
+    proof; one that ties everything asks for nothing and has the solution 0. Its ``selection`` are sets of
+    tokens by their numbers in the corpus.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
@@ -122,7 +124,9 @@ def pattern_max_margin(
     chosen = selection.selected if isinstance(selection, TokenSelection) else selection
     if E is not None:
         E = expect.finite_array("E", E, (corpus.S, None))
-    return solve(pattern(distinct_tokens(corpus), list(chosen), E, gram), exact)
+    sets = tuple(tuple(int(s) for s in inside) for inside in chosen)
+    found = solve(pattern(distinct_tokens(corpus), sets, E, gram), exact)
+    return replace(found, selection=Selection(sets))
 
 
 def local_gap(corpus: Corpus, c: Any, selection: TokenSelection) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.directions.neighbours import row_gaps, selection_of, tight_rows
 from hardmax.margin.constraints import Floats, Ints
-from hardmax.margin.integers import row_rank
+from hardmax.margin.rationals import row_rank
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 

@@ -1,18 +1,20 @@
-"""Solutions without a solver: W_ov*, W_kq* by rational blocks (C-THM-BLOCK), patterns (A-DEF-11)."""
+"""Paper C: W_ov* in closed form and W_kq* by the rational block algorithm C-THM-BLOCK, with their proofs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from hardmax.margin.constraints import Constraints
+from hardmax.margin.exact import Exact
+from hardmax.margin.solution import MaxMargin, from_exact
 
 Token = Hashable
 Edge = tuple[Any, Any]
@@ -40,36 +42,62 @@ class Block:
         return Fraction(m, k + m), Fraction(-k, k + m)
 
 
-def ov_star(collocation: Sequence[int]) -> NDArray[Any]:
-    """C-DEF-OVSTAR: ``W_ov*[v, x] = [v = n(x)] - 1/V``, exact fractions; ``collocation[x]`` is n(x).
+def ov_star(collocation: Sequence[int]) -> MaxMargin:
+    """C-DEF-OVSTAR: ``W_ov*[v, x] = [v = n(x)] - 1/V``, exact; ``collocation[x]`` is n(x).
 
-    >>> ov_star([1, 0]).tolist()
+    A row, labelled (x, v), asks the token n(x) to beat v under x by 1. Every row is tight, with multiplier
+    1/V.
+
+    >>> ov_star([1, 0]).fractions.tolist()
     [[Fraction(-1, 2), Fraction(1, 2)], [Fraction(1, 2), Fraction(-1, 2)]]
     """
     V = len(collocation)
     if any(not 0 <= y < V for y in collocation):
-        raise ValueError(f"collocation: expected tokens in 0..{V - 1}, got {list(collocation)}")
-    W = np.full((V, V), -Fraction(1, V) if V else Fraction(0), dtype=object)
-    for x, y in enumerate(collocation):
-        W[y, x] += 1
-    return W
+        raise ValueError(f"collocation must be tokens in 0..{V - 1}, got {list(collocation)}")
+    wins = [(x, y, v) for x, y in enumerate(collocation) for v in range(V) if v != y]
+    p = [Fraction(v == y) - Fraction(1, V) for v in range(V) for y in collocation]
+    constraints = Constraints.between_entries(
+        (V, V), [y * V + x for x, y, _ in wins], [v * V + x for x, _, v in wins],
+        labels=[(x, v) for x, _, v in wins],
+    )  # fmt: skip
+    return proved(constraints, p, [Fraction(1, V)] * len(wins))
 
 
-def kq_star(edges_by_query: Mapping[int, Iterable[tuple[int, int]]], V: int) -> NDArray[Any]:
+def kq_star(edges_by_query: Mapping[int, Iterable[tuple[int, int]]], V: int) -> MaxMargin:
     """C-DEF-KQSTAR: ``W_kq*[token, query]``, exact; each query brings its edges (optimal, non-optimal).
 
-    >>> kq_star({1: [(1, 0)]}, V=2).tolist()
+    A row is labelled (query, optimal, non-optimal). `hardmax.nexttoken.KqStar` has the same on the pairs that
+    occur, for large vocabularies and for confused tokens.
+
+    >>> kq_star({1: [(1, 0)]}, V=2).fractions.tolist()
     [[Fraction(0, 1), Fraction(-1, 2)], [Fraction(0, 1), Fraction(1, 2)]]
     """
-    W = np.full((V, V), Fraction(0), dtype=object)
+    p, weights = [Fraction(0)] * (V * V), []
+    labels: list[tuple[int, int, int]] = []
     for q, edges in edges_by_query.items():
-        for token, value in kq_column(edges).items():
+        own = list(dict.fromkeys(edges))
+        for token, value in kq_column(own).items():
             if not (0 <= token < V and 0 <= q < V):
                 raise ValueError(
-                    f"edges_by_query: expected tokens in 0..{V - 1}, got {token} under query {q}"
+                    f"edges_by_query must have tokens in 0..{V - 1}, got {token} under query {q}"
                 )
-            W[token, q] = value
-    return W
+            p[token * V + q] = value
+        weights += kq_multipliers(own)
+        labels += [(q, o, x) for o, x in own]
+    plus, minus = ([label[side] * V + label[0] for label in labels] for side in (1, 2))
+    made = Constraints.between_entries((V, V), np.array(plus, int), np.array(minus, int), labels=labels)
+    return proved(made, p, weights)
+
+
+def proved(constraints: Constraints, p: Sequence[Fraction], multipliers: Sequence[Fraction]) -> MaxMargin:
+    """The answer that a closed form and its multipliers are, for rows between entries of p."""
+    sides = constraints.plus.tolist(), constraints.minus.tolist(), constraints.h.tolist()
+    slack = tuple(p[a] - p[b] - int(h) for a, b, h in zip(*sides, strict=True))
+    # Closed forms repeat few values, and a sum of equal fractions is one product.
+    square = sum((x * x * times for x, times in Counter(p).items()), Fraction(0))
+    return from_exact(
+        constraints, Exact(True, tuple(multipliers), slack, square, width=len(p), point=tuple(p))
+    )
 
 
 def kq_column(edges: Iterable[Edge]) -> dict[Any, Fraction]:
@@ -94,6 +122,37 @@ def star_column(optimal: Token, non_optimal: Sequence[Token]) -> dict[Any, Fract
     """
     high, low = Block((optimal,), tuple(non_optimal)).values
     return {optimal: high, **dict.fromkeys(non_optimal, low)}
+
+
+def kq_multipliers(edges: Sequence[Edge]) -> list[Fraction]:
+    """The multiplier of each edge: what of the optimal tokens' values it carries to the non-optimal ones.
+
+    Within a block of k and m tokens each optimal one gives m/(k + m) and each other one takes k/(k + m): a
+    transport, which exists because no part of the block is tighter than the whole (C-THM-BLOCK).
+
+    >>> [str(x) for x in kq_multipliers([("a", "x"), ("b", "x"), ("b", "y"), ("b", "z")])]
+    ['1/2', '0', '1/3', '1/3']
+    """
+    weights = [Fraction(0)] * len(edges)
+    found = blocks(edges)
+    home = {token: b for b, block in enumerate(found) for token in (*block.optimal, *block.non_optimal)}
+    inside: list[list[int]] = [[] for _ in found]
+    for e, (o, x) in enumerate(edges):
+        if home[o] == home[x]:
+            inside[home[o]].append(e)
+    for block, own in zip(found, inside, strict=True):
+        k, m = len(block.optimal), len(block.non_optimal)
+        at = {token: 1 + i for i, token in enumerate((*block.optimal, *block.non_optimal))}
+        if min(k, m) == 1:  # each edge is the only one of its token
+            carried = [1] * len(own)
+        else:
+            arcs = [(0, at[o], m) for o in block.optimal] + [(at[x], k + m + 1, k) for x in block.non_optimal]
+            ends = [(at[edges[e][0]], at[edges[e][1]]) for e in own]
+            flow = _maximum_flow([*arcs, *((a, b, k * m) for a, b in ends)], k + m + 1)[1].flow
+            carried = [int(flow[a, b]) for a, b in ends]
+        for e, amount in zip(own, carried, strict=True):
+            weights[e] = Fraction(amount, k + m)
+    return weights
 
 
 def blocks(edges: Iterable[Edge]) -> list[Block]:
@@ -123,6 +182,8 @@ def blocks(edges: Iterable[Edge]) -> list[Block]:
 def _tightest(neighbours: dict[Any, dict[Any, None]]) -> list[Any]:
     """The largest S that minimises |N(S)|/|S|: Dinkelbach's iteration, each step one minimum cut."""
     inside = list(neighbours)
+    if len(inside) == 1:
+        return inside
     while True:
         a, b = len({x for o in inside for x in neighbours[o]}), len(inside)
         inside, value = _cut(neighbours, a, b)
@@ -138,9 +199,7 @@ def _cut(neighbours: dict[Any, dict[Any, None]], a: int, b: int) -> tuple[list[A
     sink = 1 + len(tops) + len(lows)
     arcs = [(0, 1 + i, a) for i in range(len(tops))] + [(at[x], sink, b) for x in lows]
     arcs += [(1 + i, at[x], a * len(tops) + 1) for i, o in enumerate(tops) for x in neighbours[o]]
-    heads, tails, sizes = (np.array(column, dtype=np.int32) for column in zip(*arcs, strict=True))
-    capacity = csr_array((sizes, (heads, tails)), shape=(sink + 1, sink + 1))
-    flow = maximum_flow(capacity, 0, sink)
+    capacity, flow = _maximum_flow(arcs, sink)
     residual = csr_array(capacity - flow.flow)
     residual.eliminate_zeros()
     # What cannot reach the sink in the residual graph is the largest source side of a minimum cut.
@@ -149,114 +208,8 @@ def _cut(neighbours: dict[Any, dict[Any, None]], a: int, b: int) -> tuple[list[A
     return inside, int(flow.flow_value) - a * len(tops)
 
 
-def pattern(
-    sequences: Sequence[Sequence[int]],
-    selection: Sequence[Iterable[int]],
-    embeddings: ArrayLike | None = None,
-    gram: ArrayLike | None = None,
-) -> Constraints:
-    """The constraints of A-DEF-11: selected tokens of a sequence tie, and beat its other tokens by 1.
-
-    Give the tokens' ``embeddings`` or their ``gram`` matrix. Rows depend on token pairs only and appear
-    once; labels are (s, s'). Tied tokens are merged over all sequences first, so that the equalities are a
-    spanning forest (independent if the embeddings are), and each inequality between two classes appears as
-    often as the sequences state it, because all are needed to report which are tight.
-
-    >>> from hardmax.margin.solve import solve
-    >>> E = [[1.0, 0.0, 0.0, 8.0], [0.0, 1.0, 0.0, -8.0], [0.0, 0.0, 1.0, 0.0]]
-    >>> solve(pattern([[0, 2], [1, 2]], [[0, 2], [1]], E), exact=True).exact.norm_squared
-    Fraction(22, 129)
-    """
-    if len(sequences) != len(selection):
-        raise ValueError(f"selection: expected one set per sequence ({len(sequences)}), got {len(selection)}")
-    ties: list[tuple[int, int]] = []
-    wins: dict[tuple[int, int], None] = {}
-    forest = _Forest()
-    for k, (tokens, chosen) in enumerate(zip(sequences, selection, strict=True)):
-        inside = list(dict.fromkeys(int(s) for s in chosen))
-        if not inside or not set(inside) <= set(tokens):
-            raise ValueError(f"selection: expected a non-empty part of sequence {k}, got {inside}")
-        ties += [(inside[0], s) for s in inside[1:] if forest.join(inside[0], s)]
-        wins.update({(s, int(r)): None for s in inside for r in tokens if r not in inside})
-    pairs = [*wins, *ties]
-    plus, minus = [s for s, _ in pairs], [r for _, r in pairs]
-    h, equal = np.repeat([1.0, 0.0], [len(wins), len(ties)]), np.repeat([False, True], [len(wins), len(ties)])
-    if (embeddings is None) == (gram is None):
-        raise ValueError("embeddings, gram: expected exactly one of them")
-    if gram is not None:
-        return Constraints.from_gram(gram, plus, minus, h, equal, labels=pairs)
-    assert embeddings is not None
-    return Constraints.pairs(embeddings, plus, minus, h, equal, labels=pairs)
-
-
-class _Forest:
-    """Union-find over tokens."""
-
-    def __init__(self) -> None:
-        self.parent: dict[int, int] = {}
-
-    def root(self, token: int) -> int:
-        while self.parent.get(token, token) != token:
-            token = self.parent[token]
-        return token
-
-    def join(self, a: int, b: int) -> bool:
-        """Merge two classes; False if they were one already."""
-        first, second = self.root(a), self.root(b)
-        self.parent[second] = first
-        return first != second
-
-
-@dataclass(frozen=True)
-class ImportantOnly:
-    """A-LEM-3P for d to infinity: ``M^+ 1`` over the initial embeddings, and whether it is p_hat.
-
-    ``is_max_margin`` is the Gale condition |N(J)|/n_c >= |J|/n_r; where it fails, ``witness`` is a set of
-    important tokens with too few neighbours in its component.
-
-    >>> important_only([[0, 2], [1, 2]], [0, 1]).norm_squared
-    Fraction(2, 3)
-    """
-
-    coefficients: dict[int, Fraction]
-    norm_squared: Fraction
-    is_max_margin: bool
-    witness: tuple[int, ...] | None
-
-
-def important_only(sequences: Sequence[Sequence[int]], important: Sequence[int]) -> ImportantOnly:
-    """The closed form when each sequence selects its one important token (Assumption 4).
-
-    ``important[k]`` is the important token of sequence k. The bipartite graph joins it to the other tokens of
-    its sequence. The Gale condition says that C-THM-BLOCK leaves each component in one block.
-
-    >>> form = important_only([[0, 4, 5, 6], [1, 4, 5, 6], [2, 6], [3, 6]], [0, 1, 2, 3])
-    >>> form.norm_squared, form.is_max_margin, form.witness
-    (Fraction(12, 7), False, (2, 3))
-    """
-    if len(important) != len(sequences):
-        raise ValueError(
-            f"important: expected one token per sequence ({len(sequences)}), got {len(important)}"
-        )
-    edges = sorted(
-        {(s, int(j)) for tokens, s in zip(sequences, important, strict=True) for j in tokens if j != s}
-    )
-    if {s for s, _ in edges} & {j for _, j in edges}:
-        raise ValueError("important: expected tokens that are irrelevant in no sequence (Assumption 4)")
-    forest = _Forest()
-    for s, j in edges:
-        forest.join(s, j)
-    coefficients: dict[int, Fraction] = {}
-    norm_squared = Fraction(0)
-    witness: tuple[int, ...] | None = None
-    for component in dict.fromkeys(forest.root(s) for s, _ in edges):
-        own = [(s, j) for s, j in edges if forest.root(s) == component]
-        tops, rest = sorted({s for s, _ in own}), sorted({j for _, j in own})
-        n_c, n_r = len(tops), len(rest)
-        coefficients.update({s: Fraction(n_r, n_c + n_r) for s in tops})
-        coefficients.update({j: Fraction(-n_c, n_c + n_r) for j in rest})
-        norm_squared += Fraction(n_c * n_r, n_c + n_r)
-        first = blocks(own)[0]
-        if Fraction(len(first.non_optimal), len(first.optimal)) < Fraction(n_r, n_c):
-            witness = witness or tuple(sorted(int(s) for s in first.optimal))  # type: ignore[call-overload]
-    return ImportantOnly(coefficients, norm_squared, witness is None, witness)
+def _maximum_flow(arcs: Sequence[tuple[int, int, int]], sink: int) -> tuple[Any, Any]:
+    """The network of arcs (from, to, capacity), and its largest flow from node 0 to the last, the sink."""
+    heads, tails, sizes = (np.array(column, dtype=np.int32) for column in zip(*arcs, strict=True))
+    capacity = csr_array((sizes, (heads, tails)), shape=(sink + 1, sink + 1))
+    return capacity, maximum_flow(capacity, 0, sink)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Label = tuple[Hashable, ...]
+MOST_ENTRIES = 10**8  # of a dense matrix made from rows that are stored without one
 
 
 def _finite(name: str, value: ArrayLike, ndim: int) -> Floats:
@@ -44,6 +46,7 @@ class Constraints:
     the outer product of such a pair with ``right[right_of]`` when the unknown is a matrix W. If only the
     tokens' Gram matrix is known, ``table`` is None and the solution comes back as coefficients of the rows.
     A table made from a Gram matrix keeps it as ``origin``: where rounding leaves a doubt, it decides.
+    Tokens that are unit vectors, one per entry of the unknown, are not stored: ``entries`` is its shape.
     Pairs are kept because they are exact: a rounded difference of two keys is another problem.
 
     >>> import hardmax as hm
@@ -62,6 +65,7 @@ class Constraints:
     token_gram: Floats | None = None
     labels: tuple[Label, ...] | None = None
     origin: Floats | None = None
+    entries: tuple[int, ...] | None = None
 
     @staticmethod
     def pairs(
@@ -145,6 +149,25 @@ class Constraints:
             raise ValueError(f"gram: expected a symmetric matrix, got shape {inner.shape}")
         return replace(_checked(len(inner), plus, minus, h, equal, labels), token_gram=inner)
 
+    @staticmethod
+    def between_entries(
+        shape: tuple[int, ...],
+        plus: ArrayLike,
+        minus: ArrayLike,
+        h: ArrayLike | None = None,
+        equal: ArrayLike = False,
+        labels: Sequence[Label] | None = None,
+    ) -> Constraints:
+        """Rows ``p[plus] - p[minus]`` between entries of an unknown of this shape, numbered row by row.
+
+        Nothing of the size of a row is stored, so there may be millions of both.
+
+        >>> import hardmax as hm
+        >>> hm.Constraints.between_entries((3,), plus=[0, 0], minus=[1, 2]).rows().tolist()
+        [[1.0, -1.0, 0.0], [1.0, 0.0, -1.0]]
+        """
+        return replace(_checked(math.prod(shape), plus, minus, h, equal, labels), entries=shape)
+
     @property
     def count(self) -> int:
         """Number of rows m."""
@@ -158,6 +181,8 @@ class Constraints:
         >>> hm.Constraints.dense([[1.0, 2.0]]).shape
         (2,)
         """
+        if self.entries is not None:
+            return self.entries
         if self.table is None:
             return ()
         width = self.table.shape[1]
@@ -191,6 +216,8 @@ class Constraints:
 
     def left(self) -> Floats:
         """The differences ``table[plus] - table[minus]``, (m, d)."""
+        if self.entries is not None:
+            return self._incidence(math.prod(self.entries)).toarray()
         if self.table is None:
             raise ValueError("rows: expected a table of tokens, got a Gram matrix only")
         if (self.minus == -1).all() and np.array_equal(self.plus, np.arange(len(self.table))):
@@ -220,12 +247,29 @@ class Constraints:
         """Inner products of the rows; for outer products the two factors' Gram matrices multiply."""
         if self.token_gram is not None:
             return self.project(self.project(self.token_gram).T)
+        if self.entries is not None:
+            incidence = self._incidence(self.count)
+            return (incidence @ incidence.T).toarray()
         left = self.left()
         inner = left @ left.T
         if self.right is None or self.right_of is None:
             return inner
         factors = self.right @ self.right.T
         return inner * factors[np.ix_(self.right_of, self.right_of)]
+
+    def _incidence(self, width: int) -> Any:
+        """The rows between entries as a sparse matrix; refused if a dense one of this width is too large."""
+        if self.count * width > MOST_ENTRIES:
+            raise ValueError(
+                f"rows must have at most {MOST_ENTRIES:.0e} numbers together to be written out, got "
+                f"{self.count} of {width}; take fewer rows with subset"
+            )
+        from scipy.sparse import csr_array
+
+        every, paired = np.arange(self.count), self.minus >= 0
+        values = np.concatenate([np.ones(self.count), -np.ones(int(paired.sum()))])
+        where = np.concatenate([every, every[paired]]), np.concatenate([self.plus, self.minus[paired]])
+        return csr_array((values, where), shape=(self.count, math.prod(self.entries or ())))
 
     def project(self, tokens: Floats) -> Floats:
         """``tokens[plus] - tokens[minus]`` for any array with one leading entry per token."""

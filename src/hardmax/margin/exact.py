@@ -23,7 +23,7 @@ import numpy as np
 from flint import fmpq, fmpz, fmpz_mat, nmod_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.integers import integer_rows, integers
+from hardmax.margin.rationals import integer_rows, integers
 
 _PRIME = 2305843009213693951  # 2^61 - 1: rows independent modulo it are independent over the rationals
 
@@ -34,7 +34,7 @@ class Exact:
 
     ``multipliers`` has one number per row. At the optimum ``p = sum_j multipliers_j row_j``; for an
     infeasible problem that sum is zero while ``sum_j multipliers_j h_j > 0``. In Gram form the multipliers
-    are the solution.
+    are the solution. ``point`` is p where it is known already.
 
     >>> from hardmax.margin.constraints import Constraints
     >>> decide(Constraints.dense([[3.0, 0.0], [1.0, 1.0]])).norm_squared
@@ -48,12 +48,13 @@ class Exact:
     width: int | None = None
     _rows: Any = None
     _scale: Fraction = Fraction(1)
+    point: tuple[Fraction, ...] | None = None
 
     @cached_property
     def p(self) -> tuple[Fraction, ...] | None:
         """The minimum-norm vector (a matrix is read row by row); None if infeasible or in Gram form."""
-        if not self.feasible or self.width is None:
-            return None
+        if not self.feasible or self.width is None or self.point is not None:
+            return self.point
         support = [j for j, weight in enumerate(self.multipliers) if weight]
         if not support:
             return (Fraction(0),) * self.width

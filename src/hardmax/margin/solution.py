@@ -6,21 +6,25 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hardmax._lib.arrays import length, polar
 from hardmax._lib.files import whole_text
 from hardmax._lib.notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
 from hardmax.margin.measure import EPS
+from hardmax.margin.rationals import bracket, root, to_float
 from hardmax.margin.tight import Tight, enclose, enclose_gram
+from hardmax.problem.selection import Selection
 
 SHOWN = 8  # labels of the support in a notebook
+LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +35,9 @@ class MaxMargin:
     it) or "undecided" (only ``margin_interval`` is known). ``certificate``: "exact" if rational numbers
     back the status (``exact``), else "float". ``p`` is a matrix for outer products and None in Gram form,
     where ``coefficients`` hold the solution. ``kkt`` is the largest relative residual of primal
-    feasibility, stationarity and complementarity; 0 for exact certificates. ``selection`` are the tokens that
-    a problem's solution belongs to, None for a solution of `Constraints`.
+    feasibility, stationarity and complementarity; 0 for exact certificates. ``selection`` is what it selects,
+    one token per input, or a `Selection` of sets where several tie; None for a solution of `Constraints`.
+    Where a p is needed, `need` gives it or says why there is none.
 
     >>> import hardmax as hm
     >>> best = hm.max_margin(hm.Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))
@@ -51,7 +56,7 @@ class MaxMargin:
     kkt: float
     farkas: Floats | None = None
     exact: Exact | None = None
-    selection: tuple[int, ...] | None = None
+    selection: tuple[int, ...] | Selection | None = None
 
     def __repr__(self) -> str:
         tight = f", support={self.support}" if self.is_certified and len(self.support) <= 8 else ""
@@ -82,6 +87,34 @@ class MaxMargin:
             return False
         return True if self.status == "certified" or self.margin_interval[0] > 0 else None
 
+    def need(self) -> Floats:
+        """The certified p; a ValueError says why there is none.
+
+        >>> import hardmax as hm
+        >>> hm.max_margin(hm.Constraints.dense([[1.0], [-1.0]])).need()
+        Traceback (most recent call last):
+        ValueError: max_margin must have a certified p, got infeasible: 2 rows contradict each other
+        """
+        if self.is_certified and self.p is not None:
+            return self.p
+        if self.farkas is not None:
+            why = f"infeasible: {np.count_nonzero(self.farkas)} rows contradict each other"
+        elif self.is_certified:
+            why = "coefficients of the rows of a Gram matrix; give the tokens themselves"
+        else:
+            low, high = self.margin_interval
+            why = f"undecided: only a margin in [{low:.6g}, {high:.6g}] is proved; ask for exact=True"
+        raise ValueError(f"max_margin must have a certified p, got {why}")
+
+    @property
+    def fractions(self) -> NDArray[Any] | None:
+        """p as rational numbers, in its shape; None if only floats are known, or coefficients."""
+        if self.exact is None or self.exact.p is None:
+            return None
+        numbers = np.empty(len(self.exact.p), dtype=object)
+        numbers[:] = self.exact.p
+        return numbers.reshape(self.constraints.shape)
+
     @cached_property
     def norm(self) -> float:
         """|p|: 0 if no row asks for anything, inf if infeasible, nan if nothing is known."""
@@ -106,10 +139,7 @@ class MaxMargin:
         """The unit vector p/|p|; None if p is 0, unknown or only known by coefficients."""
         if self.p is None or not self.p.any():
             return None
-        largest = np.abs(self.p).max()
-        unit = self.p / largest
-        direction: Floats = unit / np.sqrt(np.sum(unit * unit))
-        return direction
+        return polar(self.p.ravel())[1].reshape(self.p.shape)
 
     @property
     def coefficients(self) -> Floats | None:
@@ -122,8 +152,9 @@ class MaxMargin:
         if self.exact is not None and self.exact.slack:
             return np.array([to_float(s) for s in self.exact.slack])
         if self.p is not None and self.p.size:
-            values: Floats = self.constraints.rows() @ self.p.ravel()
-            return values - self.constraints.h
+            c, p = self.constraints, self.p.ravel()
+            values: Floats = c.rows() @ p if c.entries is None else c.project(p)
+            return values - c.h
         if self.multipliers is None:
             return None
         return self.constraints.gram() @ self.multipliers - self.constraints.h
@@ -192,6 +223,15 @@ class MaxMargin:
         ['1/2']
         """
         c, exact = self.constraints, self.exact
+        tokens = c.table
+        if c.entries is not None:
+            width = math.prod(c.entries)
+            if max(c.count, width) * width > LARGEST:
+                raise ValueError(
+                    f"max_margin must have at most {LARGEST:,} numbers in its rows to be saved, got "
+                    f"{c.count} rows of {width}; save a smaller part"
+                )
+            tokens = np.eye(width)
         proof = None if self.multipliers is None else _texts(self.multipliers)
         p = None if self.p is None else _texts(self.p)
         if exact is not None:
@@ -202,7 +242,7 @@ class MaxMargin:
             "schema": "hardmax.certificate/1",
             "status": self.status,
             "certificate": self.certificate,
-            "table": None if c.table is None else [_texts(row) for row in c.table],
+            "table": None if tokens is None else [_texts(row) for row in tokens],
             "gram": None if c.token_gram is None else [_texts(row) for row in c.token_gram],
             "plus": c.plus.tolist(),
             "minus": c.minus.tolist(),
@@ -240,61 +280,6 @@ def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
     return MaxMargin(
         constraints, "certified", "exact", p, weights, bracket(exact.norm_squared), 0.0, None, exact
     )
-
-
-def bracket(norm_squared: Fraction) -> tuple[float, float]:
-    """Neighbouring floats around the margin 1/sqrt(norm_squared), exactly.
-
-    >>> lower, upper = bracket(Fraction(2))
-    >>> Fraction(lower) ** 2 * 2 <= 1 <= Fraction(upper) ** 2 * 2
-    True
-    """
-    if norm_squared == 0:
-        return math.inf, math.inf
-    near = root(1 / norm_squared)
-    lower, upper = near, near
-    if math.isinf(near) or Fraction(lower) ** 2 * norm_squared > 1:
-        lower = math.nextafter(lower, 0.0)
-    if not math.isinf(near) and Fraction(upper) ** 2 * norm_squared < 1:
-        upper = math.nextafter(upper, math.inf)
-    return lower, upper
-
-
-def root(square: Fraction) -> float:
-    """The square root of a rational number as a float, whatever its size.
-
-    >>> root(Fraction(10) ** 600)
-    1e+300
-    """
-    if square == 0:
-        return 0.0
-    bits = max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
-    return to_float(Fraction(math.isqrt((square.numerator << (2 * bits)) // square.denominator), 1 << bits))
-
-
-def to_float(value: Fraction) -> float:
-    """The nearest float; infinite where a float cannot hold the number.
-
-    >>> to_float(Fraction(10) ** 400)
-    inf
-    """
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def length(vector: Floats) -> float:
-    """Euclidean norm without overflow or underflow of the squares.
-
-    >>> length(np.array([3.0, 4.0]))
-    5.0
-    """
-    largest = float(np.abs(vector).max(initial=0.0))
-    if largest == 0.0 or not math.isfinite(largest):
-        return largest
-    scaled = vector / largest
-    return largest * float(np.sqrt(np.sum(scaled * scaled)))
 
 
 def _rounded(gram: Floats, times: int) -> float:

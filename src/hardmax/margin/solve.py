@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib.arrays import length
 from hardmax._lib.parallel import serial_blas
 from hardmax.margin import exact as rational
 from hardmax.margin.constraints import Bools, Constraints, Floats, Ints
 from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, Guess, by_daqp, by_kernel, by_nnls, polish
 from hardmax.margin.measure import Measured, measure, rounding
-from hardmax.margin.solution import MaxMargin, from_exact, length
+from hardmax.margin.solution import MaxMargin, from_exact
 
 EXACT_ROWS = 200  # up to here exact arithmetic settles whatever floats leave open
 FARKAS_ROWS = 600  # a contradiction among this many rows is still checked exactly

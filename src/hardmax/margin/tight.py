@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hardmax._lib.arrays import polar
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.measure import EPS, rounding
 
@@ -61,9 +62,9 @@ def enclose(A: Floats, h: Floats, equal: Bools, weights: Floats, p: Floats, blur
     """
     d = A.shape[2]
     with np.errstate(all="ignore"):  # what leaves the floats decides nothing
-        norms, units = _lengths(A)
+        norms, units = polar(A)
         idle, norms = norms == 0, np.where(norms > 0, norms, 1.0)
-        size, q = _lengths(p)
+        size, q = polar(p)
         w = weights * norms / size[:, None]
         g = h / norms / size[:, None]
         reach = np.einsum("bmd,bd->bm", units, q)
@@ -171,11 +172,3 @@ def _judge(
     certain = np.where(proved[:, None], working, equal) | idle
     possible = np.where(proved[:, None], working, ~loose) | idle
     return Tight(certain, possible)
-
-
-def _lengths(vectors: Floats) -> tuple[Floats, Floats]:
-    """Lengths along the last axis and unit vectors, without overflow of squares; zero vectors stay zero."""
-    largest = np.abs(vectors).max(axis=-1, initial=0.0, keepdims=True)
-    scaled = np.where(largest > 0, vectors / largest, 0.0)
-    lengths = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))
-    return (largest * lengths)[..., 0], np.where(lengths > 0, scaled / lengths, 0.0)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from hardmax.margin.closed_forms import kq_column, star_column
+from hardmax._lib.arrays import half_square, length
+from hardmax.margin.closed_forms import kq_column, kq_multipliers, proved, star_column
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.solve import solve
+from hardmax.margin.exact import Exact
+from hardmax.margin.measure import measure
+from hardmax.margin.solution import MaxMargin, from_exact
+from hardmax.margin.solve import proves, solve
 from hardmax.nexttoken.orders import Orders, orders
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.problem.selection import Selection
+
+Part = tuple[slice, MaxMargin]  # the relations of a query with confused tokens, and what the solver says
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +30,10 @@ class KqStar:
     """W_kq* of a dataset (C-DEF-KQSTAR): shortest A with A[o,q] - A[x,q] >= 1 for all relations o >_q x.
 
     ``above`` and ``below`` are the pairs of each relation, ``values`` one number per pair, ``exact`` the same
-    as fractions where they are known in closed form (None for a query with confused tokens). If the orders
-    contradict each other there is none: ``values`` is None and ``status`` names the query.
+    as fractions where they are known in closed form (None for a query with confused tokens). ``status`` is
+    that of a `MaxMargin`: "infeasible" if the orders contradict each other, "undecided" if a query is too
+    large for a proof; then ``values`` is None, and ``reason`` names the query. ``solution`` is the whole as a
+    `MaxMargin`, with the certificate.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.star import KqStar
@@ -31,6 +41,8 @@ class KqStar:
     >>> star = KqStar.of(Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])))
     >>> star.norm_squared, star.is_star
     (Fraction(13, 6), True)
+    >>> star.solution
+    MaxMargin(certified, margin=0.679366, support=((0, 0, 3), (1, 1, 0), (2, 2, 0), (2, 2, 1), (3, 2, 3)))
     """
 
     pairs: Pairs
@@ -38,7 +50,9 @@ class KqStar:
     below: Ints
     values: Floats | None
     exact: tuple[Fraction, ...] | None
-    status: str
+    status: Literal["certified", "infeasible", "undecided"]
+    reason: str
+    parts: tuple[Part, ...] = ()
 
     @classmethod
     def of(cls, pairs: Pairs, known: Orders | None = None) -> KqStar:
@@ -48,25 +62,98 @@ class KqStar:
         above = np.searchsorted(keys, found.query * found.V + found.above)
         below = np.searchsorted(keys, found.query * found.V + found.below)
         columns: list[tuple[Ints, list[Any]]] = []
-        is_exact = True
-        starts = np.flatnonzero(np.diff(found.query, prepend=-1))
-        for begin, end in zip(starts, np.append(starts, len(found.query))[1:], strict=True):
-            rows = above[begin:end], below[begin:end]
-            column, rational = _column(*rows)
+        parts: list[Part] = []
+        for rows in _queries(found.query):
+            column = _closed_form(above[rows], below[rows])
             if column is None:
-                word = pairs.samples.vocabulary[found.query[begin]]
-                why = f"no W_kq*: under the query {word!r} the orders contradict each other"
-                return cls(pairs, above, below, None, None, why)
-            is_exact &= rational
-            columns.append((np.array(list(column)), list(column.values())))
+                inside, best = _solved(above[rows], below[rows])
+                parts.append((rows, best))
+                if best.status == "infeasible":
+                    return cls._without(pairs, above, below, parts[-1], found)
+                if best.is_certified:
+                    columns.append((inside, best.need().tolist()))
+            else:
+                columns.append((np.array(list(column)), list(column.values())))
+        open_parts = [part for part in parts if not part[1].is_certified]
+        if open_parts:
+            return cls._without(pairs, above, below, open_parts[0], found)
         values = np.zeros(pairs.P)
         fractions = [Fraction(0)] * pairs.P
         for where, what in columns:
             values[where] = [float(w) for w in what]
-            if is_exact:
+            if not parts:
                 for p, w in zip(where.tolist(), what, strict=True):
                     fractions[p] = w
-        return cls(pairs, above, below, values, tuple(fractions) if is_exact else None, "exists")
+        exact = None if parts else tuple(fractions)
+        return cls(pairs, above, below, values, exact, "certified", "exists", tuple(parts))
+
+    @classmethod
+    def _without(cls, pairs: Pairs, above: Ints, below: Ints, part: Part, found: Orders) -> KqStar:
+        where, best = part
+        word = pairs.samples.vocabulary[found.query[where.start]]
+        why = f"{best.constraints.count} relations are too many to decide whether there is one"
+        if best.status == "infeasible":
+            why = "the orders contradict each other"
+        why = f"no W_kq*: under the query {word!r} {why}"
+        return cls(pairs, above, below, None, None, best.status, why, (part,))
+
+    @cached_property
+    def solution(self) -> MaxMargin:
+        """The same as a `MaxMargin` in the pairs' values, with multipliers, interval and certificate.
+
+        Rows are labelled (query, above, below). ``selection`` has, for every sentence of the pairs, the
+        tokens that lead to its next token: several where the collocation is not injective, all of them where
+        none does and nothing is asked. Made when asked for; it grows with pairs and relations only.
+        """
+        pairs = self.pairs
+        token, query = pairs.token.tolist(), pairs.query.tolist()
+        ends = list(zip(self.above.tolist(), self.below.tolist(), strict=True))
+        labels = [(query[a], token[a], token[b]) for a, b in ends]
+        rows = Constraints.between_entries((pairs.P,), self.above, self.below, labels=labels)
+        found = self._refuted(rows) if self.values is None else self._certified(rows, ends)
+        return replace(found, selection=self.selection)
+
+    @property
+    def selection(self) -> Selection:
+        """For every sentence of the pairs the tokens that its next token asks for, by their numbers."""
+        pairs, sets = self.pairs, []
+        tokens, right = pairs.token[pairs.pair].tolist(), pairs.is_optimal.tolist()
+        offsets = pairs.offsets.tolist()
+        for low, high in pairwise(offsets):
+            inside = [e for e in range(low, high) if right[e]] or range(low, high)
+            sets.append(tuple(sorted(tokens[e] for e in inside)))
+        return Selection(tuple(sets))
+
+    def _refuted(self, rows: Constraints) -> MaxMargin:
+        """From the one query that has no solution, or none that is known; the others ask for more."""
+        ((where, part),) = self.parts
+        if part.exact is not None:
+            full = [Fraction(0)] * rows.count
+            full[where] = part.exact.multipliers
+            return from_exact(rows, Exact(False, tuple(full), (), Fraction(0)))
+        weights = np.zeros(rows.count)
+        if part.multipliers is not None:
+            weights[where] = part.multipliers
+        interval = (0.0, part.margin_interval[1])
+        return MaxMargin(rows, "undecided", "float", np.zeros(self.pairs.P), weights, interval, math.inf)
+
+    def _certified(self, rows: Constraints, ends: list[tuple[int, int]]) -> MaxMargin:
+        solved = {where.start: best for where, best in self.parts}
+        weights: list[Any] = []
+        for where in _queries(self.pairs.query[self.above]):
+            best = solved.get(where.start)
+            own = kq_multipliers(ends[where]) if best is None else cast(Floats, best.multipliers).tolist()
+            weights += own
+        if self.exact is not None:
+            return proved(rows, self.exact, weights)
+        p, multipliers = cast(Floats, self.values), np.array([float(w) for w in weights])
+        u = np.bincount(self.above, multipliers, self.pairs.P)
+        u -= np.bincount(self.below, multipliers, self.pairs.P)
+        norms, sizes = np.full(rows.count, math.sqrt(2.0)), (length(p), length(u), length(p - u))
+        found = measure(rows.project(p), rows.h, rows.equal, multipliers, norms, *sizes, len(p))
+        status = "certified" if proves(found) else "undecided"
+        interval = float(found.lower), float(found.upper)
+        return MaxMargin(rows, cast(Any, status), "float", p, multipliers, interval, float(found.kkt))
 
     @cached_property
     def norm_squared(self) -> Fraction | float:
@@ -94,14 +181,14 @@ class KqStar:
     def support(self) -> Ints:
         """The relations that are tight."""
         if self.values is None:
-            raise ValueError(self.status)
+            raise ValueError(self.reason)
         return np.flatnonzero(self.values[self.above] - self.values[self.below] <= 1.0 + 1e-9)
 
     @cached_property
     def wide(self) -> Any:
         """The values in extended precision where the machine has it: at |A| = 1e10 the digits matter."""
         if self.values is None:
-            raise ValueError(self.status)
+            raise ValueError(self.reason)
         if self.exact is None:
             return self.values.astype(np.longdouble)
         above = np.array([w.numerator for w in self.exact], dtype=np.longdouble)
@@ -110,25 +197,30 @@ class KqStar:
     def misalignment(self, a: Any) -> float:
         """1 - cos between pairs' values and W_kq*; nan if either is zero or missing."""
         a = np.asarray(a, dtype=np.longdouble)
-        length = np.sqrt(a @ a)
-        if self.values is None or not length > 0.0 or not self.norm > 0.0:
+        size = np.sqrt(a @ a)
+        if self.values is None or not size > 0.0 or not self.norm > 0.0:
             return math.nan
-        off = a / length - self.wide / np.sqrt(self.wide @ self.wide)
-        return 0.5 * float(off @ off)
+        return half_square(a / size, self.wide / np.sqrt(self.wide @ self.wide))
 
 
-def _column(above: Ints, below: Ints) -> tuple[dict[int, Any] | None, bool]:
-    """One query's values by pair, and whether they are fractions; None if there are none."""
+def _queries(query: Ints) -> list[slice]:
+    """Where the relations of each query lie; they are sorted by query."""
+    starts = np.flatnonzero(np.diff(query, prepend=-1)).tolist()
+    return [slice(a, b) for a, b in pairwise([*starts, len(query)])]
+
+
+def _closed_form(above: Ints, below: Ints) -> dict[int, Fraction] | None:
+    """One query's values by pair; None if it has confused tokens."""
     tops, lows = set(above.tolist()), below.tolist()
-    if not tops & set(lows):
-        if len(tops) == 1:
-            return star_column(int(above[0]), lows), True
-        return kq_column(zip(above.tolist(), lows, strict=True)), True
+    if tops & set(lows):
+        return None
+    if len(tops) == 1:
+        return star_column(int(above[0]), lows)
+    return kq_column(zip(above.tolist(), lows, strict=True))
+
+
+def _solved(above: Ints, below: Ints) -> tuple[Ints, MaxMargin]:
+    """The pairs of a query with confused tokens, and its problem in their values as the solver leaves it."""
     inside, index = np.unique(np.concatenate([above, below]), return_inverse=True)
-    rows = np.zeros((len(above), len(inside)))
-    rows[np.arange(len(above)), index[: len(above)]] = 1.0
-    rows[np.arange(len(above)), index[len(above) :]] -= 1.0
-    best = solve(Constraints.dense(rows))
-    if best.p is None:
-        return None, False
-    return dict(zip(inside.tolist(), best.p.tolist(), strict=True)), False
+    tops, lows = np.split(index, 2)
+    return inside, solve(Constraints.between_entries((len(inside),), tops, lows))

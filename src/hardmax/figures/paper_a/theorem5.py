@@ -24,7 +24,7 @@ from hardmax.figures.paper_a.basins import (
 )
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, TEAL
 from hardmax.figures.tables import Table, Tables, part
-from hardmax.margin.closed_forms import important_only
+from hardmax.margin.pattern_rows import important_only
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,8 @@ from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, infinit
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.theorem5 import strong_conditions
 from hardmax.embeddings.thresholds import Thresholds, least_first_step, theorem_5_thresholds
-from hardmax.margin.solution import MaxMargin, to_float
+from hardmax.margin.rationals import to_float
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_b.common import late_radius, second_gap

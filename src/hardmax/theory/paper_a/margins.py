@@ -15,8 +15,8 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.pattern_enumeration import realisable
 from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin
-from hardmax.margin.closed_forms import ImportantOnly, important_only
-from hardmax.margin.integers import integer_rows
+from hardmax.margin.pattern_rows import ImportantOnly, important_only
+from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid

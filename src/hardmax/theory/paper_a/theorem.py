@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.theorem5 import TheoremFive, run_theorem_5
 from hardmax.embeddings.thresholds import theorem_5_thresholds
-from hardmax.margin.solution import to_float
+from hardmax.margin.rationals import to_float
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a.common import DELTA, important_tokens, late_enough, step_of, went_out
 

@@ -162,7 +162,7 @@ def late_hypotheses(run: Training) -> list[Hypothesis]:
     """Stars, and a step below the threshold."""
     late = run.late
     star = late is not None and run.star.is_star
-    found = [Hypothesis("one optimal token per query", star, run.star.status)]
+    found = [Hypothesis("one optimal token per query", star, run.star.reason)]
     if star:
         assert late is not None
         limit = critical_step(late)

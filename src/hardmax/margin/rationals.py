@@ -1,7 +1,9 @@
-"""Float constraints as integers: a float is an integer times a power of two, so nothing is lost."""
+"""Floats as integers times a power of two, which loses nothing, and rational numbers as floats."""
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,9 @@ def integer_rows(constraints: Constraints) -> tuple[Any, Any, int]:
             inner, power = inner * 2, power - 1
         pick = _incidence(constraints, inner.nrows())
         return None, pick * inner * pick.transpose(), power // 2
+    if constraints.entries is not None:
+        rows = _incidence(constraints, math.prod(constraints.entries))
+        return rows, rows * rows.transpose(), 0
     assert constraints.table is not None
     table, power = _matrix(constraints.table)
     rows = _incidence(constraints, table.nrows()) * table
@@ -83,3 +88,45 @@ def row_rank(constraints: Constraints) -> int:
     """
     rows, gram, _ = integer_rows(constraints)
     return int((gram if rows is None else rows).rank())
+
+
+def bracket(norm_squared: Fraction) -> tuple[float, float]:
+    """Neighbouring floats around the margin 1/sqrt(norm_squared), exactly.
+
+    >>> lower, upper = bracket(Fraction(2))
+    >>> Fraction(lower) ** 2 * 2 <= 1 <= Fraction(upper) ** 2 * 2
+    True
+    """
+    if norm_squared == 0:
+        return math.inf, math.inf
+    near = root(1 / norm_squared)
+    lower, upper = near, near
+    if math.isinf(near) or Fraction(lower) ** 2 * norm_squared > 1:
+        lower = math.nextafter(lower, 0.0)
+    if not math.isinf(near) and Fraction(upper) ** 2 * norm_squared < 1:
+        upper = math.nextafter(upper, math.inf)
+    return lower, upper
+
+
+def root(square: Fraction) -> float:
+    """The square root of a rational number as a float, whatever its size.
+
+    >>> root(Fraction(10) ** 600)
+    1e+300
+    """
+    if square == 0:
+        return 0.0
+    bits = max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
+    return to_float(Fraction(math.isqrt((square.numerator << (2 * bits)) // square.denominator), 1 << bits))
+
+
+def to_float(value: Fraction) -> float:
+    """The nearest float; infinite where a float cannot hold the number.
+
+    >>> to_float(Fraction(10) ** 400)
+    inf
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
