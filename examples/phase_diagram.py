@@ -23,7 +23,7 @@ NAMES = {"locally_optimal": "P(LMM)", "globally_optimal": "P(GMM)"}
 
 
 def draw(found: hm.Sweep, file: Path) -> None:
-    phases = hm.PhaseDisplay.of(found, list(NAMES), x="d", y="n", across="T")
+    phases = hm.trials.PhaseDisplay.of(found, list(NAMES), x="d", y="n", across="T")
     with style():
         figure = phases.plot()
     dimensions, inputs, tokens = (np.array(phases.values[name]) for name in ("d", "n", "T"))

@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,17 @@ if (
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing is read from or left in the user's cache of texts."""
     os.environ["HARDMAX_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _own_statements() -> Iterator[None]:
+    """What a test or an example enters into the tables of statements and figures leaves them with it."""
+    yield
+    for module, table in (("hardmax.theory.check", "STATEMENTS"), ("hardmax.figures.figure", "RECIPES")):
+        if module in sys.modules:
+            registry = getattr(sys.modules[module], table)
+            for id in set(registry.entered) - set(registry.places):
+                del registry.entered[id]
 
 
 @pytest.fixture(scope="session", autouse=True)

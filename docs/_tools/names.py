@@ -15,15 +15,12 @@ def homes() -> dict[str, str]:
     >>> "hardmax.Corpus" in found, "hardmax.embeddings.Corpus" in found
     (True, False)
     """
-    found = {}
-    for name, home in hardmax._EXPORTS.items():
-        if home != f"hardmax.{name}":
-            found[f"hardmax.{name}"] = home
-            continue
-        package = importlib.import_module(home)
+    found = {f"hardmax.{name}": f"hardmax.{home}" for name, home in hardmax._NAMES.items()}
+    for name, home in hardmax._MODULES.items():
+        package = importlib.import_module(f"hardmax.{home}")
         for inner in package.__all__:
-            if inner not in hardmax._EXPORTS or getattr(hardmax, inner) is not getattr(package, inner):
-                found[f"{home}.{inner}"] = home
+            if inner not in hardmax._NAMES or getattr(hardmax, inner) is not getattr(package, inner):
+                found[f"hardmax.{name}.{inner}"] = f"hardmax.{home}"
     return found
 
 
@@ -33,7 +30,7 @@ def names_of(place: str) -> list[str]:
     >>> "hardmax.Problem" in names_of("hardmax.problem")
     True
     >>> names_of("hardmax.problem.heads")
-    ['hardmax.LinearHead', 'hardmax.NonlinearHead', 'hardmax.Scores']
+    ['hardmax.heads.LinearHead', 'hardmax.heads.NonlinearHead', 'hardmax.heads.Scores']
     """
     return [name for name, home in homes().items() if f"{home}.".startswith(f"{place}.")]
 

@@ -14,6 +14,8 @@ from typing import Generic, TypeVar
 
 Thing = TypeVar("Thing")
 
+__all__ = ["Paper"]
+
 
 @dataclass(frozen=True)
 class Paper:

@@ -66,8 +66,8 @@ def test_displays_and_what_they_plot_are_pictures(problem, path):
     swept = hm.sweep(lambda at, seed: {"odd": seed % 2 == 1}, {"a": [1, 2], "b": [1]}, 4, workers=0)
     displays = [
         path.display(),
-        hm.PlaneDisplay.of(problem, found, [path, path]),
-        hm.PhaseDisplay.of(swept, ["odd"], x="a", y="b"),
+        hm.directions.PlaneDisplay.of(problem, found, [path, path]),
+        hm.trials.PhaseDisplay.of(swept, ["odd"], x="a", y="b"),
     ]
     for display in displays:
         assert display._repr_png_().startswith(PNG)

@@ -51,11 +51,11 @@ def test_the_function_that_a_store_names_is_not_run(folder: Path, capsys, valida
     parameters = json.dumps({"touch": 1, "ran": 2})
     change("UPDATE cells SET parameters = ? WHERE cell = 0", values=(parameters,))
     with pytest.raises(ValueError, match=r"function must be given.*'subprocess:call'.*names no code to run"):
-        hm.run_one("own.sqlite", 0, 0)
+        hm.trials.run_one("own.sqlite", 0, 0)
     with pytest.raises(
         ValueError, match=r"function must be that of the sweep, 'subprocess:call', got 'own:f'"
     ):
-        hm.run_one("own.sqlite", 0, 0, "own.py:f")
+        hm.trials.run_one("own.sqlite", 0, 0, "own.py:f")
     said = ends_in_a_sentence(capsys, validated, "sweep", "own.toml", "--trial", "0:0")
     assert "function must be that of the sweep" in said
     for failure in hm.Sweep.open("own.sqlite").failures():
@@ -69,7 +69,7 @@ def test_only_the_name_by_which_it_was_loaded_is_forged(folder: Path, capsys, va
     row = next(row for row in hm.Sweep.open("own.sqlite").rows() if row["status"] == "done")
     cell = [1, 2].index(row["a"])
     expected = {"x": row["x"], "y": row["y"]}
-    assert hm.run_one("own.sqlite", cell, row["trial"], "own.py:f") == expected
+    assert hm.trials.run_one("own.sqlite", cell, row["trial"], "own.py:f") == expected
     assert cli.run(["sweep", "own.toml", "--trial", f"{cell}:{row['trial']}", "--json"]) == 0
     assert validated(capsys.readouterr().out)["row"] == expected
 
@@ -79,7 +79,7 @@ def test_a_sweep_that_was_run_here_knows_its_function(folder: Path) -> None:
     failure = next(found.failures())
     assert f'"{folder / "own.py"}:f"' in failure.command
     with pytest.raises(RuntimeError, match="bad luck"):
-        hm.run_one(found, failure.cell, failure.trial)
+        hm.trials.run_one(found, failure.cell, failure.trial)
 
 
 @pytest.mark.parametrize(

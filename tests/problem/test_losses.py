@@ -85,7 +85,7 @@ def test_own_loss_by_quadrature_and_differences():
     u = np.array([-3.0, 0.0, 2.0])
     np.testing.assert_allclose(own.slope_rates(u), LOSSES["logistic"].slope_rates(u), atol=1e-9)
     with pytest.raises(ValueError, match="has no constants"):
-        hm.smoothness(hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss=own))
+        hm.train.smoothness(hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss=own))
 
 
 RISING = hm.Loss("rising", lambda u: u, lambda u: 0.0)

@@ -146,7 +146,7 @@ def test_joint_statements_have_no_units(id: str, name: str, rho: float) -> None:
     """Keys times a and values times b: p over a, v over b, so rho times a/b."""
     a, b, plain = 0.25, 8.0, hm.data.named(name)
     head = plain.head
-    assert isinstance(head, hm.LinearHead)
+    assert isinstance(head, hm.heads.LinearHead)
     keys, values = (plain.split(x[plain.tokens]) for x in (plain.keys, head.values))
     moved = hm.Problem.from_values([a * k for k in keys], [b * x for x in values], head.labels, head.v / b)
     options = {} if id == "B-NEW-1b" else {"selection": (1, 1, 1)}

@@ -37,7 +37,11 @@ def test_lemma_8_is_reversed_between_10_and_4500():
     p, q = np.array([math.sqrt(0.75), 0.5]), np.array([1.0, 0.0])
     for R, better in [(10, q), (300, q), (4500, q), (5000, p)]:
         risks = [hm.excess_risk(problem, R * x, [0]) for x in (p, q)]
-        lower = p if hm.SignedLog.sum([risks[0], hm.SignedLog(-risks[1].sign, risks[1].log)]).sign < 0 else q
+        lower = (
+            p
+            if hm.train.SignedLog.sum([risks[0], hm.train.SignedLog(-risks[1].sign, risks[1].log)]).sign < 0
+            else q
+        )
         assert lower is better
 
 
@@ -121,7 +125,7 @@ def test_threshold_of_the_late_residual_on_random_keys(seed):
 def test_local_paths_on_fig_1b():
     problem = hm.data.named("B-FIG-1b")
     half = 1.146
-    lmm = hm.local_path(problem, [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0, 1000.0])
+    lmm = hm.limits.local_path(problem, [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0, 1000.0])
     assert lmm.norms == pytest.approx([50, 200, 1000])
     assert np.degrees(lmm.angles) == pytest.approx([0.0447, 0, 0], abs=1e-4)
     behind = check("B-THM-4", problem, q=[-1.0, -1.1], R0=20.0).measured

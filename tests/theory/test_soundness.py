@@ -16,7 +16,7 @@ def scaled(name: str, factor: float) -> hm.Problem:
     """A named problem with its keys, but not its values, times a factor."""
     problem = hm.data.named(name)
     head = problem.head
-    assert isinstance(head, hm.LinearHead)
+    assert isinstance(head, hm.heads.LinearHead)
     keys = [factor * part for part in problem.split(problem.keys[problem.tokens])]
     values = problem.split(head.values[problem.tokens])
     return hm.Problem.from_values(keys, values, head.labels, head.v, problem.loss)

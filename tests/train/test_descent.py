@@ -79,7 +79,7 @@ def test_gram_gives_way_near_a_stationary_point():
 def test_gd_with_one_over_L_descends():
     problem = hm.data.sphere(4, 6, 10, rng=3)
     path = hm.descend(problem, 300, "1/L_p", normalized=False)
-    rate = 1.0 / hm.smoothness(problem).L_p
+    rate = 1.0 / hm.train.smoothness(problem).L_p
     for k in range(0, 200, 10):
         squared = math.exp(2 * hm.gradient(problem, path.points[k]).log_norm)
         step = path.times[k + 1] - path.times[k]

@@ -97,17 +97,21 @@ def test_smoothness_constants(oracles, tiny):
         ("exponential", "(M0=M1=e^B)"),
         ("correlation", "(M0=0,M1=1)"),
     ):
-        assert hm.smoothness(tiny_problem(tiny, loss)).L_p == pytest.approx(expected[loss + key], rel=1e-12)
+        assert hm.train.smoothness(tiny_problem(tiny, loss)).L_p == pytest.approx(
+            expected[loss + key], rel=1e-12
+        )
     for figure in ("1a", "1b"):
-        bound = hm.smoothness(with_score_coordinate(f"B-FIG-{figure}"))
+        bound = hm.train.smoothness(with_score_coordinate(f"B-FIG-{figure}"))
         assert bound.L_p == pytest.approx(expected[f"fig{figure}_logistic"], rel=1e-12)
         # The tight constant does not see how keys and scores are represented.
-        assert bound.tight == pytest.approx(hm.smoothness(hm.data.named(f"B-FIG-{figure}")).tight, rel=1e-12)
+        assert bound.tight == pytest.approx(
+            hm.train.smoothness(hm.data.named(f"B-FIG-{figure}")).tight, rel=1e-12
+        )
 
 
 def test_soft_sparsity(oracles):
     for case in oracles["b"]["soft_sparsity"]:
-        assert hm.soft_sparsity(case["s"]) == pytest.approx(case["nnz"], rel=1e-14)
+        assert hm.train.soft_sparsity(case["s"]) == pytest.approx(case["nnz"], rel=1e-14)
 
 
 def test_gradient_by_W_where_tokens_share_a_key():

@@ -128,7 +128,7 @@ def test_hessian_is_the_derivative_of_the_gradient(seed, loss):
 @given(seeds, losses)
 def test_smoothness_bounds_the_curvature(seed, loss):
     _, _, _, p, problem = draw(seed, loss)
-    bound = hm.smoothness(problem)
+    bound = hm.train.smoothness(problem)
     curvature = np.abs(np.linalg.eigvalsh(hm.hessian(problem, p / max(1.0, np.linalg.norm(p) / 2)))).max()
     assert curvature <= bound.tight * (1 + 1e-12)
     assert curvature <= bound.L_p * (1 + 1e-12)
@@ -139,7 +139,7 @@ def test_descent_inequality(seed, loss):
     """B-THM-L6 for one step of 1/L_p from anywhere."""
     _, _, _, p, problem = draw(seed, loss)
     p = p / max(1.0, np.linalg.norm(p) / 5)
-    L = hm.smoothness(problem).L_p
+    L = hm.train.smoothness(problem).L_p
     if L == 0.0:
         return
     g = hm.gradient(problem, p).vector
@@ -178,6 +178,6 @@ def test_excess_risk_is_a_difference_of_risks(seed, loss):
 def test_attention_and_defect(seed):
     _, _, _, p, problem = draw(seed, "logistic")
     weights = hm.attention(problem, p)
-    assert all(1 <= hm.soft_sparsity(s) <= len(s) + 1e-9 for s in weights)
+    assert all(1 <= hm.train.soft_sparsity(s) <= len(s) + 1e-9 for s in weights)
     off = np.mean([1 - s.max() for s in weights])
     assert hm.defect(problem, p) == pytest.approx(off, abs=1e-14)

@@ -157,7 +157,7 @@ def test_what_cannot_be_represented_is_refused():
     with pytest.raises(ValueError, match="p after some steps must be at most"):
         hm.descend(huge, 10, 0.1, normalized=False)
     with pytest.raises(ValueError, match="smoothness constants of keys of this size would leave"):
-        hm.smoothness(huge)
+        hm.train.smoothness(huge)
     with pytest.raises(ValueError, match="Hessian that would leave"):
         hm.hessian(huge, START / 1e200)
     with pytest.raises(ValueError, match="until_norm must be at most"):

@@ -24,7 +24,7 @@ def found() -> hm.Sweep:
 
 
 def test_shares_are_those_of_the_rows(found: hm.Sweep) -> None:
-    phases = hm.PhaseDisplay.of(found, ["small"], x="a", y="b", across="c")
+    phases = hm.trials.PhaseDisplay.of(found, ["small"], x="a", y="b", across="c")
     assert phases.values == {"c": [1, 2], "b": [1, 3], "a": [1, 2, 10]}
     assert phases.shares.shape == (1, 2, 2, 3)
     rows = list(found.rows())
@@ -33,12 +33,12 @@ def test_shares_are_those_of_the_rows(found: hm.Sweep) -> None:
         own = [row["small"] for row in rows if all(row[name] == value for name, value in at.items())]
         assert len(own) == 40
         assert share == np.mean(own)
-    together = hm.PhaseDisplay.of(found, ["small"], x="a", y="b").shares
+    together = hm.trials.PhaseDisplay.of(found, ["small"], x="a", y="b").shares
     np.testing.assert_allclose(together[:, 0], phases.shares.mean(axis=1))
 
 
 def test_a_panel_for_each_result_and_value(found: hm.Sweep) -> None:
-    figure = hm.PhaseDisplay.of(found, ["small", "small"], x="a", y="b", across="c").plot()
+    figure = hm.trials.PhaseDisplay.of(found, ["small", "small"], x="a", y="b", across="c").plot()
     panels, scales = figure.axes[:4], figure.axes[4:]
     assert [panel.get_title(loc="left") for panel in panels[:2]] == ["$c$ = 1", "$c$ = 2"]
     assert [label.get_text() for label in panels[2].get_xticklabels()] == ["1", "2", "10"]
@@ -47,13 +47,13 @@ def test_a_panel_for_each_result_and_value(found: hm.Sweep) -> None:
 
 def test_numbers_have_no_share(found: hm.Sweep) -> None:
     with pytest.raises(ValueError, match="results must be true or false in every trial, 'size' is not"):
-        hm.PhaseDisplay.of(found, ["size"], x="a", y="b")
+        hm.trials.PhaseDisplay.of(found, ["size"], x="a", y="b")
 
 
 def test_cells_that_were_not_run_stay_open() -> None:
     cells = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     some = hm.sweep(lambda at, seed: {"yes": True}, cells, 3, workers=0)
-    phases = hm.PhaseDisplay.of(some, ["yes"], x="a", y="b")
+    phases = hm.trials.PhaseDisplay.of(some, ["yes"], x="a", y="b")
     np.testing.assert_array_equal(phases.shares[0, 0], [[1, np.nan], [np.nan, 1]])
 
 

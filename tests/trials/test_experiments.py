@@ -85,7 +85,7 @@ def by_hand(problem: hm.Problem, path: hm.Run, step: float) -> dict:
     best = hm.max_margin(problem, chosen)
     row |= nothing | {
         "certified": best.is_certified,
-        "score_gap": hm.score_gap(problem, best),
+        "score_gap": hm.directions.score_gap(problem, best),
         "margin": best.margin,
         "locally_optimal": row["saturated"] and hm.is_locally_optimal(problem, best),
         "globally_optimal": row["saturated"] and hm.is_globally_optimal(problem, chosen),

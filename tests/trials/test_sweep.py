@@ -68,7 +68,7 @@ def test_a_failure_can_be_run_alone_by_its_command(tmp_path):
     assert first.parameters == result.cells()[first.cell]
     assert "raise RuntimeError" in first.traceback
     with pytest.raises(RuntimeError, match=f"seed {first.seed} is a multiple"):
-        hm.run_one(store, first.cell, first.trial, f"{TASKS}:rows")
+        hm.trials.run_one(store, first.cell, first.trial, f"{TASKS}:rows")
     assert first.command.startswith("python -c ")
     command = first.command.replace("python", sys.executable, 1)
     alone = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
@@ -77,7 +77,7 @@ def test_a_failure_can_be_run_alone_by_its_command(tmp_path):
     good = next(
         row for row in result.rows() if row["status"] == "done" and row["a"] == 2.5 and row["b"] is None
     )
-    again = hm.run_one(result, 3, good["trial"])
+    again = hm.trials.run_one(result, 3, good["trial"])
     assert repr(good) == repr(
         {"a": 2.5, "b": None, **{k: good[k] for k in ("trial", "seed", "status")}, **again}
     )
@@ -86,7 +86,7 @@ def test_a_failure_can_be_run_alone_by_its_command(tmp_path):
         (0, 50, "trial must be 0 to 49, got 50"),
     ):
         with pytest.raises(ValueError, match=message):
-            hm.run_one(result, cell, trial)
+            hm.trials.run_one(result, cell, trial)
     result.store.close()
 
 
@@ -107,9 +107,9 @@ def test_failed_trials_run_again_only_if_asked(tmp_path):
     last = hm.sweep(**call, retry_failed=True, progress=told.append)
     assert (last.done, last.failed, last.remaining) == (20, 0, 0)
     assert (told[-1].done, told[-1].failed, told[-1].total, told[-1].remaining) == (20, 0, 20, 0.0)
-    assert hm.run_one(last, 0, 0) == {"x": next(last.rows())["seed"]}
+    assert hm.trials.run_one(last, 0, 0) == {"x": next(last.rows())["seed"]}
     with pytest.raises(ValueError, match=r"function must be given.* a store is data"):
-        hm.run_one(tmp_path / "s.db", 0, 0)
+        hm.trials.run_one(tmp_path / "s.db", 0, 0)
 
 
 @pytest.mark.parametrize(

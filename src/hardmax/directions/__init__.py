@@ -1,1 +1,33 @@
 """Which directions attract: neighbours, local optimality, enumeration, directions critical at infinity."""
+
+from hardmax._lib.lazy import lazy
+
+# Public name -> the file it lives in. What most people need is at the top level of hardmax.
+_NAMES = {
+    "AssumptionB": "assumptions",
+    "AssumptionC": "assumptions",
+    "AssumptionD": "assumptions",
+    "CriticalDirection": "critical",
+    "CriticalDirections": "critical",
+    "Direction": "direction",
+    "Enumeration": "enumerate",
+    "FeasibleSelection": "enumerate",
+    "GeneralPosition": "position",
+    "InterpolatedMaxMargin": "joint_margins",
+    "LocalConstants": "constants",
+    "Neighbours": "neighbours",
+    "PlaneDisplay": "display",
+    "assumption_b": "assumptions",
+    "assumption_c": "assumptions",
+    "assumption_d": "assumptions",
+    "directional_margin": "direction",
+    "general_position": "position",
+    "in_cone": "direction",
+    "interpolated_max_margin": "joint_margins",
+    "label_max_margin": "joint_margins",
+    "local_constants": "constants",
+    "relaxed_max_margin": "joint_margins",
+    "score_gap": "neighbours",
+}
+
+__getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -23,7 +23,7 @@ class AssumptionB:
     """One best token per input and one score for all others; ``witness`` is (i, two tokens at odds with it).
 
     >>> import hardmax as hm
-    >>> hm.assumption_b(hm.data.named("B-FIG-1b")).witness
+    >>> hm.directions.assumption_b(hm.data.named("B-FIG-1b")).witness
     (0, 1, 2)
     """
 
@@ -35,7 +35,7 @@ def assumption_b(problem: Problem) -> AssumptionB:
     """Test Assumption B: gamma_it = gamma_is < gamma_i,opt for all other tokens t, s of every input.
 
     >>> import hardmax as hm
-    >>> hm.assumption_b(hm.data.named("B-FIG-1a")).holds
+    >>> hm.directions.assumption_b(hm.data.named("B-FIG-1a")).holds
     True
     """
     best = optimal_tokens(problem).sets
@@ -61,7 +61,7 @@ class AssumptionC:
     free weights, a positive one is evidence. ``Gamma`` is the label margin on the selected values.
 
     >>> import hardmax as hm
-    >>> found = hm.assumption_c(hm.data.named("B-FIG-3b"), [1, 1, 1], rng=0)
+    >>> found = hm.directions.assumption_c(hm.data.named("B-FIG-3b"), [1, 1, 1], rng=0)
     >>> found.holds, round(found.nu, 6), found.witness[2].round(3).tolist()[1] < 1
     (False, 0.0, True)
     """
@@ -86,7 +86,7 @@ def assumption_c(
     example to the support of the label SVM, as Theorem 6 does. Random weights, then a local search.
 
     >>> import hardmax as hm
-    >>> round(hm.assumption_c(hm.data.named("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)
+    >>> round(hm.directions.assumption_c(hm.data.named("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)
     0.5
     """
     head = problem.head
@@ -160,7 +160,7 @@ class AssumptionD:
     that breaks the lemma's conditions: scores of a set differ, are not positive, or do not exceed the rest.
 
     >>> import hardmax as hm
-    >>> found = hm.assumption_d(hm.data.named("B-FIG-8"))
+    >>> found = hm.directions.assumption_d(hm.data.named("B-FIG-8"))
     >>> found.holds, found.epsilon, found.C, round(found.rho(1.0), 3)
     (True, 1.0, 0.0, -5.253)
     """
@@ -187,7 +187,7 @@ def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD
     """Test the conditions of Lemma 14 for the best-scoring tokens (or other ``sets``) and give its constants.
 
     >>> import hardmax as hm
-    >>> hm.assumption_d(hm.Problem.from_scores([[[1.0], [0.0]]], [[-1.0, -2.0]])).witness
+    >>> hm.directions.assumption_d(hm.Problem.from_scores([[[1.0], [0.0]]], [[-1.0, -2.0]])).witness
     0
     """
     inside = (sets or optimal_tokens(problem)).sets

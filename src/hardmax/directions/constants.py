@@ -21,7 +21,7 @@ class LocalConstants:
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-8")
-    >>> found = hm.local_constants(problem, hm.max_margin(problem, [0, 1]))
+    >>> found = hm.directions.local_constants(problem, hm.max_margin(problem, [0, 1]))
     >>> found.delta, round(found.mu, 6), round(found.half_angle, 2), round(found.R_bar, 2)
     (0.5, 0.015625, 10.14, 10.4)
     """
@@ -56,7 +56,7 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-1b")
-    >>> found = hm.local_constants(problem, [1])
+    >>> found = hm.directions.local_constants(problem, [1])
     >>> round(found.R_bar, 2), round(found.c, 4), round(found.C, 3), round(found.A_bar, 4)
     (107.36, 0.0303, 1.316, 1.4866)
     """

@@ -25,7 +25,7 @@ class Direction:
     one token, ``unique`` is False, Gamma is 0 and the neighbours are the tied tokens.
 
     >>> import hardmax as hm
-    >>> hm.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8]).selected.tokens
+    >>> hm.directions.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8]).selected.tokens
     (0,)
     """
 
@@ -44,7 +44,7 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) ->
     direction, right up to rounding. Copies of a token are one token.
 
     >>> import hardmax as hm
-    >>> found = hm.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8])
+    >>> found = hm.directions.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8])
     >>> round(found.Gamma, 12), found.neighbours, found.neighbour_optimal, round(found.delta, 12)
     (0.14, ((0, 1),), True, 0.6)
     """
@@ -77,7 +77,7 @@ def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
     ``q`` is a vector of any length or a MaxMargin.
 
     >>> import hardmax as hm
-    >>> hm.in_cone([10.0, 0.1], [1.0, 0.0], mu=1e-3, R=5.0)
+    >>> hm.directions.in_cone([10.0, 0.1], [1.0, 0.0], mu=1e-3, R=5.0)
     True
     """
     return misalignment(p, q) <= mu and float(np.linalg.norm(p)) >= R

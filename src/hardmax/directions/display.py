@@ -34,14 +34,14 @@ class PlaneDisplay(Pictured):
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-8")
-    >>> figure = hm.PlaneDisplay.of(problem, list(hm.locally_optimal(problem))).plot()
+    >>> figure = hm.directions.PlaneDisplay.of(problem, list(hm.locally_optimal(problem))).plot()
     >>> len(figure.axes)
     3
 
     Several paths show which starts go where:
 
     >>> paths = [hm.descend(problem, 300, 0.1, start=start) for start in ([0.0, 2.0], [2.0, -2.0])]
-    >>> len(hm.PlaneDisplay.of(problem, list(hm.locally_optimal(problem)), paths).paths)
+    >>> len(hm.directions.PlaneDisplay.of(problem, list(hm.locally_optimal(problem)), paths).paths)
     2
     """
 

@@ -27,7 +27,7 @@ def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool 
     whose multiplier is zero (B-ERR-13).
 
     >>> import hardmax as hm
-    >>> best = hm.label_max_margin(hm.data.named("B-FIG-3a"), [1, 1, 1])
+    >>> best = hm.directions.label_max_margin(hm.data.named("B-FIG-3a"), [1, 1, 1])
     >>> best.p.round(12).tolist(), best.support
     ([0.0, 1.0], ((0,), (1,), (2,)))
     """
@@ -45,7 +45,7 @@ def relaxed_max_margin(
     ``relax`` names other inputs to be separated by 0; then no labels are needed.
 
     >>> import hardmax as hm
-    >>> hm.relaxed_max_margin(hm.data.named("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
+    >>> hm.directions.relaxed_max_margin(hm.data.named("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
     [1.0, -0.0]
     """
     tokens = leaders(problem, selection)
@@ -70,7 +70,7 @@ class InterpolatedMaxMargin:
     SVM.
 
     >>> import hardmax as hm
-    >>> limit = hm.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0, selection="best")
+    >>> limit = hm.directions.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0, selection="best")
     >>> limit.selection, limit.direction.round(12).tolist(), round(limit.rho_star, 12)
     ((1, 1, 1), [1.0, -0.0], 1.0)
     """
@@ -97,7 +97,7 @@ def interpolated_max_margin(
     >>> tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
     >>> problem = hm.Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
     >>> for rho in (1.0, 8.0):
-    ...     limit = hm.interpolated_max_margin(problem, rho, "best")
+    ...     limit = hm.directions.interpolated_max_margin(problem, rho, "best")
     ...     limit.selection, round(float(np.degrees(np.arctan2(*limit.direction[::-1]))), 1)
     ((1, 1, 1), 39.8)
     ((1, 1, 0), 26.6)

@@ -67,7 +67,7 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
     Where neighbours are in doubt it is a bound on the side that is known, and nan if not even its sign is.
 
     >>> import hardmax as hm
-    >>> hm.score_gap(hm.data.named("B-FIG-1b"), [1])
+    >>> hm.directions.score_gap(hm.data.named("B-FIG-1b"), [1])
     0.9
     """
     best = solution(problem, chosen)

@@ -25,7 +25,7 @@ class GeneralPosition:
     nothing to the contrary. ``witness`` is a set of dependent rows, as (input, selected token, other token).
 
     >>> import hardmax as hm
-    >>> hm.general_position(hm.data.named("B-FIG-8")).holds
+    >>> hm.directions.general_position(hm.data.named("B-FIG-8")).holds
     True
     """
 
@@ -50,7 +50,7 @@ def general_position(
 
     >>> import hardmax as hm
     >>> line = hm.Problem.from_scores([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
-    >>> hm.general_position(line).witness
+    >>> hm.directions.general_position(line).witness
     ((0, 0, 1), (0, 0, 2))
     """
     named = problem.split(problem.groups == np.arange(len(problem.tokens)))

@@ -1,20 +1,20 @@
 """Regularisation paths, and what the late phase of training looks like."""
 
-from hardmax.limits.basins import basin_boundary
-from hardmax.limits.cone import LocalPath, local_path
-from hardmax.limits.global_path import RegularizationPath, regularization_path
-from hardmax.limits.joint_path import JointPath, joint_path
-from hardmax.limits.late import LateComparison, LateResidual, late_residual
+from hardmax._lib.lazy import lazy
 
-__all__ = [
-    "JointPath",
-    "LateComparison",
-    "LateResidual",
-    "LocalPath",
-    "RegularizationPath",
-    "basin_boundary",
-    "joint_path",
-    "late_residual",
-    "local_path",
-    "regularization_path",
-]
+# Public name -> the file it lives in. What most people need is at the top level of hardmax.
+_NAMES = {
+    "JointPath": "head_path",
+    "LateComparison": "late",
+    "LateResidual": "late",
+    "LocalPath": "cone",
+    "RegularizationPath": "global_path",
+    "basin_boundary": "basins",
+    "joint_path": "head_path",
+    "late_residual": "late",
+    "local_path": "cone",
+    "path_offset": "offset",
+    "regularization_path": "global_path",
+}
+
+__getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -22,7 +22,7 @@ class LateMap:
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits.late_map import LateMap
     >>> problem = hm.Problem.from_scores([[[0, 0], [-1, -1], [-1, 3]]], [[1, 0, 0]])
-    >>> late = hm.late_residual(problem, hm.max_margin(problem))
+    >>> late = hm.limits.late_residual(problem, hm.max_margin(problem))
     >>> orbit = LateMap(late).orbit(2.5 * late.eta_c, late.w @ late.span + 0.01, 2000, 8)[:, 0]
     >>> [period for period in (1, 2, 4) if np.allclose(orbit[period:], orbit[:-period], atol=1e-9)]
     [4]

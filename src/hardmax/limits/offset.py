@@ -21,7 +21,7 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-8")
-    >>> hm.path_offset(problem, hm.max_margin(problem, [0, 0])).round(7).tolist()
+    >>> hm.limits.path_offset(problem, hm.max_margin(problem, [0, 0])).round(7).tolist()
     [-0.2541894, 0.0847298]
     """
     p, multipliers = max_margin.p, max_margin.decided.multipliers

@@ -1,1 +1,11 @@
 """Hard-margin problems: constraints in, a certified solution or a proof that there is none out."""
+
+from hardmax._lib.lazy import lazy
+
+# Public name -> the file it lives in. What most people need is at the top level of hardmax.
+_NAMES = {
+    "SetMaxMargin": "sets",
+    "set_max_margin": "sets",
+}
+
+__getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -29,7 +29,7 @@ class SetMaxMargin:
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
-    >>> sorted(p.tolist() for p in hm.set_max_margin(problem).minimisers)
+    >>> sorted(p.tolist() for p in hm.margin.set_max_margin(problem).minimisers)
     [[-1.0], [1.0]]
     """
 
@@ -65,7 +65,7 @@ def set_max_margin(
     choices of one token per set, cut where a partial choice is already longer than the best full one.
 
     >>> import hardmax as hm
-    >>> hm.set_max_margin(hm.data.named("B-FIG-1a"), sets=[[0, 1]]).solutions[0][0].tokens
+    >>> hm.margin.set_max_margin(hm.data.named("B-FIG-1a"), sets=[[0, 1]]).solutions[0][0].tokens
     (0,)
     """
     search = _Search(problem, _checked(problem, sets), exact)

@@ -13,6 +13,8 @@ import numpy as np
 
 from hardmax.problem.losses import Loss
 
+__all__ = ["LinearHead", "NonlinearHead", "Scores"]
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:

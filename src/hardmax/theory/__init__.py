@@ -1,7 +1,5 @@
-"""Every statement of the papers as a check on the data at hand: hypotheses, claim, what was measured,
-verdict.
-"""
+"""Every statement of the papers as a check on the data at hand, and what a check is made of."""
 
-from hardmax.theory.check import Check, Hypothesis, Statement, check, checks
+from hardmax.theory.check import Check, Hypothesis, Outcome, Statement, check, checks, statement
 
-__all__ = ["Check", "Hypothesis", "Statement", "check", "checks"]
+__all__ = ["Check", "Hypothesis", "Outcome", "Statement", "check", "checks", "statement"]

@@ -44,6 +44,10 @@ class Outcome:
     ``paper_slack`` and ``paper_proof`` are the same for the paper's own wording where that differs from the
     corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
     does.
+
+    >>> from hardmax.theory import Outcome
+    >>> Outcome(slack=0.5, measured={"cosine": 0.995}).proof is None
+    True
     """
 
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -135,7 +139,16 @@ STATEMENTS: Registry[Statement] = Registry("check", places("theory"))
 def statement(
     id: str, title: str, claim: str, *, kind: Kind, label: Label = "proved", errata: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """Enter the decorated function, from a problem to an Outcome, into the table under ``id``."""
+    """Enter the decorated function, from a problem to an Outcome, into the table under ``id``.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory import Outcome, statement
+    >>> @statement("X-EXAMPLE-1", "Few tokens", "T <= 3", kind="finite", label="conjecture")
+    ... def few_tokens(problem: hm.Problem) -> Outcome:
+    ...     return Outcome(slack=float(3 - problem.sizes.max()), proof="counted")
+    >>> hm.check("X-EXAMPLE-1", hm.data.named("B-FIG-8")).verdict
+    'consistent'
+    """
 
     def enter(test: Callable[..., Outcome]) -> Callable[..., Outcome]:
         STATEMENTS.enter(id, Statement(id, title, label, kind, claim, errata, test))
@@ -262,8 +275,8 @@ def _paper_verdict(found: Statement, outcome: Outcome) -> Verdict | None:
     return _verdict(explicit, own, outcome.paper_slack, vacuous, outcome.paper_proof)
 
 
-def _order(id: str) -> tuple[str, str, int, str]:
-    """Sort B-THM-L2 before B-THM-L10."""
-    paper, kind, rest = id.split("-", 2)
+def _order(id: str) -> tuple[bool, str, str, int, str]:
+    """Sort B-THM-L2 before B-THM-L10, and a user's own statements after the papers'."""
+    paper, kind, rest = [*id.split("-", 2), "", ""][:3]
     digits = "".join(c for c in rest if c.isdigit())
-    return paper, kind, int(digits or 0), rest
+    return id not in STATEMENTS.places, paper, kind, int(digits or 0), rest

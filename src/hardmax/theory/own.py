@@ -11,7 +11,7 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.reviews import read_reviews
 from hardmax.data.sentences.reading import read_sentences
 from hardmax.problem import Problem
-from hardmax.theory.check import statement_of
+from hardmax.theory.check import statement_of, subject_of
 from hardmax.theory.instances import Instance, instances
 
 # What a statement takes -> the file that holds it.
@@ -43,10 +43,11 @@ def kind_of(id: str) -> str:
     >>> kind_of("B-THM-2"), kind_of("A-LEM-2"), kind_of("C-THM-1")
     ('problem', 'corpus', 'sentences')
     """
-    subject = instances([id])[0].subject()
-    if isinstance(subject, Problem):
+    known = instances([id])  # a user's own statement has none, and its function says what it takes
+    kind = type(known[0].subject()) if known else subject_of(statement_of(id))
+    if kind is Problem:
         return "problem"
-    return "corpus" if isinstance(subject, Corpus) else "sentences"
+    return "corpus" if kind is Corpus else "sentences"
 
 
 def _read(kind: str, file: Path) -> Any:

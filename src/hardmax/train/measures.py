@@ -73,7 +73,7 @@ def soft_sparsity(s: Any) -> float:
     """Effective number of attended tokens, |s|_1 / |s|_2^2: 1 if one-hot, T if uniform (B-DEF-8).
 
     >>> import hardmax as hm
-    >>> hm.soft_sparsity([0.25, 0.25, 0.25, 0.25])
+    >>> hm.train.soft_sparsity([0.25, 0.25, 0.25, 0.25])
     4.0
     """
     s = expect.finite_array("s", s, (None,))
@@ -99,7 +99,7 @@ class SignedLog:
     """A number too small or too large for float64: its sign and the log of its size.
 
     >>> import hardmax as hm
-    >>> float(hm.SignedLog(-1, 0.0))
+    >>> float(hm.train.SignedLog(-1, 0.0))
     -1.0
     """
 
@@ -157,7 +157,7 @@ class Smoothness:
     """Lipschitz constants of the gradient by p: the paper's, and a tighter one (B-DEF-3, B-DEF-3T).
 
     >>> import hardmax as hm
-    >>> bound = hm.smoothness(hm.data.named("B-FIG-1b"))
+    >>> bound = hm.train.smoothness(hm.data.named("B-FIG-1b"))
     >>> round(bound.L_p, 6), round(bound.tight, 6)
     (4.96045, 0.587031)
     """
@@ -172,7 +172,7 @@ def smoothness(problem: Problem) -> Smoothness:
     Both grow with the square of the keys; where they leave the range of float64 a ValueError says so.
 
     >>> import hardmax as hm
-    >>> hm.smoothness(hm.Problem.from_scores([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight
+    >>> hm.train.smoothness(hm.Problem.from_scores([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight
     0.25
     """
     if problem.loss.constants is None:

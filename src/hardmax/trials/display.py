@@ -35,7 +35,7 @@ class PhaseDisplay(Pictured):
     >>> def trial(at, seed):
     ...     return {"small": seed % 8 < at["a"] * at["b"]}
     >>> found = hm.sweep(trial, {"a": [1, 2], "b": [1, 4]}, trials=50, workers=0)
-    >>> phases = hm.PhaseDisplay.of(found, ["small"], x="a", y="b")
+    >>> phases = hm.trials.PhaseDisplay.of(found, ["small"], x="a", y="b")
     >>> phases.shares[0, 0, 1, 1], len(phases.plot().axes)   # the panel and its scale
     (np.float64(1.0), 2)
     """

@@ -198,7 +198,7 @@ class Sweep:
         words = ", ".join(
             [json.dumps(str(self.store.path)), str(cell), str(trial), json.dumps(name or UNKNOWN)]
         )
-        return f"python -c {shlex.quote(f'import hardmax as hm; print(hm.run_one({words}))')}"
+        return f"python -c {shlex.quote(f'import hardmax as hm; print(hm.trials.run_one({words}))')}"
 
 
 def run_one(
@@ -215,7 +215,7 @@ def run_one(
     >>> [failure] = result.failures()
     >>> failure.error
     "TypeError: unsupported operand type(s) for /: 'dict' and 'int'"
-    >>> hm.run_one(result, failure.cell, failure.trial)
+    >>> hm.trials.run_one(result, failure.cell, failure.trial)
     Traceback (most recent call last):
     TypeError: unsupported operand type(s) for /: 'dict' and 'int'
     """

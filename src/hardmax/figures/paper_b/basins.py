@@ -82,7 +82,7 @@ def fig_8(setting: Setting) -> Findings:
              hm.neighbours(problem, local).pairs == ((0, 1),), hm.neighbours(problem, local).pairs,
              "token 1 of input 0"),
         true(name + "assumption-b", "Assumption B holds: one other token per input",
-             hm.assumption_b(problem).holds, hm.assumption_b(problem).holds, "True"),
+             hm.directions.assumption_b(problem).holds, hm.directions.assumption_b(problem).holds, "True"),
         true(name + "tokens", "tokens selected from the eight starts",
              ends["selected"].tolist() == ["0 0"] * 4 + ["0 1"] * 4, ends["selected"].tolist(),
              "four times 0 0, four times 0 1"),

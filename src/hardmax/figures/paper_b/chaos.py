@@ -50,7 +50,7 @@ def draw_chaos(tables: Tables, canvas: Canvas) -> None:
 )  # fmt: skip
 def fig_chaos(setting: Setting) -> Findings:
     """The late map at many rates, its exponent by the Jacobian, and full descent at a few rates."""
-    late = hm.late_residual(problem(), hm.max_margin(problem()))
+    late = hm.limits.late_residual(problem(), hm.max_margin(problem()))
     late_map = LateMap(late)
     assert late.w is not None
     assert late.max_margin.p is not None

@@ -73,8 +73,10 @@ def fig_2(setting: Setting) -> Findings:
     """The explicit cone of Lemma 7 for B-FIG-8's local direction, and one whose radius is too small."""
     problem = hm.data.named("B-FIG-8")
     local = hm.max_margin(problem, [0, 1])
-    cone = hm.local_constants(problem, local)
-    narrow = hm.local_constants(hm.data.named("B-FIG-1b"), hm.max_margin(hm.data.named("B-FIG-1b"), [1]))
+    cone = hm.directions.local_constants(problem, local)
+    narrow = hm.directions.local_constants(
+        hm.data.named("B-FIG-1b"), hm.max_margin(hm.data.named("B-FIG-1b"), [1])
+    )
     draw = np.random.default_rng(SEED)
     gap, scale = cone.mu * draw.uniform(size=SAMPLES), draw.uniform(1.0, 2.0, size=SAMPLES)
     sides = draw.choice([-1.0, 1.0], size=SAMPLES)
@@ -90,7 +92,7 @@ def fig_2(setting: Setting) -> Findings:
         setting.progress(0.8 * k / len(starts))
     rivals = two_rivals()
     top = hm.max_margin(rivals, [0])
-    other = hm.local_constants(rivals, top)
+    other = hm.directions.local_constants(rivals, top)
     over = {factor: _overshoot(rivals, top, other, factor) for factor in (1.0, 2.0)}
     back = hm.descend(rivals, STEPS, RATE, start=_in_cone(other, [1.0], [1.0])[0])
     name = "B-FIG-2."
@@ -129,7 +131,7 @@ def fig_2(setting: Setting) -> Findings:
     return Findings(tables, claims, notes, SEED)
 
 
-def _in_cone(cone: hm.LocalConstants, radii: object, angles: object) -> np.ndarray:
+def _in_cone(cone: hm.directions.LocalConstants, radii: object, angles: object) -> np.ndarray:
     """Points at multiples of R_bar and of the half angle; both cones point along (1, 0)."""
     turn = np.radians(cone.half_angle * np.asarray(angles, dtype=float))
     length = cone.R_bar * np.asarray(radii, dtype=float)
@@ -141,13 +143,15 @@ def _gaps(path: hm.Run, best: hm.MaxMargin) -> np.ndarray:
     return 0.5 * np.square(path.directions - best.direction).sum(axis=1)
 
 
-def _overshoot(problem: hm.Problem, best: hm.MaxMargin, cone: hm.LocalConstants, factor: float) -> float:
+def _overshoot(
+    problem: hm.Problem, best: hm.MaxMargin, cone: hm.directions.LocalConstants, factor: float
+) -> float:
     """The largest (1 - cos)/mu on the way, from the two ends of the rim at a multiple of R_bar."""
     paths = train(problem, _in_cone(cone, [factor, factor], [1.0, -1.0]).tolist()).values()
     return max(float(_gaps(path, best).max()) for path in paths) / cone.mu
 
 
-def _drawn(cones: dict[str, tuple[hm.Problem, hm.LocalConstants]]) -> Table:
+def _drawn(cones: dict[str, tuple[hm.Problem, hm.directions.LocalConstants]]) -> Table:
     parts = []
     for name, (problem, cone) in cones.items():
         paths = paths_table(train(problem, _in_cone(cone, *zip(*DRAWN, strict=True)).tolist()), DRAWN_STEPS)

@@ -157,8 +157,8 @@ def fig_1b(setting: Setting) -> Findings:
     at_axis = bisect(partial(goes_to_best, problem, 0.0, steps=LATE), -1.0, -0.5, 1e-6)
     at_axis_early = bisect(partial(goes_to_best, problem, 0.0), -1.0, -0.5, 1e-6)
     line = SLOPE * 10 + OFFSET
-    separatrix = hm.basin_boundary(problem, [10.0, line - 0.01], [10.0, line + 0.012], tolerance=5e-4)
-    along = hm.directional_margin(problem, [1.0, SLOPE])
+    separatrix = hm.limits.basin_boundary(problem, [10.0, line - 0.01], [10.0, line + 0.012], tolerance=5e-4)
+    along = hm.directions.directional_margin(problem, [1.0, SLOPE])
     upper, lower = ends["selected"] == "0", ends["selected"] == "1"
     name = "B-FIG-1b."
     claims = (

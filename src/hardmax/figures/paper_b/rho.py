@@ -85,8 +85,8 @@ def fig_rho(setting: Setting) -> Findings:
     runs = {rho: _train(problem, rho, shown) for rho in sorted((*RATIOS, *SMALL, *OTHERS))}
     restarted = {rho: _train(upright, rho, ()) for rho in SMALL}
     setting.progress(0.2)
-    paths = {rho: hm.joint_path(problem, [30.0], rho=rho, starts=3).points[-1] for rho in PATH}
-    fixed = hm.joint_path(problem, [10.0, 20.0, 30.0, 35.0], r=2.0, starts=2)
+    paths = {rho: hm.limits.joint_path(problem, [30.0], rho=rho, starts=3).points[-1] for rho in PATH}
+    fixed = hm.limits.joint_path(problem, [10.0, 20.0, 30.0, 35.0], r=2.0, starts=2)
     setting.progress(0.6)
     jumpy = switching()  # its third input's tokens differ in label margin
     jumps = {rho: _train(jumpy, rho, ()) for rho in JUMP}
@@ -122,7 +122,7 @@ def _train(problem: hm.Problem, rho: float, record: list[int] | tuple[int, ...])
 
 
 def _limit(problem: hm.Problem, rho: float) -> float:
-    return float(degrees(hm.interpolated_max_margin(problem, rho, "best").direction))
+    return float(degrees(hm.directions.interpolated_max_margin(problem, rho, "best").direction))
 
 
 def _training(problem: hm.Problem, runs: dict[float, hm.Run]) -> Table:
@@ -157,7 +157,7 @@ def _balance(problem: hm.Problem) -> Table:
     support inputs raise it by exp(-m(q) R). From where the two tokens tie to the relaxed direction, rho is
     (m(q) - d.q) / (Gamma nu).
     """
-    chosen = hm.interpolated_max_margin(problem, 8.0, "best")
+    chosen = hm.directions.interpolated_max_margin(problem, 8.0, "best")
     keys = problem.split(problem.keys[problem.tokens])
     d = keys[2][0] - keys[2][1]
     rows = np.array([keys[i][1] - keys[i][0] for i in (0, 1)])
@@ -174,9 +174,9 @@ def _claims_3b(
     runs: dict[float, hm.Run],
     restarted: dict[float, hm.Run],
     paths: dict[float, np.ndarray],
-    fixed: hm.JointPath,
+    fixed: hm.limits.JointPath,
 ) -> tuple[Claim, ...]:
-    limit = hm.interpolated_max_margin(problem, 1.0, BEST)
+    limit = hm.directions.interpolated_max_margin(problem, 1.0, BEST)
     others = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in (0.5, 0.75, 0.9, 1.25, 1.5, 2.0)]
     name = "B-FIG-RHO."
     return (
@@ -201,7 +201,7 @@ def _claims_3b(
 
 
 def _claims_switching(problem: hm.Problem, runs: dict[float, hm.Run], ramp: Table) -> tuple[Claim, ...]:
-    low, high = (hm.interpolated_max_margin(problem, rho, "best") for rho in (1.0, 8.0))
+    low, high = (hm.directions.interpolated_max_margin(problem, rho, "best") for rho in (1.0, 8.0))
     apart = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in JUMP]
     inside = [rho for rho in JUMP if ramp["rho"].min() < rho < ramp["rho"].max()]
     expected = np.interp(inside, ramp["rho"][::-1], ramp["degrees"][::-1])

@@ -39,7 +39,7 @@ def train(name: str) -> hm.Run:
 
 
 def _tokens(problem: hm.Problem) -> Table:
-    assert isinstance(problem.head, hm.LinearHead)
+    assert isinstance(problem.head, hm.heads.LinearHead)
     return {**tokens_table(problem, BEST), "label": np.repeat(problem.head.labels, problem.sizes).astype(int)}
 
 
@@ -80,8 +80,8 @@ def draw_3a(tables: Tables, canvas: Canvas) -> None:
 def fig_3a(setting: Setting) -> Findings:
     """The data of B-FIG-3a: p goes to p_mm and v to v_mm."""
     problem = hm.data.named("B-FIG-3a")
-    best, label = hm.max_margin(problem, BEST), hm.label_max_margin(problem, BEST)
-    relaxed = hm.relaxed_max_margin(problem, BEST)
+    best, label = hm.max_margin(problem, BEST), hm.directions.label_max_margin(problem, BEST)
+    relaxed = hm.directions.relaxed_max_margin(problem, BEST)
     path = train("B-FIG-3a")
     assert path.heads is not None
     name = "B-FIG-3a."
@@ -121,8 +121,8 @@ def draw_3b(tables: Tables, canvas: Canvas) -> None:
 def fig_3b(setting: Setting) -> Findings:
     """The data of B-FIG-3b: p goes to the relaxed direction, at the least ratio of rates that does it."""
     problem = hm.data.named("B-FIG-3b")
-    best, label = hm.max_margin(problem, BEST), hm.label_max_margin(problem, BEST)
-    relaxed = hm.relaxed_max_margin(problem, BEST)
+    best, label = hm.max_margin(problem, BEST), hm.directions.label_max_margin(problem, BEST)
+    relaxed = hm.directions.relaxed_max_margin(problem, BEST)
     path = train("B-FIG-3b")
     assert path.heads is not None
     away = [1 - path.misalignment(best, t) for t in (200, 1000)]
@@ -139,7 +139,7 @@ def fig_3b(setting: Setting) -> Findings:
         near(name + "p-end", "p after 1,000 steps", path.p, [98.11237, 0.30130], 5e-6),
         near(name + "v-end", "v after 1,000 steps", path.heads[-1], [0.0, 99.81314], 5e-6),
         near(name + "rho-star", "least ratio of rates with the relaxed limit (the paper runs at ratio 1)",
-             hm.interpolated_max_margin(problem, 1.0, BEST).rho_star, 1.0, 1e-9),
+             hm.directions.interpolated_max_margin(problem, 1.0, BEST).rho_star, 1.0, 1e-9),
     )  # fmt: skip
     tables = {
         "tokens": _tokens(problem), "paths": _paths(path),

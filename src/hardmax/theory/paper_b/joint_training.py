@@ -12,7 +12,7 @@ from hardmax._lib.arrays import misalignment
 from hardmax.directions.assumptions import assumption_c
 from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
 from hardmax.limits import JointPath, joint_path
-from hardmax.limits.joint_path import LARGEST
+from hardmax.limits.head_path import LARGEST
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem

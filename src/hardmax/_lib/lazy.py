@@ -1,0 +1,34 @@
+"""Packages whose public names are imported when they are asked for, so that importing one is cheap."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy(
+    package: str, names: Mapping[str, str], modules: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package: names and the files that hold them, and modules.
+
+    >>> from hardmax._lib.lazy import lazy
+    >>> get, _, public = lazy("hardmax.problem", {"Loss": "losses"})
+    >>> get("Loss").__name__, public
+    ('Loss', ['Loss'])
+    """
+    whole = dict(modules or {})
+
+    def get(name: str) -> Any:
+        if name in whole:
+            value: Any = import_module(f"{package}.{whole[name]}")
+        elif name in names:
+            value = getattr(import_module(f"{package}.{names[name]}"), name)
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, value)
+        return value
+
+    public = sorted([*names, *whole])
+    return get, lambda: public, public

@@ -1,0 +1,26 @@
+"""Types of the public names: the same as the table in __init__.py."""
+
+from .assumptions import AssumptionB as AssumptionB
+from .assumptions import AssumptionC as AssumptionC
+from .assumptions import AssumptionD as AssumptionD
+from .assumptions import assumption_b as assumption_b
+from .assumptions import assumption_c as assumption_c
+from .assumptions import assumption_d as assumption_d
+from .constants import LocalConstants as LocalConstants
+from .constants import local_constants as local_constants
+from .critical import CriticalDirection as CriticalDirection
+from .critical import CriticalDirections as CriticalDirections
+from .direction import Direction as Direction
+from .direction import directional_margin as directional_margin
+from .direction import in_cone as in_cone
+from .display import PlaneDisplay as PlaneDisplay
+from .enumerate import Enumeration as Enumeration
+from .enumerate import FeasibleSelection as FeasibleSelection
+from .joint_margins import InterpolatedMaxMargin as InterpolatedMaxMargin
+from .joint_margins import interpolated_max_margin as interpolated_max_margin
+from .joint_margins import label_max_margin as label_max_margin
+from .joint_margins import relaxed_max_margin as relaxed_max_margin
+from .neighbours import Neighbours as Neighbours
+from .neighbours import score_gap as score_gap
+from .position import GeneralPosition as GeneralPosition
+from .position import general_position as general_position

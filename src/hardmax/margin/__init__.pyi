@@ -1,0 +1,4 @@
+"""Types of the public names: the same as the table in __init__.py."""
+
+from .sets import SetMaxMargin as SetMaxMargin
+from .sets import set_max_margin as set_max_margin

@@ -1,0 +1,7 @@
+"""Types of the public names: the same as the table in __init__.py."""
+
+from .gradient import Gradient as Gradient
+from .measures import SignedLog as SignedLog
+from .measures import Smoothness as Smoothness
+from .measures import smoothness as smoothness
+from .measures import soft_sparsity as soft_sparsity
