@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hardmax.figures.reading import read_records
+from hardmax.figures.record import read_records
 from hardmax.figures.report import page, write_report
 from hardmax.figures.reproduce import Job, reproduce
 

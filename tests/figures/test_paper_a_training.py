@@ -13,7 +13,7 @@ from hardmax.embeddings import KLevel, TwoLayer, initial_vectors
 from hardmax.embeddings.minibatch import AdamW
 from hardmax.figures.claims import failed
 from hardmax.figures.figure import Setting, recipes_of
-from hardmax.figures.paper_a import one_layer, review_claims, review_data, synthetic, two_layers
+from hardmax.figures.paper_a import one_layer, review_data, reviews, synthetic, two_layers
 from hardmax.figures.paper_a.closed_form import ClosedForm, train_closed_form
 from hardmax.figures.paper_a.reviews import Size, schedule, trained
 from hardmax.figures.paper_a.training import Case, Share, rises, train
@@ -108,7 +108,7 @@ def test_claims_about_a_training_can_fail(one_layer_case):
 
     def fails(**changes):
         changed = replace(case, training=replace(found, **changes))
-        return names_of(review_claims.surrogate_claims("x", changed, SURROGATE, review_claims.ONE_LAYER))
+        return names_of(reviews.surrogate_claims("x", changed, SURROGATE, reviews.ONE_LAYER))
 
     assert fails(loss=1e-4) == set()
     assert fails(loss=0.1) == {"loss"}
@@ -123,7 +123,7 @@ def test_two_layers_must_be_far_below_one(one_layer_case):
         cases = (
             replace(one_layer_case, training=replace(one_layer_case.training, loss=x)) for x in (two, one)
         )
-        return review_claims.compared_claim("x", *cases)
+        return reviews.compared_claim("x", *cases)
 
     assert ratio(1e-5, 1e-1).holds
     assert not ratio(0.09, 0.1).holds

@@ -5,7 +5,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_b import basins, cone, convergence, rates, rho, runs
+from hardmax.figures.paper_b import basins, cone, convergence, rates, rho
+from hardmax.figures.paper_b import plane as runs
 from hardmax.figures.paper_b import trained_head as joint
 
 pytestmark = pytest.mark.no_cover

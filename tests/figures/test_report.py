@@ -10,8 +10,7 @@ import pytest
 
 from hardmax.figures.claims import at_least, shown, true
 from hardmax.figures.figure import Figure, Recipe, recipes
-from hardmax.figures.reading import read_records
-from hardmax.figures.record import ClaimRecord, Record, Run
+from hardmax.figures.record import ClaimRecord, Record, Run, read_records
 from hardmax.figures.report import page, write_report
 from hardmax.papers import ERRATA
 

@@ -4,7 +4,7 @@ import pytest
 
 from hardmax.figures import figure as module
 from hardmax.figures.figure import Findings, recipe
-from hardmax.figures.reading import read_records
+from hardmax.figures.record import read_records
 from hardmax.figures.reproduce import Job, reproduce
 
 

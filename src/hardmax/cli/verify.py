@@ -36,8 +36,7 @@ def verify(
     """
     from rich.markup import escape
 
-    from hardmax.theory.instances import instances
-    from hardmax.theory.own import own_instances
+    from hardmax.theory.instances import instances, own_instances
 
     chosen = instances(ids or None) if on is None else own_instances(ids or [], on)
     found: list[dict[str, Any]] = []

@@ -17,8 +17,7 @@ from urllib.parse import quote
 
 from hardmax._lib.files import whole_text
 from hardmax.figures.figure import recipes
-from hardmax.figures.reading import read_records
-from hardmax.figures.record import ClaimRecord, Record, Run, count, tally
+from hardmax.figures.record import ClaimRecord, Record, Run, count, read_records, tally
 from hardmax.papers import ERRATA, PAPERS
 
 WIDE = 5.0  # inches: a picture this wide stands above its claims, a narrower one beside them

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from hardmax._lib.files import refusal
 from hardmax.figures.figure import Progress, Recipe, Scale, Setting, make, recipes_of
-from hardmax.figures.reading import read_records
-from hardmax.figures.record import ClaimRecord, Record, Run
+from hardmax.figures.record import ClaimRecord, Record, Run, read_records
 from hardmax.figures.report import write_report
 from hardmax.figures.save import save
 

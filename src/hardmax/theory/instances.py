@@ -1,14 +1,72 @@
-"""What `hardmax verify` runs: every statement where it holds and where a hypothesis or the claim fails."""
+"""What `hardmax verify` runs: every statement where it holds and where it fails, and on a user's own data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.reviews import read_reviews
+from hardmax.data.sentences.reading import read_sentences
 from hardmax.papers import PAPERS
-from hardmax.theory.check import Check, Reading, Verdict, check, statement_of
+from hardmax.problem import Problem
+from hardmax.theory.check import Check, Reading, Verdict, check, statement_of, subject_of
+
+# What a statement takes -> the file that holds it.
+FILES = {
+    "problem": "a problem (.json, .npz or .csv, as docs/files.md says)",
+    "corpus": "texts with labels (a table, as docs/text.md says)",
+    "sentences": "sentences (a text with one per line, or .json, as docs/nexttoken.md says)",
+}
+
+
+def own_instances(ids: Iterable[str], file: Path) -> list[Instance]:
+    """The statements of those ids on the data of a file; a ValueError says which kind of file one wants."""
+    wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
+    if not wanted:
+        raise ValueError("--on needs the statements to test there: hardmax verify B-THM-2 --on FILE")
+    read = cache(lambda kind: _read(kind, file))  # once for all statements, and a slip before the first one
+
+    def instance(id: str) -> Instance:
+        subject = read(kind_of(id))
+        return Instance(id, file.name, None, lambda: subject)
+
+    return [instance(id) for id in wanted]
+
+
+def kind_of(id: str) -> str:
+    """What a statement is about: that of its own instances.
+
+    >>> from hardmax.theory.instances import kind_of
+    >>> kind_of("B-THM-2"), kind_of("A-LEM-2"), kind_of("C-THM-1")
+    ('problem', 'corpus', 'sentences')
+    """
+    known = instances([id])  # a user's own statement has none, and its function says what it takes
+    kind = type(known[0].subject()) if known else subject_of(statement_of(id))
+    if kind is Problem:
+        return "problem"
+    return "corpus" if kind is Corpus else "sentences"
+
+
+def _read(kind: str, file: Path) -> Any:
+    try:
+        if kind == "problem":
+            return Problem.load(file)
+        return _corpus(file) if kind == "corpus" else read_sentences(file)
+    except ValueError as error:
+        raise ValueError(f"--on: this statement wants {FILES[kind]}: {error}") from None
+
+
+def _corpus(file: Path) -> Corpus:
+    """Texts as they stand, split at white space: what a statement says is about words, not about stems."""
+    labelled = [review for review in read_reviews(file) if review.label is not None and review.text.split()]
+    if not labelled:
+        raise ValueError(f"{file} holds no text with a label")
+    return Corpus.from_sequences([r.text for r in labelled], [r.label for r in labelled])
 
 
 @dataclass(frozen=True)

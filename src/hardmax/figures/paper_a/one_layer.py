@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.figures.paper_a.review_claims import ONE_LAYER, surrogate_claims, text_claims
 from hardmax.figures.paper_a.review_data import SOURCES, Source, reviews_of
-from hardmax.figures.paper_a.reviews import Part, Size, draw_source, findings, schedule, trained
+from hardmax.figures.paper_a.reviews import (
+    ONE_LAYER,
+    Part,
+    Size,
+    draw_source,
+    findings,
+    schedule,
+    surrogate_claims,
+    text_claims,
+    trained,
+)
 from hardmax.figures.paper_a.training import Share
 from hardmax.figures.tables import Tables
 

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING
 from hardmax._lib.extras import install
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.figures.paper_a.closed_form import train_closed_form
-from hardmax.figures.paper_a.review_claims import (
+from hardmax.figures.paper_a.review_data import SOURCES, Reviews, Source, reviews_of, surrogate
+from hardmax.figures.paper_a.reviews import (
     TWO_LAYERS,
+    Part,
+    Size,
     compared_claim,
+    draw_source,
+    findings,
+    schedule,
     surrogate_claims,
     text_claims,
+    trained,
 )
-from hardmax.figures.paper_a.review_data import SOURCES, Reviews, Source, reviews_of, surrogate
-from hardmax.figures.paper_a.reviews import Part, Size, draw_source, findings, schedule, trained
 from hardmax.figures.paper_a.training import Schedule, Share
 from hardmax.figures.tables import Tables
 

@@ -9,8 +9,16 @@ import numpy as np
 import hardmax as hm
 from hardmax.figures.claims import at_least, at_most, near
 from hardmax.figures.figure import Findings, Setting, recipe
-from hardmax.figures.paper_b.plane import draw_path, frame, label_axes, paths_table, runs_of
-from hardmax.figures.paper_b.runs import RATE, STEPS, train
+from hardmax.figures.paper_b.plane import (
+    RATE,
+    STEPS,
+    draw_path,
+    frame,
+    label_axes,
+    paths_table,
+    runs_of,
+    train,
+)
 from hardmax.figures.style import BLUE, INK, RED
 from hardmax.figures.tables import Table, Tables, part
 

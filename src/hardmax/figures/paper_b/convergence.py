@@ -12,18 +12,23 @@ from hardmax.figures.claims import at_least, between, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_b.plane import (  # fmt: skip
     INPUTS,
+    STEPS,
+    bisect,
+    cosines_table,
     directions_table,
     draw_path,
     draw_ray,
     draw_tokens,
+    ends_table,
     frame,
+    goes_to_best,
     label_axes,
     paths_table,
     runs_of,
     tokens_table,
+    train,
     vector_of,
 )
-from hardmax.figures.paper_b.runs import STEPS, bisect, cosines_table, ends_table, goes_to_best, train
 from hardmax.figures.style import BLUE, GREY, INK, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
 

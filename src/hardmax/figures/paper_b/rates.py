@@ -9,8 +9,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.figures.claims import Claim, at_least, at_most, near
 from hardmax.figures.figure import Findings, Setting, recipe
-from hardmax.figures.paper_b.plane import draw_heads, frame, label_axes
-from hardmax.figures.paper_b.runs import RATE, STEPS
+from hardmax.figures.paper_b.plane import RATE, STEPS, draw_heads, frame, label_axes
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.figures.tables import Tables, part
 

@@ -9,7 +9,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.figures.claims import Claim, at_most, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
-from hardmax.figures.paper_b.runs import RATE
+from hardmax.figures.paper_b.plane import RATE
 from hardmax.figures.paper_b.trained_head import BEST, START
 from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part

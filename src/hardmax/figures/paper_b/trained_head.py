@@ -10,7 +10,9 @@ import hardmax as hm
 from hardmax.figures.claims import Claim, at_least, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_b.plane import (  # fmt: skip
+    RATE,
     SHOWN,
+    STEPS,
     directions_table,
     draw_path,
     draw_ray,
@@ -19,7 +21,6 @@ from hardmax.figures.paper_b.plane import (  # fmt: skip
     tokens_table,
     vector_of,
 )
-from hardmax.figures.paper_b.runs import RATE, STEPS
 from hardmax.figures.style import BLUE, GREY, RED
 from hardmax.figures.tables import Table, Tables, part
 

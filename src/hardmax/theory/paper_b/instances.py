@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hardmax.data.generators import gaussian, sphere
-from hardmax.data.named import named
+from hardmax.data.generators import gaussian, named, sphere
 from hardmax.theory.instances import Instance
 from hardmax.theory.paper_b import examples
 
