@@ -13,6 +13,7 @@ from hardmax.directions.constants import local_constants
 from hardmax.directions.position import _count, _every, general_position
 from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem
+from hardmax.problem.keys import Dense
 from hardmax.train.gradient import gradient
 from hardmax.train.measures import attention
 
@@ -93,7 +94,7 @@ def test_few_rows_must_all_be_independent() -> None:
     assert general_position(wide).holds
     keys = np.array(wide.split(wide.keys))
     keys[1] = keys[0]
-    flat = replace(wide, keys=keys.reshape(-1, 5))
+    flat = replace(wide, table=Dense(keys.reshape(-1, 5)))
     assert not general_position(flat).holds
 
 

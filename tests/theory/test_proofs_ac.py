@@ -12,7 +12,8 @@ from tests.theory.test_paper_c_mutations import MUTATIONS as OF_C
 
 import hardmax as hm
 from hardmax.nexttoken import Samples, named_sentences, train
-from hardmax.nexttoken.output_value import gradient_ov, star_table
+from hardmax.nexttoken.stage1 import gradient_ov
+from hardmax.problem.output_value import star_table
 from hardmax.theory import check, checks
 from hardmax.theory.instances import instances
 from hardmax.theory.paper_a import balls, convergence, examples, first_step

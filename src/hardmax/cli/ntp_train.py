@@ -59,8 +59,8 @@ def train(
     from hardmax import nexttoken
     from hardmax._lib import expect
     from hardmax.nexttoken.model_file import Reached, save_model
-    from hardmax.nexttoken.output_value import best_loss
     from hardmax.nexttoken.training import train as run_training
+    from hardmax.problem.output_value import best_loss
 
     for name, step in (("--eta", eta), ("--eta0", eta0)):
         if step is not None:

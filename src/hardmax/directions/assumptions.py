@@ -14,7 +14,6 @@ from hardmax.directions.constants import slope_range
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Floats
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead, NonlinearHead
 from hardmax.problem.selection import Selection, chosen_slots, optimal_tokens
 
 
@@ -89,13 +88,13 @@ def assumption_c(
     >>> round(hm.directions.assumption_c(hm.data.named("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)
     0.5
     """
-    head = problem.head
-    if not isinstance(head, LinearHead | NonlinearHead):
+    table, labels = problem.head.values, problem.head.labels
+    if table is None or labels is None:
         raise ValueError("problem must have values and labels; make it with from_values or from_tokens")
     tokens = tuple(selection)
     chosen_slots(problem, tokens)
     kept = sorted(range(problem.n) if inputs is None else inputs)
-    values = [head.labels[i] * v for i, v in enumerate(problem.split(head.values[problem.tokens]))]
+    values = [labels[i] * v for i, v in enumerate(problem.split(table[problem.tokens]))]
     mixing = _Mixing([values[i] for i in kept], [tokens[i] for i in kept])
     Gamma = float(mixing.margins(np.zeros((1, mixing.width)))[0])
     if Gamma == 0:

@@ -19,7 +19,7 @@ from hardmax.directions.search import Block, Leaf, Tree
 from hardmax.margin.constraints import Floats
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import optimal_tokens, slot_gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +112,7 @@ class Enumeration(Iterator[FeasibleSelection]):
         self._best = [frozenset(tokens) for tokens in optimal_tokens(problem).sets]
         self._problem = problem
         self._gaps: dict[tuple[int, int], Floats] = {}
+        self._every_gap: dict[int, list[Floats]] = {}  # of all inputs that select this token
         self._tree = Tree(problem, budget.min_margin)
         self._results = self._run()
 
@@ -175,8 +176,11 @@ class Enumeration(Iterator[FeasibleSelection]):
         """Score gaps of the rows of one input; kept, because thousands of selections share them."""
         gaps = self._gaps.get((i, token))
         if gaps is None:
-            scores, names = self._problem.split(self._problem.scores)[i], self._tree.rows.names[i]
-            gaps = scores[token] - scores[names[names != token]]
+            if token not in self._every_gap:
+                same = np.minimum(token, self._problem.sizes - 1)
+                self._every_gap[token] = self._problem.split(slot_gaps(self._problem, same))
+            names = self._tree.rows.names[i]
+            gaps = self._every_gap[token][i][names[names != token]]
             self._gaps[i, token] = gaps
         return gaps
 

@@ -16,7 +16,6 @@ from hardmax.margin.label_svm import label_svm, rho_svm
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import exactly, solve
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead, NonlinearHead
 from hardmax.problem.selection import chosen_slots, leaders
 
 
@@ -31,10 +30,10 @@ def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool 
     >>> best.p.round(12).tolist(), best.support
     ([0.0, 1.0], ((0,), (1,), (2,)))
     """
-    head = problem.head
-    if not isinstance(head, LinearHead | NonlinearHead):
+    values, labels = problem.head.values, problem.head.labels
+    if values is None or labels is None:
         raise ValueError("problem must have values and labels; make it with from_values or from_tokens")
-    return label_svm(head.values[problem.tokens[chosen_slots(problem, tuple(selection))]], head.labels, exact)
+    return label_svm(values[problem.tokens[chosen_slots(problem, tuple(selection))]], labels, exact)
 
 
 def relaxed_max_margin(
@@ -145,19 +144,20 @@ def _gains(
     problem: Problem, tokens: tuple[int, ...], label: MaxMargin, rows: AttentionRows
 ) -> list[tuple[int, int]]:
     """The rows (input, row) whose rival has the larger label margin: attention on it lowers the risk."""
-    head = problem.head
-    assert isinstance(head, LinearHead | NonlinearHead)
+    table, labels = problem.head.values, problem.head.labels
+    assert table is not None
+    assert labels is not None
     v = exactly(label)
-    values = problem.split(head.values[problem.tokens])
+    values = problem.split(table[problem.tokens])
     found = []
     for i, token in enumerate(tokens):
         for row, (_, t) in enumerate(rows.constraints([(i, token)]).labels or ()):
-            ahead = head.labels[i] * (values[i][cast(int, t)] - values[i][token])
+            ahead = labels[i] * (values[i][cast(int, t)] - values[i][token])
             gain = float(ahead @ np.asarray(label.direction))
             # Near zero the sign is taken in fractions, which only more than 200 inputs do without.
             if abs(gain) <= 1e-6 * np.linalg.norm(ahead) and v is not None and v.p is not None:
                 pairs = zip(values[i][cast(int, t)].tolist(), values[i][token].tolist(), v.p, strict=True)
-                exact = sum((Fraction(a) - Fraction(b)) * x for a, b, x in pairs) * int(head.labels[i])
+                exact = sum((Fraction(a) - Fraction(b)) * x for a, b, x in pairs) * int(labels[i])
                 gain = float((exact > 0) - (exact < 0))
             if gain > 0:
                 found.append((i, row))

@@ -20,9 +20,10 @@ import numpy as np
 from numba import njit, types
 
 from hardmax._lib import expect
+from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.problem.losses import as_loss
-from hardmax.train.softmax import INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, settle
+from hardmax.train.softmax import settle
 
 # Twice the spread of the logits plus the size of the values: below this no term of A underflows.
 MODERATE = 600.0

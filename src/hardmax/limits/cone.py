@@ -169,7 +169,7 @@ class _Cone:
         problem, slots = self.landscape.problem, self.landscape.slots
         step = 0.1 * float(np.linalg.norm(p))
         for _ in range(steps):
-            pull = pull_of(settle_at(problem, p, slots), slots.keys, problem.n)
+            pull = pull_of(settle_at(problem, p, slots), slots.table, problem.total)
             trial = self.project(p + step * pull.direction, R)
             while self.landscape.least(np.array([p, trial])) == 0:
                 step *= 0.25

@@ -14,20 +14,14 @@ import numpy as np
 from numba import njit, types
 from scipy.spatial import ConvexHull
 
+from hardmax._lib.compiled import INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR
 from hardmax.problem import Problem
+from hardmax.problem.kernels import gaps_to_top, gather
+from hardmax.problem.keys import Dense
+from hardmax.problem.slots import slots_of
 from hardmax.train.coordinates import orthonormal_basis
 from hardmax.train.loops import scale_inputs
-from hardmax.train.slots import slots_of
-from hardmax.train.softmax import (  # fmt: skip
-    INDEX,
-    OUT_TABLE,
-    SLOPE,
-    TABLE,
-    VECTOR,
-    gaps_to_top,
-    gather,
-    settle,
-)
+from hardmax.train.softmax import settle
 
 TURN = 0.5 * math.pi  # two neighbours on the circle may differ by less than this
 
@@ -39,8 +33,12 @@ ROUNDS = 60
 MOST = 2_000_000  # points of a sphere
 
 
-@njit(types.void(TABLE, INDEX, INDEX, VECTOR, VECTOR, TABLE, SLOPE, OUT_TABLE), cache=True, nogil=True)
-def _directions(keys, tokens, offsets, counts, scores, points, log_slope, out):  # type: ignore[no-untyped-def]
+@njit(
+    types.void(TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, TABLE, SLOPE, OUT_TABLE), cache=True, nogil=True
+)
+def _directions(  # type: ignore[no-untyped-def]
+    keys, tokens, offsets, counts, scores, log_weights, points, log_slope, out
+):
     """`gradient(...).direction` at every row of ``points``."""
     n, slots = offsets.size - 1, tokens.size
     gaps, weights = np.empty(slots), np.empty(slots)
@@ -50,7 +48,7 @@ def _directions(keys, tokens, offsets, counts, scores, points, log_slope, out): 
     for m in range(points.shape[0]):
         gaps_to_top(keys, tokens, offsets, points[m], gaps, tops)
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
-        scale_inputs(u, depth, log_mass, log_slope, seen, slopes, log_scale)
+        scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
         gather(keys, tokens, offsets, tops, weights, log_scale, out[m])
         largest = 0.0
         for j in range(out.shape[1]):
@@ -85,8 +83,8 @@ class Field:
         exponent = int(np.frexp(np.abs(problem.keys).max())[1])
         self.unit = math.ldexp(1.0, exponent)
         keys = np.ascontiguousarray(np.ldexp(problem.keys, -exponent) @ self.basis)
-        self.problem = replace(problem, keys=keys, W=None, gram=None)
-        self.slots = replace(slots, keys=keys)
+        self.problem = replace(problem, table=Dense(keys), W=None)
+        self.slots = replace(slots, table=Dense(keys))
         self._scores = np.ascontiguousarray(self.slots.merge(problem.scores))
 
     @property
@@ -100,8 +98,8 @@ class Field:
         out = np.empty_like(points)
         slots = self.slots
         _directions(
-            slots.keys, slots.tokens, slots.offsets, slots.counts, self._scores, points,
-            self.problem.loss.log_slope, out,
+            slots.keys, slots.tokens, slots.offsets, slots.counts, self._scores,
+            self.problem.log_weights, points, self.problem.loss.log_slope, out,
         )  # fmt: skip
         return out
 

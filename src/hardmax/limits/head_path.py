@@ -15,7 +15,6 @@ from hardmax.limits.global_path import AGREE
 from hardmax.limits.landscape import Expanded, Landscape
 from hardmax.limits.searching import NOISE, Expand, attracting_directions, minimise, random_directions
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.selection import optimal_tokens
 from hardmax.train.gradient import attended_values, settle_at
 from hardmax.train.joint import scaled_head, with_head
@@ -84,7 +83,8 @@ def joint_path(
     >>> np.degrees([path.angle([1.0, 0.0]), path.head_angle([1.0, 0.0])]).round(2).tolist()
     [[11.82, 12.45], [88.1, 88.88]]
     """
-    if not isinstance(problem.head, LinearHead) or problem.loss.name not in ("logistic", "exponential"):
+    head = problem.head.linear
+    if head is None or problem.loss.name not in ("logistic", "exponential"):
         raise ValueError("problem must have values, labels and the logistic or the exponential loss")
     if (rho is None) == (r is None):
         raise ValueError("give either rho, for |v| <= rho R, or a fixed r")
@@ -93,7 +93,7 @@ def joint_path(
         raise ValueError("radii must hold at least one radius, got none")
     fixed = np.full(len(wanted), 0.0 if r is None else expect.positive("r", r))
     budgets = fixed if rho is None else expect.positive("rho", rho) * wanted
-    reach = float(budgets[-1] * lengths(problem.head.values).max())
+    reach = float(budgets[-1] * lengths(head.values).max())
     if reach > LARGEST:
         raise ValueError(f"r times the longest value must be at most {LARGEST:g}, got {reach:.4g}")
     scale, (by_head, head) = scaled(problem, to_one=True), scaled_head(problem, to_one=True)
@@ -163,9 +163,10 @@ def _in_ball(expand: Expand, start: np.ndarray, radius: float) -> np.ndarray:
 
 def _features(problem: Problem, p: np.ndarray) -> np.ndarray:
     """Y_i times the attended value of every input."""
-    assert isinstance(problem.head, LinearHead)
+    labels = problem.head.labels
+    assert labels is not None
     z, _ = attended_values(problem, settle_at(problem, p))
-    return problem.head.labels[:, None] * z
+    return labels[:, None] * z
 
 
 def _head_risk(problem: Problem, features: np.ndarray) -> Expand:

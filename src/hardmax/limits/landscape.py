@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardmax.problem import Problem
+from hardmax.problem.keys import Dense
 from hardmax.problem.selection import chosen_slots, score_gaps
+from hardmax.problem.slots import Slots, slots_of
 from hardmax.train.coordinates import orthonormal_basis
 from hardmax.train.gradient import expand, settle_at
-from hardmax.train.slots import Slots, slots_of
 
 # A fall of the prediction by less than exp of this leaves the loss's slope the same to the last digit.
 VANISHED = -40.0
@@ -46,11 +47,12 @@ class Landscape:
         self.selection = tuple(int(t) for t in selection)
         self.basis = orthonormal_basis(slots) if basis is None else basis
         keys = np.ascontiguousarray(problem.keys @ self.basis)
-        self.reduced = replace(problem, keys=keys, W=None, gram=None)
-        self.slots: Slots = replace(slots, keys=keys)
+        self.reduced = replace(problem, table=Dense(keys), W=None)
+        self.slots: Slots = replace(slots, table=Dense(keys))
         chosen = chosen_slots(problem, self.selection)
         self.scores = problem.scores[chosen]
         self.gaps = score_gaps(problem, self.scores)
+        self._log_counts = 0.0 if problem.counts is None else np.log(problem.counts)
         table = keys[problem.tokens]
         self.rows = table - np.repeat(table[chosen], problem.sizes, axis=0)
         with np.errstate(divide="ignore"):
@@ -71,7 +73,7 @@ class Landscape:
         Differences are taken to the reference token, so that nothing cancels when it scores best.
         """
         firsts, sizes = self.problem.offsets[:-1], self.problem.sizes
-        logits = points @ self.rows.T  # (m, slots), zero at the reference
+        logits = points @ self.rows.T + self._log_counts  # (m, slots), zero at a reference that stands once
         top = np.maximum.reduceat(logits, firsts, axis=1)
         masses = np.exp(logits - np.repeat(top, sizes, axis=1))
         log_mass = top + np.log(np.add.reduceat(masses, firsts, axis=1))
@@ -81,9 +83,10 @@ class Landscape:
         falls = np.add.reduceat(signed, firsts, axis=1)
         sign, log = np.sign(falls), _log(np.abs(falls)) + peak  # score - u_i, (m, n)
         log = log + self._log_mean_slopes(np.where(log < VANISHED, 0.0, sign * np.exp(log)))
+        log = log + self.problem.log_weights
         peak = _finite(log.max(axis=1))
         total = (sign * np.exp(log - peak[:, None])).sum(axis=1)
-        return np.sign(total), _log(np.abs(total)) + peak - math.log(self.problem.n)
+        return np.sign(total), _log(np.abs(total)) + peak - math.log(self.problem.total)
 
     def _log_mean_slopes(self, falls: np.ndarray) -> np.ndarray:
         mean = self.problem.loss.log_mean_slope
@@ -109,7 +112,7 @@ class Landscape:
         if not math.isfinite(value) or second.common == -math.inf:
             return Expanded(value, np.zeros(self.d), np.zeros((self.d, self.d)))
         # Where E changes its sign log|E| falls without bound: the slope is capped, its square is a float.
-        scale = float(sign[0]) * math.exp(min(second.common - math.log(self.problem.n) - value, STEEPEST))
+        scale = float(sign[0]) * math.exp(min(second.common - math.log(self.problem.total) - value, STEEPEST))
         slope = -scale * second.V
         return Expanded(value, slope, -scale * second.H - np.outer(slope, slope))
 

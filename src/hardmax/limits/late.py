@@ -91,7 +91,7 @@ class LateResidual:
     def flow_point(self, log_time: float, point: Any = None) -> np.ndarray:
         """Where gradient flow is at a late log t; ``point`` is an earlier late point of it."""
         best = self.max_margin
-        along = log_time - math.log(self.problem.n) + self.floor - 2.0 * math.log(best.norm)
+        along = log_time - math.log(self.problem.total) + self.floor - 2.0 * math.log(best.norm)
         return along * cast(np.ndarray, best.p) + self.residual(point)
 
     def compare(self, trajectory: Run) -> LateComparison:

@@ -51,7 +51,7 @@ def support_weights(problem: Problem, max_margin: MaxMargin) -> tuple[Ints, Floa
     """The support rows of a locally optimal selection, by number, and log c of each: what a row costs.
 
     c is the slope of the loss at the selected score times the score gap times the number of copies of the
-    losing token, over the number of copies of the selected one.
+    losing token, over the number of copies of the selected one, times the weight of the input.
     """
     chosen = problem.offsets[:-1] + np.array(selection_of(problem, max_margin))
     near = tight_rows(max_margin)
@@ -61,6 +61,7 @@ def support_weights(problem: Problem, max_margin: MaxMargin) -> tuple[Ints, Floa
     labels = [cast(tuple[int, int], max_margin.constraints.label(int(j))) for j in near]
     inputs = np.array([i for i, _ in labels], dtype=np.intp)
     losers = problem.offsets[:-1][inputs] + np.array([t for _, t in labels], dtype=np.intp)
-    copies = np.log(np.bincount(problem.groups)[problem.groups])
-    slopes = problem.loss.log_slopes(problem.scores[chosen][inputs])
+    copies = np.log(np.bincount(problem.groups, problem.counts)[problem.groups])
+    u = problem.head.vertex_predictions(problem.tokens, problem.offsets)[chosen]
+    slopes = problem.loss.log_slopes(u[inputs]) + problem.log_weights[inputs]
     return near, slopes + np.log(gaps) + copies[losers] - copies[chosen][inputs]

@@ -13,10 +13,10 @@ from hardmax.nexttoken.measures import Observables
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.model_file import load_model, save_model
 from hardmax.nexttoken.orders import Orders, collocation, complete, components, orders
-from hardmax.nexttoken.output_value import OutputValue, descend_stage_1, stage_1
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.predict import Prediction, Predictor, Regenerated, regenerate
 from hardmax.nexttoken.realizable import RealizablePart, realizable_part
+from hardmax.nexttoken.stage1 import descend_stage_1, stage_1
 from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.structure import Structure, structure
 from hardmax.nexttoken.training import Training, train
@@ -28,6 +28,7 @@ from hardmax.nexttoken.unmerged import (
     train_jointly,
     train_unmerged,
 )
+from hardmax.problem.output_value import OutputValue
 
 __all__ = [
     "Analysis",

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.nexttoken.edges import Edges, Scratch, descend_edges, edges_of, fill_log_fluxes, gather
-from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.nexttoken.signed import Columns, Room, Sentences, descend_signed, signed_gradient
+from hardmax.problem.output_value import OutputValue
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class PairGradient:
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.direction import StageTwo
     >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.output_value import stage_1
+    >>> from hardmax.nexttoken.stage1 import stage_1
     >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
     >>> stage = StageTwo(pairs, stage_1(pairs.collocation, 20, 0.1))
     >>> found = stage.direction(np.zeros(pairs.P))
@@ -54,7 +54,7 @@ class StageTwo:
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.direction import StageTwo
     >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.output_value import stage_1
+    >>> from hardmax.nexttoken.stage1 import stage_1
     >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
     >>> a = np.zeros(pairs.P)
     >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, rate=1.0, steps=2)

@@ -21,9 +21,10 @@ from hardmax._lib import expect
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.edges import Scratch, fill_log_flows, gather
-from hardmax.nexttoken.output_value import OutputValue, stage_1
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.nexttoken.stage1 import stage_1
 from hardmax.nexttoken.training import RATE, RATE_0, STEPS, Training, point
+from hardmax.problem.output_value import OutputValue
 from hardmax.train.flow import ABSOLUTE, ORDER, RELATIVE
 
 # Tokens that weigh less than this no longer change the flows; else differences of this size give the

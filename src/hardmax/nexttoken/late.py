@@ -21,9 +21,9 @@ from hardmax._lib import expect
 from hardmax.limits.landscape import Expanded
 from hardmax.limits.searching import minimise
 from hardmax.nexttoken.edges import edges_of
-from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.star import KqStar
+from hardmax.problem.output_value import OutputValue
 
 # Singular values below this, relative to the largest, are zero.
 ZERO = 1e-9

@@ -14,10 +14,10 @@ from hardmax._lib import expect
 from hardmax._lib.files import whole
 from hardmax._lib.reading import parse_json, read_arrays
 from hardmax.nexttoken.orders import Orders
-from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Ints, Pairs
 from hardmax.nexttoken.predict import Predictor
 from hardmax.nexttoken.training import Training
+from hardmax.problem.output_value import OutputValue
 
 
 @dataclass(frozen=True)

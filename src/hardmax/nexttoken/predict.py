@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from hardmax.nexttoken.orders import MISSING, Orders
-from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, Ints
+from hardmax.problem.output_value import OutputValue
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 
 from hardmax.nexttoken.edges import softplus
-from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.problem.output_value import OutputValue
 
 
 class Sentences(NamedTuple):

@@ -16,10 +16,11 @@ from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.measures import Observables, log_excess_loss, loss, observe, target_masses
 from hardmax.nexttoken.orders import Orders, orders
-from hardmax.nexttoken.output_value import OutputValue, best_loss, stage_1, star_norm
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.predict import Prediction, Predictor
+from hardmax.nexttoken.stage1 import stage_1
 from hardmax.nexttoken.star import KqStar
+from hardmax.problem.output_value import OutputValue, best_loss, star_norm
 from hardmax.train.descent import steps_to_record
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.

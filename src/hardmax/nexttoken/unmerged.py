@@ -18,9 +18,9 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.model import Model
-from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, pairs_of
 from hardmax.nexttoken.star import KqStar
+from hardmax.problem.output_value import OutputValue
 
 
 def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> Floats:

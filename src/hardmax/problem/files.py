@@ -15,11 +15,12 @@ from hardmax._lib import expect
 from hardmax._lib.files import whole, whole_text
 from hardmax._lib.reading import LARGEST_JSON, read_arrays, read_bytes, read_json
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead, Scores
+from hardmax.problem.heads import Head, LinearHead, Scores
+from hardmax.problem.keys import Dense, Gram, Keys, OneHot
 from hardmax.problem.losses import LOSSES, as_loss
 
-_JSON_NAMES = {"keys", "scores", "values", "labels", "head", "loss"}
-_ARRAY_NAMES = _JSON_NAMES | {"tokens", "offsets", "W", "gram"}
+_JSON_NAMES = {"keys", "scores", "values", "labels", "head", "loss", "counts", "weights"}
+_ARRAY_NAMES = _JSON_NAMES | {"tokens", "offsets", "W", "gram", "one_hot"}
 
 
 def read_problem(path: Path) -> Problem:
@@ -52,21 +53,18 @@ def write_problem(problem: Problem, path: Path) -> None:
 def problem_arrays(problem: Problem) -> dict[str, Any]:
     """The flat arrays that make a problem; losses are saved by name, so only the built-in ones can be."""
     arrays: dict[str, Any] = {
-        "keys": problem.keys,
         "tokens": problem.tokens,
         "offsets": problem.offsets,
         "loss": np.array(_saved_loss(problem)),
     }
-    for name in ("W", "gram"):
+    if isinstance(problem.table, OneHot):
+        arrays["one_hot"] = np.array(problem.table.size)
+    else:
+        arrays["keys"] = problem.keys
+    for name in ("W", "gram", "counts", "weights"):
         if getattr(problem, name) is not None:
             arrays[name] = getattr(problem, name)
-    if isinstance(problem.head, Scores):
-        arrays["scores"] = problem.head.scores
-    elif isinstance(problem.head, LinearHead):
-        arrays |= {"values": problem.head.values, "labels": problem.head.labels, "head": problem.head.v}
-    else:
-        raise ValueError("a nonlinear head is a function and cannot be saved; save its scores instead")
-    return arrays
+    return arrays | problem.head.arrays()
 
 
 def _saved_loss(problem: Problem) -> str:
@@ -77,40 +75,52 @@ def _saved_loss(problem: Problem) -> str:
 
 def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
     """The problem made of the arrays that `problem_arrays` gives; ``path`` is named in refusals."""
-    missing = {"keys", "offsets"} - arrays.keys()
-    if missing or not ("scores" in arrays or {"values", "labels", "head"} <= arrays.keys()):
+    _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
+    known = "scores" in arrays or {"values", "labels", "head"} <= arrays.keys()
+    if "offsets" not in arrays or not arrays.keys() & {"keys", "one_hot"} or not known:
         raise ValueError(
             f"{path} must hold keys, offsets and either scores or values, labels and head; "
             f"it holds {', '.join(map(ascii, sorted(arrays))) or 'nothing'}"
         )
-    _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
     _refuse_both(arrays.keys(), path)
+    table = _table(arrays, path)
+    N = table.shape[0]
+    tokens = arrays.get("tokens", np.arange(N))
+    offsets = _offsets(arrays["offsets"], len(tokens))
+    if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or (tokens < 0).any() or (tokens >= N).any():
+        raise ValueError(f"{path}: tokens must be row numbers of keys, from 0 to {N - 1}")
+    head = _head(arrays, table, tokens, offsets)
+    W = _map(arrays, head, table, path)
+    problem = Problem(table, tokens.astype(np.intp), offsets, head, W)
+    return problem.weighted(arrays.get("weights"), arrays.get("counts"))
+
+
+def _table(arrays: dict[str, np.ndarray], path: Path) -> Keys:
+    if "one_hot" in arrays:
+        return OneHot(expect.whole("one_hot", arrays["one_hot"].tolist(), 1))
     keys = expect.finite_array("keys", arrays["keys"], (None, None))
     if not keys.size:
         raise ValueError(f"{path}: keys must hold at least one token of one number, got {keys.shape}")
-    tokens = arrays.get("tokens", np.arange(len(keys)))
-    offsets = _offsets(arrays["offsets"], len(tokens))
-    if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or (tokens < 0).any() or (tokens >= len(keys)).any():
-        raise ValueError(f"{path}: tokens must be row numbers of keys, from 0 to {len(keys) - 1}")
+    gram = _gram(arrays, keys, path)
+    return Dense(keys) if gram is None else Gram(keys, gram)
+
+
+def _head(arrays: dict[str, np.ndarray], table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Head:
     loss = as_loss(str(arrays.get("loss", "logistic")))
-    head: Scores | LinearHead
     if "scores" in arrays:
-        head = Scores(expect.finite_array("scores", arrays["scores"], (len(tokens),)), loss)
-    else:
-        values = expect.finite_array("values", arrays["values"], (len(keys), None))
-        labels = expect.signs("labels", arrays["labels"], len(offsets) - 1)
-        v = expect.finite_array("head", arrays["head"], (values.shape[1],))
-        head = LinearHead(values, labels, v, loss)
-    W, gram = _map(arrays, head, keys, path), _gram(arrays, keys, path)
-    return Problem(keys, tokens.astype(np.intp), offsets, head, W, gram)
+        return Scores(expect.finite_array("scores", arrays["scores"], (len(tokens),)), loss)
+    values = expect.finite_array("values", arrays["values"], (table.shape[0], None))
+    labels = expect.signs("labels", arrays["labels"], len(offsets) - 1)
+    return LinearHead(values, labels, expect.finite_array("head", arrays["head"], (values.shape[1],)), loss)
 
 
-def _map(arrays: dict[str, np.ndarray], head: Scores | LinearHead, keys: np.ndarray, path: Path) -> Any:
+def _map(arrays: dict[str, np.ndarray], head: Head, table: Keys, path: Path) -> Any:
     """W, where the file has one: the map from values to keys."""
     if "W" not in arrays:
         return None
-    if isinstance(head, Scores):
+    if head.values is None:
         raise ValueError(f"{path}: W maps values to keys, and a file of scores has no values; leave it out")
+    keys = table.dense()
     W = expect.finite_array("W", arrays["W"], (keys.shape[1], head.values.shape[1]))
     if not np.allclose(head.values @ W.T, keys, rtol=1e-9, atol=1e-9 * np.abs(keys).max()):
         raise ValueError(f"{path}: keys must be W x of the values x, got other keys; leave one of them out")
@@ -155,15 +165,26 @@ def _from_json(path: Path) -> Problem:
     if not isinstance(loss, str):
         raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r:.60}")
     if {"keys", "scores"} <= content.keys():
-        return Problem.from_scores(content["keys"], content["scores"], loss)
+        problem = Problem.from_scores(content["keys"], content["scores"], loss)
+        return problem.weighted(content.get("weights"), _flat(content.get("counts"), problem))
     if {"keys", "values", "labels", "head"} <= content.keys():
-        return Problem.from_values(
+        problem = Problem.from_values(
             content["keys"], content["values"], content["labels"], content["head"], loss
         )
+        return problem.weighted(content.get("weights"), _flat(content.get("counts"), problem))
     raise ValueError(
         f"{path} must hold keys and either scores or values, labels and head; "
         f"it holds {', '.join(sorted(content)) or 'nothing'}"
     )
+
+
+def _flat(counts: Any, problem: Problem) -> Any:
+    """Counts by slot, of lists with one for each token of each input."""
+    if counts is None:
+        return None
+    flat, offsets = expect.ragged("counts", counts, width=False)
+    expect.same_tokens("counts", offsets, problem.offsets)
+    return flat
 
 
 def _refuse_unknown(names: Iterable[str], known: set[str], path: Path) -> None:
@@ -182,13 +203,17 @@ def _as_json(problem: Problem) -> dict[str, Any]:
         return [part.tolist() for part in problem.split(table[problem.tokens])]
 
     content: dict[str, Any] = {"keys": rows(problem.keys), "loss": _saved_loss(problem)}
-    if isinstance(problem.head, LinearHead):
+    if problem.counts is not None:
+        content["counts"] = [part.tolist() for part in problem.split(problem.counts)]
+    if problem.weights is not None:
+        content["weights"] = problem.weights.tolist()
+    linear = problem.head.linear
+    if linear is not None:
         return content | {
-            "values": rows(problem.head.values),
-            "labels": problem.head.labels.tolist(),
-            "head": problem.head.v.tolist(),
-        }
-    return content | {"scores": [part.tolist() for part in problem.split(problem_arrays(problem)["scores"])]}
+            "values": rows(linear.values), "labels": linear.labels.tolist(), "head": linear.v.tolist()
+        }  # fmt: skip
+    problem.head.arrays()  # refuses what no file can hold
+    return content | {"scores": [part.tolist() for part in problem.split(problem.scores)]}
 
 
 _PAGE = "docs/files.md shows such a table"

@@ -1,23 +1,141 @@
 """Heads: what turns the attention weights of an input into a signed prediction.
 
-For a linear head the data enter only through the token scores; a nonlinear one has scores that move with
-the attention (B-DEF-4). ``values`` is a table with one row per token of the problem's key table.
+All that a dynamic needs of a head is, at an attention s, the prediction u_i of every input and the scores
+h_it = du_i/ds_it of every slot (only their differences within an input matter). With fixed scores both follow
+from these; other heads say them in `Head.attend` (B-DEF-4), which is all that a new head needs to have.
+``values`` is a table with one row per token of the problem's key table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax.problem.losses import Loss
+from hardmax.problem.slots import Slots
+
+if TYPE_CHECKING:
+    from hardmax.problem.cross_entropy import CrossEntropy
 
 __all__ = ["LinearHead", "NonlinearHead", "Scores"]
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Attention:
+    """Where every input attends, as a head sees it: shares of the slots of each input, which sum to 1.
+
+    Tokens of an input with one key are one slot here; `rows` gives what a table says of the slots, `mean`
+    its average under the attention, `per_slot` repeats what every input has on its slots.
+    """
+
+    tokens: np.ndarray  # (L,) row of the token table at every slot of the problem
+    offsets: np.ndarray  # (n + 1,) slots of each input
+    shares: np.ndarray  # (M,)
+    tops: np.ndarray  # (n,) the slot of each input with the largest logit
+    slots: Slots | None = None  # how L slots became M; None if they are the same
+
+    def rows(self, table: np.ndarray) -> np.ndarray:
+        """Rows of a table over the tokens, one for each slot."""
+        return table[self.tokens] if self.slots is None else self.slots.merge(table[self.tokens])
+
+    def mean(self, rows: np.ndarray) -> np.ndarray:
+        """sum_t s_it row_it of every input."""
+        return np.add.reduceat(self.shares[:, None] * rows, self.offsets[:-1], axis=0)
+
+    def per_slot(self, x: np.ndarray) -> np.ndarray:
+        """What each input has, repeated on its slots."""
+        return np.repeat(x, np.diff(self.offsets), axis=0)
+
+
+class Head:
+    """The base of every head. One of your own needs a ``loss`` and `attend`; the rest has defaults.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.problem.heads import Head
+    >>> class Square(Head):  # u = z^2, z the attended value
+    ...     loss = hm.Problem.from_scores([[[0.0]]], [[0.0]]).loss
+    ...     values = np.array([[1.0], [0.5]])
+    ...     def attend(self, at):
+    ...         x = at.rows(self.values)
+    ...         z = at.mean(x)
+    ...         return (2.0 * at.per_slot(z) * x)[:, 0], z[:, 0] ** 2
+    >>> problem = hm.Problem.from_head([[[1.0], [0.0]]], Square())
+    >>> hm.gradient(problem, [0.0]).direction.tolist()
+    [1.0]
+    """
+
+    loss: Loss
+    values: np.ndarray | None = None  # (N, e), where the head has a value of every token
+    labels: np.ndarray | None = None  # (n,), where the prediction is signed by one
+
+    @property
+    def moves(self) -> bool:
+        """Whether the scores move with the attention, as they do where there are none fixed."""
+        return True
+
+    @property
+    def linear(self) -> LinearHead | None:
+        """The head itself if its scores are Y v.x with a v that may be trained, else None."""
+        return None
+
+    @property
+    def cross_entropy(self) -> CrossEntropy | None:
+        """The head itself if it is a cross-entropy of next tokens, else None."""
+        return None
+
+    def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """gamma_it of every slot, for all attention."""
+        raise ValueError("this head has no fixed scores; give the problem scores or a linear head")
+
+    def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
+        """Scores h_it = du_i/ds_it of every slot, up to a constant in each input, and u_i of every input."""
+        raise NotImplementedError("a head whose scores move with the attention must have attend(at)")
+
+    def vertex_predictions(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """u of every slot's input if all its attention were on that slot: what makes a token the best."""
+        if not self.moves:
+            return self.fixed_scores(tokens, offsets)
+        u, sizes = np.empty(len(tokens)), np.diff(offsets)
+        for k in range(int(sizes.max())):
+            chosen = offsets[:-1] + np.minimum(k, sizes - 1)
+            u[chosen] = self.attend(_vertex(tokens, offsets, chosen))[1]
+        return u
+
+    def vertex_gaps(self, tokens: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """h_chosen - h_t of every slot with all attention on the chosen one: what makes it attract.
+
+        ``chosen`` is one slot of each input. Not the difference of `vertex_predictions` unless scores are
+        fixed: the two may order tokens differently.
+        """
+        if self.moves:
+            h = self.attend(_vertex(tokens, offsets, chosen))[0]
+        else:
+            h = self.fixed_scores(tokens, offsets)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.repeat(h[chosen], np.diff(offsets)) - h)
+
+    def marks(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """(L, k): what tells tokens of one input with equal keys apart."""
+        if not self.moves:
+            return self.fixed_scores(tokens, offsets)[:, None]
+        return tokens[:, None].astype(float) if self.values is None else self.values[tokens]
+
+    def arrays(self) -> dict[str, Any]:
+        """What a file of the problem has to hold of the head."""
+        raise ValueError("this head is a function and cannot be saved; save its scores instead")
+
+
+def _vertex(tokens: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> Attention:
+    shares = np.zeros(len(tokens))
+    shares[chosen] = 1.0
+    return Attention(tokens, offsets, shares, chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Head):
     """Fixed token scores gamma_it, one per slot, and a loss (B-DEF-1a).
 
     >>> import hardmax as hm
@@ -28,9 +146,22 @@ class Scores:
     scores: np.ndarray
     loss: Loss
 
+    @property
+    def moves(self) -> bool:
+        """No."""
+        return False
+
+    def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """As given."""
+        return self.scores
+
+    def arrays(self) -> dict[str, Any]:
+        """The scores."""
+        return {"scores": self.scores}
+
 
 @dataclass(frozen=True, eq=False)
-class LinearHead:
+class LinearHead(Head):
     """Values x, labels Y and a head v: the score of a token is Y v.x (B-DEF-1). ``v`` may be trained.
 
     >>> import hardmax as hm
@@ -39,21 +170,35 @@ class LinearHead:
     array([-2.,  0.])
     """
 
-    values: np.ndarray  # (N, e)
-    labels: np.ndarray  # (n,)
+    values: np.ndarray = field()  # (N, e)
+    labels: np.ndarray = field()  # (n,)
     v: np.ndarray  # (e,)
     loss: Loss
 
-    def scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    @property
+    def moves(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def linear(self) -> LinearHead:
+        """This one."""
+        return self
+
+    def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """gamma_it = Y_i v.x_it of every slot; equal values score equally, to the last bit.
 
         (BLAS sums the last rows of a table in another order than the first.)
         """
         return np.repeat(self.labels, np.diff(offsets)) * np.einsum("ij,j->i", self.values, self.v)[tokens]
 
+    def arrays(self) -> dict[str, Any]:
+        """Values, labels and v."""
+        return {"values": self.values, "labels": self.labels, "head": self.v}
+
 
 @dataclass(frozen=True, eq=False)
-class NonlinearHead:
+class NonlinearHead(Head):
     """Values, labels and any differentiable psi: the prediction is Y psi(z), z the attended value (B-DEF-1d).
 
     ``psi`` maps (n, e) to (n,), ``psi_gradient`` maps (n, e) to (n, e).
@@ -66,11 +211,19 @@ class NonlinearHead:
     array([ 0.7071, -0.7071])
     """
 
-    values: np.ndarray
-    labels: np.ndarray
+    values: np.ndarray = field()
+    labels: np.ndarray = field()
     psi: Callable[[np.ndarray], np.ndarray]
     psi_gradient: Callable[[np.ndarray], np.ndarray]
     loss: Loss
 
+    def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
+        """Scores Y x.psi'(z) and Y psi(z)."""
+        values = at.rows(self.values)
+        z = at.mean(values)
+        lift = at.per_slot(self.labels[:, None] * self.psi_gradient(z))
+        return (lift * values).sum(axis=1), self.labels * self.psi(z)
 
-Head = Scores | LinearHead | NonlinearHead
+    def vertex_predictions(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Y psi(x)."""
+        return np.repeat(self.labels, np.diff(offsets)) * self.psi(self.values[tokens])

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect, notebook
-from hardmax._lib.arrays import find_leaders, isometric_keys
+from hardmax._lib.arrays import isometric_keys
 from hardmax.problem.heads import Head, LinearHead, NonlinearHead, Scores
-from hardmax.problem.losses import Loss, as_loss
+from hardmax.problem.keys import Dense, Gram, Keys
+from hardmax.problem.losses import LOSSES, Loss, as_loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,9 @@ class Problem:
 
     Tokens stand in a table: slot l of the flat list is row ``tokens[l]`` of ``keys``, and input i holds the
     slots ``offsets[i]:offsets[i+1]``. Inputs may differ in length; a token may be shared between inputs.
-    Make one with `from_scores`, `from_values`, `from_tokens`, `from_psi`, `from_gram` or `load`.
+    ``counts`` say how many times the token of a slot stands there, ``weights`` what an input weighs in the
+    risk, which is their sum of losses; without weights the risk is the mean (see `weighted`).
+    Make one with `from_scores`, `from_values`, `from_tokens`, `from_psi`, `from_gram`, `from_head` or `load`.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores(keys=[[[1, 0], [0, 0]], [[-1, 1], [1, 0], [0, 2]]],
@@ -33,12 +36,13 @@ class Problem:
     [2, 3]
     """
 
-    keys: np.ndarray  # (N, d) the token table
+    table: Keys  # of N tokens, in d dimensions
     tokens: np.ndarray  # (L,) row of the table at each slot
     offsets: np.ndarray  # (n + 1,)
     head: Head
     W: np.ndarray | None = None  # set when keys = tokens W'
-    gram: np.ndarray | None = None  # (N, N), set when the keys are known by their inner products only
+    counts: np.ndarray | None = None  # (L,) multiplicities; None where all are 1
+    weights: np.ndarray | None = None  # (n,) of the inputs; None for the mean over them
 
     # -- constructors -------------------------------------------------------------------------------------
 
@@ -53,7 +57,7 @@ class Problem:
         table, offsets = expect.ragged("keys", keys, width=True)
         flat, score_offsets = expect.ragged("scores", scores, width=False)
         expect.same_tokens("scores", score_offsets, offsets)
-        return cls(table, _all_slots(offsets), offsets, Scores(flat, as_loss(loss)))
+        return cls(Dense(table), _all_slots(offsets), offsets, Scores(flat, as_loss(loss)))
 
     @classmethod
     def from_values(
@@ -69,9 +73,8 @@ class Problem:
         table, offsets = expect.ragged("keys", keys, width=True)
         value_table, value_offsets = expect.ragged("values", values, width=True)
         expect.same_tokens("values", value_offsets, offsets)
-        return cls(
-            table, _all_slots(offsets), offsets, _linear_head(value_table, offsets, labels, head, loss)
-        )
+        linear = _linear_head(value_table, offsets, labels, head, loss)
+        return cls(Dense(table), _all_slots(offsets), offsets, linear)
 
     @classmethod
     def from_tokens(
@@ -86,7 +89,7 @@ class Problem:
         """
         table, offsets = expect.ragged("tokens", tokens, width=True)
         linear = _linear_head(table, offsets, labels, head, loss)
-        return cls(table, _all_slots(offsets), offsets, linear)._tied(W)
+        return cls(Dense(table), _all_slots(offsets), offsets, linear)._tied(W)
 
     @classmethod
     def from_psi(
@@ -117,7 +120,7 @@ class Problem:
                 raise ValueError(f"{name} must be a function of an (n, e) array, got {f!r}")
         labels = expect.signs("labels", labels, len(offsets) - 1)
         head = NonlinearHead(value_table, labels, psi, psi_gradient, as_loss(loss))
-        problem = cls(table, _all_slots(offsets), offsets, head)
+        problem = cls(Dense(table), _all_slots(offsets), offsets, head)
         if np.array_equal(table, value_table):
             return problem._tied(W)
         if W is not None:
@@ -151,7 +154,24 @@ class Problem:
         # Equal rows are one token, and rounding in the eigenvectors must not tell them apart.
         _, first, same = np.unique(gram, axis=0, return_index=True, return_inverse=True)
         keys = isometric_keys(gram)[first[same.reshape(-1)]]
-        return cls(keys, tokens, offsets, Scores(scores, as_loss(loss)), gram=gram)
+        return cls(Gram(keys, gram), tokens, offsets, Scores(scores, as_loss(loss)))
+
+    @classmethod
+    def from_head(cls, keys: Any, head: Head) -> Problem:
+        """Keys (n, T, d), or n arrays (T_i, d), and a head of your own: see `hardmax.problem.heads.Head`.
+
+        Row l of the head's tables belongs to the l-th token, counted through all inputs.
+
+        >>> import hardmax as hm
+        >>> keys, scores = [[[1.0], [0.0]]], hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]]).head
+        >>> hm.risk(hm.Problem.from_head(keys, scores), [0.0]) == hm.risk(
+        ...     hm.Problem.from_scores(keys, [[1.0, 0.0]]), [0.0])
+        True
+        """
+        if not isinstance(head, Head):
+            raise ValueError(f"head must be a hardmax.problem.heads.Head, got {type(head).__name__}")
+        table, offsets = expect.ragged("keys", keys, width=True)
+        return cls(Dense(table), _all_slots(offsets), offsets, head)
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
@@ -187,10 +207,17 @@ class Problem:
         return f"Problem(n={self.n}, T={T}, d={self.d}, loss={self.loss.name!r})"
 
     def _repr_html_(self) -> str:
-        fixed = not isinstance(self.head, NonlinearHead)
-        best = [f"{part.max():.6g}" for part in self.split(self.scores)] if fixed else ["moves"] * self.n
-        rows = ((i, T, best[i]) for i, T in enumerate(self.sizes.tolist()))
-        return notebook.table(repr(self), ["input", "tokens", "best score"], rows)
+        best = ["moves"] * self.n
+        if not self.head.moves:
+            best = [f"{part.max():.6g}" for part in self.split(self.scores)]
+        tokens = self.sizes if self.counts is None else np.add.reduceat(self.counts, self.offsets[:-1])
+        columns: list[tuple[str, Sequence[Any]]] = [
+            ("input", range(self.n)), ("tokens", [f"{T:g}" for T in tokens.tolist()]), ("best score", best)
+        ]  # fmt: skip
+        if self.weights is not None:
+            columns.append(("weight", [f"{weight:.6g}" for weight in self.weights.tolist()]))
+        rows = zip(*(column for _, column in columns), strict=True)
+        return notebook.table(repr(self), [name for name, _ in columns], rows)
 
     @property
     def n(self) -> int:
@@ -200,7 +227,17 @@ class Problem:
     @property
     def d(self) -> int:
         """Dimension of the keys."""
-        return int(self.keys.shape[1])
+        return self.table.shape[1]
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The token table, (N, d)."""
+        return self.table.dense()
+
+    @property
+    def gram(self) -> np.ndarray | None:
+        """(N, N) inner products, where the keys are known by these only."""
+        return self.table.inner
 
     @property
     def sizes(self) -> np.ndarray:
@@ -214,25 +251,32 @@ class Problem:
 
     @cached_property
     def scores(self) -> np.ndarray:
-        """gamma of every slot; a nonlinear head has none, its scores move with the attention."""
-        if isinstance(self.head, NonlinearHead):
-            raise ValueError("a nonlinear head has no fixed scores; give the problem scores or a linear head")
-        if isinstance(self.head, LinearHead):
-            return self.head.scores(self.tokens, self.offsets)
-        return self.head.scores
+        """gamma of every slot; refused where the scores move with the attention."""
+        return self.head.fixed_scores(self.tokens, self.offsets)
+
+    @property
+    def total(self) -> float:
+        """What a sum over the inputs is divided by: n for the mean, 1 where the inputs have weights."""
+        return float(self.n) if self.weights is None else 1.0
+
+    @cached_property
+    def log_weights(self) -> np.ndarray:
+        """log of every input's weight beside `total`."""
+        return np.zeros(self.n) if self.weights is None else np.log(self.weights)
+
+    def average(self, x: np.ndarray) -> float:
+        """The mean over the inputs, or their sum with the weights."""
+        return float(x.mean() if self.weights is None else self.weights @ x)
 
     @cached_property
     def prediction_range(self) -> tuple[float, float]:
-        """Least and largest signed prediction that one token alone gives; attention moves in between."""
-        if isinstance(self.head, NonlinearHead):
-            alone = np.repeat(self.head.labels, self.sizes) * self.head.psi(self.head.values[self.tokens])
-        else:
-            alone = self.scores
+        """Least and largest signed prediction that one token alone gives."""
+        alone = self.head.vertex_predictions(self.tokens, self.offsets)
         return float(alone.min()), float(alone.max())
 
     @cached_property
     def _loss_decreases(self) -> bool:
-        return self.loss.decreases(*self.prediction_range)
+        return LOSSES.get(self.loss.name) is self.loss or self.loss.decreases(*self.prediction_range)
 
     def need_decreasing_loss(self) -> None:
         """Refuse a loss that does not decrease on the range of the predictions (Assumption A).
@@ -260,28 +304,45 @@ class Problem:
         >>> problem.groups.tolist()
         [0, 1, 0, 3]
         """
-        if isinstance(self.head, NonlinearHead):
-            marks = self.head.values[self.tokens]
-        else:
-            marks = self.scores[:, None]
-        groups = find_leaders(self.keys, self.tokens, self.offsets, np.ascontiguousarray(marks))
+        marks = np.ascontiguousarray(self.head.marks(self.tokens, self.offsets))
+        groups = self.table.leaders(self.tokens, self.offsets, marks)
         groups.setflags(write=False)
         return groups
 
+    def weighted(self, weights: Any = None, counts: Any = None) -> Problem:
+        """The same problem with weights of the inputs, multiplicities of the tokens (flat, by slot), or both.
+
+        With weights the risk is sum_i weight_i loss_i, not divided by n. Counts multiply the attention of a
+        slot, as copies of it would.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_scores([[[1.0], [0.0]], [[0.0], [1.0]]], [[1.0, 0.0], [1.0, 0.0]])
+        >>> twice = problem.weighted(weights=[2.0, 1.0], counts=[1, 1, 3, 1])
+        >>> hm.attention(twice, [0.0])[1].tolist(), round(hm.risk(twice, [0.0]), 6)
+        ([0.75, 0.25], 1.334981)
+        """
+        changed = self
+        if weights is not None:
+            changed = replace(changed, weights=_positive("weights", weights, self.n))
+        if counts is not None:
+            changed = replace(changed, counts=_positive("counts", counts, len(self.tokens)))
+        return changed
+
     def _tied(self, W: Any) -> Problem:
         """The same problem with keys W x of its own values x."""
-        assert not isinstance(self.head, Scores)
+        values = self.head.values
+        assert values is not None
         if W is None:
-            return replace(self, keys=self.head.values)
-        W = expect.finite_array("W", W, (None, self.head.values.shape[1]))
-        keys = self.head.values @ W.T
+            return replace(self, table=Dense(values))
+        W = expect.finite_array("W", W, (None, values.shape[1]))
+        keys = values @ W.T
         keys.setflags(write=False)
-        return replace(self, keys=keys, W=W)
+        return replace(self, table=Dense(keys), W=W)
 
     @property
     def key_map(self) -> np.ndarray | None:
         """W where the keys are known to be W x of the values x, else None."""
-        if self.W is None and not isinstance(self.head, Scores) and self.keys is self.head.values:
+        if self.W is None and isinstance(self.table, Dense) and self.table.table is self.head.values:
             return np.eye(self.d)
         return self.W
 
@@ -318,7 +379,8 @@ class Problem:
         >>> (problem.keys @ p).round(12).tolist(), round(float(p @ p), 9)
         ([6.0, 3.0], 18.0)
         """
-        return expect.finite_array("coefficients", coefficients, (len(self.keys),)) @ self.keys
+        keys = self.keys
+        return expect.finite_array("coefficients", coefficients, (len(keys),)) @ keys
 
 
 def _linear_head(
@@ -330,6 +392,15 @@ def _linear_head(
         expect.finite_array("head", head, (values.shape[1],)),
         as_loss(loss),
     )
+
+
+def _positive(name: str, x: Any, size: int) -> np.ndarray:
+    array = np.array(expect.finite_array(name, x, (size,)))
+    if (array <= 0.0).any():
+        where = int(np.argmin(array))
+        raise ValueError(f"{name} must be positive, got {array[where]:g} at {where}; leave out what has none")
+    array.setflags(write=False)
+    return array
 
 
 def _all_slots(offsets: np.ndarray) -> np.ndarray:

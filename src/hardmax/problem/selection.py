@@ -64,18 +64,12 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
     """
     q = problem.vector("q", q)
     q = np.ldexp(q, -exponent(q))  # the length of q is no part of the question
-    rows = np.ldexp(problem.keys, -exponent(problem.keys))
-    sets = []
-    for start, keys, groups in zip(
-        problem.offsets,
-        problem.split(rows[problem.tokens]),
-        problem.split(problem.groups),
-        strict=False,
+    length, sets = np.linalg.norm(q), []
+    for start, tokens, groups in zip(
+        problem.offsets, problem.split(problem.tokens), problem.split(problem.groups), strict=False
     ):
-        top = keys[np.argmax(keys @ q)]
-        gaps = (keys - top) @ q
-        size = np.linalg.norm(q) * np.linalg.norm(keys - top, axis=1).max()
-        tied = np.unique(groups[gaps >= gaps.max() - tolerance * size]) - start
+        gaps, reach = problem.table.lags(tokens, q)
+        tied = np.unique(groups[gaps >= gaps.max() - tolerance * (length * reach)]) - start
         sets.append(tuple(int(t) for t in tied))
     return Selection(tuple(sets))
 
@@ -83,13 +77,16 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
 def optimal_tokens(problem: Problem) -> Selection:
     """The tokens with the best score of each input; copies of a token are one, named by the lowest index.
 
+    Where scores move with the attention, best is the token with the largest prediction by itself.
+
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores([[[1.0], [0.0]], [[2.0], [0.0]]], [[1.0, 0.0], [3.0, 3.0]])
     >>> hm.optimal_tokens(problem).sets
     ((0,), (0, 1))
     """
-    behind = score_gaps(problem, np.maximum.reduceat(problem.scores, problem.offsets[:-1]))
-    best = (behind == 0) & (problem.groups == np.arange(len(behind)))
+    alone = problem.head.vertex_predictions(problem.tokens, problem.offsets)
+    largest = np.repeat(np.maximum.reduceat(alone, problem.offsets[:-1]), problem.sizes)
+    best = (alone == largest) & (problem.groups == np.arange(len(alone)))
     return Selection(tuple(tuple(np.flatnonzero(own).tolist()) for own in problem.split(best)))
 
 
@@ -103,7 +100,8 @@ def is_globally_optimal(problem: Problem, selection: Any) -> bool:
     tokens = getattr(selection, "selection", selection)
     if tokens is None:
         raise ValueError("selection: expected tokens, got a solution of Constraints, which names none")
-    return not (slot_gaps(problem, tokens) < 0).any()
+    alone = problem.head.vertex_predictions(problem.tokens, problem.offsets)
+    return not (np.repeat(alone[_slots(problem, tokens)], problem.sizes) < alone).any()
 
 
 def leaders(problem: Problem, selection: Iterable[int]) -> tuple[int, ...]:
@@ -134,14 +132,14 @@ def score_gaps(problem: Problem, reference: Any) -> np.ndarray:
 
 
 def slot_gaps(problem: Problem, selection: Iterable[int]) -> np.ndarray:
-    """Score of the selected token minus score, for every slot.
+    """Score of the selected token minus score, for every slot, with all attention on the selected ones.
 
     >>> import hardmax as hm
     >>> from hardmax.problem.selection import slot_gaps
     >>> slot_gaps(hm.data.named("B-FIG-8"), [0, 1]).tolist()
     [0.0, 1.0, -1.0, 0.0]
     """
-    return score_gaps(problem, problem.scores[_slots(problem, selection)])
+    return problem.head.vertex_gaps(problem.tokens, problem.offsets, _slots(problem, selection))
 
 
 def _slots(problem: Problem, selection: Any) -> np.ndarray:

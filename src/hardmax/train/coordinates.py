@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from hardmax.problem import Problem
-from hardmax.train.slots import Slots
+from hardmax.problem.keys import Keys
+from hardmax.problem.slots import Slots
 
 Coordinates = Literal["auto", "primal", "gram", "qr"]
 
@@ -25,16 +25,13 @@ class Differences:
     minus: np.ndarray  # (m,) reference token of each row
     row: np.ndarray  # (M,) row of each slot, m for a reference
 
-    def rows(self, keys: np.ndarray) -> np.ndarray:
+    def rows(self, table: Keys) -> np.ndarray:
         """The differences themselves, (m, d)."""
-        return keys[self.plus] - keys[self.minus]
+        return table.differences(self.plus, self.minus)
 
-    def gram(self, rows: np.ndarray, problem: Problem) -> np.ndarray:
-        """Inner products of the rows, from the problem's own Gram matrix where it has one."""
-        if problem.gram is None:
-            return rows @ rows.T
-        half = problem.gram[self.plus] - problem.gram[self.minus]
-        return np.ascontiguousarray(half[:, self.plus] - half[:, self.minus])
+    def gram(self, table: Keys) -> np.ndarray:
+        """Inner products of the rows."""
+        return table.gram(self.plus, self.minus)
 
 
 def differences(slots: Slots) -> Differences:
@@ -65,6 +62,6 @@ def choose(wanted: Coordinates, m: int, slots: int, d: int, steps: int) -> Coord
 
 def orthonormal_basis(slots: Slots) -> np.ndarray:
     """(d, r) orthonormal columns that span every key difference."""
-    rows = differences(slots).rows(slots.keys)
+    rows = differences(slots).rows(slots.table)
     basis, _ = np.linalg.qr(rows.T)
     return np.ascontiguousarray(basis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.parallel import cores
 from hardmax.problem import Problem
-from hardmax.problem.heads import NonlinearHead
+from hardmax.problem.keys import Dense
+from hardmax.problem.slots import Slots, slots_of
 from hardmax.train.coordinates import Coordinates, choose, differences, orthonormal_basis
 from hardmax.train.gradient import pull_of, settle_at
 from hardmax.train.loops import (
@@ -27,7 +29,6 @@ from hardmax.train.loops import (
 from hardmax.train.measures import smoothness
 from hardmax.train.run import Run
 from hardmax.train.scale import Scale, scaled
-from hardmax.train.slots import Slots, slots_of
 
 EVENTS = {DONE: None, STATIONARY: "stationary point", NO_COMPETITOR: "no competing token"}
 
@@ -89,7 +90,7 @@ def descend_shifted(
         normalized,
         damping(epsilon, scale),
     )
-    run = _plain if isinstance(problem.head, NonlinearHead) or not problem.loss.is_compiled else _compiled
+    run = _compiled if _can_compile(problem) else _plain
     points, status = run(scale.problem, slots_of(scale.problem), p, schedule, coordinates)
     method = "normalised gradient descent" if normalized else "gradient descent"
     return Run(problem, "step", schedule.record, scale.back(points), EVENTS[status], method=method)
@@ -127,6 +128,11 @@ def descend_batch(
     chunks = [problems[i : i + size] for i in range(0, len(problems), size)]
     with ThreadPoolExecutor(count) as pool:  # the compiled loops release the interpreter
         return [path for part in pool.map(run, chunks) for path in part]
+
+
+def _can_compile(problem: Problem) -> bool:
+    """Whether the compiled loops can run it: stored keys, fixed scores and a compiled loss."""
+    return isinstance(problem.table, Dense) and not problem.head.moves and problem.loss.is_compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,14 +186,14 @@ def _compiled(
     problem: Problem, slots: Slots, p: np.ndarray, plan: _Schedule, wanted: Coordinates
 ) -> tuple[np.ndarray, int]:
     scores = slots.merge(problem.scores)
-    layout = (slots.offsets, slots.counts, scores)
+    layout = (slots.offsets, slots.counts, scores, problem.log_weights, math.log(problem.total))
     tail = (plan.normalized, plan.epsilon, problem.loss.log_slope)
     spans = differences(slots)
     chosen = choose(wanted, len(spans.plus), len(slots.tokens), problem.d, len(plan.rates))
     if chosen == "gram":
-        rows = spans.rows(slots.keys)
+        rows = spans.rows(slots.table)
         c = np.empty((len(plan.record), len(rows)))
-        gram = spans.gram(rows, problem)
+        gram = spans.gram(problem.table)
         status, _ = descend_gram(gram, spans.row, *layout, rows @ p, plan.rates, plan.record, c, *tail)
         if status != CANCELLED:
             return np.stack(
@@ -217,7 +223,7 @@ def _plain(
         if k == len(plan.rates):
             break
         settled = settle_at(problem, p, slots)
-        pull = pull_of(settled, slots.keys, problem.n)
+        pull = pull_of(settled, slots.table, problem.total)
         if pull.is_stationary:
             return points, NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
         p = p + step_factor(plan.rates[k], 1.0, pull.log_norm, plan.normalized, plan.epsilon) * pull.direction

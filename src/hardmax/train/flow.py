@@ -26,13 +26,13 @@ from scipy.optimize import brentq
 from hardmax._lib import expect
 from hardmax._lib.arrays import misalignment
 from hardmax.problem import Problem
-from hardmax.problem.heads import NonlinearHead
+from hardmax.problem.keys import Dense
+from hardmax.problem.slots import slots_of
 from hardmax.train.coordinates import orthonormal_basis
 from hardmax.train.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.train.loops import shifted_force
 from hardmax.train.run import Run
 from hardmax.train.scale import scaled
-from hardmax.train.slots import slots_of
 
 # Local error allowed in a step, and per unit of its length: along the heading, which nothing damps, rounding
 # grows with the step. 1e-11 there means 1 - cos of 1e-22.
@@ -110,9 +110,10 @@ class _Field:
         self.basis = orthonormal_basis(slots)
         self.start = self.basis.T @ y
         self.origin = y - self.basis @ self.start
-        self.reduced = replace(seen, keys=np.ascontiguousarray(seen.keys @ self.basis), W=None, gram=None)
-        self.slots = replace(slots, keys=self.reduced.keys)
-        self.is_linear = not isinstance(problem.head, NonlinearHead)
+        table = Dense(np.ascontiguousarray(seen.keys @ self.basis))
+        self.reduced = replace(seen, table=table, W=None)
+        self.slots = replace(slots, table=table)
+        self.is_linear = not problem.head.moves
         self.is_compiled = self.is_linear and problem.loss.is_compiled
         self.scores = slots.merge(problem.scores) if self.is_linear else np.zeros(len(slots.tokens))
         self.scratch = [np.empty(len(slots.tokens)), *(np.empty(problem.n) for _ in range(5))]
@@ -134,12 +135,12 @@ class _Field:
 
     def first_log_time(self) -> float:
         """log t at which p has just begun to move, seen from the gradient and its derivative at the start."""
-        change = pull_of(self.settle(self.start), self.slots.keys, self.problem.n).log_norm
+        change = pull_of(self.settle(self.start), self.slots.table, self.problem.total).log_norm
         if self.is_linear:
             second = self.expand(self.start)
             steepest = float(np.abs(second.H).max())
             if steepest > 0.0:
-                change = max(change, second.common - math.log(self.problem.n) + math.log(steepest))
+                change = max(change, second.common - math.log(self.problem.total) + math.log(steepest))
         return math.log(FIRST_MOVE) - change
 
     def limit(self, y: np.ndarray) -> np.ndarray | None:
@@ -194,12 +195,13 @@ class _Leg:
             F = np.empty(self.D.shape[1])
             gaps, tau = self._gaps(sigma, z)
             shifted_force(
-                gaps, self.D, self.tops, field.scores, slots.counts, slots.offsets, tau,
+                gaps, self.D, self.tops, field.scores, slots.counts, slots.offsets,
+                field.problem.log_weights, field.problem.total, tau,
                 field.problem.loss.log_slope, OVERFLOW, *field.scratch, F,
             )  # fmt: skip
             return F
         settled = self._settled(sigma, z)
-        scale = np.exp(np.minimum(settled.log_scale, OVERFLOW)) / field.problem.n
+        scale = np.exp(np.minimum(settled.log_scale, OVERFLOW)) / field.problem.total
         return (settled.per_slot(scale) * settled.weights) @ self.D
 
     def speed(self, sigma: float, z: np.ndarray) -> np.ndarray:
@@ -223,7 +225,7 @@ class _Leg:
         if self.field.is_linear:
             second = expand(self.field.reduced, self._settled(0.0, np.zeros(r + 1)), self.D)
             self.is_noise = bool(np.linalg.norm(second.V) <= NOISE * second.size)
-            return second.H * (math.exp(min(second.common, OVERFLOW)) / self.field.problem.n)
+            return second.H * (math.exp(min(second.common, OVERFLOW)) / self.field.problem.total)
         h = 1e-6
         columns = [self._force(0.0, h * e) - self._force(0.0, -h * e) for e in np.eye(r + 1)[:r]]
         return np.stack(columns, axis=1) / (2 * h)
@@ -263,7 +265,7 @@ def _is_stuck(points: list[np.ndarray]) -> bool:
 
 def _integrate(field: _Field, stops: list[Stop]) -> Run:
     settled = field.settle(field.start)
-    if pull_of(settled, field.slots.keys, field.problem.n).is_stationary:
+    if pull_of(settled, field.slots.table, field.problem.total).is_stationary:
         no_pull = np.isneginf(settled.log_scale).all()
         x = np.append(field.start, -math.inf)
         return _trajectory(field, [x], "no competing token" if no_pull else "stationary point")

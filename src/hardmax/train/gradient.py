@@ -10,10 +10,11 @@ import numpy as np
 
 from hardmax._lib.arrays import lengths
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead, NonlinearHead, Scores
+from hardmax.problem.heads import Attention
+from hardmax.problem.keys import Dense, Keys
+from hardmax.problem.slots import Slots, slots_of
 from hardmax.train.scale import Scale, scaled
-from hardmax.train.slots import Slots, slots_of
-from hardmax.train.softmax import gaps_to_top, gather, settle
+from hardmax.train.softmax import log_slopes, settle
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +56,11 @@ class Settled:
     depth: np.ndarray
     lean: np.ndarray
     log_mass: np.ndarray
-    log_slopes: np.ndarray  # (n,) log|l'|
+    log_slopes: np.ndarray  # (n,) log|l'|, plus the log of the input's weight
 
     @property
     def log_scale(self) -> np.ndarray:
-        """log of the factor of each input's weights in -n gradient, plus the shift."""
+        """log of the factor of each input's weights in minus the gradient times `total`, plus the shift."""
         return self.depth - self.log_mass + self.log_slopes
 
     @property
@@ -91,26 +92,36 @@ def settle_at(problem: Problem, p: np.ndarray, slots: Slots | None = None) -> Se
     if slots is None:
         scale = scaled(problem)
         slots, p = slots_of(scale.problem), scale.point(p)
-    gaps, tops = np.empty(len(slots.tokens)), np.empty(problem.n, np.intp)
-    gaps_to_top(slots.keys, slots.tokens, slots.offsets, p, gaps, tops)
-    return settle_gaps(problem, slots, gaps, tops)
+    return settle_gaps(problem, slots, *slots.table.gaps(slots.tokens, slots.offsets, p))
 
 
 def settle_gaps(
     problem: Problem, slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float = 0.0
 ) -> Settled:
     """The same from the logit gaps to given top slots, each plus ``shift``."""
-    head = problem.head
-    if not isinstance(head, NonlinearHead):
+    if not problem.head.moves:
         settled = _settle(slots, gaps, tops, shift, slots.merge(problem.scores))
-        return replace(settled, log_slopes=problem.loss.log_slopes(settled.u))
-    # A nonlinear head's scores are Y x.psi'(z), with z the attended value (B-DEF-4).
+        return replace(settled, log_slopes=_log_slopes(problem, settled.u))
     plain = _settle(slots, gaps, tops, shift, np.zeros(len(gaps)))
-    z, values = attended_values(problem, plain)
-    lift = plain.per_slot(head.labels[:, None] * head.psi_gradient(z))
-    u = head.labels * head.psi(z)
-    settled = _settle(slots, gaps, tops, shift, (lift * values).sum(axis=1))
-    return replace(settled, u=u, log_slopes=problem.loss.log_slopes(u))
+    h, u = problem.head.attend(attention_of(problem, plain))
+    settled = _settle(slots, gaps, tops, shift, h - plain.per_slot(h[tops]))
+    return replace(settled, u=u, log_slopes=_log_slopes(problem, u))
+
+
+def attention_of(problem: Problem, settled: Settled) -> Attention:
+    """What a head sees of a settled point."""
+    slots = settled.slots
+    merged = None if slots.group is None else slots
+    return Attention(problem.tokens, slots.offsets, settled.shares, settled.tops, merged)
+
+
+def _log_slopes(problem: Problem, u: np.ndarray) -> np.ndarray:
+    if problem.head.moves and problem.loss.is_compiled:  # such heads come with many inputs
+        slopes = np.empty(len(u))
+        log_slopes(np.ascontiguousarray(u), problem.loss.log_slope, slopes)
+    else:
+        slopes = problem.loss.log_slopes(u)
+    return slopes if problem.weights is None else slopes + problem.log_weights
 
 
 def _settle(slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float, scores: np.ndarray) -> Settled:
@@ -122,11 +133,11 @@ def _settle(slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float, scor
 
 def attended_values(problem: Problem, settled: Settled) -> tuple[np.ndarray, np.ndarray]:
     """z_i = sum_t s_it x_it of every input, and the values of the merged slots."""
-    head = problem.head
-    if isinstance(head, Scores):
+    if problem.head.values is None:
         raise ValueError("this problem has scores but no values; make it with from_values or from_tokens")
-    values = settled.slots.merge(head.values[problem.tokens])
-    return settled.per_input(settled.shares[:, None] * values), values
+    at = attention_of(problem, settled)
+    values = at.rows(problem.head.values)
+    return at.mean(values), values
 
 
 def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gradient:
@@ -141,41 +152,42 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
     problem.need_decreasing_loss()
     if wrt == "p":
         settled = settle_at(problem, p)
-        pull = pull_of(settled, settled.slots.keys, problem.n)
+        pull = pull_of(settled, settled.slots.table, problem.total)
         return replace(pull, log_norm=pull.log_norm + scaled(problem).log)
     if wrt == "v":
         return _head_pull(problem, settle_at(problem, p))
     if wrt != "W":
         raise ValueError(f'wrt must be "p", "v" or "W", got {wrt!r}')
-    if problem.key_map is None or isinstance(problem.head, Scores):
+    values = problem.head.values
+    if problem.key_map is None or values is None:
         raise ValueError("the gradient by W needs a problem made with from_tokens: keys W x of its values x")
     # Tokens with one key may have several values here (W = 0 is an example): only equal values are merged.
     scale = scaled(problem)
-    slots = replace(slots_of(replace(problem, keys=problem.head.values)), keys=scale.problem.keys)
-    inner = pull_of(settle_at(problem, scale.point(p), slots), problem.head.values, problem.n)
+    slots = replace(slots_of(replace(problem, table=Dense(values))), table=scale.problem.table)
+    inner = pull_of(settle_at(problem, scale.point(p), slots), Dense(values), problem.total)
     length = float(lengths(p))
     if length == 0.0 or inner.is_stationary:
         return Gradient(np.zeros((problem.d, inner.direction.size)), -math.inf)
     return Gradient(np.outer(p / length, inner.direction), inner.log_norm + math.log(length))
 
 
-def pull_of(settled: Settled, table: np.ndarray, n: int) -> Gradient:
-    V = np.empty(table.shape[1])
+def pull_of(settled: Settled, table: Keys, total: float) -> Gradient:
+    """Minus the gradient by what has these keys; ``total`` is that of the problem."""
     slots = settled.slots
-    common = gather(table, slots.tokens, slots.offsets, settled.tops, settled.weights, settled.log_scale, V)
-    return unit(V, common - math.log(n))
+    V, common = table.gather(slots.tokens, slots.offsets, settled.tops, settled.weights, settled.log_scale)
+    return unit(V, common - math.log(total))
 
 
 def _head_pull(problem: Problem, settled: Settled) -> Gradient:
-    head = problem.head
-    if not isinstance(head, LinearHead):
+    linear = problem.head.linear
+    if linear is None:
         raise ValueError(
             "the gradient by v needs a linear head; make the problem with from_values or from_tokens"
         )
     z, _ = attended_values(problem, settled)
     common = settled.log_slopes.max()
-    pull = (np.exp(settled.log_slopes - common) * head.labels) @ z
-    return unit(pull, common - math.log(problem.n))
+    pull = (np.exp(settled.log_slopes - common) * linear.labels) @ z
+    return unit(pull, common - math.log(problem.total))
 
 
 def unit(V: np.ndarray, log_scale: float) -> Gradient:
@@ -189,7 +201,7 @@ def unit(V: np.ndarray, log_scale: float) -> Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """-gradient = exp(common) V / n and its derivative exp(common) H / n (minus the Hessian), B-DEF-4.
+    """-gradient = exp(common) V / total; its derivative exp(common) H / total is minus the Hessian (B-DEF-4).
 
     ``size`` is the length V would have if nothing cancelled; it tells a stationary point from rounding.
     """
@@ -234,12 +246,12 @@ def hessian(problem: Problem, p: Any) -> np.ndarray:
     >>> float(hm.hessian(problem, [0.0])[0, 0]) + 0.0   # an inflection point of the sigmoid
     0.0
     """
-    if isinstance(problem.head, NonlinearHead):
+    if problem.head.moves:
         raise ValueError(
             "the Hessian is for linear heads; a nonlinear head would need psi's second derivative"
         )
     problem.need_decreasing_loss()
     settled = settle_at(problem, problem.vector("p", p))
     second = expand(problem, settled, settled.differences(settled.slots.keys))
-    H = -second.H * (math.exp(second.common) / problem.n)
+    H = -second.H * (math.exp(second.common) / problem.total)
     return Scale.shift(H, 2 * scaled(problem).exponent, "p has a Hessian that")

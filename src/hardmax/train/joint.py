@@ -12,34 +12,25 @@ from numba import boolean, float64, njit
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent
+from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot
 from hardmax.problem import Problem
 from hardmax.problem.heads import LinearHead
+from hardmax.problem.kernels import gaps_to_top, gather
+from hardmax.problem.keys import Dense
+from hardmax.problem.slots import slots_of
 from hardmax.train.descent import EVENTS, Rate, damping, step_sizes, steps_to_record
 from hardmax.train.gradient import gradient
 from hardmax.train.loops import DONE, ENDED, NO_COMPETITOR, STATIONARY, rescale, step_factor
 from hardmax.train.run import Run
 from hardmax.train.scale import Scale, divided, moderate, scaled
-from hardmax.train.slots import slots_of
-from hardmax.train.softmax import (
-    INDEX,
-    OUT,
-    OUT_TABLE,
-    SLOPE,
-    TABLE,
-    UNDERFLOW,
-    VECTOR,
-    dot,
-    gaps_to_top,
-    gather,
-    settle,
-)  # fmt: skip
+from hardmax.train.softmax import settle
 
 
 def with_head(problem: Problem, v: np.ndarray) -> Problem:
     """The same problem with another head v."""
-    if not isinstance(problem.head, LinearHead):
+    if problem.head.linear is None:
         raise ValueError("training v needs a linear head; make the problem with from_values or from_tokens")
-    return replace(problem, head=replace(problem.head, v=v))
+    return replace(problem, head=replace(problem.head.linear, v=v))
 
 
 def descend_joint(
@@ -86,6 +77,7 @@ def descend_joint(
         values = np.ascontiguousarray(slots.merge(head.values[seen.tokens]))
         status, _ = _descend_joint(
             slots.keys, slots.tokens, slots.offsets, slots.counts, values, head.labels,
+            problem.log_weights, math.log(problem.total),
             p, head.v.copy(), rates_p, rates_v, kept, points, heads,
             normalized, *epsilons, problem.loss.log_slope,
         )  # fmt: skip
@@ -98,12 +90,10 @@ def descend_joint(
 
 def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearHead]:
     """The head with values of moderate size, or of size one: what keys are to p, values are to v."""
-    head = problem.head
-    assert isinstance(head, LinearHead)
+    head = problem.head.linear
+    assert head is not None
     power = exponent(head.values)
-    scale = divided(
-        replace(problem, keys=head.values, W=None, gram=None), power if to_one else moderate(power)
-    )
+    scale = divided(replace(problem, table=Dense(head.values), W=None), power if to_one else moderate(power))
     return scale, replace(head, values=scale.problem.keys, v=scale.point(head.v, "head"))
 
 
@@ -118,14 +108,15 @@ def _epsilons(epsilon: Any, scale: Scale, by_head: Scale) -> tuple[float, float]
 
 @njit(
     ENDED(
-        TABLE, INDEX, INDEX, VECTOR, TABLE, VECTOR, OUT, OUT, VECTOR, VECTOR, INDEX, OUT_TABLE, OUT_TABLE,
+        TABLE, INDEX, INDEX, VECTOR, TABLE, VECTOR, VECTOR, float64, OUT, OUT, VECTOR, VECTOR, INDEX,
+        OUT_TABLE, OUT_TABLE,
         boolean, float64, float64, SLOPE,
     ),
     cache=True, nogil=True,
 )  # fmt: skip
 def _descend_joint(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, values, labels, p, v, rates_p, rates_v, record, points, heads,
-    normalized, epsilon_p, epsilon_v, log_slope,
+    keys, tokens, offsets, counts, values, labels, log_weights, log_total,
+    p, v, rates_p, rates_v, record, points, heads, normalized, epsilon_p, epsilon_v, log_slope,
 ):  # fmt: skip
     n, slots, d, e = offsets.size - 1, tokens.size, p.size, v.size
     gaps, weights, scores = np.empty(slots), np.empty(slots), np.empty(slots)
@@ -146,7 +137,7 @@ def _descend_joint(  # type: ignore[no-untyped-def]
                 scores[slot] = labels[i] * dot(values[slot], v)
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
         for i in range(n):
-            log_slopes[i] = log_slope(u[i])
+            log_slopes[i] = log_slope(u[i]) + log_weights[i]
         common_v = np.max(log_slopes)
         pull[:] = 0.0
         for i in range(n):
@@ -164,15 +155,11 @@ def _descend_joint(  # type: ignore[no-untyped-def]
             heads[saved:] = v
             return (NO_COMPETITOR if common_p == -np.inf else STATIONARY), k
         if length_p > 0.0:
-            factor = step_factor(
-                rates_p[k], length_p, common_p + shrunk_p - math.log(n), normalized, epsilon_p
-            )
+            factor = step_factor(rates_p[k], length_p, common_p + shrunk_p - log_total, normalized, epsilon_p)
             for j in range(d):
                 p[j] += factor * V[j]
         if length_v > 0.0:
-            factor = step_factor(
-                rates_v[k], length_v, common_v + shrunk_v - math.log(n), normalized, epsilon_v
-            )
+            factor = step_factor(rates_v[k], length_v, common_v + shrunk_v - log_total, normalized, epsilon_v)
             for j in range(e):
                 v[j] += factor * pull[j]
     return DONE, rates_p.size
@@ -190,8 +177,8 @@ def _plain(
     epsilons: tuple[float, float],
 ) -> int:
     """The same steps for losses that only Python can call."""
-    assert isinstance(problem.head, LinearHead)
-    v = problem.head.v
+    assert problem.head.linear is not None
+    v = problem.head.linear.v
     for k in range(len(rates_p) + 1):
         points[record >= k], heads[record >= k] = p, v
         if k == len(rates_p):

@@ -7,20 +7,9 @@ import math
 import numpy as np
 from numba import boolean, float64, int64, njit, types
 
-from hardmax.train.softmax import (
-    INDEX,
-    OUT,
-    OUT_TABLE,
-    SLOPE,
-    TABLE,
-    UNDERFLOW,
-    VECTOR,
-    VECTORISED,
-    dot,
-    gaps_to_top,
-    gather,
-    settle,
-)  # fmt: skip
+from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, VECTORISED, dot
+from hardmax.problem.kernels import gaps_to_top, gather
+from hardmax.train.softmax import settle
 
 # How a loop ended.
 DONE, STATIONARY, NO_COMPETITOR, CANCELLED = 0, 1, 2, 3
@@ -41,14 +30,14 @@ def step_factor(rate, length, log_scale, normalized, epsilon):  # type: ignore[n
     return rate / length
 
 
-@njit(float64(VECTOR, VECTOR, VECTOR, SLOPE, OUT, OUT, OUT), cache=True, nogil=True)
-def scale_inputs(u, depth, log_mass, log_slope, seen, slopes, log_scale):  # type: ignore[no-untyped-def]
+@njit(float64(VECTOR, VECTOR, VECTOR, VECTOR, SLOPE, OUT, OUT, OUT), cache=True, nogil=True)
+def scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale):  # type: ignore[no-untyped-def]
     """log of each input's factor in the gradient, and the largest; a saturated input keeps its slope."""
     common = -np.inf
     for i in range(u.size):
         if u[i] != seen[i]:
             seen[i] = u[i]
-            slopes[i] = log_slope(u[i])
+            slopes[i] = log_slope(u[i]) + log_weights[i]
         log_scale[i] = depth[i] - log_mass[i] + slopes[i]
         common = max(common, log_scale[i])
     return common
@@ -93,20 +82,22 @@ def rescale(V):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    ENDED(TABLE, INDEX, INDEX, VECTOR, VECTOR, OUT, VECTOR, INDEX, OUT_TABLE, boolean, float64, SLOPE),
-    cache=True,
-    nogil=True,
-)
+    ENDED(
+        TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, VECTOR, INDEX, OUT_TABLE,
+        boolean, float64, SLOPE,
+    ),
+    cache=True, nogil=True,
+)  # fmt: skip
 def descend_primal(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, scores, p, rates, record, points, normalized, epsilon, log_slope
-):
+    keys, tokens, offsets, counts, scores, log_weights, log_total, p, rates, record, points,
+    normalized, epsilon, log_slope,
+):  # fmt: skip
     """Steps p in place; ``points`` receives p after the steps named in ``record`` (sorted, ends included)."""
     n, slots, d = offsets.size - 1, tokens.size, p.size
     gaps, weights, V = np.empty(slots), np.empty(slots), np.empty(d)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
-    log_n = math.log(n)
     saved = 0
     for k in range(rates.size + 1):
         if k == record[saved]:
@@ -116,33 +107,35 @@ def descend_primal(  # type: ignore[no-untyped-def]
             break
         gaps_to_top(keys, tokens, offsets, p, gaps, tops)
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
-        scale_inputs(u, depth, log_mass, log_slope, seen, slopes, log_scale)
+        scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
         common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
         shrunk = rescale(V)
         if shrunk == -np.inf:
             points[saved:] = p
             return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
-        factor = step_factor(rates[k], math.sqrt(dot(V, V)), common + shrunk - log_n, normalized, epsilon)
+        factor = step_factor(rates[k], math.sqrt(dot(V, V)), common + shrunk - log_total, normalized, epsilon)
         for j in range(d):
             p[j] += factor * V[j]
     return DONE, rates.size
 
 
 @njit(
-    ENDED(TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, VECTOR, INDEX, OUT_TABLE, boolean, float64, SLOPE),
-    cache=True,
-    nogil=True,
-)
+    ENDED(
+        TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, INDEX, OUT_TABLE,
+        boolean, float64, SLOPE,
+    ),
+    cache=True, nogil=True,
+)  # fmt: skip
 def descend_gram(  # type: ignore[no-untyped-def]
-    gram, row, offsets, counts, scores, start, rates, record, coefficients, normalized, epsilon, log_slope
-):
+    gram, row, offsets, counts, scores, log_weights, log_total, start, rates, record, coefficients,
+    normalized, epsilon, log_slope,
+):  # fmt: skip
     """The same in Gram coordinates; ``start`` holds the rows' logits at p(0), ``coefficients`` receives c."""
     n, slots, m = offsets.size - 1, row.size, start.size
     gaps, weights = np.empty(slots), np.empty(slots)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
-    log_n = math.log(n)
     c, pull = np.zeros(m), np.empty(m)
     logits, padded = np.zeros(m + 1), np.zeros(m + 1)  # the last entry stands for the reference tokens
     beta = padded[:m]
@@ -171,7 +164,7 @@ def descend_gram(  # type: ignore[no-untyped-def]
             for slot in range(first, last):
                 gaps[slot] -= best
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
-        common = scale_inputs(u, depth, log_mass, log_slope, seen, slopes, log_scale)
+        common = scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
         if common == -np.inf:
             coefficients[saved:] = c
             return NO_COMPETITOR, k
@@ -190,7 +183,7 @@ def descend_gram(  # type: ignore[no-untyped-def]
         if normalized and square < CANCELLATION * m * dot_square(beta, squares):
             return CANCELLED, k
         length = math.sqrt(square) if normalized else 0.0
-        factor = step_factor(rates[k], length, common + shrunk - log_n, normalized, epsilon)
+        factor = step_factor(rates[k], length, common + shrunk - log_total, normalized, epsilon)
         for r in range(m):
             c[r] += factor * beta[r]
             logits[r] += factor * pull[r]
@@ -199,7 +192,7 @@ def descend_gram(  # type: ignore[no-untyped-def]
 
 @njit(
     types.void(
-        VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, float64, SLOPE, float64,
+        VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, float64, SLOPE, float64,
         OUT, OUT, OUT, OUT, OUT, OUT, OUT,
     ),
     cache=True, nogil=True,
@@ -211,6 +204,8 @@ def shifted_force(  # type: ignore[no-untyped-def]
     scores,
     counts,
     offsets,
+    log_weights,
+    total,
     shift,
     log_slope,
     cap,
@@ -227,8 +222,8 @@ def shifted_force(  # type: ignore[no-untyped-def]
     settle(gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass)
     F[:] = 0.0
     for i in range(n):
-        log_scale[i] = depth[i] - log_mass[i] + log_slope(u[i])
-        scale = math.exp(min(log_scale[i], cap)) / n
+        log_scale[i] = depth[i] - log_mass[i] + (log_slope(u[i]) + log_weights[i])
+        scale = math.exp(min(log_scale[i], cap)) / total
         for slot in range(offsets[i], offsets[i + 1]):
             weight = scale * weights[slot]
             if weight != 0.0 and slot != tops[i]:

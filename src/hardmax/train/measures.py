@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib import expect
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.selection import Selection, chosen_slots
-from hardmax.train.gradient import Settled, settle_at
+from hardmax.train.gradient import Settled, attention_of, settle_at
 from hardmax.train.scale import Scale, scaled
+
+# Of the Gauss rule that follows a prediction from one token's to the present one.
+NODES = 24
 
 
 def attention(problem: Problem, p: Any) -> list[np.ndarray]:
@@ -83,7 +85,7 @@ def soft_sparsity(s: Any) -> float:
 
 
 def risk(problem: Problem, p: Any) -> float:
-    """Mean loss over the inputs (B-DEF-1).
+    """Mean loss over the inputs, or the sum of losses with the inputs' weights (B-DEF-1).
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
@@ -91,7 +93,7 @@ def risk(problem: Problem, p: Any) -> float:
     -0.5
     """
     settled = settle_at(problem, problem.vector("p", p))
-    return float(problem.loss.value(settled.u).mean())
+    return problem.average(problem.loss.value(settled.u))
 
 
 @dataclass(frozen=True)
@@ -133,23 +135,53 @@ def excess_risk(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog
     """
     chosen = chosen_slots(problem, selection)
     settled = settle_at(problem, problem.vector("p", p))
-    falls = (_fall(settled, i, problem.scores[slot]) for i, slot in enumerate(chosen))
+    if problem.head.moves:
+        scores = problem.head.vertex_predictions(problem.tokens, problem.offsets)[chosen]
+        falls = _moving_falls(problem, settled, chosen)
+    else:
+        scores = problem.scores[chosen]
+        falls = [_fall(settled, i, score) for i, score in enumerate(scores)]
     terms = []
-    for fall, slot in zip(falls, chosen, strict=True):
-        slope = problem.loss.log_mean_slope(float(problem.scores[slot]), float(fall))
-        terms.append(SignedLog(fall.sign, fall.log + slope - math.log(problem.n)))
+    for fall, score, weight in zip(falls, scores.tolist(), problem.log_weights.tolist(), strict=True):
+        slope = problem.loss.log_mean_slope(score, float(fall))
+        terms.append(SignedLog(fall.sign, fall.log + slope + weight - math.log(problem.total)))
     return SignedLog.sum(terms)
 
 
 def _fall(settled: Settled, i: int, score: float) -> SignedLog:
     """score - u_i; in the log domain when the score is the top token's, since then it is tiny."""
     if score == settled.scores[settled.tops[i]]:
-        fall, log_scale = -float(settled.lean[i]), float(settled.depth[i])
-    else:
-        fall, log_scale = float(score - settled.u[i]), 0.0
-    if fall == 0.0:
+        return _signed(-float(settled.lean[i]), float(settled.depth[i]))
+    return _signed(float(score - settled.u[i]), 0.0)
+
+
+def _moving_falls(problem: Problem, settled: Settled, chosen: np.ndarray) -> list[SignedLog]:
+    """u of the chosen tokens alone minus u_i, as the integral of du along the way from there.
+
+    On the way the slots' shares are x times the present ones: du/dx = sum_t s_t (h_t - h_chosen), a sum of
+    terms that are all small near the chosen token, so nothing cancels there.
+    """
+    slots = settled.slots
+    start = chosen if slots.group is None else slots.group[chosen]
+    at, ends = attention_of(problem, settled), np.zeros(len(settled.shares))
+    ends[start] = 1.0
+    log_shares = np.log(slots.counts) + settled.gaps - settled.shift - settled.per_slot(settled.log_mass)
+    log_shares[start] = -np.inf  # the chosen token itself does not count
+    top = np.maximum.reduceat(log_shares, slots.offsets[:-1])
+    top = np.where(np.isfinite(top), top, 0.0)
+    parts = np.exp(log_shares - settled.per_slot(top))
+    total = np.zeros(problem.n)
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    for x, weight in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
+        h, _ = problem.head.attend(replace(at, shares=ends + x * (at.shares - ends)))
+        total += weight * settled.per_input(parts * (h - settled.per_slot(h[start])))
+    return [_signed(-fall, log) for fall, log in zip(total.tolist(), top.tolist(), strict=True)]
+
+
+def _signed(x: float, log_scale: float) -> SignedLog:
+    if x == 0.0:
         return SignedLog(0, -math.inf)
-    return SignedLog(1 if fall > 0 else -1, log_scale + math.log(abs(fall)))
+    return SignedLog(1 if x > 0 else -1, log_scale + math.log(abs(x)))
 
 
 @dataclass(frozen=True)
@@ -188,13 +220,13 @@ def _smoothness(problem: Problem) -> np.ndarray:
     assert problem.loss.constants is not None
     B = float(np.abs(problem.scores).max())
     M0, M1 = problem.loss.constants(-B, B)
-    head, W = problem.head, problem.key_map
+    head, W = problem.head.linear, problem.key_map
     paper: list[Any] = []
     tight: list[Any] = []
     for keys, gamma in zip(
         problem.split(problem.keys[problem.tokens]), problem.split(problem.scores), strict=True
     ):
-        if W is not None and isinstance(head, LinearHead):
+        if W is not None and head is not None:
             X = head.values[problem.tokens][problem.offsets[len(paper)] : problem.offsets[len(paper) + 1]]
             x, v, w = np.linalg.norm(X, 2), np.linalg.norm(head.v), np.linalg.norm(W, 2)
             paper.append(M0 * v**2 * w**2 * x**4 + 3 * M1 * v * w**2 * x**3)
@@ -204,4 +236,4 @@ def _smoothness(problem: Problem) -> np.ndarray:
         spread = max((np.linalg.norm(keys - key, axis=1).max() for key in keys), default=0.0)
         gap = gamma.max() - gamma.min()
         tight.append(M0 * spread**2 * gap**2 / 16 + M1 * spread**2 * gap / 4)
-    return np.array([np.mean(paper), np.mean(tight)])
+    return np.array([problem.average(np.array(each)) for each in (paper, tight)])

@@ -158,7 +158,7 @@ class Run:
         """Risk at every snapshot."""
         loss = self.problem.loss
         settled = (settle_at(self._problem(s), self.points[s]) for s in range(len(self.points)))
-        return np.array([float(loss.value(s.u).mean()) for s in settled])
+        return np.array([self.problem.average(loss.value(s.u)) for s in settled])
 
     def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
         """Risk minus that of a selection (the one of the end by default), as sign and log."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
+from hardmax.problem.slots import slots_of
 from hardmax.train.coordinates import differences
-from hardmax.train.slots import slots_of
 
 # Keys up to 2^64 and down to 2^-64 are left alone: their fourth powers are far inside the range.
 MODERATE = 64
@@ -35,7 +35,7 @@ class Scale:
 
     def point(self, p: np.ndarray, name: str = "p") -> np.ndarray:
         """p as the scaled problem sees it; refused where its logits would overflow."""
-        room = 1022 - exponent(self.problem.keys) - self.problem.d.bit_length() - self.exponent
+        room = 1022 - self.problem.table.exponent - self.problem.d.bit_length() - self.exponent
         if exponent(p) > room and p.any():
             raise ValueError(
                 f"{name} must be at most {math.ldexp(1.0, min(room, 1023)):.1g} with these keys, "
@@ -75,12 +75,12 @@ def moderate(power: int) -> int:
 
 def scaled(problem: Problem, *, to_one: bool = False) -> Scale:
     """The problem with keys of moderate size, or with key differences of length about one."""
-    power = exponent(problem.keys)
+    power = problem.table.exponent
     safe = divided(problem, moderate(power))
     if not to_one:
         return safe
     slots = slots_of(safe.problem)
-    whole = safe.exponent + exponent(lengths(differences(slots).rows(slots.keys)))
+    whole = safe.exponent + exponent(lengths(differences(slots).rows(slots.table)))
     return divided(problem, max(whole, power - 900))  # an input far from the others must not overflow
 
 
@@ -88,11 +88,6 @@ def divided(problem: Problem, power: int) -> Scale:
     """The problem with keys over 2^power."""
     if power == 0:
         return Scale(problem, 0)
-    W, gram = problem.key_map, problem.gram
-    smaller = replace(
-        problem,
-        keys=np.ldexp(problem.keys, -power),
-        W=None if W is None else np.ldexp(W, -power),
-        gram=None if gram is None else np.ldexp(gram, -2 * power),
-    )
-    return Scale(smaller, power)
+    W = problem.key_map
+    W = None if W is None else np.ldexp(W, -power)
+    return Scale(replace(problem, table=problem.table.over(power), W=W), power)

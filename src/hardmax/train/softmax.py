@@ -11,67 +11,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import float64, intp, njit, types
+from numba import float64, njit, types
 
-from hardmax._lib import compiling
-
-compiling.listen()
-
-# Kernels are compiled once, for read-only inputs (which writable arrays may stand in for).
-VECTOR = types.Array(float64, 1, "C", readonly=True)
-TABLE = types.Array(float64, 2, "C", readonly=True)
-INDEX = types.Array(intp, 1, "C", readonly=True)
-OUT = float64[::1]
-OUT_INDEX = intp[::1]
-OUT_TABLE = float64[:, ::1]
-SLOPE = types.FunctionType(float64(float64))
-
-# exp(x) is zero in float64 below this.
-UNDERFLOW = -745.2
+from hardmax._lib.compiled import INDEX, OUT, SLOPE, UNDERFLOW, VECTOR
 
 # 1 + exp(x) is one in float64 far above this, and a score gap is unmoved by this fraction of it.
 NEGLIGIBLE = -45.0
-
-
-# Sums may be reordered, so that they use vector registers; nothing else is relaxed.
-VECTORISED = {"reassoc", "contract"}
-
-
-@njit(float64(VECTOR, VECTOR), cache=True, nogil=True, fastmath=VECTORISED)
-def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """a.b, with the freedom to vectorise."""
-    total = 0.0
-    for j in range(a.size):
-        total += a[j] * b[j]
-    return total
-
-
-@njit(types.void(TABLE, INDEX, INDEX, VECTOR, OUT, OUT_INDEX), cache=True, nogil=True, fastmath=VECTORISED)
-def gaps_to_top(keys, tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def]
-    """Top slot of each input and every slot's logit gap to it: (k_t - k_top).p <= 0.
-
-    The difference of keys is taken first, which is exact where a difference of logits would cancel.
-    """
-    for i in range(offsets.size - 1):
-        first, last = np.uintp(offsets[i]), np.uintp(offsets[i + 1])
-        top = first
-        best = -np.inf
-        for slot in range(first, last):
-            token = np.uintp(tokens[slot])
-            logit = 0.0
-            for j in range(p.size):
-                logit += keys[token, j] * p[j]
-            if logit > best:
-                best = logit
-                top = np.uintp(slot)
-        tops[i] = top
-        reference = np.uintp(tokens[top])
-        for slot in range(first, last):
-            token = np.uintp(tokens[slot])
-            gap = 0.0
-            for j in range(p.size):
-                gap += (keys[token, j] - keys[reference, j]) * p[j]
-            gaps[slot] = gap
 
 
 @njit(
@@ -131,23 +76,8 @@ def settle(  # type: ignore[no-untyped-def]
         log_mass[i] = math.log(mass) if mass != 1.0 else 0.0
 
 
-@njit(float64(TABLE, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT), cache=True, nogil=True)
-def gather(table, tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
-    """V = sum_i exp(log_scale_i - F) sum_t w_t (row_t - row_top); returns F, the exponent taken out."""
-    common = np.max(log_scale)
-    V[:] = 0.0
-    if common == -np.inf:
-        return common
-    for i in range(offsets.size - 1):
-        x = log_scale[i] - common
-        if x > UNDERFLOW:
-            scale = math.exp(x)
-            top = np.uintp(tops[i])
-            reference = np.uintp(tokens[top])
-            for slot in range(np.uintp(offsets[i]), np.uintp(offsets[i + 1])):
-                weight = scale * weights[slot]
-                if weight != 0.0 and slot != top:
-                    token = np.uintp(tokens[slot])
-                    for j in range(V.size):
-                        V[j] += weight * (table[token, j] - table[reference, j])
-    return common
+@njit(types.void(VECTOR, SLOPE, OUT), cache=True, nogil=True)
+def log_slopes(u, log_slope, out):  # type: ignore[no-untyped-def]
+    """log|l'(u)| of an array."""
+    for i in range(u.size):
+        out[i] = log_slope(u[i])

@@ -16,7 +16,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
-from hardmax.problem.heads import Scores
+from hardmax.problem.keys import Dense
 from hardmax.train.descent import Rate, descend_shifted, step_sizes
 from hardmax.train.run import Run
 from hardmax.train.scale import Scale, scaled
@@ -64,13 +64,14 @@ def descend_weights(
     True
     """
     W = problem.key_map
-    if W is None or isinstance(problem.head, Scores):
+    values = problem.head.values
+    if W is None or values is None:
         raise ValueError("training W needs a problem made with from_tokens: keys W x of its values x")
     u = expect.finite_array("u", u, (len(W),))
     if not u.any():
         raise ValueError("u must not be zero: with it every attention logit is zero")
     W = W if start is None else expect.finite_array("start", start, W.shape)
-    seen = replace(problem, keys=problem.head.values, W=None)
+    seen = replace(problem, table=Dense(values), W=None)
     # The step of q is the rate times |u| or its square, in a float and a power of two.
     power = exponent(u)
     size = float(np.linalg.norm(np.ldexp(u, -power))) ** (1 if normalized else 2)

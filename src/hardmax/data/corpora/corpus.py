@@ -15,6 +15,7 @@ from hardmax._lib import expect
 from hardmax.data.corpora.statistics import TokenStatistics
 from hardmax.problem import Problem
 from hardmax.problem.heads import LinearHead
+from hardmax.problem.keys import Dense
 from hardmax.problem.losses import Loss, as_loss
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ class Corpus:
         v = expect.finite_array("v", v, (E.shape[1],))
         offsets = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.intp)
         head = LinearHead(E, self.signs, v, as_loss(loss))
-        return Problem(E, np.repeat(self.tokens, self.counts), offsets, head)
+        return Problem(Dense(E), np.repeat(self.tokens, self.counts), offsets, head)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardmax._lib import expect
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
+from hardmax.problem import Problem
+from hardmax.problem.cross_entropy import CrossEntropy
+from hardmax.problem.keys import OneHot
+from hardmax.problem.output_value import OutputValue
 
 # Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
 LARGEST = 60_000_000
@@ -112,6 +117,41 @@ class Samples:
     def sentence(self, i: int) -> str:
         """The sentence of sample i in the user's own words."""
         return " ".join(self.trie.words(int(self.trie.parent[self.node[i]])))
+
+    def problem(self, W_ov: Any) -> Problem:
+        """Stage 2 as a `hardmax.Problem`: W_kq in the place of p, with W_ov fixed.
+
+        ``W_ov`` is an OutputValue or a table B[v, x]. Input i is sample i with its frequency as the weight,
+        slot t its t-th distinct token with its multiplicity. The keys are one-hot: one for each pair (token,
+        query) that meets in a sentence, by query and token, then those that only sentences of one distinct
+        token have, which nothing moves; ``problem.head.words`` and ``.queries`` name the pairs.
+
+        >>> import hardmax as hm
+        >>> from hardmax.nexttoken import Samples, collocation, stage_1
+        >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
+        >>> problem = samples.problem(stage_1(collocation(samples), steps=20, rate=0.1))
+        >>> problem, round(hm.risk(problem, None), 12)
+        (Problem(n=9, T=1..3, d=9, loss='logistic'), 0.946657505523)
+        """
+        if not isinstance(W_ov, OutputValue):
+            W_ov = OutputValue(np.full(self.V, -1), None, expect.finite_array("W_ov", W_ov, (self.V, self.V)))
+        if W_ov.V != self.V:
+            raise ValueError(f"W_ov must have {self.V} tokens as the samples, got {W_ov.V}")
+        sizes = np.diff(self.offsets)
+        key = np.repeat(self.query, sizes) * self.V + self.tokens
+        moves = np.repeat(sizes > 1, sizes)
+        pairs = np.unique(key[moves])
+        lone = np.setdiff1d(key[~moves], pairs)
+        tokens = np.searchsorted(pairs, key)
+        aside = np.flatnonzero(~moves)
+        aside = aside[pairs[np.minimum(tokens[aside], len(pairs) - 1)] != key[aside]] if len(pairs) else aside
+        tokens[aside] = len(pairs) + np.searchsorted(lone, key[aside])
+        pairs = np.concatenate([pairs, lone])
+        head = CrossEntropy(W_ov, pairs % self.V, self.target, pairs // self.V)
+        return Problem(
+            OneHot(len(pairs)), tokens, self.offsets, head,
+            counts=self.counts.astype(np.float64), weights=self.weight,
+        )  # fmt: skip
 
     def merged(self) -> Samples:
         """Samples that are equal as (multiset, query, target) as one with their joint weight.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numba import intp, njit, types
 
+from hardmax._lib.compiled import INDEX
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.train.softmax import INDEX
 
 _COUNTS = types.Array(types.int64, 1, "C", readonly=True)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import boolean, float32, float64, intp, njit, types
 
-from hardmax.train.softmax import VECTORISED
+from hardmax._lib.compiled import VECTORISED
 
 TILE = 512  # columns; five stretches of them fit into the first-level cache
 TINY = 2.0**-126  # the least normal number of float32

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numba import float32, float64, int64, njit, types
 
+from hardmax._lib.compiled import VECTORISED
 from hardmax._lib.parallel import cores
 from hardmax.problem import Problem
-from hardmax.train.softmax import VECTORISED
 
 _CHUNK = 16
 _NUMBERS = (float32, float64)

@@ -151,7 +151,8 @@ def _numbered(problems: Sequence[Problem], d: int, **options: Any) -> list[dict[
 def _with_loss(problem: Problem, loss: str) -> Problem:
     from hardmax.problem.losses import as_loss
 
-    return replace(problem, head=replace(problem.head, loss=as_loss(loss)))
+    assert problem.head.linear is not None
+    return replace(problem, head=replace(problem.head.linear, loss=as_loss(loss)))
 
 
 def _resting_slacks(problems: Sequence[Problem], rows: Rows) -> list[float]:

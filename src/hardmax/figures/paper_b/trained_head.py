@@ -40,7 +40,7 @@ def train(name: str) -> hm.Run:
 
 
 def _tokens(problem: hm.Problem) -> Table:
-    assert isinstance(problem.head, hm.heads.LinearHead)
+    assert problem.head.labels is not None
     return {**tokens_table(problem, BEST), "label": np.repeat(problem.head.labels, problem.sizes).astype(int)}
 
 

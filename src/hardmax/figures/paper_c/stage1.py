@@ -13,8 +13,9 @@ from hardmax.figures.paper_c.runs import TICKS, samples_of
 from hardmax.figures.style import BLUE, GREY, INK, ORANGE, RED
 from hardmax.figures.tables import Tables, part
 from hardmax.nexttoken import OutputValue, collocation, descend_stage_1, stage_1
-from hardmax.nexttoken.output_value import misalignment_constant, star_norm
+from hardmax.nexttoken.stage1 import misalignment_constant
 from hardmax.nexttoken.training import RATE_0, STEPS
+from hardmax.problem.output_value import star_norm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

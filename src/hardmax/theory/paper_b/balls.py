@@ -14,7 +14,6 @@ import numpy as np
 from flint import arb
 
 from hardmax.problem import Problem
-from hardmax.problem.heads import NonlinearHead
 from hardmax.problem.losses import LOSSES
 from hardmax.theory.proof import at_precision, dot, largest, settle_slack
 
@@ -141,8 +140,8 @@ def stationary_near(problem: Problem, p: np.ndarray, reach: float) -> str | None
 
 
 def has_balls(problem: Problem) -> bool:
-    """Whether failures on this problem can be proved here: fixed scores and a loss of the package."""
-    if isinstance(problem.head, NonlinearHead):
+    """Whether failures on this problem can be proved here: fixed scores, no weights, a known loss."""
+    if problem.head.moves or problem.counts is not None or problem.weights is not None:
         return False
     return problem.loss.name in FORMULAS and problem.loss is LOSSES[problem.loss.name]
 

@@ -13,7 +13,6 @@ import numpy as np
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.problem.heads import NonlinearHead
 from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis
 from hardmax.train.measures import SignedLog
@@ -170,7 +169,7 @@ def one_selection(
 
 def fixed_scores(problem: Problem) -> Hypothesis:
     """The hypothesis that the tokens have scores that do not move."""
-    return Hypothesis("fixed scores", not isinstance(problem.head, NonlinearHead))
+    return Hypothesis("fixed scores", not problem.head.moves)
 
 
 def decreasing_loss(problem: Problem) -> Hypothesis:

@@ -9,7 +9,6 @@ import numpy as np
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.selection import Selection, optimal_tokens, score_gaps
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.common import ROUNDING, fixed_scores, nothing_outside, strict_best
@@ -17,11 +16,12 @@ from hardmax.theory.paper_b.common import ROUNDING, fixed_scores, nothing_outsid
 
 def explicit_separator(problem: Problem) -> np.ndarray:
     """The vector that Lemma 2 names: the head pulled back through W', over the least score gap."""
-    assert isinstance(problem.head, LinearHead)
+    head = problem.head.linear
+    assert head is not None
     assert problem.key_map is not None
     best = np.array(optimal_tokens(problem).tokens)
     gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
-    pulled: np.ndarray = np.linalg.pinv(problem.key_map.T) @ (problem.head.labels[0] * problem.head.v)
+    pulled: np.ndarray = np.linalg.pinv(problem.key_map.T) @ (head.labels[0] * head.v)
     return pulled / float(gaps[gaps > 0].min())
 
 
@@ -34,11 +34,11 @@ def explicit_separator(problem: Problem) -> np.ndarray:
 )
 def best_tokens_separable(problem: Problem) -> Outcome:
     """Test the explicit separator, and ask the certified solver too."""
-    head, W = problem.head, problem.key_map
-    hypotheses = [Hypothesis("keys are W x of the values", W is not None and isinstance(head, LinearHead))]
+    head, W = problem.head.linear, problem.key_map
+    hypotheses = [Hypothesis("keys are W x of the values", W is not None and head is not None)]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    assert isinstance(head, LinearHead)
+    assert head is not None
     assert W is not None
     outside = head.v - W.T @ (np.linalg.pinv(W.T) @ head.v)
     share = float(np.linalg.norm(outside) / np.linalg.norm(head.v)) if head.v.any() else 1.0
@@ -103,7 +103,7 @@ def attention_costs_margin(
     problem: Problem, *, selection: Iterable[int], inputs: Iterable[int] | None = None, rng: int = 0
 ) -> Outcome:
     """Search for the least nu over free attention weights; ``inputs`` restricts it, as Theorem 6 does."""
-    hypotheses = (Hypothesis("values and labels", isinstance(problem.head, LinearHead)),)
+    hypotheses = (Hypothesis("values and labels", problem.head.linear is not None),)
     if unmet(hypotheses):
         return Outcome(hypotheses)
     kept, tokens = None if inputs is None else set(inputs), tuple(selection)

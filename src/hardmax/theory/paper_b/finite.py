@@ -19,7 +19,6 @@ from hardmax.margin.label_svm import label_svm
 from hardmax.margin.sets import set_max_margin
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.balls import BallProblem, settle
@@ -168,14 +167,14 @@ def risk_pays_for_attention(
     nu comes from a search and is no certificate, so that a risk below the bound refutes nothing.
     """
     tokens = tuple(selection)
-    head = problem.head
+    head = problem.head.linear
     hypotheses = [
-        Hypothesis("values and labels", isinstance(head, LinearHead)),
+        Hypothesis("values and labels", head is not None),
         Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
     ]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    assert isinstance(head, LinearHead)
+    assert head is not None
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(hypotheses)
     C = assumption_c(problem, tokens, rng=rng, draws=400)
@@ -216,7 +215,7 @@ def margin_kept(relaxed: float, full: float, epsilon: float) -> float:
 def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:
     """Three values of epsilon, radii from 1 to 1000 margins."""
     tokens = tuple(selection)
-    hypotheses = [Hypothesis("values and labels", isinstance(problem.head, LinearHead))]
+    hypotheses = [Hypothesis("values and labels", problem.head.linear is not None)]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     label, full = label_max_margin(problem, tokens), max_margin(problem, tokens)

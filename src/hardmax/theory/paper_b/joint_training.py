@@ -16,7 +16,6 @@ from hardmax.limits.head_path import LARGEST
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.selection import selected_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.common import (
@@ -41,7 +40,7 @@ def degrees(p: Any, q: Any) -> float:
 def _trainable_head(problem: Problem) -> list[Hypothesis]:
     """What training v and p together asks of the problem."""
     return [
-        Hypothesis("linear head", isinstance(problem.head, LinearHead)),
+        Hypothesis("linear head", problem.head.linear is not None),
         Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
     ]
 
@@ -108,10 +107,11 @@ def judge_path(
 
     The slack is None where it cannot be followed that far, or where no two starts agree.
     """
-    assert isinstance(problem.head, LinearHead)
+    head = problem.head.linear
+    assert head is not None
     late = late_pair(problem, best, label, rho if r is None else None)
     found: dict[str, Any] = {"late from": late}
-    longest = float(np.linalg.norm(problem.head.values, axis=1).max())
+    longest = float(np.linalg.norm(head.values, axis=1).max())
     if 2 * late * longest_difference(problem) > 1e4 or (rho or 0.0) * 2 * late * longest > LARGEST:
         return None, None, found
     path = joint_path(problem, [late, 2 * late], rho=rho if r is None else None, r=r)
@@ -186,7 +186,7 @@ def relaxed_limit(
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(_trainable_head(problem))
     support = None
-    if isinstance(problem.head, LinearHead):
+    if problem.head.linear is not None:
         label = label_max_margin(problem, tokens)
         support = set(np.flatnonzero(label.tight).tolist()) if label.is_feasible else None
     hypotheses = joint_hypotheses(problem, tokens, support)
@@ -241,7 +241,8 @@ def selection_depends_on_rho(
         return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
     late = late_pair(problem, best, limit.label, rho)
     found: dict[str, Any] = {"late from": late, "predicted": limit.selection}
-    if rho * 2 * late * float(np.linalg.norm(problem.head.values, axis=1).max()) > LARGEST:  # type: ignore[union-attr]
+    assert problem.head.values is not None
+    if rho * 2 * late * float(np.linalg.norm(problem.head.values, axis=1).max()) > LARGEST:
         return Outcome(tuple(hypotheses), None, found)
     path = joint_path(problem, [late, 2 * late], rho=rho)
     chosen = selected_tokens(problem, path.points[-1])

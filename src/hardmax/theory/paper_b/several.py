@@ -19,7 +19,6 @@ from hardmax.limits import regularization_path
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.sets import set_max_margin
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.losses import Loss
 from hardmax.problem.selection import Selection, optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
@@ -195,8 +194,8 @@ def composed_loss(loss: Loss, shape: str) -> Loss:
 )
 def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100) -> Outcome:
     """Compare the two gradients, direction and log of the length, at random p."""
-    head = problem.head
-    linear = Hypothesis("linear head", isinstance(head, LinearHead))
+    head = problem.head.linear
+    linear = Hypothesis("linear head", head is not None)
     phi, slope = SHAPES[shape]
     grid = np.linspace(-3.0, 3.0, 61)
     hypotheses = (
@@ -206,7 +205,7 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     )
     if not linear.holds:
         return Outcome(hypotheses)
-    assert isinstance(head, LinearHead)
+    assert head is not None
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
     nonlinear = Problem.from_psi(
         keys, values, head.labels,

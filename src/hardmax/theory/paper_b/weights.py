@@ -11,7 +11,7 @@ from flint import arb
 
 from hardmax._lib.expect import finite_array
 from hardmax.problem import Problem
-from hardmax.problem.heads import Scores
+from hardmax.problem.keys import Dense
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.proof import balls, length, settle_slack
 from hardmax.train.descent import descend
@@ -47,8 +47,9 @@ def weights_follow_p(
     hypotheses = (tied, Hypothesis("u is not zero", bool(prompt.any()), float(np.linalg.norm(prompt))))
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    assert not isinstance(problem.head, Scores)
-    seen = replace(problem, keys=problem.head.values, W=None)
+    values = problem.head.values
+    assert values is not None
+    seen = replace(problem, table=Dense(values), W=None)
     path = descend(
         seen, steps, rate, normalized=normalized, start=np.broadcast_to(start, problem.d), record=1
     )
@@ -59,7 +60,7 @@ def weights_follow_p(
     def mismatch(power: int) -> float:
         W, worst = target[0], 0.0
         for point in target[1:]:
-            now = replace(problem, keys=np.ascontiguousarray(seen.keys @ W.T), W=W)
+            now = replace(problem, table=Dense(np.ascontiguousarray(seen.keys @ W.T)), W=W)
             pull = gradient(now, prompt, wrt="W")
             W = W + step_factor(rate / size**power, 1.0, pull.log_norm, normalized, 0.0) * pull.direction
             worst = max(worst, float(np.abs(W - point).max()))

@@ -12,9 +12,9 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import generate, named_sentences
-from hardmax.nexttoken.output_value import OutputValue
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.nexttoken.training import Training
+from hardmax.problem.output_value import OutputValue
 
 # The settings of C-ALG-GEN behind the tables of the specification, by name.
 DRAWN = {

@@ -11,17 +11,10 @@ from flint import arb
 
 from hardmax._lib.expect import generator, whole
 from hardmax.nexttoken.orders import MISSING, collocation
-from hardmax.nexttoken.output_value import (
-    OutputValue,
-    descend_stage_1,
-    gradient_ov,
-    misalignment_constant,
-    stage_1,
-    star_norm,
-    star_table,
-)
 from hardmax.nexttoken.pairs import Floats, Ints
+from hardmax.nexttoken.stage1 import descend_stage_1, gradient_ov, misalignment_constant, stage_1
 from hardmax.nexttoken.training import RATE_0
+from hardmax.problem.output_value import OutputValue, star_norm, star_table
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_c import printed
 from hardmax.theory.paper_c.common import RELATIVE, SHARP, Subject, guarded, samples_of, step_size

@@ -1,0 +1,154 @@
+"""Kernels of keys and heads; imported where they are called, because numba takes half a second to import."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import float64, intp, njit, types
+
+from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, TABLE, UNDERFLOW, VECTOR, VECTORISED
+
+
+@njit(types.void(TABLE, INDEX, INDEX, VECTOR, OUT, OUT_INDEX), cache=True, nogil=True, fastmath=VECTORISED)
+def gaps_to_top(keys, tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def]
+    """Top slot of each input and every slot's logit gap to it: (k_t - k_top).p <= 0.
+
+    The difference of keys is taken first, which is exact where a difference of logits would cancel.
+    """
+    for i in range(offsets.size - 1):
+        first, last = np.uintp(offsets[i]), np.uintp(offsets[i + 1])
+        top = first
+        best = -np.inf
+        for slot in range(first, last):
+            token = np.uintp(tokens[slot])
+            logit = 0.0
+            for j in range(p.size):
+                logit += keys[token, j] * p[j]
+            if logit > best:
+                best = logit
+                top = np.uintp(slot)
+        tops[i] = top
+        reference = np.uintp(tokens[top])
+        for slot in range(first, last):
+            token = np.uintp(tokens[slot])
+            gap = 0.0
+            for j in range(p.size):
+                gap += (keys[token, j] - keys[reference, j]) * p[j]
+            gaps[slot] = gap
+
+
+@njit(float64(TABLE, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT), cache=True, nogil=True)
+def gather(table, tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
+    """V = sum_i exp(log_scale_i - F) sum_t w_t (row_t - row_top); returns F, the exponent taken out."""
+    common = np.max(log_scale)
+    V[:] = 0.0
+    if common == -np.inf:
+        return common
+    for i in range(offsets.size - 1):
+        x = log_scale[i] - common
+        if x > UNDERFLOW:
+            scale = math.exp(x)
+            top = np.uintp(tops[i])
+            reference = np.uintp(tokens[top])
+            for slot in range(np.uintp(offsets[i]), np.uintp(offsets[i + 1])):
+                weight = scale * weights[slot]
+                if weight != 0.0 and slot != top:
+                    token = np.uintp(tokens[slot])
+                    for j in range(V.size):
+                        V[j] += weight * (table[token, j] - table[reference, j])
+    return common
+
+
+@njit(types.void(INDEX, INDEX, VECTOR, OUT, OUT_INDEX), cache=True, nogil=True)
+def one_hot_gaps(tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def]
+    """The same for unit vectors as keys."""
+    for i in range(offsets.size - 1):
+        top, best = offsets[i], -np.inf
+        for slot in range(offsets[i], offsets[i + 1]):
+            if p[tokens[slot]] > best:
+                top, best = slot, p[tokens[slot]]
+        tops[i] = top
+        for slot in range(offsets[i], offsets[i + 1]):
+            gaps[slot] = p[tokens[slot]] - best
+
+
+@njit(float64(INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT), cache=True, nogil=True)
+def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
+    """The same for unit vectors as keys; an input's weights sum to zero, so each goes to its own entry."""
+    common = np.max(log_scale)
+    V[:] = 0.0
+    if common == -np.inf:
+        return common
+    for i in range(offsets.size - 1):
+        x = log_scale[i] - common
+        if x > UNDERFLOW:
+            scale = math.exp(x)
+            for slot in range(offsets[i], offsets[i + 1]):
+                V[tokens[slot]] += scale * weights[slot]
+    return common
+
+
+@njit(types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, intp, float64, OUT, OUT), cache=True, nogil=True)
+def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  # type: ignore[no-untyped-def]
+    """For W_ov = margin W_ov*: what every column has in common cancels, so z_v = margin M_v."""
+    mass, seen = np.zeros(V), np.zeros(V, np.bool_)
+    for i in range(targets.size):
+        first, last, y = offsets[i], offsets[i + 1], targets[i]
+        for slot in range(first, last):
+            if outputs[slot] >= 0:
+                mass[outputs[slot]] += shares[slot]
+        lead = margin * mass[y]
+        mass[y] = 0.0
+        peak = 0.0
+        for slot in range(first, last):
+            if outputs[slot] >= 0 and outputs[slot] != y:
+                peak = max(peak, margin * mass[outputs[slot]])
+        rest, total = V - 1, 0.0
+        for slot in range(first, last):
+            out = outputs[slot]
+            if out >= 0 and out != y and not seen[out]:
+                seen[out] = True
+                mass[out] = math.exp(margin * mass[out] - peak)
+                total += mass[out]
+                rest -= 1
+        total += rest * math.exp(-peak)
+        for slot in range(first, last):
+            out = outputs[slot]
+            h[slot] = 0.0 if out < 0 else (margin if out == y else -margin * (mass[out] / total))
+        top = h[tops[i]]
+        for slot in range(first, last):
+            h[slot] -= top
+            if outputs[slot] >= 0:
+                mass[outputs[slot]], seen[outputs[slot]] = 0.0, False
+        u[i] = lead - peak - math.log(total)
+
+
+@njit(types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, TABLE, OUT, OUT), cache=True, nogil=True)
+def attend_table(words, offsets, shares, tops, targets, columns, h, u):  # type: ignore[no-untyped-def]
+    """For any table; ``columns`` holds the columns B[:, x] as rows."""
+    V = columns.shape[1]
+    z, r = np.empty(V), np.empty(V)
+    for i in range(targets.size):
+        first, last, y = offsets[i], offsets[i + 1], targets[i]
+        z[:] = 0.0
+        for slot in range(first, last):
+            for v in range(V):
+                z[v] += shares[slot] * columns[words[slot], v]
+        peak = -np.inf
+        for v in range(V):
+            if v != y:
+                peak = max(peak, z[v])
+        total = 0.0
+        for v in range(V):
+            r[v] = math.exp(z[v] - peak) if v != y else 0.0
+            total += r[v]
+        u[i] = z[y] - peak - math.log(total)
+        top = words[tops[i]]
+        for slot in range(first, last):
+            word = words[slot]
+            ahead = columns[word, y] - columns[top, y]
+            rise = 0.0
+            for v in range(V):
+                rise += r[v] * (ahead - (columns[word, v] - columns[top, v]))
+            h[slot] = rise / total

@@ -1,0 +1,269 @@
+"""Keys: what a p is compared with. A table of tokens that is stored, known by inner products, or one-hot.
+
+Every dynamic reaches the keys through a few products: logit gaps at p, weighted sums of keys, differences and
+their inner products. A new kind of keys (outer products with queries, say) is one more class with these.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from hardmax._lib.arrays import exponent, find_leaders
+
+# Keys with more entries than this are not made dense.
+LARGEST = 100_000_000
+
+
+class Keys(Protocol):
+    """A table of N keys of dimension d. Slots are rows of it, listed input by input (tokens, offsets)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, d)."""
+
+    @property
+    def exponent(self) -> int:
+        """The k with 2^(k-1) <= the largest entry < 2^k."""
+
+    @property
+    def inner(self) -> np.ndarray | None:
+        """(N, N) inner products, where these are what is known of the keys."""
+
+    def dense(self) -> np.ndarray:
+        """The table itself, (N, d); refused where it would be too large."""
+
+    def over(self, power: int) -> Keys:
+        """The keys divided by 2^power."""
+
+    def leaders(self, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        """For every slot the first slot of its input with the same key and the same row of marks."""
+
+    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logit gaps (k_t - k_top).p <= 0 of every slot, and the top slot of every input."""
+
+    def gather(
+        self,
+        tokens: np.ndarray,
+        offsets: np.ndarray,
+        tops: np.ndarray,
+        weights: np.ndarray,
+        log_scale: np.ndarray,
+    ) -> tuple[np.ndarray, float]:
+        """V = sum_i exp(log_scale_i - F) sum_t w_t (k_t - k_top), and F, the exponent taken out."""
+
+    def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """Rows k_plus - k_minus, (m, d)."""
+
+    def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """Inner products of the rows k_plus - k_minus, (m, m)."""
+
+    def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
+        """How far the keys of these tokens lie behind the first along q, and the longest difference to it.
+
+        In units of the largest entry, so that nothing leaves the range of float64.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """Keys that are stored, one row per token.
+
+    >>> import numpy as np
+    >>> from hardmax.problem.keys import Dense
+    >>> Dense(np.array([[3.0, 0.0], [0.0, 4.0]])).gram(np.array([0]), np.array([1])).tolist()
+    [[25.0]]
+    """
+
+    table: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, d)."""
+        return self.table.shape[0], self.table.shape[1]
+
+    @cached_property
+    def exponent(self) -> int:
+        """Of the largest entry."""
+        return exponent(self.table)
+
+    @property
+    def inner(self) -> np.ndarray | None:
+        """None: the keys themselves are known."""
+        return None
+
+    def dense(self) -> np.ndarray:
+        """The table."""
+        return self.table
+
+    def over(self, power: int) -> Dense:
+        """Over 2^power."""
+        return self if power == 0 else Dense(np.ldexp(self.table, -power))
+
+    def leaders(self, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        """Equal to the last bit."""
+        return find_leaders(self.table, tokens, offsets, marks)
+
+    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Differences of keys are taken first, then multiplied with p."""
+        from hardmax.problem.kernels import gaps_to_top
+
+        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
+        gaps_to_top(self.table, tokens, offsets, p, gaps, tops)
+        return gaps, tops
+
+    def gather(
+        self,
+        tokens: np.ndarray,
+        offsets: np.ndarray,
+        tops: np.ndarray,
+        weights: np.ndarray,
+        log_scale: np.ndarray,
+    ) -> tuple[np.ndarray, float]:
+        """As the kernel of the loops does."""
+        from hardmax.problem.kernels import gather
+
+        V = np.empty(self.shape[1])
+        return V, gather(self.table, tokens, offsets, tops, weights, log_scale, V)
+
+    def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """Rows of the table."""
+        return self.table[plus] - self.table[minus]
+
+    def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """Of these rows."""
+        rows = self.differences(plus, minus)
+        return rows @ rows.T
+
+    @cached_property
+    def _small(self) -> np.ndarray:
+        return np.ldexp(self.table, -self.exponent)
+
+    def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
+        """(k_t - k_first).q, and the longest k_t - k_first."""
+        keys = self._small[tokens]
+        top = keys[np.argmax(keys @ q)]
+        return (keys - top) @ q, float(np.linalg.norm(keys - top, axis=1).max())
+
+
+@dataclass(frozen=True, eq=False)
+class Gram(Dense):
+    """Keys that are known by their inner products; ``table`` is an isometric copy of them.
+
+    >>> import numpy as np
+    >>> from hardmax.problem.keys import Gram
+    >>> Gram(np.eye(2), np.eye(2)).gram(np.array([0]), np.array([1])).tolist()
+    [[2.0]]
+    """
+
+    products: np.ndarray
+
+    @property
+    def inner(self) -> np.ndarray | None:
+        """The inner products."""
+        return self.products
+
+    def over(self, power: int) -> Gram:
+        """Inner products go with the square."""
+        if power == 0:
+            return self
+        return Gram(np.ldexp(self.table, -power), np.ldexp(self.products, -2 * power))
+
+    def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """From the inner products, not from the copy."""
+        half = self.products[plus] - self.products[minus]
+        return np.ascontiguousarray(half[:, plus] - half[:, minus])
+
+
+@dataclass(frozen=True, eq=False)
+class OneHot:
+    """Unit vectors, never stored: the logit of token t is p[t], and a sum of keys adds to one entry each.
+
+    >>> import numpy as np
+    >>> from hardmax.problem.keys import OneHot
+    >>> OneHot(3).gaps(np.array([0, 2]), np.array([0, 2]), np.array([1.0, 5.0, 4.0]))[0].tolist()
+    [-3.0, 0.0]
+    """
+
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, N)."""
+        return self.size, self.size
+
+    @property
+    def exponent(self) -> int:
+        """Of 1."""
+        return 1
+
+    @property
+    def inner(self) -> np.ndarray | None:
+        """None: the keys themselves are known."""
+        return None
+
+    def dense(self) -> np.ndarray:
+        """The identity."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> np.ndarray:
+        if self.size**2 > LARGEST:
+            raise ValueError(
+                f"keys: {self.size} one-hot keys as a table would have {self.size**2:.2g} entries, more than "
+                f"{LARGEST:.0e}; use a verb that needs no table (gradient, descend, risk), or fewer tokens"
+            )
+        table = np.eye(self.size)
+        table.setflags(write=False)
+        return table
+
+    def over(self, power: int) -> Keys:
+        """Other than one is no longer one-hot."""
+        return self if power == 0 else Dense(np.ldexp(self.dense(), -power))
+
+    def leaders(self, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        """Equal tokens, equal keys."""
+        return find_leaders(np.arange(float(self.size))[:, None], tokens, offsets, marks)
+
+    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Entries of p."""
+        from hardmax.problem.kernels import one_hot_gaps
+
+        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
+        one_hot_gaps(tokens, offsets, p, gaps, tops)
+        return gaps, tops
+
+    def gather(
+        self,
+        tokens: np.ndarray,
+        offsets: np.ndarray,
+        tops: np.ndarray,
+        weights: np.ndarray,
+        log_scale: np.ndarray,
+    ) -> tuple[np.ndarray, float]:
+        """A scatter-add."""
+        from hardmax.problem.kernels import one_hot_gather
+
+        V = np.empty(self.size)
+        return V, one_hot_gather(tokens, offsets, tops, weights, log_scale, V)
+
+    def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """Two entries in each row."""
+        table = self.dense()
+        return table[plus] - table[minus]
+
+    def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """Of these rows: 2, 1, 0, -1 or -2."""
+        return (
+            (plus[:, None] == plus).astype(float) + (minus[:, None] == minus)
+            - (plus[:, None] == minus) - (minus[:, None] == plus)
+        )  # fmt: skip
+
+    def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
+        """q_t - q_first; it is sqrt(2) to any other token."""
+        lags = 0.5 * (q[tokens] - q[tokens].max())
+        return lags, math.sqrt(0.5) if (tokens != tokens[0]).any() else 0.0
