@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from hardmax.problem.losses import Loss
+from hardmax.problem.losses import LOSSES, Loss
+from hardmax.problem.output_value import OutputValue
 from hardmax.problem.slots import Slots
 
-if TYPE_CHECKING:
-    from hardmax.problem.cross_entropy import CrossEntropy
-
-__all__ = ["LinearHead", "NonlinearHead", "Scores"]
+__all__ = ["Attention", "CrossEntropy", "Head", "LinearHead", "NonlinearHead", "Scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,3 +226,78 @@ class NonlinearHead(Head):
     def vertex_predictions(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Y psi(x)."""
         return np.repeat(self.labels, np.diff(offsets)) * self.psi(self.values[tokens])
+
+
+@dataclass(frozen=True, eq=False)
+class CrossEntropy(Head):
+    """Cross-entropy of next tokens (paper C): the logistic loss of the lead u of the next one over the rest.
+
+    With the outputs z = sum_t s_t B[:, x_t], B = ``W_ov``, and the next token y, the cross-entropy is
+    log(1 + e^-u) with u = z_y - log sum_{v != y} e^{z_v}, and h_t = B[y, x_t] - sum_{v != y} r_v B[v, x_t], r
+    the softmax of the outputs other than y. ``words`` are the vocabulary's tokens of the rows of the key
+    table, ``targets`` the next tokens. With B = margin W_ov* the cost does not grow with the vocabulary.
+
+    >>> import numpy as np
+    >>> from hardmax.nexttoken import Samples
+    >>> problem = Samples.from_sentences(["a b b", "b a"]).problem(np.eye(2))
+    >>> problem.head.vertex_predictions(problem.tokens, problem.offsets).tolist()
+    [-1.0, -1.0, 1.0, -1.0]
+    """
+
+    W_ov: OutputValue
+    words: np.ndarray  # (N,)
+    targets: np.ndarray  # (n,)
+    queries: np.ndarray | None = None  # (N,) where keys are one-hot pairs (token, query)
+    loss: Loss = LOSSES["logistic"]
+
+    @property
+    def cross_entropy(self) -> CrossEntropy:
+        """This one."""
+        return self
+
+    def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
+        """h - h_top of every slot, and u."""
+        if at.slots is not None:  # tokens with one key may have several outputs: each has its share
+            apart = Attention(
+                at.tokens, self._own(at), at.slots.spread(at.shares), at.slots.leaders[at.tops]
+            )  # fmt: skip
+            h, u = self.attend(apart)
+            return at.slots.merge(h), u
+        from hardmax.problem.kernels import attend_aligned, attend_table
+
+        h, u = np.empty(len(at.tokens)), np.empty(len(self.targets))
+        layout = (at.offsets, at.shares, at.tops, self.targets)
+        words = self.words[at.tokens]
+        if self.W_ov.margin is None:
+            attend_table(words, *layout, self._columns, h, u)
+        else:
+            attend_aligned(self.W_ov.collocation[words], *layout, self.W_ov.V, self.W_ov.margin, h, u)
+        return h, u
+
+    def _own(self, at: Attention) -> np.ndarray:
+        """Offsets of the slots of the problem, from those of the merged ones."""
+        assert at.slots is not None
+        assert at.slots.group is not None
+        row = np.repeat(np.arange(len(at.offsets) - 1), np.diff(at.offsets))[at.slots.group]
+        return np.searchsorted(row, np.arange(len(at.offsets)))
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        return np.ascontiguousarray(self.W_ov.table.T)
+
+    def marks(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """The number of the column of B: tokens with equal keys and columns are one token."""
+        if self.W_ov.margin is not None:
+            return self.W_ov.collocation[self.words[tokens]][:, None].astype(float)
+        column = np.unique(self._columns, axis=0, return_inverse=True)[1].reshape(-1)
+        return column[self.words[tokens]][:, None].astype(float)
+
+    def arrays(self) -> dict[str, Any]:
+        """W_ov, words and targets."""
+        W_ov = self.W_ov
+        kept = {"entries": W_ov.entries} if W_ov.margin is None else {"margin": np.array(W_ov.margin)}
+        return (
+            kept
+            | {"collocation": W_ov.collocation, "words": self.words, "targets": self.targets}
+            | ({} if self.queries is None else {"queries": self.queries})
+        )

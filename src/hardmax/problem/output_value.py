@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from hardmax._lib import expect
 
@@ -118,6 +117,8 @@ def best_loss(V: int, margin: float) -> float:
 
 def _margins(n: Ints, table: Floats) -> Floats:
     """z_n(x) minus the log-sum-exp of the wrong logits, for each token that has an n(x)."""
+    from scipy.special import logsumexp
+
     named = np.flatnonzero(n >= 0)
     z = np.array(table[:, named])
     z_y = z[n[named], np.arange(len(named))].copy()

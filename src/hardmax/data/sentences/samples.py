@@ -13,7 +13,7 @@ from hardmax._lib import expect
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
 from hardmax.problem import Problem
-from hardmax.problem.cross_entropy import CrossEntropy
+from hardmax.problem.heads import CrossEntropy
 from hardmax.problem.keys import OneHot
 from hardmax.problem.output_value import OutputValue
 
