@@ -28,6 +28,11 @@ class Attention:
 
     Tokens of an input with one key are one slot here; `rows` gives what a table says of the slots, `mean`
     its average under the attention, `per_slot` repeats what every input has on its slots.
+
+    >>> import numpy as np, hardmax as hm
+    >>> at = hm.heads.Attention(np.array([1, 0]), np.array([0, 2]), np.array([0.25, 0.75]), np.array([1]))
+    >>> at.mean(at.rows(np.array([[8.0], [4.0]]))).tolist()
+    [[7.0]]
     """
 
     tokens: np.ndarray  # (L,) row of the token table at every slot of the problem
