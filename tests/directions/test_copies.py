@@ -59,7 +59,7 @@ def test_the_lowest_index_names_the_group() -> None:
     assert is_locally_optimal(COPIES, [3, 1]) is True
     assert score_gap(COPIES, [3, 0]) == 0.5
     assert [tokens for tokens, _ in global_max_margins(COPIES)] == [(1, 0)]
-    assert set_max_margin(COPIES, [[3, 1], [1]]).solutions[0][0].sets == ((1,), (0,))
+    assert set_max_margin(COPIES, [[3, 1], [1]]).solutions[0].selection.sets == ((1,), (0,))
 
 
 def test_equal_keys_with_different_scores_stay_twins() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -145,20 +146,23 @@ def test_enclosures_agree_with_rational_arithmetic() -> None:
     assert doubts == 0
 
 
-def test_solutions_of_equal_constraints_and_tokens_are_taken() -> None:
+def test_a_selection_is_read_and_never_guessed() -> None:
     problem = named("B-FIG-8")
     best = max_margin(problem, [0, 1])
     same = max_margin(Constraints.dense(best.constraints.rows(), labels=best.constraints.labels))
-    assert selection_of(problem, same) == selection_of(problem, best) == best.selection == (0, 1)
-    for chosen in (best, same, [0, 1], Selection(((0,), (1,)))):
+    with pytest.raises(ValueError, match="does not say what it selects: give the tokens instead"):
+        selection_of(problem, same)
+    told = replace(same, selection=(0, 1))
+    assert selection_of(problem, told) == selection_of(problem, best) == best.selection == (0, 1)
+    for chosen in (best, told, [0, 1], Selection(((0,), (1,)))):
         assert is_locally_optimal(problem, chosen) is True
         assert score_gap(problem, chosen) == 1.0
         assert neighbours(problem, chosen).pairs == ((0, 1),)
-    with pytest.raises(ValueError, match="no labels"):
-        is_locally_optimal(problem, max_margin(Constraints.dense(best.constraints.rows())))
+    with pytest.raises(ValueError, match="other rows"):
+        is_locally_optimal(problem, replace(best, selection=(0, 0)))
     other = max_margin(Constraints.dense(2 * best.constraints.rows(), labels=best.constraints.labels))
     with pytest.raises(ValueError, match="other rows"):
-        score_gap(problem, other)
+        score_gap(problem, replace(other, selection=(0, 1)))
 
 
 def test_what_is_no_selection_is_refused_in_a_sentence() -> None:

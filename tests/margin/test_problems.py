@@ -14,6 +14,7 @@ from hardmax.directions.assumptions import assumption_b, assumption_c, assumptio
 from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
 from hardmax.limits.offset import path_offset
 from hardmax.margin.att_svm import max_margin
+from hardmax.margin.certify import certify
 from hardmax.margin.sets import set_max_margin
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, optimal_tokens
@@ -97,7 +98,7 @@ def test_att_svm_prime_oracle(oracles: dict[str, Any]) -> None:
             pytest.approx(p, abs=1e-9) for p in sorted(data["minimisers"])
         ]
         if "selections" in data:
-            assert [list(choice.tokens) for choice, _ in found.solutions] == data["selections"]
+            assert [list(best.selection.tokens) for best in found.solutions] == data["selections"]
 
 
 def test_att_svm_prime_against_all_choices() -> None:
@@ -116,22 +117,24 @@ def test_att_svm_prime_against_all_choices() -> None:
         least = min(norms.values())
         assert found.norm == pytest.approx(least, rel=1e-9)
         if least < math.inf:
-            assert {c.tokens for c, _ in found.solutions} == {
+            assert {best.selection.tokens for best in found.solutions} == {
                 c for c, x in norms.items() if x <= least * (1 + 1e-9)
             }
             fewer += found.qps < 2 * len(norms)
         else:
             assert found.minimisers == ()
+            assert found.refuted
+            assert all(certify(part.to_dict())["what"].startswith("infeasible") for part in found.refuted)
     assert fewer > 0
 
 
 def test_att_svm_prime_edges() -> None:
     problem = Problem.from_scores([[[1.0], [-1.0]], [[1.0], [0.0], [3.0]]], [[1.0, 1.0], [1.0, 0.0, 0.0]])
     found = set_max_margin(problem, [[0, 1], [2, 0]])
-    assert [choice.sets for choice, _ in found.solutions] == [((0, 1), (2,))]
+    assert [best.selection.sets for best in found.solutions] == [((0, 1), (2,))]
     assert found.norm == pytest.approx(1 / 3)
     assert set_max_margin(problem, Selection(((0, 1), (0, 1, 2)))).margin == math.inf
-    assert set_max_margin(problem, [[0], [2]], exact=True).solutions[0][1].certificate == "exact"
+    assert set_max_margin(problem, [[0], [2]], exact=True).solutions[0].certificate == "exact"
     for wrong in ([[0]], [[0], []], [[0], [3]]):
         with pytest.raises(ValueError, match="sets"):
             set_max_margin(problem, wrong)

@@ -13,7 +13,6 @@ _NAMES = {
     "Enumeration": "enumerate",
     "FeasibleSelection": "enumerate",
     "GeneralPosition": "position",
-    "InterpolatedMaxMargin": "joint_margins",
     "LocalConstants": "constants",
     "Neighbours": "neighbours",
     "PlaneDisplay": "display",

@@ -16,7 +16,6 @@ from .direction import in_cone as in_cone
 from .display import PlaneDisplay as PlaneDisplay
 from .enumerate import Enumeration as Enumeration
 from .enumerate import FeasibleSelection as FeasibleSelection
-from .joint_margins import InterpolatedMaxMargin as InterpolatedMaxMargin
 from .joint_margins import interpolated_max_margin as interpolated_max_margin
 from .joint_margins import label_max_margin as label_max_margin
 from .joint_margins import relaxed_max_margin as relaxed_max_margin

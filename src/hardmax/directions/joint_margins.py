@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, cast
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from hardmax.directions.enumerate import feasible_selections
 from hardmax.margin.att_svm import AttentionRows
-from hardmax.margin.constraints import Floats
-from hardmax.margin.label_svm import label_svm, rho_svm
+from hardmax.margin.label_svm import InterpolatedMaxMargin, label_svm, rho_svm
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import exactly, solve
 from hardmax.problem import Problem
@@ -33,7 +32,9 @@ def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool 
     values, labels = problem.head.values, problem.head.labels
     if values is None or labels is None:
         raise ValueError("problem must have values and labels; make it with from_values or from_tokens")
-    return label_svm(values[problem.tokens[chosen_slots(problem, tuple(selection))]], labels, exact)
+    tokens = tuple(selection)
+    chosen = values[problem.tokens[chosen_slots(problem, tokens)]]
+    return replace(label_svm(chosen, labels, exact), selection=leaders(problem, tokens))
 
 
 def relaxed_max_margin(
@@ -56,30 +57,7 @@ def relaxed_max_margin(
         raise ValueError(f"relax: expected inputs from 0 to {problem.n - 1}, got {wrong[0]!r}")
     constraints = AttentionRows(problem).constraints(enumerate(tokens))
     h = np.array([float(label[0] not in relax) for label in constraints.labels or ()])
-    return solve(replace(constraints, h=h), exact)
-
-
-@dataclass(frozen=True, eq=False)
-class InterpolatedMaxMargin:
-    """Where p tends when the norm of v grows like rho times that of p: direction q*(rho) and its margin m.
-
-    ``exponents`` are the rates, per unit of |p|, of the terms of the risk relative to exp(-rho Gamma |p|),
-    the slowest first: 0 for inputs in the label SVM's support, rho Gamma nu_i for the others, and m.
-    ``label`` is the label SVM of the selection; from ``rho_star`` on, the direction is that of the relaxed
-    SVM.
-
-    >>> import hardmax as hm
-    >>> limit = hm.directions.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0, selection="best")
-    >>> limit.selection, limit.direction.round(12).tolist(), round(limit.rho_star, 12)
-    ((1, 1, 1), [1.0, -0.0], 1.0)
-    """
-
-    selection: tuple[int, ...]
-    direction: Floats
-    margin: float
-    rho_star: float
-    exponents: tuple[float, ...]
-    label: MaxMargin
+    return replace(solve(replace(constraints, h=h), exact), selection=tokens)
 
 
 def interpolated_max_margin(
@@ -137,7 +115,9 @@ def _interpolate(problem: Problem, tokens: tuple[int, ...], rho: float) -> Inter
     found = rho_svm(blocks, nu, support, label.margin, rho, _gains(problem, tokens, label, rows))
     delays = [rho * label.margin * x if x else 0.0 for x in nu.tolist()]
     exponents = tuple(sorted([*delays, found.margin]))
-    return InterpolatedMaxMargin(tokens, found.direction, found.margin, found.rho_star, exponents, label)
+    return replace(
+        found, solution=replace(found.solution, selection=tokens), label=label, exponents=exponents
+    )
 
 
 def _gains(

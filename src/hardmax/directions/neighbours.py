@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def solution(problem: Problem, chosen: Chosen) -> MaxMargin:
 def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
     """The selection that a solution of this problem belongs to.
 
-    A solution of `Constraints` will do if its rows are those of a selection, in order, labelled (i, t).
+    A solution of `Constraints` does not say what it selects, so it is refused; its rows are compared, too.
 
     >>> import hardmax as hm
     >>> from hardmax.directions.neighbours import selection_of
@@ -139,12 +139,11 @@ def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
         raise ValueError(f"{wrong}, got {type(best).__name__}")
     given = best.constraints
     tokens = best.selection
-    if tokens is None:
-        if given.labels is None:
-            raise ValueError(f"{wrong}; this one's rows have no labels (i, t): give the tokens instead")
-        tokens = _unlabelled(problem, given.labels)
+    if tokens is None or given.labels is None:
+        raise ValueError(f"{wrong}; this one does not say what it selects: give the tokens instead")
     try:
-        own = AttentionRows(problem).constraints(enumerate(leaders(problem, tokens or ())))
+        chosen = leaders(problem, tokens)
+        own = AttentionRows(problem).constraints(enumerate(chosen))
     except ValueError:
         raise ValueError(f"{wrong}; this one's selection does not fit") from None
     same = given.table is own.table and np.array_equal(given.minus, own.minus)
@@ -153,7 +152,7 @@ def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
         same = same and np.array_equal(given.h, own.h) and not given.equal.any()
         if not (same and np.array_equal(given.rows(), own.rows())):
             raise ValueError(f"{wrong}; this one has other rows")
-    return leaders(problem, tokens or ())
+    return chosen
 
 
 def row_gaps(problem: Problem, best: MaxMargin) -> Floats:
@@ -181,17 +180,3 @@ def _tight(best: MaxMargin) -> Tight:
     if best.slack is None:
         raise ValueError(f"max_margin has no p, so there are no neighbours: it is {best.status}")
     return best.decided.enclosure
-
-
-def _unlabelled(problem: Problem, labels: tuple[Any, ...]) -> tuple[int, ...] | None:
-    """In each input the token without a row, copies left out; None if there is not one."""
-    local = np.arange(len(problem.tokens)) - np.repeat(problem.offsets[:-1], problem.sizes)
-    named = problem.groups == np.arange(len(problem.tokens))
-    sets = [set(t[own].tolist()) for t, own in zip(problem.split(local), problem.split(named), strict=True)]
-    try:
-        for i, t in labels:
-            sets[i].remove(t)
-        (tokens,) = zip(*sets, strict=True)
-    except (KeyError, IndexError, TypeError, ValueError):
-        return None
-    return cast(tuple[int, ...], tokens)

@@ -155,10 +155,9 @@ class _Search:
 
     def _offset(self, problem: Problem) -> np.ndarray:
         """w of B-NEW-2 for the best-scoring tokens, zero where it does not exist."""
-        if len(self.target.solutions) == 1 and self.target.solutions[0][0].is_unique:
-            best = self.target.solutions[0][1]
+        if len(self.target.solutions) == 1:
             try:
-                return self.landscape.basis.T @ path_offset(problem, best)
+                return self.landscape.basis.T @ path_offset(problem, self.target.solutions[0])
             except ValueError:  # no direction, or its hypotheses fail: the predictor is then p_mm alone
                 pass
         return np.zeros(self.landscape.d)

@@ -43,22 +43,41 @@ def relaxed_svm(
     return solve(rows.bounded(rows.supported.astype(np.float64)), exact)
 
 
-@dataclass(frozen=True)
-class RhoSVM:
-    """The limit direction q*(rho) of B-NEW-1, its margin m, the threshold rho*, and the problem behind it.
+@dataclass(frozen=True, eq=False)
+class InterpolatedMaxMargin:
+    """Where p tends when the norm of v grows like rho times that of p: direction q*(rho) and its margin m.
 
     ``solution`` solves the rows with the bounds that hold at q*: ``max(0, 1 - rho Gamma nu_i / m)``, 0 for
-    a gain; its norm is 1/m. Where a gain decides (see `rho_svm`), ``gain`` is its row (input, row).
+    a gain; its norm is 1/m. From ``rho_star`` on, it is that of the relaxed SVM. Where a gain decides (see
+    `rho_svm`), ``gain`` is its row (input, row). Of a problem's selection there is more: ``label`` is its
+    label SVM, and ``exponents`` are the rates, per unit of |p|, of the terms of the risk relative to
+    exp(-rho Gamma |p|), the slowest first: 0 for inputs in the label SVM's support, rho Gamma nu_i for the
+    others, and m.
 
-    >>> rho_svm([[[2.0]]], nu=[0.0], support={0}, Gamma=1.0, rho=1.0).margin
-    2.0
+    >>> import hardmax as hm
+    >>> limit = hm.directions.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0, selection="best")
+    >>> limit.selection, limit.direction.round(12).tolist(), round(limit.rho_star, 12)
+    ((1, 1, 1), [1.0, -0.0], 1.0)
     """
 
-    direction: Floats
+    solution: MaxMargin
     margin: float
     rho_star: float
-    solution: MaxMargin
     gain: tuple[int, int] | None = None
+    label: MaxMargin | None = None
+    exponents: tuple[float, ...] = ()
+
+    @property
+    def direction(self) -> Floats:
+        """The unit vector q*."""
+        direction = self.solution.direction
+        assert direction is not None  # there are rows that ask for something
+        return direction
+
+    @property
+    def selection(self) -> tuple[int, ...]:
+        """The tokens that attention selects, one per input."""
+        return tuple(self.solution.selection or ())
 
 
 def rho_svm(
@@ -68,7 +87,7 @@ def rho_svm(
     Gamma: float,
     rho: float,
     gains: Collection[tuple[int, int]] = (),
-) -> RhoSVM:
+) -> InterpolatedMaxMargin:
     """B-NEW-1 for a given selection: the unit q of largest margin m, relaxed outside the support.
 
     Rows of support inputs ask for ``d_it . q >= m``, the others for ``>= max(0, m - rho Gamma nu_i)``. Rows
@@ -105,7 +124,7 @@ def rho_svm(
     reach = rows.M[outside] @ relaxed.direction
     rho_star = float(np.max((relaxed.margin - reach) / (Gamma * excess[rows.inputs[outside]]), initial=0.0))
     if rho >= rho_star:
-        return RhoSVM(relaxed.direction, relaxed.margin, rho_star, relaxed)
+        return InterpolatedMaxMargin(relaxed, relaxed.margin, rho_star)
     give = np.where(outside, rho * Gamma * excess[rows.inputs], 0.0)
     found = _largest_margin(rows, np.where(gaining, np.inf, give), relaxed, rho_star)
     # m is the root of a quadratic, right to rounding: a gain that falls as fast decides nothing.
@@ -114,7 +133,7 @@ def rho_svm(
     return found
 
 
-def _largest_margin(rows: _Rows, give: Floats, relaxed: MaxMargin, rho_star: float) -> RhoSVM:
+def _largest_margin(rows: _Rows, give: Floats, relaxed: MaxMargin, rho_star: float) -> InterpolatedMaxMargin:
     """The unit q of largest m with rows >= max(0, m - give)."""
     low, high, m = 0.0, relaxed.margin, relaxed.margin
     for _ in range(200):
@@ -128,10 +147,12 @@ def _largest_margin(rows: _Rows, give: Floats, relaxed: MaxMargin, rho_star: flo
         m = after
     if solution.direction is None:
         raise ValueError(f"rows_by_input: expected a solvable problem, got {solution.status}")
-    return RhoSVM(solution.direction, m, rho_star, solution)
+    return InterpolatedMaxMargin(solution, m, rho_star)
 
 
-def _largest_gain(rows: _Rows, give: Floats, gaining: Bools, row: int, before: RhoSVM) -> RhoSVM:
+def _largest_gain(
+    rows: _Rows, give: Floats, gaining: Bools, row: int, before: InterpolatedMaxMargin
+) -> InterpolatedMaxMargin:
     """The unit q at which the gain of ``row`` falls most slowly, its exponent still below every loss.
 
     With ``e = give + s`` the gain's exponent at ``d . q = s``, losses ask for ``rows >= e - give``. The s
@@ -155,7 +176,7 @@ def _largest_gain(rows: _Rows, give: Floats, gaining: Bools, row: int, before: R
     if solution.direction is None:
         return before
     margin = float((rows.M[rows.supported] @ solution.direction).min())
-    return RhoSVM(solution.direction, margin, before.rho_star, solution, rows.labels[row])
+    return InterpolatedMaxMargin(solution, margin, before.rho_star, rows.labels[row])
 
 
 def _newton(M: Floats, give: Floats, solution: MaxMargin, m: float) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -22,10 +22,11 @@ SAME = 1e-7  # minimisers this near to each other, relatively, are one where onl
 class SetMaxMargin:
     """The shortest p that lift one token of each set above all tokens outside the set; there may be several.
 
-    ``solutions`` pairs each optimal choice of tokens with its solution; where a set is the whole input there
-    is nothing to choose and the set stays. Different choices may share their p: ``minimisers`` has each once.
-    Lengths that floats cannot tell apart are compared as rational numbers, up to 200 rows.
-    No solutions: the problem is infeasible, and ``norm`` is infinite.
+    ``solutions`` are those of the optimal choices of tokens, each with its ``selection``; where a set is the
+    whole input there is nothing to choose and the set stays. Different choices may share their p:
+    ``minimisers`` has each once. Lengths that floats cannot tell apart are compared as rational numbers, up
+    to 200 rows. No solutions: the problem is infeasible and ``norm`` infinite; ``refuted`` proves it, parts
+    of choices that contradict themselves, one of which is in every choice.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
@@ -33,13 +34,14 @@ class SetMaxMargin:
     [[-1.0], [1.0]]
     """
 
-    solutions: tuple[tuple[Selection, MaxMargin], ...]
+    solutions: tuple[MaxMargin, ...]
     qps: int
+    refuted: tuple[MaxMargin, ...] = ()
 
     @property
     def norm(self) -> float:
         """Length of the minimisers."""
-        return min((best.norm for _, best in self.solutions), default=np.inf)
+        return min((best.norm for best in self.solutions), default=np.inf)
 
     @property
     def margin(self) -> float:
@@ -50,10 +52,10 @@ class SetMaxMargin:
     def minimisers(self) -> tuple[Floats, ...]:
         """The distinct minimisers."""
         found: list[MaxMargin] = []
-        for _, best in self.solutions:
+        for best in self.solutions:
             if not any(_same(best, other) for other in found):
                 found.append(best)
-        return tuple(best.p for best in found if best.p is not None)
+        return tuple(best.need() for best in found)
 
 
 def set_max_margin(
@@ -65,12 +67,12 @@ def set_max_margin(
     choices of one token per set, cut where a partial choice is already longer than the best full one.
 
     >>> import hardmax as hm
-    >>> hm.margin.set_max_margin(hm.data.named("B-FIG-1a"), sets=[[0, 1]]).solutions[0][0].tokens
+    >>> hm.margin.set_max_margin(hm.data.named("B-FIG-1a"), sets=[[0, 1]]).solutions[0].selection.tokens
     (0,)
     """
     search = _Search(problem, _checked(problem, sets), exact)
     search.extend([])
-    return SetMaxMargin(tuple(search.best), search.qps)
+    return SetMaxMargin(tuple(search.best), search.qps, () if search.best else tuple(search.refuted))
 
 
 class _Search:
@@ -81,7 +83,8 @@ class _Search:
         # Inputs with one choice first: their rows bound every branch.
         asks = (i for i in range(problem.n) if i not in self.free)
         self.order = sorted(asks, key=lambda i: len(sets[i]))
-        self.best: list[tuple[Selection, MaxMargin]] = []
+        self.best: list[MaxMargin] = []
+        self.refuted: list[MaxMargin] = []
         self.qps = 0
 
     def extend(self, chosen: list[tuple[int, int]]) -> None:
@@ -90,9 +93,10 @@ class _Search:
             return
         i = self.order[len(chosen)]
         branches = [(self.solve([*chosen, (i, token)], exact=False), token) for token in self.sets[i]]
+        self.refuted += [best for best, _ in branches if best.is_feasible is False]
         bounds = [(_norms(best)[0], token) for best, token in branches if best.is_feasible is not False]
         for norm, token in sorted(bounds):
-            if norm <= min((_norms(best)[1] for _, best in self.best), default=np.inf):
+            if norm <= min((_norms(best)[1] for best in self.best), default=np.inf):
                 self.extend([*chosen, (i, token)])
 
     def close(self, chosen: list[tuple[int, int]]) -> None:
@@ -100,17 +104,18 @@ class _Search:
         if best.status == "undecided":
             raise ValueError(f"(input, token) {sorted(chosen)} is undecided in floats; ask for exact=True")
         if not best.is_certified:
+            self.refuted.append(best)
             return
         tokens = dict(chosen)
         choice = Selection(tuple(s if i in self.free else (tokens[i],) for i, s in enumerate(self.sets)))
         # All that are kept have one length, as far as it can be known: comparing with the first is enough.
         if self.best:
-            shorter = _compare(best, self.best[0][1])
+            shorter = _compare(best, self.best[0])
             if shorter > 0:
                 return
             if shorter < 0:
                 self.best = []
-        self.best.append((choice, best))
+        self.best.append(replace(best, selection=choice))
 
     def solve(self, chosen: list[tuple[int, int]], exact: bool) -> MaxMargin:
         """ATT-SVM of the choice, without the rows against tokens of the same set."""
@@ -142,7 +147,7 @@ def _same(a: MaxMargin, b: MaxMargin) -> bool:
     first, second = exactly(a), exactly(b)
     if first is not None and second is not None and first.p is not None:
         return bool(first.p == second.p)
-    return bool(np.linalg.norm(np.subtract(a.p, b.p)) <= SAME * a.norm)  # type: ignore[arg-type]
+    return bool(np.linalg.norm(a.need() - b.need()) <= SAME * a.norm)
 
 
 def _checked(problem: Problem, sets: Selection | Iterable[Iterable[int]] | None) -> list[tuple[int, ...]]:

@@ -164,8 +164,10 @@ def _balance(problem: hm.Problem) -> Table:
     tie = np.degrees(np.arctan2(d[0], -d[1]))
     turn = np.radians(np.linspace(float(degrees(chosen.direction)), tie, 60))
     q = np.array([np.cos(turn), np.sin(turn)])
-    assert chosen.label.slack is not None
-    delay = chosen.label.margin * float(chosen.label.slack[2])
+    label = chosen.label
+    assert label is not None
+    assert label.slack is not None
+    delay = label.margin * float(label.slack[2])
     return {"degrees": np.degrees(turn), "rho": ((rows @ q).min(axis=0) - d @ q) / delay}
 
 

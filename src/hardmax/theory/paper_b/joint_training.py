@@ -235,11 +235,13 @@ def selection_depends_on_rho(
         limit = interpolated_max_margin(problem, rho, "best" if selection is None else selection)
     except ValueError as reason:
         return Outcome((*hypotheses, Hypothesis("labels separable", False, str(reason))))
-    hypotheses.append(Hypothesis("labels separable", True, limit.label.margin))
+    label = limit.label
+    assert label is not None
+    hypotheses.append(Hypothesis("labels separable", True, label.margin))
     best = max_margin(problem, limit.selection)
-    if limit.direction is None or best.direction is None:
+    if best.direction is None:
         return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
-    late = late_pair(problem, best, limit.label, rho)
+    late = late_pair(problem, best, label, rho)
     found: dict[str, Any] = {"late from": late, "predicted": limit.selection}
     assert problem.head.values is not None
     if rho * 2 * late * float(np.linalg.norm(problem.head.values, axis=1).max()) > LARGEST:

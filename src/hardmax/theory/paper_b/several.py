@@ -155,7 +155,7 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
     )
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    resolved = min(solved.margin, *(second_gap(best) for _, best in solved.solutions))
+    resolved = min(solved.margin, *(second_gap(best) for best in solved.solutions))
     late = late_radius(problem, resolved)
     found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimisers)}
     if late * solved.margin > FARTHEST:
