@@ -26,6 +26,8 @@ CASES = {
     "gram float": (Constraints.from_gram([[2.0, 0.5], [0.5, 1.0]], [0, 1], [1, -1]), False),
     "gram exact": (Constraints.from_gram([[2.0, 0.5], [0.5, 1.0]], [0, 1], [1, -1]), True),
     "outer": (Constraints.pairs(np.eye(2), [0, 1], [1, -1], right=[[1.0, 0.5]], right_of=[0, 0]), False),
+    "entries float": (Constraints.between_entries((3,), [0, 0, 1], [1, 2, 2]), False),
+    "entries exact": (Constraints.between_entries((3,), [0, 0, 1], [1, 2, 2]), True),
     "nothing asked": (Constraints.dense(ROWS, h=0.0), False),
 }
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hardmax._lib.arrays import misalignment
 from hardmax.margin.closed_forms import blocks, kq_star, ov_star
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
@@ -122,6 +123,11 @@ def test_undecided_says_what_is_known() -> None:
     best = solve(Constraints.dense(rows))
     assert best.status == "undecided"
     assert best.margin_interval[0] <= 2.0**-46 <= best.margin_interval[1]
+    assert best.direction is None  # nobody can take it for a limit
+    with pytest.raises(ValueError, match="undecided: only a margin in"):
+        best.need()
+    with pytest.raises(ValueError, match="other has no direction: it is zero, infeasible or undecided"):
+        misalignment(np.ones(2), best)
 
 
 def test_solution_beyond_the_floats() -> None:

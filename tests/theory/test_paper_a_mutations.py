@@ -31,7 +31,7 @@ def without_ties(corpus: Any, selection: Any, E: Any) -> Any:
 
 def turned_gale(corpus: Any, important: Any) -> Any:
     form, weights = closed(corpus, important)
-    return replace(form, is_max_margin=not form.is_max_margin), weights
+    return replace(form, witness=(0,) if form.is_max_margin else None), weights
 
 
 def tied_best(corpus: Any, **options: Any) -> Any:

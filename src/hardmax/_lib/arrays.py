@@ -122,7 +122,7 @@ def _unit(name: str, x: Any) -> np.ndarray:
     x = expect.detached(x)
     vector = x if isinstance(x, (np.ndarray, list, tuple)) else getattr(x, "direction", x)
     if vector is None:
-        raise ValueError(f"{name} has no direction: it is zero or infeasible")
+        raise ValueError(f"{name} has no direction: it is zero, infeasible or undecided")
     array = expect.finite_array(name, np.ravel(vector), (None,))
     largest = np.abs(array).max(initial=0.0)
     if largest == 0.0:

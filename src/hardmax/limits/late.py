@@ -92,7 +92,7 @@ class LateResidual:
         """Where gradient flow is at a late log t; ``point`` is an earlier late point of it."""
         best = self.max_margin
         along = log_time - math.log(self.problem.total) + self.floor - 2.0 * math.log(best.norm)
-        return along * cast(np.ndarray, best.p) + self.residual(point)
+        return along * best.need() + self.residual(point)
 
     def compare(self, trajectory: Run) -> LateComparison:
         """The residual along a trajectory of the same problem against the prediction.
@@ -176,7 +176,7 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
         raise ValueError(f"max_margin must have a direction, got one that is {max_margin.status}")
     near, log_c = support_weights(problem, max_margin)
     # In units in which the longest row has length one, which Newton's method needs: p is over 2^power there.
-    D, p = max_margin.constraints.rows()[near], cast(np.ndarray, max_margin.p)
+    D, p = max_margin.constraints.rows()[near], max_margin.need()
     power = exponent(lengths(D))
     D, p = np.ldexp(D, -power), np.ldexp(p, power)
     status = _status(D, np.ldexp(max_margin.multipliers[near], 2 * power), p)

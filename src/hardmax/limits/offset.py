@@ -24,8 +24,8 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     >>> hm.limits.path_offset(problem, hm.max_margin(problem, [0, 0])).round(7).tolist()
     [-0.2541894, 0.0847298]
     """
-    p, multipliers = max_margin.p, max_margin.decided.multipliers
-    if p is None or not p.any() or multipliers is None:
+    multipliers = max_margin.decided.multipliers
+    if max_margin.direction is None or multipliers is None:
         raise ValueError(f"max_margin must have a direction, got none: it is {max_margin.status}")
     near, log_c = support_weights(problem, max_margin)
     # Inputs that stand there several times ask for one row: what they weigh adds up.
@@ -41,7 +41,7 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     # d_j.w = log(c_j / lambda_j) + kappa, w = D'z and w.p_mm = 0: one bordered system in (z, kappa).
     k = len(D)
     system = np.zeros((k + 1, k + 1))
-    system[:k, :k], system[:k, k], system[k, :k] = D @ D.T, -1.0, D @ p
+    system[:k, :k], system[:k, k], system[k, :k] = D @ D.T, -1.0, D @ max_margin.need()
     z = np.linalg.solve(system, np.append(log_c - np.log(weight), 0.0))[:k]
     offset: Floats = D.T @ z
     return offset

@@ -136,8 +136,8 @@ class MaxMargin:
 
     @cached_property
     def direction(self) -> Floats | None:
-        """The unit vector p/|p|; None if p is 0, unknown or only known by coefficients."""
-        if self.p is None or not self.p.any():
+        """The unit vector p/|p|; None if p is not certified, 0, or only known by coefficients."""
+        if not self.is_certified or self.p is None or not self.p.any():
             return None
         return polar(self.p.ravel())[1].reshape(self.p.shape)
 

@@ -127,7 +127,7 @@ def _directions(
     )
     best: list[MaxMargin | None] = [None] * len(selections)
     for at, each in zip(unique, found, strict=True):
-        best[at] = each if each.p is not None else None
+        best[at] = each if each.is_certified and each.p is not None else None
     return best
 
 

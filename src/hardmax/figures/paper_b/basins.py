@@ -77,7 +77,7 @@ def fig_8(setting: Setting) -> Findings:
     optimal = {tokens: each.locally_optimal for tokens, each in found.items()}
     name = "B-FIG-8."
     claims = (
-        near(name + "p-mm", "p_mm of the best tokens and of tokens 0 and 1", [best.p, local.p],
+        near(name + "p-mm", "p_mm of the best tokens and of tokens 0 and 1", [best.need(), local.need()],
              [[1.0, 3.0], [1.0, 0.0]], 1e-12),
         true(name + "locally-optimal",
              "of the four feasible selections only (0, 0) and (0, 1) are locally optimal",
@@ -102,7 +102,7 @@ def fig_8(setting: Setting) -> Findings:
     )  # fmt: skip
     tables = {
         "tokens": tokens_table(problem), "paths": paths_table(paths), "ends": ends,
-        "directions": directions_table({"global": best.p, "local": local.p}),
+        "directions": directions_table({"global": best.need(), "local": local.need()}),
         "boundary": _boundary(problem, setting),
     }  # fmt: skip
     notes = (

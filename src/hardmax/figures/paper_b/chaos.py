@@ -53,7 +53,6 @@ def fig_chaos(setting: Setting) -> Findings:
     late = hm.limits.late_residual(problem(), hm.max_margin(problem()))
     late_map = LateMap(late)
     assert late.w is not None
-    assert late.max_margin.p is not None
     start = late.w @ late.span + 0.01
     fine = setting.scale == "paper"
     rates = np.linspace(*SPAN, 1200 if fine else 600)
@@ -67,7 +66,7 @@ def fig_chaos(setting: Setting) -> Findings:
     exponents = late_map.exponents(rates * late.eta_c, start, 1000, 2000)
     setting.progress(0.5)
     seen, orbits, residuals = {}, {}, []
-    far = FAR * late.max_margin.p + late.w + 0.01 * late.span[:, 0]
+    far = FAR * late.max_margin.need() + late.w + 0.01 * late.span[:, 0]
     for rate in PERIODS:
         orbits[rate] = late_map.orbit(rate * late.eta_c, start, 6000, 400)
         path = hm.descend(problem(), 8000, rate * late.eta_c, start=far, record=range(7600, 8001))

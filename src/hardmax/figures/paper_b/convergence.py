@@ -93,7 +93,7 @@ def fig_1a(setting: Setting) -> Findings:
     plain = hm.descend(_lifted(problem), 20_000, "1/L_p", normalized=False, start=[0.0, 1.0, 0.0])
     name = "B-FIG-1a."
     claims = (
-        near(name + "p-mm", "max-margin p of the best token", best.p, [-10 / 101, 100 / 101], 1e-12),
+        near(name + "p-mm", "max-margin p of the best token", best.need(), [-10 / 101, 100 / 101], 1e-12),
         true(name + "neighbour", "the one neighbour of the best token is the origin",
              best.support == ((0, 2),), best.support, "token 2 of input 0"),
         true(name + "only-local", "no other selection is locally optimal", local == [(0,)], local, "[(0,)]"),
@@ -115,7 +115,7 @@ def fig_1a(setting: Setting) -> Findings:
     )  # fmt: skip
     tables = {
         "tokens": tokens_table(problem), "paths": paths_table(paths), "ends": ends, "cosines": cosines,
-        "directions": directions_table({"p_mm": best.p}),
+        "directions": directions_table({"p_mm": best.need()}),
     }  # fmt: skip
     notes = (
         "From (0, 1) and (0, 0.5) the cosine first falls, then rises for good (B-ERR-12).",
@@ -171,7 +171,7 @@ def fig_1b(setting: Setting) -> Findings:
              [found[(t,)].locally_optimal for t in range(3)] == [True, True, False],
              [found[(t,)].locally_optimal for t in range(3)], "[True, True, False]"),
         near(name + "p-mm-local", "max-margin p of token 1 and of token 2",
-             [found[(1,)].max_margin.p, found[(2,)].max_margin.p], [[1.0, 0.0], [-1.0, -1.1]], 1e-12),
+             [found[(t,)].max_margin.need() for t in (1, 2)], [[1.0, 0.0], [-1.0, -1.1]], 1e-12),
         true(name + "tokens", "starts with y = 1 to -0.5 select token 0, y = -1 and -1.5 token 1",
              ends["selected"].tolist() == ["0"] * 4 + ["1"] * 2, ends["selected"].tolist(), "0 0 0 0 1 1"),
         at_least(name + "cosine-global", "cosine to the best token's p_mm after 1,000 steps",
@@ -228,7 +228,6 @@ def fig_1c(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1c, whose best tokens are the only locally optimal selection."""
     problem = hm.data.named("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
-    assert best.p is not None
     found = list(hm.feasible_selections(problem))
     local = [each.selection for each in found if each.locally_optimal]
     setting.progress(0.3)
@@ -238,7 +237,7 @@ def fig_1c(setting: Setting) -> Findings:
     pairs = np.array([(i, *(0.5 * (keys[i][0] + keys[i][t]))) for i, t in hm.neighbours(problem, best).pairs])
     name = "B-FIG-1c."
     claims = (
-        near(name + "p-mm", "max-margin p of the best tokens", best.p, [0.84462639, 0.17112231], 1e-6),
+        near(name + "p-mm", "max-margin p of the best tokens", best.need(), [0.84462639, 0.17112231], 1e-6),
         near(name + "objective", "half of |p_mm|^2", 0.5 * best.norm**2, 0.3713383, 1e-7),
         true(name + "neighbours", "neighbours (input, token)", best.support == ((0, 6), (1, 5)), best.support,
              "token 6 of input 0, token 5 of input 1"),
@@ -254,7 +253,7 @@ def fig_1c(setting: Setting) -> Findings:
     )  # fmt: skip
     tables = {
         "tokens": tokens_table(problem), "paths": paths_table(paths), "ends": ends,
-        "directions": directions_table({"p_mm": best.p}),
+        "directions": directions_table({"p_mm": best.need()}),
         "separators": {"input": pairs[:, 0].astype(int), "x": pairs[:, 1], "y": pairs[:, 2]},
     }  # fmt: skip
     notes = (

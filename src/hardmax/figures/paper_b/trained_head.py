@@ -87,10 +87,10 @@ def fig_3a(setting: Setting) -> Findings:
     assert path.heads is not None
     name = "B-FIG-3a."
     claims = (
-        near(name + "v-mm", "label SVM of the best tokens", label.p, [0.0, 1.0], 1e-9),
+        near(name + "v-mm", "label SVM of the best tokens", label.need(), [0.0, 1.0], 1e-9),
         true(name + "support", "all three inputs are tight in it", label.support == ((0,), (1,), (2,)),
              label.support, "all three"),
-        near(name + "p-mm", "p_mm and the relaxed p are (4/3, 1/3)", [best.p, relaxed.p],
+        near(name + "p-mm", "p_mm and the relaxed p are (4/3, 1/3)", [best.need(), relaxed.need()],
              [[4 / 3, 1 / 3]] * 2, 1e-9),
         *_near_directions(name, path, best, label, "p_mm"),
         near(name + "p-end", "p after 1,000 steps", path.p, [95.2930, 23.4802], 5e-5),
@@ -98,7 +98,7 @@ def fig_3a(setting: Setting) -> Findings:
     )  # fmt: skip
     tables = {
         "tokens": _tokens(problem), "paths": _paths(path),
-        "directions": directions_table({"p_relax": relaxed.p, "v_mm": label.p}),
+        "directions": directions_table({"p_relax": relaxed.need(), "v_mm": label.need()}),
     }  # fmt: skip
     notes = (
         "A support vector is an input whose constraint is tight; the third input's multiplier can be 0 "
@@ -129,11 +129,11 @@ def fig_3b(setting: Setting) -> Findings:
     away = [1 - path.misalignment(best, t) for t in (200, 1000)]
     name = "B-FIG-3b."
     claims = (
-        near(name + "v-mm", "label SVM of the best tokens", label.p, [0.0, 1.0], 1e-9),
+        near(name + "v-mm", "label SVM of the best tokens", label.need(), [0.0, 1.0], 1e-9),
         true(name + "support", "inputs 0 and 1 are tight in it, input 2 is not",
              label.support == ((0,), (1,)), label.support, "inputs 0 and 1"),
-        near(name + "p-relax", "relaxed p", relaxed.p, [1.0, 0.0], 1e-9),
-        near(name + "p-mm", "p_mm of all inputs", best.p, [5 / 4, 1 / 4], 1e-9),
+        near(name + "p-relax", "relaxed p", relaxed.need(), [1.0, 0.0], 1e-9),
+        near(name + "p-mm", "p_mm of all inputs", best.need(), [5 / 4, 1 / 4], 1e-9),
         *_near_directions(name, path, relaxed, label, "the relaxed p"),
         near(name + "p-mm-cosine", "cosine of p to p_mm after 200 and 1,000 steps", away, [0.9837, 0.9812],
              5e-5),
@@ -144,7 +144,9 @@ def fig_3b(setting: Setting) -> Findings:
     )  # fmt: skip
     tables = {
         "tokens": _tokens(problem), "paths": _paths(path),
-        "directions": directions_table({"p_mm": best.p, "p_relax": relaxed.p, "v_mm": label.p}),
+        "directions": directions_table(
+            {"p_mm": best.need(), "p_relax": relaxed.need(), "v_mm": label.need()}
+        ),
     }  # fmt: skip
     notes = (
         "Equal rates are exactly the critical ratio rho* = 1: with a smaller rate for v the limit of p lies "

@@ -69,9 +69,9 @@ def convergence_lemma(
             return Outcome(tuple(hypotheses))
         best = pattern_max_margin(corpus, chosen, E)
         hypotheses.append(Hypothesis("the pattern is separable", best.is_feasible, best.margin))
-        if best.p is None:
+        if not best.is_certified:
             return Outcome(tuple(hypotheses))
-        p_hat = best.p
+        p_hat = best.need()
     unit = expect.finite_array("p_hat", p_hat, v.shape)
     if not unit.any():
         return unsaid(hypotheses)

@@ -120,12 +120,14 @@ def dominant_pairs(
         return Outcome(tuple(hypotheses))
     length = float(np.linalg.norm(_vector_of(E, scores)))
     best = pattern_max_margin(corpus, chosen, E)
-    assert best.p is not None
+    if not best.is_certified:
+        return Outcome(tuple(hypotheses))
+    p_hat = best.need()
     tau1 = min(chosen.gap, chosen.second_gap) / length
-    tau2 = token_selection(corpus, E, best.p).gap
+    tau2 = token_selection(corpus, E, p_hat).gap
     T, longest = int(corpus.lengths.max()), float(np.linalg.norm(E, axis=1).max())
     C3, C4 = 2 * best.norm * longest / tau2, 2 * T * longest * float(np.linalg.norm(v)) / mu
-    others = [pair_ratio(corpus, scores * (R / length), E @ v, E @ best.p, chosen) for R in radii]
+    others = [pair_ratio(corpus, scores * (R / length), E @ v, E @ p_hat, chosen) for R in radii]
     logs = [log_dominance(T, C3, C4, tau1, R) for R in radii]
     shares = [math.exp(math.log(abs(x)) - log) if x else 0.0 for x, log in zip(others, logs, strict=True)]
     bounds = [math.exp(log) for log in logs]

@@ -64,7 +64,7 @@ def solved_pattern(
         E = of_moderate_size("E", expect.finite_array("E", E, (corpus.S, None)))
     hypotheses += pattern_hypotheses(corpus, chosen, E)
     best = None if unmet(hypotheses) else pattern_max_margin(corpus, chosen, E)
-    return hypotheses, None if best is None or best.p is None else best
+    return hypotheses, None if best is None or not best.is_certified else best
 
 
 @statement(
@@ -88,11 +88,11 @@ def one_solution(
     hypotheses, best = solved_pattern(corpus, selection, E, eta0)
     if best is None:
         return Outcome(tuple(hypotheses))
-    assert best.p is not None
+    p_hat = best.need()
     again, closed = second_solution(best), all_tight(best)
     if again is None:
         return Outcome(tuple(hypotheses))
-    apart, off = (float(np.linalg.norm(x - best.p)) / best.norm for x in (again, closed))
+    apart, off = (float(np.linalg.norm(x - p_hat)) / best.norm for x in (again, closed))
     measured = {
         "|p_hat|^2": best.norm**2, "distance of two solutions": apart, "distance of M^+ 1": off,
         "|M^+ 1|^2": float(closed @ closed), "largest margin": float(row_margins(best).max()),
@@ -101,7 +101,7 @@ def one_solution(
     if paper_slack < 0 and (exactly := in_rationals(best)) is not None:
         paper_slack, proof = (0.0, None) if is_all_tight(exactly) else (paper_slack, RATIONAL)
     return Outcome(
-        tuple(hypotheses), 1 - apart / EQUAL, measured, best.p, paper_slack=paper_slack, paper_proof=proof
+        tuple(hypotheses), 1 - apart / EQUAL, measured, p_hat, paper_slack=paper_slack, paper_proof=proof
     )  # fmt: skip
 
 
@@ -132,7 +132,8 @@ def second_solution(best: MaxMargin) -> np.ndarray | None:
     """The same solution by another way: in rational numbers, or with the rows the other way round."""
     few = best.constraints.count <= EXACT_ROWS
     rows = best.constraints if few else best.constraints.subset(np.arange(best.constraints.count)[::-1])
-    return solve(rows, exact=few).p
+    again = solve(rows, exact=few)
+    return again.p if again.is_certified else None
 
 
 @statement(
@@ -196,11 +197,11 @@ def when_all_is_tight(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
         return unsaid((condition,))
     E, _ = fixed_embeddings(corpus, eta0=eta0)
     best = pattern_max_margin(corpus, [[s] for s in important], E)
-    if best.p is None:
+    if not best.is_certified:
         return Outcome((condition,))
     tight, full = all_tight(best), np.append(weights, 0.0)
     off = float(np.linalg.norm(tight - full) / np.linalg.norm(full))
-    apart = float(np.linalg.norm(best.p - full)) / best.norm
+    apart = float(np.linalg.norm(best.need() - full)) / best.norm
     norm = abs(float(full @ full) / float(form.norm_squared) - 1)
     agrees = 1 - apart / EQUAL if form.is_max_margin else apart / EQUAL - 1
     measured = {
