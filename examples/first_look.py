@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import hardmax as hm
 
 OUT = Path(__file__).parents[1] / "results"
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"  # told apart by colour-blind readers too
+BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "#777777"  # told apart by colour-blind readers too
 
 
 def follow_one_problem() -> None:
@@ -67,15 +67,15 @@ def draw_two_basins() -> Path:
     axes = figure.subplots()
     starts = [(0, 0), (0, 2), (-1, 1), (3, 3), (2, 0), (4, 0), (2, -2), (1, -1)]
     found = list(hm.locally_optimal(problem))
-    for colour, each in zip((ORANGE, BLUE), found, strict=True):
+    for color, each in zip((ORANGE, BLUE), found, strict=True):
         ray = 14 * each.direction
         kind = "all best tokens" if each.globally_optimal else "input 1 keeps its worse token"
-        axes.plot(*np.outer([0, 1], ray).T, "--", color=colour, label=f"max-margin direction: {kind}")
+        axes.plot(*np.outer([0, 1], ray).T, "--", color=color, label=f"max-margin direction: {kind}")
     for start in starts:
         path = hm.descend(problem, steps=100, rate=0.1, start=start, record=2)
         nearest = min(range(len(found)), key=lambda i: path.misalignment(found[i].direction))
         axes.plot(*path.points.T, color=(ORANGE, BLUE)[nearest], linewidth=1.2)
-        axes.plot(*start, "o", color=GREY, markersize=4)
+        axes.plot(*start, "o", color=GRAY, markersize=4)
     axes.set(xlabel="$p_1$", ylabel="$p_2$", xlim=(-2.5, 13), ylim=(-3, 13), aspect="equal")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.16))

@@ -124,11 +124,11 @@ intervals = np.array([cell.of["found"].interval for cell in cells])
 left.errorbar(range(4), shares, np.abs(intervals.T - shares), fmt="o", capsize=4)
 left.set(xticks=range(4), xticklabels=[2, 3, 4, 6], xlabel="dimension d", ylim=(0.85, 1))
 left.set_title("share that found the best tokens")
-for each, colour in zip(hm.locally_optimal(odd), ["#0072B2", "#E69F00", "#009E73"], strict=True):
-    arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 2.5}
+for each, color in zip(hm.locally_optimal(odd), ["#0072B2", "#E69F00", "#009E73"], strict=True):
+    arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2.5}
     right.annotate("", 8 * each.direction, (0, 0), arrowprops=arrow)
     label = f"{each.selection}, margin {each.max_margin.margin:.2f}"
-    right.plot([], [], color=colour, label=label + (", best tokens" if each.globally_optimal else ""))
+    right.plot([], [], color=color, label=label + (", best tokens" if each.globally_optimal else ""))
 for angle in np.arange(0, 2 * np.pi, np.pi / 6):
     line = hm.descend(odd, steps=400, rate=0.05, start=[3 * np.cos(angle), 3 * np.sin(angle)])
     right.plot(*line.points.T, color="grey", linewidth=0.8)

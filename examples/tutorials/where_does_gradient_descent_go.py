@@ -111,13 +111,13 @@ for selection, share in zip(selections, shares, strict=True):
 # of the optimiser. In the picture each start has the colour of its end. Arrows are the three max-margin
 # directions, lines are gradient flows from a few starts, the black one from p = 0.
 
-colours = ["#0072B2", "#E69F00", "#009E73"]
+colors = ["#0072B2", "#E69F00", "#009E73"]
 figure, axes = plt.subplots(figsize=(6, 5), layout="constrained")
-axes.pcolormesh(side, side, basin, cmap=ListedColormap(colours), alpha=0.25, linewidth=0)
-for each, colour in zip(found, colours, strict=True):
-    arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 2.5}
+axes.pcolormesh(side, side, basin, cmap=ListedColormap(colors), alpha=0.25, linewidth=0)
+for each, color in zip(found, colors, strict=True):
+    arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2.5}
     axes.annotate("", 5.8 * each.direction, (0, 0), arrowprops=arrow)
-    axes.plot([], [], color=colour, label=f"tokens {each.selection}, margin {each.max_margin.margin:.2f}")
+    axes.plot([], [], color=color, label=f"tokens {each.selection}, margin {each.max_margin.margin:.2f}")
 for start in [(0, 0), (3, -2), (-3, 0), (4, 2), (-1, 3)]:
     line = hm.flow(problem, start=start, until_norm=20)
     axes.plot(*line.points.T, color="black" if start == (0, 0) else "grey", linewidth=1.2)

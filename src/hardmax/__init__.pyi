@@ -16,8 +16,8 @@ from .data.corpora.corpus import Corpus as Corpus
 from .directions.critical import critical_directions as critical_directions
 from .directions.enumerate import feasible_selections as feasible_selections
 from .directions.enumerate import locally_optimal as locally_optimal
-from .directions.neighbours import is_locally_optimal as is_locally_optimal
-from .directions.neighbours import neighbours as neighbours
+from .directions.neighbors import is_locally_optimal as is_locally_optimal
+from .directions.neighbors import neighbors as neighbors
 from .figures.figure import figure as figure
 from .figures.reproduce import reproduce as reproduce
 from .limits.global_path import regularization_path as regularization_path

@@ -11,7 +11,7 @@ from hardmax.directions.constants import local_constants
 from hardmax.directions.direction import directional_margin
 from hardmax.directions.enumerate import feasible_selections, locally_optimal
 from hardmax.directions.joint_margins import relaxed_max_margin
-from hardmax.directions.neighbours import is_locally_optimal, neighbours, score_gap
+from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap
 from hardmax.directions.position import general_position
 from hardmax.margin.att_svm import global_max_margins, max_margin, max_margin_batch
 from hardmax.margin.sets import set_max_margin
@@ -44,7 +44,7 @@ def test_everything_is_as_without_the_copies() -> None:
         assert f.max_margin.p.tolist() == plain[tokens].max_margin.p.tolist()
         assert f.max_margin.support == plain[tokens].max_margin.support
         assert (f.score_gap, f.globally_optimal) == (plain[tokens].score_gap, plain[tokens].globally_optimal)
-        assert neighbours(COPIES, f.max_margin) == neighbours(PLAIN, tokens)
+        assert neighbors(COPIES, f.max_margin) == neighbors(PLAIN, tokens)
     assert general_position(COPIES) == general_position(PLAIN)
     assert directional_margin(COPIES, [3.0, 1.0]) == directional_margin(PLAIN, [3.0, 1.0])
     assert assumption_b(COPIES) == assumption_b(PLAIN)
@@ -85,7 +85,7 @@ def test_one_dimension_is_data_like_any_other(d: int) -> None:
     assert {f.selection: f.locally_optimal for f in feasible_selections(problem)} == {
         (0, 0): True, (2, 2): False
     }  # fmt: skip
-    assert directional_margin(problem, keys[0, 0] - keys[0, 1]).neighbours == ((0, 1), (1, 1))
+    assert directional_margin(problem, keys[0, 0] - keys[0, 1]).neighbors == ((0, 1), (1, 1))
     assert local_constants(problem, [0, 0]).delta == pytest.approx(0.5)
     assert general_position(problem).holds is False  # parallel rows, all tight for some p
     assert general_position(Problem.from_scores([keys[0][:2, :1]], [[1.0, 0.0]])).holds

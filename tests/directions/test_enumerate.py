@@ -10,7 +10,7 @@ import pytest
 
 from hardmax.data import sphere
 from hardmax.directions.enumerate import feasible_selections, locally_optimal
-from hardmax.directions.neighbours import is_locally_optimal
+from hardmax.directions.neighbors import is_locally_optimal
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.certify import certify
 from hardmax.problem import Problem

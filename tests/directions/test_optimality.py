@@ -11,7 +11,7 @@ import pytest
 from hardmax.data import fig9_oracle, named, sphere
 from hardmax.directions.direction import directional_margin, in_cone
 from hardmax.directions.enumerate import feasible_selections
-from hardmax.directions.neighbours import is_locally_optimal, neighbours, score_gap, selection_of
+from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap, selection_of
 from hardmax.limits.offset import path_offset
 from hardmax.margin.att_svm import global_max_margins, max_margin, max_margin_batch
 from hardmax.margin.constraints import Constraints
@@ -73,7 +73,7 @@ def test_neighbours_of_the_oracles(oracles: dict[str, Any]) -> None:
         for known in data["feasible_selections"]:
             best = max_margin(problem, known["alpha"])
             assert selection_of(problem, best) == tuple(known["alpha"])
-            assert [list(pair) for pair in neighbours(problem, best).pairs] == known["neighbours"]
+            assert [list(pair) for pair in neighbors(problem, best).pairs] == known["neighbours"]
             assert is_locally_optimal(problem, best) is known["is_lmm"]
 
 
@@ -83,7 +83,7 @@ def test_a_small_slack_is_no_tight_row(exact: bool, away: float) -> None:
     """Issue: with keys (1,0), (0,0), (-5e-7,0), scores 1, 0, 2 the first token is locally optimal."""
     problem = Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [-away, 0.0]]], [[1.0, 0.0, 2.0]])
     best = max_margin(problem, [0], exact=exact)
-    found = neighbours(problem, best)
+    found = neighbors(problem, best)
     assert (found.sets, found.doubtful) == (((1,),), ())
     assert best.support == ((0, 1),)
     assert score_gap(problem, best) == 1.0
@@ -97,11 +97,11 @@ def test_a_row_tight_with_multiplier_zero_is_found(exact: bool) -> None:
     keys = [[[0.0, 0.0], [-3.0, 0.0], [-3.0, 7.0], [-3.0, -5.0]]]
     problem = Problem.from_scores(keys, [[1.0, 0.0, 2.0, 0.0]])
     best = max_margin(problem, [0], exact=exact)
-    assert neighbours(problem, best).sets == ((1, 2, 3),)
+    assert neighbors(problem, best).sets == ((1, 2, 3),)
     assert is_locally_optimal(problem, best) is False
     loose = Problem.from_scores([[*keys[0][:2], [-3.0 - 2**-50, 7.0], keys[0][3]]], [[1.0, 0.0, 2.0, 0.0]])
     best = max_margin(loose, [0], exact=exact)
-    assert neighbours(loose, best).sets == ((1, 3),)
+    assert neighbors(loose, best).sets == ((1, 3),)
     assert is_locally_optimal(loose, best) is True
 
 
@@ -115,7 +115,7 @@ def test_doubt_beyond_exact_arithmetic_is_said(monkeypatch: pytest.MonkeyPatch) 
         assert best.is_certified
         assert is_locally_optimal(problem, best) is verdict
         assert np.isnan(score_gap(problem, best)) == (verdict is None)
-        assert neighbours(problem, best).doubtful == best.doubtful == ((0, 1), (0, 2))
+        assert neighbors(problem, best).doubtful == best.doubtful == ((0, 1), (0, 2))
         assert next(f for f in feasible_selections(problem) if f.selection == (0,)).locally_optimal is verdict
     with pytest.raises(ValueError, match="in doubt"):
         path_offset(problem, best)
@@ -157,7 +157,7 @@ def test_a_selection_is_read_and_never_guessed() -> None:
     for chosen in (best, told, [0, 1], Selection(((0,), (1,)))):
         assert is_locally_optimal(problem, chosen) is True
         assert score_gap(problem, chosen) == 1.0
-        assert neighbours(problem, chosen).pairs == ((0, 1),)
+        assert neighbors(problem, chosen).pairs == ((0, 1),)
     with pytest.raises(ValueError, match="other rows"):
         is_locally_optimal(problem, replace(best, selection=(0, 0)))
     other = max_margin(Constraints.dense(2 * best.constraints.rows(), labels=best.constraints.labels))
@@ -167,11 +167,11 @@ def test_a_selection_is_read_and_never_guessed() -> None:
 
 def test_what_is_no_selection_is_refused_in_a_sentence() -> None:
     problem = named("B-FIG-8")
-    for function in (is_locally_optimal, is_globally_optimal, score_gap, neighbours):
+    for function in (is_locally_optimal, is_globally_optimal, score_gap, neighbors):
         for wrong in (3, [0], [0, 2], "ab", [0.5, 0.0], object()):
             with pytest.raises(ValueError, match="selection"):
                 function(problem, wrong)
-    for function in (is_locally_optimal, score_gap, neighbours):  # no silent choice of the best tokens
+    for function in (is_locally_optimal, score_gap, neighbors):  # no silent choice of the best tokens
         with pytest.raises(ValueError, match="one per input, got None"):
             function(problem, None)
     with pytest.raises(ValueError, match="call max_margin"):
@@ -193,9 +193,9 @@ def test_a_gram_matrix_decides_what_its_rounded_keys_leave_open() -> None:
 def test_neighbours_need_a_solution_of_this_problem() -> None:
     problem, other = named("B-FIG-8"), named("B-FIG-1b")
     with pytest.raises(ValueError, match="solution of this problem"):
-        neighbours(problem, max_margin(other, [0]))
+        neighbors(problem, max_margin(other, [0]))
     with pytest.raises(ValueError, match="solution of this problem"):
-        neighbours(problem, max_margin(Constraints.dense([[1.0, 0.0]])))
+        neighbors(problem, max_margin(Constraints.dense([[1.0, 0.0]])))
     infeasible = Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
     with pytest.raises(ValueError, match="infeasible"):
         score_gap(infeasible, max_margin(infeasible, [0, 0]))
@@ -215,8 +215,8 @@ def test_directional_margin_oracle(oracles: dict[str, Any]) -> None:
     found = directional_margin(problem, data["q"])
     assert list(found.selected.tokens) == data["selected"]
     assert found.Gamma == pytest.approx(data["Gamma_q"], abs=1e-15)
-    assert [list(pair) for pair in found.neighbours] == data["neighbours"]
-    assert found.neighbour_optimal is data["neighbour_optimal"]
+    assert [list(pair) for pair in found.neighbors] == data["neighbours"]
+    assert found.neighbor_optimal is data["neighbour_optimal"]
     assert found.unique
     assert found.delta == pytest.approx(0.6, abs=1e-15)
 
@@ -228,17 +228,17 @@ def test_definitions_2_and_3_agree() -> None:
         at = directional_margin(problem, found.direction)
         assert at.selected.tokens == found.selection
         assert at.Gamma == pytest.approx(found.max_margin.margin, rel=1e-12)
-        assert at.neighbours == neighbours(problem, found.max_margin).pairs
-        assert at.neighbour_optimal is found.locally_optimal
+        assert at.neighbors == neighbors(problem, found.max_margin).pairs
+        assert at.neighbor_optimal is found.locally_optimal
 
 
 def test_a_direction_that_ties_or_has_no_rival() -> None:
     problem = Problem.from_scores([[[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]], [[1.0, 0.0, 0.0]])
     found = directional_margin(problem, [1.0, 0.0])
-    assert (found.unique, found.Gamma, found.neighbours) == (False, 0.0, ((0, 0), (0, 1)))
-    assert not found.neighbour_optimal
+    assert (found.unique, found.Gamma, found.neighbors) == (False, 0.0, ((0, 0), (0, 1)))
+    assert not found.neighbor_optimal
     alone = directional_margin(Problem.from_scores([[[1.0]]], [[1.0]]), [1.0])
-    assert (alone.Gamma, alone.neighbours, alone.neighbour_optimal) == (np.inf, (), True)
+    assert (alone.Gamma, alone.neighbors, alone.neighbor_optimal) == (np.inf, (), True)
     with pytest.raises(ValueError, match="q is zero"):
         directional_margin(problem, [0.0, 0.0])
 

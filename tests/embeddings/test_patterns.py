@@ -15,8 +15,8 @@ import hardmax as hm
 from hardmax.embeddings import (
     local_gap,
     pattern_max_margin,
-    realisable,
-    realisable_patterns,
+    realizable,
+    realizable_patterns,
     score_selection,
     token_selection,
 )
@@ -139,8 +139,8 @@ def test_enumeration_agrees_with_the_certified_solver(seed):
     for d in (1, 2, 5):
         E = rng.integers(-3, 4, size=(corpus.S, d)).astype(float)
         wanted = {Z for Z in everything(corpus) if pattern_max_margin(corpus, Z, E).is_feasible}
-        assert set(realisable_patterns(corpus, E)) == wanted
-        assert {Z for Z in everything(corpus) if realisable(corpus, Z, E)} == wanted
+        assert set(realizable_patterns(corpus, E)) == wanted
+        assert {Z for Z in everything(corpus) if realizable(corpus, Z, E)} == wanted
 
 
 @settings(max_examples=40)
@@ -150,14 +150,14 @@ def test_consistent_patterns_are_those_that_scores_make(seed):
     rng = np.random.default_rng(seed)
     corpus = hm.Corpus.from_sequences(rng.integers(4, size=(3, 3)), [1, -1, 1])
     made = {score_selection(corpus, scores).selected for scores in product(range(4), repeat=corpus.S)}
-    assert set(realisable_patterns(corpus)) == made
+    assert set(realizable_patterns(corpus)) == made
 
 
 def test_patterns_that_contain_the_important_tokens(oracles):
     case = oracles["a"]["maxmargin"][2]
     corpus = corpus_of(case)
     stars = [z[0] for z in case["selection"]]
-    found = list(realisable_patterns(corpus, containing=stars))
+    found = list(realizable_patterns(corpus, containing=stars))
     assert len(found) == len(set(found))
     wanted = {
         Z for Z in everything(corpus)
@@ -178,7 +178,7 @@ def test_independence_needs_differences_only():
 def test_refusals_say_what_to_do():
     corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
     with pytest.raises(ValueError, match="containing must be 2 tokens, one of each sequence"):
-        realisable_patterns(corpus, containing=[2, 1])
+        realizable_patterns(corpus, containing=[2, 1])
     with pytest.raises(ValueError, match="Assumption 4"):
         hm.embeddings.important_pattern(hm.Corpus.from_sequences([[0, 1], [0, 0]], [1, -1]))
     with pytest.raises(ValueError, match="selection"):

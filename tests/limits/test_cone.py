@@ -9,7 +9,7 @@ import hardmax as hm
 from hardmax.directions.enumerate import feasible_selections
 from hardmax.limits import local_path
 from hardmax.limits.landscape import Landscape
-from hardmax.limits.searching import minimise
+from hardmax.limits.searching import minimize
 from hardmax.margin.att_svm import max_margin
 
 CONE = {"mu": 2e-4, "R0": 20.0, "radii": [50.0, 200.0, 1000.0]}
@@ -40,7 +40,7 @@ def test_locally_optimal_directions_attract(token: int, first: float) -> None:
 
 def test_the_scan_agrees_with_newton_on_the_sphere() -> None:
     landscape = Landscape(hm.data.named("B-FIG-1b"), [1], basis=np.eye(2))
-    end = minimise(landscape.expanded, np.array([50.0, 0.1]), 50.0)
+    end = minimize(landscape.expanded, np.array([50.0, 0.1]), 50.0)
     path = local_path(hm.data.named("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0])
     assert np.linalg.norm(path.points[0] - end.p) < 1e-5
     assert path.log_excess[0] == pytest.approx(end.value, abs=1e-9)

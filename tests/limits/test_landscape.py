@@ -5,7 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.limits.landscape import Expanded, Landscape
-from hardmax.limits.searching import minimise
+from hardmax.limits.searching import minimize
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "correlation"])
@@ -56,7 +56,7 @@ def test_least_orders_by_the_risk_itself() -> None:
 def test_newton_finds_the_lowest_eigenvector_on_a_sphere() -> None:
     draw = np.random.default_rng(2).normal(size=(6, 6))
     A = draw @ draw.T
-    end = minimise(lambda x: Expanded(float(x @ A @ x) / 2, A @ x, A), np.ones(6), 2.0)
+    end = minimize(lambda x: Expanded(float(x @ A @ x) / 2, A @ x, A), np.ones(6), 2.0)
     values, vectors = np.linalg.eigh(A)
     assert end.value == pytest.approx(2.0 * values[0], rel=1e-12)
     assert abs(end.p @ vectors[:, 0]) == pytest.approx(2.0, rel=1e-12)
@@ -64,5 +64,5 @@ def test_newton_finds_the_lowest_eigenvector_on_a_sphere() -> None:
 
 def test_newton_finds_a_free_minimum() -> None:
     A, b = np.diag([1.0, 1e4, 1e-3]), np.array([1.0, 2.0, 3.0])
-    end = minimise(lambda x: Expanded(float(x @ A @ x) / 2 - b @ x, A @ x - b, A), np.zeros(3))
+    end = minimize(lambda x: Expanded(float(x @ A @ x) / 2 - b @ x, A @ x - b, A), np.zeros(3))
     np.testing.assert_allclose(end.p, b / np.diag(A), rtol=1e-10)

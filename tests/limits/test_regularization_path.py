@@ -37,7 +37,7 @@ def figure(oracles: dict[str, dict[str, Any]]) -> Any:
 
 
 def degrees(path: Any) -> np.ndarray:
-    return np.degrees(path.angle(path.target.minimisers[0]))
+    return np.degrees(path.angle(path.target.minimizers[0]))
 
 
 @pytest.mark.parametrize("name", ANGLES)
@@ -125,7 +125,7 @@ def test_several_best_tokens(seed: int) -> None:
     problem = hm.Problem.from_scores(keys, [[1, 1, 0, 0]] * 2)
     norm = regularization_path(problem, [1.0]).target.norm
     path = regularization_path(problem, np.array([10, 100, 1e3, 1e4]) * norm)
-    distance = np.degrees(np.min([path.angle(p) for p in path.target.minimisers], axis=0))
+    distance = np.degrees(np.min([path.angle(p) for p in path.target.minimizers], axis=0))
     assert (np.diff(distance) < 0).all()
     assert distance[0] < 2.5
     assert distance[-1] < 4e-3

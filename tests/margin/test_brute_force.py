@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hardmax.directions.enumerate import feasible_selections, locally_optimal
-from hardmax.directions.neighbours import is_locally_optimal, neighbours
+from hardmax.directions.neighbors import is_locally_optimal, neighbors
 from hardmax.margin.att_svm import max_margin, max_margin_batch
 from hardmax.problem import Problem
 from hardmax.problem.selection import is_globally_optimal
@@ -113,7 +113,7 @@ def compare(keys: list[list[Row]], scores: list[list[int]], rng: np.random.Gener
             assert is_locally_optimal(problem, solution) is (known is not None and known[2])
             if known is not None:
                 check_margin(solution, known[0])
-                assert neighbours(problem, solution).pairs == known[1]
+                assert neighbors(problem, solution).pairs == known[1]
                 assert is_globally_optimal(problem, solution) is known[3]
     return len(found)
 

@@ -94,7 +94,7 @@ def test_att_svm_prime_oracle(oracles: dict[str, Any]) -> None:
         problem = Problem.from_scores(K, [[0.0] * len(k) for k in K])
         found = set_max_margin(problem, data["optimal_sets"])
         assert found.norm == pytest.approx(data["norm"], rel=1e-9)
-        assert sorted(p.tolist() for p in found.minimisers) == [
+        assert sorted(p.tolist() for p in found.minimizers) == [
             pytest.approx(p, abs=1e-9) for p in sorted(data["minimisers"])
         ]
         if "selections" in data:
@@ -122,7 +122,7 @@ def test_att_svm_prime_against_all_choices() -> None:
             }
             fewer += found.qps < 2 * len(norms)
         else:
-            assert found.minimisers == ()
+            assert found.minimizers == ()
             assert found.refuted
             assert all(certify(part.to_dict())["what"].startswith("infeasible") for part in found.refuted)
     assert fewer > 0

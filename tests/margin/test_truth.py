@@ -66,8 +66,8 @@ def test_just_infeasible(exponent: int) -> None:
     tilt = 2.0 ** -round(exponent / np.log10(2))
     for _ in range(30):
         rows, _ = planted(rng, int(rng.integers(4, 12)), int(rng.integers(2, 7)), k=2, tilt=tilt)
-        centre = rows[:, None, :] + rows[None, :, :]
-        _, pair = min((np.abs(c).max(), tuple(c)) for c in centre.reshape(-1, rows.shape[1]))
+        center = rows[:, None, :] + rows[None, :, :]
+        _, pair = min((np.abs(c).max(), tuple(c)) for c in center.reshape(-1, rows.shape[1]))
         rows = np.vstack([rows, -np.array(pair)])  # opposes the sum of two rows, exactly
         infeasible(Constraints.dense(rows))
 

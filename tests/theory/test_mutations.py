@@ -10,7 +10,7 @@ import hardmax.directions.assumptions
 from hardmax.directions.assumptions import assumption_d
 from hardmax.directions.constants import local_constants
 from hardmax.directions.joint_margins import interpolated_max_margin
-from hardmax.directions.neighbours import selection_of
+from hardmax.directions.neighbors import selection_of
 from hardmax.margin.att_svm import max_margin
 from hardmax.problem.selection import Selection
 from hardmax.theory import checks
@@ -128,7 +128,7 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-THM-L7", "B-FIG-8, tokens 0 and 1", local, "local_constants", scaled_constants(C=0.1)),
     ("B-THM-L8", "a high scorer behind the neighbour", directions, "deciding_gap", directions.margin_gap),
     ("B-THM-L9", "B-FIG-1b, token 2", directions, "below", lambda excess: excess),
-    ("B-THM-L10", "B-FIG-8", directions, "most_neighbours", lambda d: d - 1),
+    ("B-THM-L10", "B-FIG-8", directions, "most_neighbors", lambda d: d - 1),
     ("B-THM-L14", "two winners per input", several, "sandwich",
      lambda found: (sandwich(found)[0] + 0.1, 1.0)),
 ]  # fmt: skip

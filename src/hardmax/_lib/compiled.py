@@ -22,10 +22,10 @@ SLOPE = types.FunctionType(float64(float64))
 UNDERFLOW = -745.2
 
 # Sums may be reordered, so that they use vector registers; nothing else is relaxed.
-VECTORISED = {"reassoc", "contract"}
+VECTORIZED = {"reassoc", "contract"}
 
 
-@njit(float64(VECTOR, VECTOR), cache=True, nogil=True, fastmath=VECTORISED)
+@njit(float64(VECTOR, VECTOR), cache=True, nogil=True, fastmath=VECTORIZED)
 def dot(a: np.ndarray, b: np.ndarray) -> float:
     """a.b, with the freedom to vectorise."""
     total = 0.0

@@ -156,7 +156,7 @@ class _Answer:
     def collect(self, search: "Enumeration", exact: bool) -> None:
         from dataclasses import replace
 
-        from hardmax.directions.neighbours import score_gap
+        from hardmax.directions.neighbors import score_gap
         from hardmax.margin.att_svm import max_margin
 
         for found in search:

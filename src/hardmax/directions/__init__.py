@@ -1,4 +1,4 @@
-"""Which directions attract: neighbours, local optimality, enumeration, directions critical at infinity."""
+"""Which directions attract: neighbors, local optimality, enumeration, directions critical at infinity."""
 
 from hardmax._lib.lazy import lazy
 
@@ -14,7 +14,7 @@ _NAMES = {
     "FeasibleSelection": "enumerate",
     "GeneralPosition": "position",
     "LocalConstants": "constants",
-    "Neighbours": "neighbours",
+    "Neighbors": "neighbors",
     "PlaneDisplay": "display",
     "assumption_b": "assumptions",
     "assumption_c": "assumptions",
@@ -26,7 +26,7 @@ _NAMES = {
     "label_max_margin": "joint_margins",
     "local_constants": "constants",
     "relaxed_max_margin": "joint_margins",
-    "score_gap": "neighbours",
+    "score_gap": "neighbors",
 }
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.directions.neighbours import Chosen, is_locally_optimal, row_gaps, solution, tight_rows
+from hardmax.directions.neighbors import Chosen, is_locally_optimal, row_gaps, solution, tight_rows
 from hardmax.problem import Problem
 from hardmax.problem.losses import Loss
 

@@ -12,7 +12,7 @@ from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, selected_tokens, slot_gaps
 
 # A direction that someone computed is off by its own rounding, which nothing here can know: margins this near
-# to the least, relatively, count as least. A proof wants p_mm itself, see `hardmax.directions.neighbours`.
+# to the least, relatively, count as least. A proof wants p_mm itself, see `hardmax.directions.neighbors`.
 RESOLVED = 1e-9
 
 
@@ -20,7 +20,7 @@ RESOLVED = 1e-9
 class Direction:
     """Definition 3 for a direction q: margins are in units of |q|, so give a unit q to compare with 1/|p_mm|.
 
-    ``Gamma`` is the least margin of a selected token over another, ``neighbours`` are the (i, t) that attain
+    ``Gamma`` is the least margin of a selected token over another, ``neighbors`` are the (i, t) that attain
     it, ``delta`` is how much larger the next margin is (inf if there is none). If an input does not select
     one token, ``unique`` is False, Gamma is 0 and the neighbours are the tied tokens.
 
@@ -31,8 +31,8 @@ class Direction:
 
     selected: Selection
     Gamma: float
-    neighbours: tuple[tuple[int, int], ...]
-    neighbour_optimal: bool
+    neighbors: tuple[tuple[int, int], ...]
+    neighbor_optimal: bool
     unique: bool
     delta: float
 
@@ -45,7 +45,7 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) ->
 
     >>> import hardmax as hm
     >>> found = hm.directions.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8])
-    >>> round(found.Gamma, 12), found.neighbours, found.neighbour_optimal, round(found.delta, 12)
+    >>> round(found.Gamma, 12), found.neighbors, found.neighbor_optimal, round(found.delta, 12)
     (0.14, ((0, 1),), True, 0.6)
     """
     q = problem.vector("q", q)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hardmax.train.run import Run
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; markers say the same once more.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
-INPUTS = list(zip(COLOURS, "os^DvP", strict=True))
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
+INPUTS = list(zip(COLORS, "os^DvP", strict=True))
 ATTRACTS, OTHER, PATH = "#D55E00", "#999999", "#0072B2"
 PANELS = 5  # selections drawn with their tokens
 
@@ -89,8 +89,8 @@ class PlaneDisplay(Pictured):
         from matplotlib.lines import Line2D
 
         inputs = [
-            Line2D([], [], color=colour, marker=marker, linestyle="", mfc="white", label=f"input {i}")
-            for i, (colour, marker) in enumerate(INPUTS[: self.problem.n])
+            Line2D([], [], color=color, marker=marker, linestyle="", mfc="white", label=f"input {i}")
+            for i, (color, marker) in enumerate(INPUTS[: self.problem.n])
         ]
         best = Line2D([], [], color="#444444", marker="o", linestyle="", label="filled: best score")
         ring = Line2D([], [], color="black", marker="o", linestyle="", markerfacecolor="none", markersize=9)
@@ -107,8 +107,8 @@ class PlaneDisplay(Pictured):
             if f.direction is None:
                 continue
             x, y = f.direction
-            colour, width = (ATTRACTS, 1.6) if f.locally_optimal else (OTHER, 0.8)
-            panel.plot([0, x], [0, y], "--" if f.globally_optimal else "-", color=colour, linewidth=width)
+            color, width = (ATTRACTS, 1.6) if f.locally_optimal else (OTHER, 0.8)
+            panel.plot([0, x], [0, y], "--" if f.globally_optimal else "-", color=color, linewidth=width)
             if id(f) in names:
                 panel.text(1.12 * x, 1.12 * y, names[id(f)], ha="center", va="center", fontsize=9)
         for path in self.paths:
@@ -129,18 +129,18 @@ class PlaneDisplay(Pictured):
         direction = found.direction
         tight = {label[0] for label in found.max_margin.support}
         for i, keys in enumerate(problem.split(every)):
-            colour, marker = INPUTS[i % len(INPUTS)]
+            color, marker = INPUTS[i % len(INPUTS)]
             token = found.selection[i]
             if direction is not None and i in tight:
                 levels = np.sort(keys @ direction)
-                self._line(panel, direction, float(levels[-2:].mean()), middle, colour)
+                self._line(panel, direction, float(levels[-2:].mean()), middle, color)
             for t, key in enumerate(keys):
-                face = colour if t in best[i] else "white"
-                panel.plot(*key, marker, color=colour, markerfacecolor=face, markersize=5.5, zorder=3)
+                face = color if t in best[i] else "white"
+                panel.plot(*key, marker, color=color, markerfacecolor=face, markersize=5.5, zorder=3)
             panel.plot(*keys[token], "o", color="black", markerfacecolor="none", markersize=11, zorder=4)
         if direction is not None:
-            colour = ATTRACTS if found.locally_optimal else OTHER
-            arrow = {"arrowstyle": "-|>", "color": colour, "alpha": 0.7, "linewidth": 1.6}
+            color = ATTRACTS if found.locally_optimal else OTHER
+            arrow = {"arrowstyle": "-|>", "color": color, "alpha": 0.7, "linewidth": 1.6}
             half = 0.45 * reach * direction
             panel.annotate("", middle + half, middle - half, arrowprops=arrow, zorder=2)
         bounds = [(m - 1.15 * reach, m + 1.15 * reach) for m in middle]
@@ -152,11 +152,11 @@ class PlaneDisplay(Pictured):
         panel.set_title(f"({letter}) tokens {_text(found.selection)}\n{kind}", fontsize=10)
 
     @staticmethod
-    def _line(panel: Axes, direction: Any, level: float, middle: Any, colour: str) -> None:
+    def _line(panel: Axes, direction: Any, level: float, middle: Any, color: str) -> None:
         """The separator of an input: perpendicular to p, half way from the selected key to the next one."""
         foot = middle + (level - middle @ direction) * direction
         along = np.array([-direction[1], direction[0]])
-        panel.axline(foot, foot + along, color=colour, linestyle=":", linewidth=1.2, zorder=1)
+        panel.axline(foot, foot + along, color=color, linestyle=":", linewidth=1.2, zorder=1)
 
 
 def _text(selection: tuple[int, ...]) -> str:

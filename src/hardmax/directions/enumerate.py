@@ -13,7 +13,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.notebook import table
-from hardmax.directions.neighbours import attracts, known_gap
+from hardmax.directions.neighbors import attracts, known_gap
 from hardmax.directions.plane_sweep import sweep
 from hardmax.directions.search import Block, Leaf, Tree
 from hardmax.margin.constraints import Floats

@@ -23,7 +23,7 @@ from hardmax.embeddings.gram import GramDescent, GramState, descend_gram
 from hardmax.embeddings.gram_flow import GramFlow, conserved_spectrum, flow_gram
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings, train_two_layer
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
-from hardmax.embeddings.pattern_enumeration import realisable, realisable_patterns
+from hardmax.embeddings.pattern_enumeration import realizable, realizable_patterns
 from hardmax.embeddings.patterns import (
     TokenSelection,
     important_pattern,
@@ -82,8 +82,8 @@ __all__ = [
     "local_gap",
     "one_layer",
     "pattern_max_margin",
-    "realisable",
-    "realisable_patterns",
+    "realizable",
+    "realizable_patterns",
     "run_theorem_5",
     "score_selection",
     "strong_conditions",

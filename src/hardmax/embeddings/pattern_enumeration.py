@@ -73,16 +73,16 @@ def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterab
     return _acyclic(above)
 
 
-def realisable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None) -> bool | None:
+def realizable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None) -> bool | None:
     """Whether some p selects exactly this pattern; None if even exact arithmetic gave up.
 
     Without ``E`` the embeddings are taken to be independent, as they are at infinite width.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> hm.embeddings.realisable(corpus, [[0], [1]])
+    >>> hm.embeddings.realizable(corpus, [[0], [1]])
     True
-    >>> hm.embeddings.realisable(corpus, [[0], [1]], E=[[1], [-1], [0]])
+    >>> hm.embeddings.realizable(corpus, [[0], [1]], E=[[1], [-1], [0]])
     False
     """
     sequences = distinct_tokens(corpus)
@@ -93,7 +93,7 @@ def realisable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None
     return _certified(sequences, selection, E)
 
 
-def realisable_patterns(
+def realizable_patterns(
     corpus: Corpus, E: Any = None, *, containing: Sequence[int] | None = None
 ) -> Iterator[Pattern]:
     """All realisable patterns, or those whose set of sequence k contains the token ``containing[k]``.
@@ -102,7 +102,7 @@ def realisable_patterns(
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> list(hm.embeddings.realisable_patterns(corpus, containing=[0, 1]))
+    >>> list(hm.embeddings.realizable_patterns(corpus, containing=[0, 1]))
     [((0,), (1,)), ((0,), (1, 2)), ((0, 2), (1,)), ((0, 2), (1, 2))]
     """
     sequences = distinct_tokens(corpus)

@@ -8,7 +8,7 @@ from importlib.resources import as_file, files
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; TEAL is their sky blue.
 INK = "#1A1A1A"
-GREY = "#999999"
+GRAY = "#999999"
 RED = "#D55E00"
 BLUE = "#0072B2"
 GREEN = "#009E73"

@@ -12,7 +12,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.landscape import Landscape
-from hardmax.limits.searching import minimise
+from hardmax.limits.searching import minimize
 from hardmax.problem import Problem
 from hardmax.problem.selection import selected_tokens
 from hardmax.train.gradient import pull_of, settle_at
@@ -92,7 +92,7 @@ def local_path(
     >>> import hardmax as hm
     >>> from hardmax.limits import local_path
     >>> path = local_path(hm.data.named("B-FIG-1b"), [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
-    >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbours score higher: it stays behind
+    >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbors score higher: it stays behind
     ([20.0, 20.0], [-1.0, -1.0])
     """
     axis = problem.vector("q", q)
@@ -159,7 +159,7 @@ class _Cone:
         best = self.descend(found[self.landscape.least(np.array(found))], R, STEPS)
         found.append(best)
         if self.landscape.excess(best[None])[0][0] > 0.0:
-            polished = minimise(self.landscape.expanded, best, R).p
+            polished = minimize(self.landscape.expanded, best, R).p
             if misalignment(polished, self.q) <= 1.0 - math.cos(self.half):
                 found.append(polished)
         return found

@@ -17,7 +17,7 @@ from hardmax.limits.searching import (
     NOISE,
     Minimum,
     attracting_directions,
-    minimise,
+    minimize,
     random_directions,
     scan_circle,
 )
@@ -146,7 +146,7 @@ class _Search:
         self.target = set_max_margin(problem)
         to_span = self.landscape.basis.T
         self.offset = self._offset(problem)
-        goals = [p / np.linalg.norm(p) for p in self.target.minimisers if p.any()]
+        goals = [p / np.linalg.norm(p) for p in self.target.minimizers if p.any()]
         self.goals = [to_span @ q for q in goals]
         self.attracting = [to_span @ q for q in attracting_directions(problem, starts)]
         self.random = random_directions(self.landscape.d, (starts + 1) // 2, rng)
@@ -207,7 +207,7 @@ class _Search:
             q = start / np.linalg.norm(start)
             known = [end for other, end in done if np.linalg.norm(q - other) <= 1e-9]
             if not known:
-                known = [minimise(self.landscape.expanded, start, R)]
+                known = [minimize(self.landscape.expanded, start, R)]
                 if known[0].outward > 0.0:
                     self.inwards.append(known[0])
             done.append((q, known[0]))
@@ -216,7 +216,7 @@ class _Search:
     def _inside(self, largest: float) -> None:
         """Finite minima: below the ends at which the risk falls inwards, and below the origin."""
         for start in [np.zeros(self.landscape.d), *(end.p for end in self.inwards)]:
-            end = minimise(self.landscape.expanded, start, within=largest)
+            end = minimize(self.landscape.expanded, start, within=largest)
             if end.slope <= 1e-9:
                 self.finite.append(end)
 
@@ -235,7 +235,7 @@ class _Search:
         starts = [winner.p, self.landscape.basis.T @ best.direction * R]
         if any(own.excess(p[None])[0][0] <= 0.0 for p in starts):
             return []
-        ends = [minimise(own.expanded, p, R) for p in starts]
+        ends = [minimize(own.expanded, p, R) for p in starts]
         # The slope is relative to the smaller excess, so these stand before the blurred ends of equal value.
         return [replace(end, value=self.landscape.log_excess(end.p), slope=-1.0) for end in ends]
 

@@ -13,7 +13,7 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.global_path import AGREE
 from hardmax.limits.landscape import Expanded, Landscape
-from hardmax.limits.searching import NOISE, Expand, attracting_directions, minimise, random_directions
+from hardmax.limits.searching import NOISE, Expand, attracting_directions, minimize, random_directions
 from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens
 from hardmax.train.gradient import attended_values, settle_at
@@ -153,9 +153,9 @@ def _alternate(problem: Problem, p: np.ndarray, R: float, r: float) -> _End:
 
 def _in_ball(expand: Expand, start: np.ndarray, radius: float) -> np.ndarray:
     """A local minimiser on the sphere, or inside it where the function falls inwards."""
-    end = minimise(expand, start, radius)
+    end = minimize(expand, start, radius)
     if end.outward > 0.0:
-        inside = minimise(expand, end.p, within=radius)
+        inside = minimize(expand, end.p, within=radius)
         if np.linalg.norm(inside.p) < radius:
             return inside.p
     return end.p

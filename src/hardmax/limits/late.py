@@ -27,7 +27,7 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.limits.landscape import Expanded
 from hardmax.limits.offset import support_weights
-from hardmax.limits.searching import minimise
+from hardmax.limits.searching import minimize
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.train.run import Run
@@ -197,7 +197,7 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
         mean = share @ rows
         return Expanded(top + math.log(mass), -mean, (share[:, None] * rows).T @ rows - np.outer(mean, mean))
 
-    z = minimise(expand, np.zeros(span.shape[1])).p
+    z = minimize(expand, np.zeros(span.shape[1])).p
     end = expand(z)
     curvatures = np.linalg.eigvalsh(end.hessian)
     steepest = float(curvatures[-1]) if len(curvatures) else 0.0

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from hardmax.directions.neighbours import row_gaps, selection_of, tight_rows
+from hardmax.directions.neighbors import row_gaps, selection_of, tight_rows
 from hardmax.margin.constraints import Floats, Ints
 from hardmax.margin.rationals import row_rank
 from hardmax.margin.solution import MaxMargin

@@ -33,7 +33,7 @@ class Minimum:
     outward: float
 
 
-def minimise(
+def minimize(
     expand: Expand, start: np.ndarray, radius: float | None = None, *, within: float = math.inf
 ) -> Minimum:
     """A local minimiser from ``start``, on the sphere of that radius if one is given.

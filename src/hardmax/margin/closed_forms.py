@@ -161,44 +161,44 @@ def blocks(edges: Iterable[Edge]) -> list[Block]:
     >>> [block.optimal for block in blocks([("a", "x"), ("b", "x"), ("b", "y"), ("b", "z")])]
     [('a',), ('b',)]
     """
-    neighbours: dict[Any, dict[Any, None]] = {}
+    neighbors: dict[Any, dict[Any, None]] = {}
     for o, x in edges:
-        neighbours.setdefault(o, {})[x] = None
-    if set(neighbours) & {x for near in neighbours.values() for x in near}:
+        neighbors.setdefault(o, {})[x] = None
+    if set(neighbors) & {x for near in neighbors.values() for x in near}:
         raise ValueError(
             "edges: expected no token both optimal and non-optimal (a confused token has no block)"
         )
     found = []
-    while neighbours:
-        inside = _tightest(neighbours)
-        used = dict.fromkeys(x for o in inside for x in neighbours[o])
+    while neighbors:
+        inside = _tightest(neighbors)
+        used = dict.fromkeys(x for o in inside for x in neighbors[o])
         found.append(Block(tuple(inside), tuple(used)))
-        neighbours = {
-            o: {x: None for x in near if x not in used} for o, near in neighbours.items() if o not in inside
+        neighbors = {
+            o: {x: None for x in near if x not in used} for o, near in neighbors.items() if o not in inside
         }
     return found
 
 
-def _tightest(neighbours: dict[Any, dict[Any, None]]) -> list[Any]:
+def _tightest(neighbors: dict[Any, dict[Any, None]]) -> list[Any]:
     """The largest S that minimises |N(S)|/|S|: Dinkelbach's iteration, each step one minimum cut."""
-    inside = list(neighbours)
+    inside = list(neighbors)
     if len(inside) == 1:
         return inside
     while True:
-        a, b = len({x for o in inside for x in neighbours[o]}), len(inside)
-        inside, value = _cut(neighbours, a, b)
+        a, b = len({x for o in inside for x in neighbors[o]}), len(inside)
+        inside, value = _cut(neighbors, a, b)
         if value == 0:
             return inside
 
 
-def _cut(neighbours: dict[Any, dict[Any, None]], a: int, b: int) -> tuple[list[Any], int]:
+def _cut(neighbors: dict[Any, dict[Any, None]], a: int, b: int) -> tuple[list[Any], int]:
     """The largest S that minimises b|N(S)| - a|S|, and the minimum: a cut of source -a- o - x -b- sink."""
-    tops = list(neighbours)
-    lows = list(dict.fromkeys(x for near in neighbours.values() for x in near))
+    tops = list(neighbors)
+    lows = list(dict.fromkeys(x for near in neighbors.values() for x in near))
     at = {x: 1 + len(tops) + i for i, x in enumerate(lows)}
     sink = 1 + len(tops) + len(lows)
     arcs = [(0, 1 + i, a) for i in range(len(tops))] + [(at[x], sink, b) for x in lows]
-    arcs += [(1 + i, at[x], a * len(tops) + 1) for i, o in enumerate(tops) for x in neighbours[o]]
+    arcs += [(1 + i, at[x], a * len(tops) + 1) for i, o in enumerate(tops) for x in neighbors[o]]
     capacity, flow = _maximum_flow(arcs, sink)
     residual = csr_array(capacity - flow.flow)
     residual.eliminate_zeros()

@@ -24,13 +24,13 @@ class SetMaxMargin:
 
     ``solutions`` are those of the optimal choices of tokens, each with its ``selection``; where a set is the
     whole input there is nothing to choose and the set stays. Different choices may share their p:
-    ``minimisers`` has each once. Lengths that floats cannot tell apart are compared as rational numbers, up
+    ``minimizers`` has each once. Lengths that floats cannot tell apart are compared as rational numbers, up
     to 200 rows. No solutions: the problem is infeasible and ``norm`` infinite; ``refuted`` proves it, parts
     of choices that contradict themselves, one of which is in every choice.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
-    >>> sorted(p.tolist() for p in hm.margin.set_max_margin(problem).minimisers)
+    >>> sorted(p.tolist() for p in hm.margin.set_max_margin(problem).minimizers)
     [[-1.0], [1.0]]
     """
 
@@ -49,7 +49,7 @@ class SetMaxMargin:
         return 1 / self.norm if self.norm else np.inf
 
     @property
-    def minimisers(self) -> tuple[Floats, ...]:
+    def minimizers(self) -> tuple[Floats, ...]:
         """The distinct minimisers."""
         found: list[MaxMargin] = []
         for best in self.solutions:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.limits.landscape import Expanded
-from hardmax.limits.searching import minimise
+from hardmax.limits.searching import minimize
 from hardmax.nexttoken.edges import edges_of
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.star import KqStar
@@ -147,7 +147,7 @@ def _general(star: KqStar, omega: Floats) -> Late | None:
         mean = share @ rows
         return Expanded(top + math.log(mass), -mean, (share[:, None] * rows).T @ rows - np.outer(mean, mean))
 
-    found = minimise(expand, np.zeros(span.shape[1]), within=1e3)
+    found = minimize(expand, np.zeros(span.shape[1]), within=1e3)
     if found.slope > 1e-7:
         return None  # a tight relation with multiplier zero: the residual grows without bound, ever slower
     bend = np.linalg.eigvalsh(expand(found.p).hessian)

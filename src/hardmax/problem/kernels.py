@@ -7,10 +7,10 @@ import math
 import numpy as np
 from numba import float64, intp, njit, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, TABLE, UNDERFLOW, VECTOR, VECTORISED
+from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, TABLE, UNDERFLOW, VECTOR, VECTORIZED
 
 
-@njit(types.void(TABLE, INDEX, INDEX, VECTOR, OUT, OUT_INDEX), cache=True, nogil=True, fastmath=VECTORISED)
+@njit(types.void(TABLE, INDEX, INDEX, VECTOR, OUT, OUT_INDEX), cache=True, nogil=True, fastmath=VECTORIZED)
 def gaps_to_top(keys, tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def]
     """Top slot of each input and every slot's logit gap to it: (k_t - k_top).p <= 0.
 

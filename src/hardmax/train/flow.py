@@ -175,7 +175,7 @@ class _Leg:
         self.exponents = (wide @ x).astype(float)
         self.heading, self.rise = np.zeros(len(x)), np.zeros(len(self.D))
         self.is_noise = False  # whether the pulls cancel to rounding, so that their sum has no direction
-        self.velocity, self.jacobian = self._linearise()
+        self.velocity, self.jacobian = self._linearize()
         self.heading = self.velocity if heading is None else heading
         self.rise = (wide @ self.heading.astype(np.longdouble)).astype(float)
 
@@ -209,7 +209,7 @@ class _Leg:
         F = np.append(self._force(sigma, z), 1.0)
         return F / math.sqrt(F @ F)
 
-    def _linearise(self) -> tuple[np.ndarray, np.ndarray]:
+    def _linearize(self) -> tuple[np.ndarray, np.ndarray]:
         """Speed and its derivative by (p, tau) at the start of the step."""
         r = len(self.x) - 1
         F = np.append(self._force(0.0, np.zeros(r + 1)), 1.0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import boolean, float64, int64, njit, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, VECTORISED, dot
+from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, VECTORIZED, dot
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.train.softmax import settle
 
@@ -43,7 +43,7 @@ def scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_s
     return common
 
 
-@njit(float64(TABLE, VECTOR, OUT), cache=True, nogil=True, fastmath=VECTORISED)
+@njit(float64(TABLE, VECTOR, OUT), cache=True, nogil=True, fastmath=VECTORIZED)
 def times(gram, beta, pull):  # type: ignore[no-untyped-def]
     """pull = gram beta; returns beta.pull."""
     square = 0.0
@@ -56,7 +56,7 @@ def times(gram, beta, pull):  # type: ignore[no-untyped-def]
     return square
 
 
-@njit(float64(VECTOR, VECTOR), cache=True, nogil=True, fastmath=VECTORISED)
+@njit(float64(VECTOR, VECTOR), cache=True, nogil=True, fastmath=VECTORIZED)
 def dot_square(beta, squares):  # type: ignore[no-untyped-def]
     """sum of beta_r^2 |row_r|^2; m times it bounds the square of the uncancelled length."""
     total = 0.0

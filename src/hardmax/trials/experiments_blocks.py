@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.directions.neighbours import known_gap, row_gaps
+from hardmax.directions.neighbors import known_gap, row_gaps
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.tight import enclose_many
 from hardmax.problem.selection import slot_gaps

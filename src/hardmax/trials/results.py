@@ -15,7 +15,7 @@ from hardmax._lib.notebook import table
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import CellSummary, summarise
+from hardmax.trials.summary import CellSummary, summarize
 from hardmax.trials.work import DONE, FAILED, call, checked
 
 UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
@@ -160,7 +160,7 @@ class Sweep:
         if unknown:
             raise ValueError(f"by must name parameters ({', '.join(self.parameters)}), got {unknown[0]!r}")
         trials = self._read("status, row")
-        return summarise(trials, by, [of] if isinstance(of, str) else of)
+        return summarize(trials, by, [of] if isinstance(of, str) else of)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as CSV: nan and inf as such, None and what is missing as nothing."""

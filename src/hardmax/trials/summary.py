@@ -144,7 +144,7 @@ class _Group:
         return CellSummary(self.parameters, self.done, self.failed, of)
 
 
-def summarise(
+def summarize(
     rows: Iterable[tuple[Parameters, str, Mapping[str, Any]]],
     by: Sequence[str] | None,
     of: Sequence[str] | None,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import boolean, float32, float64, intp, njit, types
 
-from hardmax._lib.compiled import VECTORISED
+from hardmax._lib.compiled import VECTORIZED
 
 TILE = 512  # columns; five stretches of them fit into the first-level cache
 TINY = 2.0**-126  # the least normal number of float32
@@ -26,7 +26,7 @@ def stretch(kind: Any, readonly: bool = False) -> Any:
 _UPDATES = [types.void(*[stretch(kind)] * 4, stretch(kind, readonly=True)) for kind in (float32, float64)]
 
 
-@njit(_UPDATES, cache=True, nogil=True, error_model="numpy", fastmath=VECTORISED)
+@njit(_UPDATES, cache=True, nogil=True, error_model="numpy", fastmath=VECTORIZED)
 def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
     """One AdamW step of the parameters x with gradient g, in place, with the scalars k.
 
@@ -45,7 +45,7 @@ def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
         x[j] = keep * x[j] - rate * (m / (math.sqrt(s) * scale + eps))
 
 
-@njit(_UPDATES, cache=True, nogil=True, fastmath=VECTORISED)
+@njit(_UPDATES, cache=True, nogil=True, fastmath=VECTORIZED)
 def update_sgd(x, g, first, second, k):  # type: ignore[no-untyped-def]
     """One step of SGD; the second moment is not used."""
     decay, momentum, rate = k[0], k[1], k[2]
@@ -72,7 +72,7 @@ _ADVANCE = [
 ]  # fmt: skip
 
 
-@njit(_GATHER, cache=True, nogil=True, fastmath=VECTORISED)
+@njit(_GATHER, cache=True, nogil=True, fastmath=VECTORIZED)
 def gradients_of_vectors(E, rows, A, C, first, stride, out):  # type: ignore[no-untyped-def]
     """E' A and E' C over a list of rows, in as many blocks as ``out`` has; here each stride-th of them."""
     blocks = len(out)
@@ -89,7 +89,7 @@ def gradients_of_vectors(E, rows, A, C, first, stride, out):  # type: ignore[no-
                 by_v[j] += y * row[j]
 
 
-@njit(_ADVANCE, cache=True, nogil=True, fastmath=VECTORISED)
+@njit(_ADVANCE, cache=True, nogil=True, fastmath=VECTORIZED)
 def advance_rows(  # type: ignore[no-untyped-def]
     E, first, second, rows, done, A, C, vectors_at, k_at, now, vectors, adaptive, a, c
 ):

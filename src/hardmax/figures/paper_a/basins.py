@@ -77,15 +77,15 @@ def draw_basins(panel: Axes, tables: Tables) -> None:
     rows = tables["basins"]
     for start in dict.fromkeys(rows["start"].tolist()):
         path = part(rows, "start", start)
-        colour = RED if path["to_bad"][-1] < path["to_good"][-1] else BLUE
-        panel.plot(path["x"], path["y"], color=colour, linewidth=0.9, zorder=2)
-        panel.plot(path["x"][0], path["y"][0], "o", color=colour, markersize=3, markeredgewidth=0)
-    for name, colour, label, place in (("good", BLUE, r"$\hat p$", (61, 4)),
+        color = RED if path["to_bad"][-1] < path["to_good"][-1] else BLUE
+        panel.plot(path["x"], path["y"], color=color, linewidth=0.9, zorder=2)
+        panel.plot(path["x"][0], path["y"][0], "o", color=color, markersize=3, markeredgewidth=0)
+    for name, color, label, place in (("good", BLUE, r"$\hat p$", (61, 4)),
                                        ("bad", RED, r"$\hat p_{\mathrm{bad}}$", (13, 60))):  # fmt: skip
         ray = part(tables["directions"], "name", name)
         x, y = 80 * ray["x"][0], 80 * ray["y"][0]
-        panel.plot([0, x], [0, y], color=colour, alpha=0.3, linewidth=3, zorder=1)
-        panel.text(*place, label, color=colour, va="center", fontsize=8)
+        panel.plot([0, x], [0, y], color=color, alpha=0.3, linewidth=3, zorder=1)
+        panel.text(*place, label, color=color, va="center", fontsize=8)
     panel.set(xlim=(-4, 70), ylim=(-6, 68), xlabel=r"$p$ along $\hat p$",
               ylabel=r"$p$ across, towards $\hat p_{\mathrm{bad}}$")  # fmt: skip
     panel.set_title("(c) two basins")

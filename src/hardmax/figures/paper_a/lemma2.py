@@ -22,7 +22,7 @@ from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.thresholds import least_first_step, theorem_5_thresholds
 from hardmax.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.figures.style import BLUE, GREEN, GREY, INK, RED
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, RED
 from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
@@ -138,17 +138,17 @@ def draw_l2(tables: Tables, canvas: Canvas) -> None:
     rows = tables["errors"]
     largest = np.maximum(rows["token"], rows["cls"])
     vectors, theorem = rows["route"] == "vectors", rows["eta0"] > 1
-    for kind, colour, shift in ((RANDOM, BLUE, 0.94), (GIVEN, GREEN, 1.06)):
+    for kind, color, shift in ((RANDOM, BLUE, 0.94), (GIVEN, GREEN, 1.06)):
         for panel, chosen in ((near_by, vectors), (far, ~theorem)):
             here = chosen & (rows["kind"] == kind)
             d = rows["d"][here] * (shift if panel is near_by else 1.0)
-            panel.plot(d, largest[here], "o", color=colour, markersize=2.4, alpha=0.75, markeredgewidth=0,
+            panel.plot(d, largest[here], "o", color=color, markersize=2.4, alpha=0.75, markeredgewidth=0,
                        label=kind + " data")  # fmt: skip
     for data in np.unique(tables["slopes"]["data"]):
         line = part(tables["slopes"], "data", data)
-        colour = BLUE if data.startswith(RANDOM) else GREEN
+        color = BLUE if data.startswith(RANDOM) else GREEN
         d = np.array(WIDTHS, dtype=float)
-        near_by.plot(d, np.exp(line["intercept"]) * d ** line["slope"], color=colour, linewidth=0.7, zorder=1)
+        near_by.plot(d, np.exp(line["intercept"]) * d ** line["slope"], color=color, linewidth=0.7, zorder=1)
     far.plot(rows["d"][theorem], largest[theorem], "D", color=INK, markersize=2.6, markeredgewidth=0,
              label="Theorem 5's $d$ and $\\eta_0$")  # fmt: skip
     for n, T in THEOREM_5:
@@ -159,7 +159,7 @@ def draw_l2(tables: Tables, canvas: Canvas) -> None:
         panel.plot(d, PRINTED * d**-0.25, color=RED, label=r"Lemma 2: $11\,d^{-1/4}$")
         panel.plot(d, TOKEN * d**-0.25, color=RED, linestyle=(0, (4, 2)), linewidth=0.9,
                    label=r"sharper: $2.11\,d^{-1/4}$")  # fmt: skip
-        panel.plot(d, 0.1 * d**-0.5, color=GREY, linestyle=(0, (1, 1.4)), label=r"slope $-1/2$", zorder=1)
+        panel.plot(d, 0.1 * d**-0.5, color=GRAY, linestyle=(0, (1, 1.4)), label=r"slope $-1/2$", zorder=1)
         panel.set(xscale="log", yscale="log", xlabel="width $d$")
     near_by.set(ylabel=r"$\max(|\mathrm{err}_s|, |\mathrm{err}_p|)\,/\,\eta_0$",
                 ylim=(1e-5, 30), xticks=WIDTHS,
@@ -208,14 +208,14 @@ def _errors(draws: list[Draw]) -> Table:
 
 def _lines(by_data: dict[str, list[Draw]], slopes: dict[str, float]) -> Table:
     """A line through the logarithms, by data set."""
-    centre = [
+    center = [
         np.mean([np.log(each.largest) - slopes[data] * np.log(each.d) for each in found])
         for data, found in by_data.items()
     ]
     return {
         "data": np.array(list(by_data)),
         "slope": np.array(list(slopes.values())),
-        "intercept": np.array(centre),
+        "intercept": np.array(center),
     }
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE
 from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-KINDS = {0: (GREY, "o"), 1: (BLUE, "^"), -1: (ORANGE, "v")}  # by sign: colour and marker
+KINDS = {0: (GRAY, "o"), 1: (BLUE, "^"), -1: (ORANGE, "v")}  # by sign: colour and marker
 LABELS = {"E_p": r"$E_s \cdot p$", "E_v": r"$E_s \cdot v$"}
 DASHES = (0, (2.5, 1.5))
 FAR = 1.06  # the common range of x is -FAR to FAR
@@ -50,14 +50,14 @@ def draw_training(
 
 
 def _draw_tokens(panel: Axes, tokens: Table, line: Table, column: str, mean: float) -> None:
-    panel.axhline(0.0, color=GREY, linewidth=0.5, zorder=0)
-    panel.axvline(mean, color=GREY, linewidth=0.5, zorder=0)
+    panel.axhline(0.0, color=GRAY, linewidth=0.5, zorder=0)
+    panel.axvline(mean, color=GRAY, linewidth=0.5, zorder=0)
     size, alpha = next(look for most, look in LOOKS.items() if len(tokens["sign"]) <= most)
-    for sign, (colour, marker) in KINDS.items():
+    for sign, (color, marker) in KINDS.items():
         rows = part(tokens, "sign", sign)
         # thousands of markers would make an SVG of megabytes: they are drawn as an image, the rest as lines
         panel.scatter(
-            rows["posterior_difference"], rows[column], s=size, c=colour, marker=marker, alpha=alpha,
+            rows["posterior_difference"], rows[column], s=size, c=color, marker=marker, alpha=alpha,
             linewidths=0, rasterized=True, zorder=1 + abs(sign),
         )  # fmt: skip
     joined = "-" if (line["sign"] == 0).all() else ""
@@ -73,8 +73,8 @@ def _draw_tokens(panel: Axes, tokens: Table, line: Table, column: str, mean: flo
 def _name_kinds(panel: Axes, tokens: Table, names: Mapping[int, str]) -> None:
     for sign, name in names.items():
         if (tokens["sign"] == sign).any():
-            colour, marker = KINDS[sign]
-            panel.scatter([], [], s=12, c=colour, marker=marker, linewidths=0, label=name)
+            color, marker = KINDS[sign]
+            panel.scatter([], [], s=12, c=color, marker=marker, linewidths=0, label=name)
     # a white ground, for the legend may lie over tokens
     panel.legend(loc="upper left", handletextpad=0.1, borderaxespad=0.1, borderpad=0.1, frameon=True,
                  facecolor="white", edgecolor="none", framealpha=0.8)  # fmt: skip
@@ -84,9 +84,9 @@ def _draw_course(upper: Axes, lower: Axes, tables: Tables, cases: Sequence[str])
     for name in reversed(cases):
         rows, curve = part(tables["course"], "case", name), part(tables["losses"], "case", name)
         first = name == cases[0]
-        for column, colour, marker in (("r_v", GREEN, "o"), ("r_p", PURPLE, "s")):
+        for column, color, marker in (("r_v", GREEN, "o"), ("r_p", PURPLE, "s")):
             upper.plot(
-                rows["epoch"], rows[column], color=colour, linestyle="-" if first else DASHES,
+                rows["epoch"], rows[column], color=color, linestyle="-" if first else DASHES,
                 marker=marker, markersize=2.6, markeredgewidth=0, clip_on=False,
                 label=f"${column}$" if first else None,
             )  # fmt: skip
@@ -99,7 +99,7 @@ def _draw_course(upper: Axes, lower: Axes, tables: Tables, cases: Sequence[str])
     if len(cases) > 1:
         lower.legend(loc="lower left")
     upper.tick_params(labelbottom=False)
-    upper.axhline(0.0, color=GREY, linewidth=0.5, zorder=0)
+    upper.axhline(0.0, color=GRAY, linewidth=0.5, zorder=0)
     upper.set(ylim=(-0.25, 1.0), yticks=(0, 0.5, 1), ylabel="rank correlation")
     upper.legend(loc="best", ncols=1)
     loss = part(tables["losses"], "case", cases[0])["loss"]

@@ -22,7 +22,7 @@ from hardmax.figures.paper_a.basins import (
     draw_basins,
     paths_table,
 )
-from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, TEAL
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, TEAL
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.margin.pattern_rows import important_only
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SEED = 0
 # Data sets by number: n is 2, 4, 6, 8 in turn, and T is 2 to 5, changing every fourth time.
 DATASETS: dict[Scale, tuple[int, ...]] = {"quick": (0, 1, 3, 5, 6, 13, 15, 24), "paper": tuple(range(25))}
-COLOURS = {2: TEAL, 4: BLUE, 6: GREEN, 8: PURPLE}
+COLORS = {2: TEAL, 4: BLUE, 6: GREEN, 8: PURPLE}
 # Equation (10) for n = T = 2.
 LEAST_WIDTH = 333095854256270749197319367637054590514299136
 
@@ -76,8 +76,8 @@ def draw_t5(tables: Tables, canvas: Canvas) -> None:
     _draw_angles(first, tables)
     for number in np.unique(tables["paths"]["dataset"]):
         rows = part(tables["paths"], "dataset", number)
-        second.plot(rows["norm"], rows["margin"], color=COLOURS[int(rows["n"][0])], linewidth=0.8)
-    second.axhline(1.0, color=GREY, linestyle=(0, (1, 1.4)), zorder=1)
+        second.plot(rows["norm"], rows["margin"], color=COLORS[int(rows["n"][0])], linewidth=0.8)
+    second.axhline(1.0, color=GRAY, linestyle=(0, (1, 1.4)), zorder=1)
     second.set(xscale="log", xlim=(1, END), ylim=(-0.75, 1.1), xlabel="$|p|$")
     second.set_ylabel(r"least lead of $s_X^*$, times $|\hat p|/|p|$")
     second.set_title("(b) lead of important tokens")
@@ -87,7 +87,7 @@ def draw_t5(tables: Tables, canvas: Canvas) -> None:
 def _draw_angles(panel: Axes, tables: Tables) -> None:
     for number in np.unique(tables["paths"]["dataset"]):
         rows = part(tables["paths"], "dataset", number)
-        panel.plot(rows["norm"], rows["misalignment"], color=COLOURS[int(rows["n"][0])], linewidth=0.8)
+        panel.plot(rows["norm"], rows["misalignment"], color=COLORS[int(rows["n"][0])], linewidth=0.8)
     slack = tables["slack"]
     panel.plot(slack["norm"], slack["to_pinv"], color=ORANGE, linestyle=(0, (3, 1.5)), linewidth=1.0)
     panel.annotate("to $M^+1$", (2e5, float(slack["to_pinv"][-1])), (0, 3), textcoords="offset points",
@@ -95,8 +95,8 @@ def _draw_angles(panel: Axes, tables: Tables) -> None:
     x = np.array([3e2, END])
     panel.plot(x, 3e4 / x**2, color=INK, linestyle=(0, (1, 1.4)), linewidth=0.9)
     panel.annotate(r"$\propto |p|^{-2}$", (8e3, 3e4 / 8e3**2), (3, 2), textcoords="offset points", fontsize=7)
-    for n, colour in COLOURS.items():
-        panel.plot([], [], color=colour, label=f"$n = {n}$")
+    for n, color in COLORS.items():
+        panel.plot([], [], color=color, label=f"$n = {n}$")
     panel.set(xscale="log", yscale="log", xlim=(1, END), ylim=(1e-13, 5), xlabel="$|p|$")
     panel.set_ylabel(r"$1 - \cos(p, \hat p)$")
     panel.legend(loc="lower left")

@@ -43,8 +43,8 @@ def draw_8(tables: Tables, canvas: Canvas) -> None:
     panel = canvas.subplots()
     frame(panel, *WINDOW)
     edge = tables["boundary"]
-    for side, colour in zip(WINDOW[0], ("#FBEBE0", "#E3EEF6"), strict=True):
-        panel.fill_betweenx(edge["y"], edge["x"], side, color=colour, linewidth=0, zorder=-1)
+    for side, color in zip(WINDOW[0], ("#FBEBE0", "#E3EEF6"), strict=True):
+        panel.fill_betweenx(edge["y"], edge["x"], side, color=color, linewidth=0, zorder=-1)
     draw_ray(panel, vector_of(tables["directions"], "global"), RED)
     draw_ray(panel, vector_of(tables["directions"], "local"), BLUE)
     for run in runs_of(tables["paths"]):
@@ -84,7 +84,7 @@ def fig_8(setting: Setting) -> Findings:
              optimal == {(0, 0): True, (0, 1): True, (1, 0): False, (1, 1): False}, sorted(optimal.items()),
              "True, True, False, False"),
         true(name + "no-neighbour", "at the local one, input 1 selects its worse token and has no neighbour",
-             hm.neighbours(problem, local).pairs == ((0, 1),), hm.neighbours(problem, local).pairs,
+             hm.neighbors(problem, local).pairs == ((0, 1),), hm.neighbors(problem, local).pairs,
              "token 1 of input 0"),
         true(name + "assumption-b", "Assumption B holds: one other token per input",
              hm.directions.assumption_b(problem).holds, hm.directions.assumption_b(problem).holds, "True"),

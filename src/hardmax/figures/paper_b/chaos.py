@@ -9,7 +9,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.figures.claims import at_least, at_most, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
-from hardmax.figures.style import BLUE, GREY, INK, RED
+from hardmax.figures.style import BLUE, GRAY, INK, RED
 from hardmax.figures.tables import Tables
 from hardmax.limits.late_map import LateMap, period
 
@@ -31,7 +31,7 @@ def draw_chaos(tables: Tables, canvas: Canvas) -> None:
     """The residuals visited against the rate, above the Lyapunov exponent."""
     top, bottom = canvas.subplots(2, sharex=True, height_ratios=(2.0, 1.0))
     visits, runs, lyapunov = tables["late map"], tables["descent"], tables["exponents"]
-    top.plot(visits["rate"], visits["residual"], ",", color=GREY, rasterized=True, zorder=1)
+    top.plot(visits["rate"], visits["residual"], ",", color=GRAY, rasterized=True, zorder=1)
     top.plot(runs["rate"], runs["residual"], ".", color=RED, markersize=2.0, markeredgewidth=0, zorder=3)
     bottom.plot(lyapunov["rate"], lyapunov["exponent"], color=BLUE, linewidth=0.7)
     bottom.axhline(0.0, color=INK, linewidth=0.6)

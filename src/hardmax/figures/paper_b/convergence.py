@@ -29,7 +29,7 @@ from hardmax.figures.paper_b.plane import (  # fmt: skip
     train,
     vector_of,
 )
-from hardmax.figures.style import BLUE, GREY, INK, PURPLE, RED
+from hardmax.figures.style import BLUE, GRAY, INK, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def draw_1a(tables: Tables, canvas: Canvas) -> None:
     frame(panel, (-4.4, 4.4), (-2.0, 6.6))
     draw_ray(panel, vector_of(tables["directions"], "p_mm"), RED)
     inset = panel.inset_axes((0.66, 0.64, 0.34, 0.33))
-    colours = {"(0, 1)": BLUE, "(0, 0.5)": PURPLE}
+    colors = {"(0, 1)": BLUE, "(0, 0.5)": PURPLE}
     for run in runs_of(tables["paths"]):
-        colour = colours.get(run, GREY)
-        draw_path(panel, part(tables["paths"], "run", run), colour)
+        color = colors.get(run, GRAY)
+        draw_path(panel, part(tables["paths"], "run", run), color)
         curve = part(tables["cosines"], "run", run)
-        inset.plot(curve["step"][1:], curve["cosine"][1:], color=colour, linewidth=0.9)
+        inset.plot(curve["step"][1:], curve["cosine"][1:], color=color, linewidth=0.9)
     draw_tokens(panel, tables["tokens"])
     _score_labels(panel, tables["tokens"], {0: (0.25, 0.15, "left"), 1: (0.2, 0.32, "center"),
                                             2: (0.2, -0.35, "left")})  # fmt: skip
@@ -183,7 +183,7 @@ def fig_1b(setting: Setting) -> Findings:
              separatrix[1], line, 5e-4),
         true(name + "separatrix-direction", "the separatrix runs along (1, 0.1), which is not "
              "neighbour-optimal: of the two tokens next to the selected one, one scores more",
-             not along.neighbour_optimal, along.neighbours, "not neighbour-optimal",
+             not along.neighbor_optimal, along.neighbors, "not neighbour-optimal",
              paper="descent can only go to locally optimal directions"),
     )  # fmt: skip
     tables = {
@@ -212,9 +212,9 @@ def draw_1c(tables: Tables, canvas: Canvas) -> None:
     for run in runs_of(tables["paths"]):
         draw_path(panel, part(tables["paths"], "run", run))
     draw_tokens(panel, tables["tokens"], size=3.6)
-    for i, (colour, marker) in enumerate(INPUTS):
-        panel.plot([], [], marker, color=colour, markersize=3.6, label=f"input {i}")
-    panel.plot([], [], "o", color=GREY, markerfacecolor="white", markersize=3.6, label="not the best token")
+    for i, (color, marker) in enumerate(INPUTS):
+        panel.plot([], [], marker, color=color, markersize=3.6, label=f"input {i}")
+    panel.plot([], [], "o", color=GRAY, markerfacecolor="white", markersize=3.6, label="not the best token")
     panel.legend(loc="upper right", ncols=2, columnspacing=0.8, handlelength=0.8)
     panel.text(4.5, 0.55, "$p^{mm}$", color=RED, ha="right")
     label_axes(panel)
@@ -234,7 +234,7 @@ def fig_1c(setting: Setting) -> Findings:
     paths = train(problem, [(x, 0.0) for x in HEIGHTS])
     ends = ends_table(paths, [best] * len(paths))
     keys = problem.split(problem.keys[problem.tokens])
-    pairs = np.array([(i, *(0.5 * (keys[i][0] + keys[i][t]))) for i, t in hm.neighbours(problem, best).pairs])
+    pairs = np.array([(i, *(0.5 * (keys[i][0] + keys[i][t]))) for i, t in hm.neighbors(problem, best).pairs])
     name = "B-FIG-1c."
     claims = (
         near(name + "p-mm", "max-margin p of the best tokens", best.need(), [0.84462639, 0.17112231], 1e-6),

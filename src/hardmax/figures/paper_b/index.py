@@ -43,13 +43,13 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
         panel.plot(rows["x"], rows["y"], color=RED, linewidth=1.1, zorder=3)
     points = tables["points"]
     for place, index, px, py in zip(points["place"], points["index"], points["x"], points["y"], strict=True):
-        marker, colour, _ = LOOKS[int(index)]
-        panel.plot(px, py, marker, color=colour, markersize=6, markeredgecolor="white", zorder=5,
+        marker, color, _ = LOOKS[int(index)]
+        panel.plot(px, py, marker, color=color, markersize=6, markeredgecolor="white", zorder=5,
                    clip_on=False)  # fmt: skip
         at = (1.1 * px, 1.1 * py) if place == "infinity" else (px + 0.02, py + 0.09)
-        panel.annotate(f"{'+' if index % 2 == 0 else '−'}1", at, ha="center", va="center", color=colour)
-    for marker, colour, label in LOOKS.values():
-        panel.plot([], [], marker, color=colour, markersize=5, label=label)
+        panel.annotate(f"{'+' if index % 2 == 0 else '−'}1", at, ha="center", va="center", color=color)
+    for marker, color, label in LOOKS.values():
+        panel.plot([], [], marker, color=color, markersize=5, label=label)
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=3, frameon=False, handletextpad=0.1)
     sums = [int(sum((-1) ** int(i) for i in part(points, "place", where)["index"])) for where in
             ("finite", "infinity")]  # fmt: skip

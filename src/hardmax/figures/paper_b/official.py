@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import float32, float64, int64, njit, types
 
-from hardmax._lib.compiled import VECTORISED
+from hardmax._lib.compiled import VECTORIZED
 from hardmax._lib.parallel import cores
 from hardmax.problem import Problem
 
@@ -55,7 +55,7 @@ def _given(number: types.Type, dimensions: int) -> types.Type:
 
 
 @njit(
-    [types.void(_given(x, 2), x[::1], x[::1]) for x in _NUMBERS], cache=True, nogil=True, fastmath=VECTORISED
+    [types.void(_given(x, 2), x[::1], x[::1]) for x in _NUMBERS], cache=True, nogil=True, fastmath=VECTORIZED
 )
 def _forward(keys, p, logits):  # type: ignore[no-untyped-def]
     """logits = keys p."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
-from hardmax.figures.style import GREEN, GREY, INK, ORANGE, TEAL
+from hardmax.figures.style import GRAY, GREEN, INK, ORANGE, TEAL
 from hardmax.figures.tables import Table, part
 
 if TYPE_CHECKING:
@@ -80,42 +80,42 @@ def draw_tokens(panel: Axes, table: Table, size: float = 4.5, best: str | None =
     """Keys, one colour and marker per input; the best token of an input is filled, and drawn as ``best``."""
     for i in np.unique(table["input"]):
         rows = part(table, "input", i)
-        colour, marker = INPUTS[int(i) % len(INPUTS)]
+        color, marker = INPUTS[int(i) % len(INPUTS)]
         for x, y, is_best in zip(rows["x"], rows["y"], rows["best"], strict=True):
             # An open token is larger and lies below, so that a best one in the same place is seen inside it.
             shape = (best or marker) if is_best else marker
-            panel.plot(x, y, shape, color=colour, markerfacecolor=colour if is_best else "white",
+            panel.plot(x, y, shape, color=color, markerfacecolor=color if is_best else "white",
                        markersize=(2.0 if shape == "*" else 1.0 if is_best else 1.3) * size,
                        markeredgewidth=0.4 if is_best else 1.0, zorder=6.5 if is_best else 6)  # fmt: skip
 
 
-def draw_ray(panel: Axes, vector: Sequence[float] | np.ndarray, colour: str, **line: Any) -> None:
+def draw_ray(panel: Axes, vector: Sequence[float] | np.ndarray, color: str, **line: Any) -> None:
     """A dashed ray from the origin to the window's edge."""
     reach = 2.0 * max(map(abs, (*panel.get_xlim(), *panel.get_ylim())))
     end = reach * np.asarray(vector) / np.linalg.norm(vector)
     look: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.3, "zorder": 3} | line
-    panel.plot([0, end[0]], [0, end[1]], color=colour, **look)
+    panel.plot([0, end[0]], [0, end[1]], color=color, **look)
 
 
 def draw_path(
     panel: Axes,
     rows: Table,
-    colour: str = GREY,
+    color: str = GRAY,
     names: tuple[str, str] = ("p1", "p2"),
     every: int = ARROW,
 ) -> None:
     """One trajectory: its line, an arrow head every few steps and a dot at the start."""
     x, y = (np.asarray(rows[name]) for name in names)
-    panel.plot(x, y, color=colour, linewidth=0.8, zorder=4)
-    draw_heads(panel, x, y, np.arange(every, len(x), every), colour)
+    panel.plot(x, y, color=color, linewidth=0.8, zorder=4)
+    draw_heads(panel, x, y, np.arange(every, len(x), every), color)
     panel.plot(x[0], y[0], "o", color=INK, markersize=2.4, markeredgewidth=0, zorder=7)
 
 
-def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, colour: str) -> None:
+def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color: str) -> None:
     """Arrow heads along a curve, all of one size on paper."""
     dx, dy = x[at] - x[at - 1], y[at] - y[at - 1]
     length = np.hypot(dx, dy)
-    panel.quiver(x[at], y[at], dx / length, dy / length, color=colour, angles="xy", scale_units="inches",
+    panel.quiver(x[at], y[at], dx / length, dy / length, color=color, angles="xy", scale_units="inches",
                  scale=1 / HEAD, units="inches", width=0.012, headwidth=4.2, headlength=HEAD / 0.012,
                  headaxislength=0.8 * HEAD / 0.012, minlength=0, pivot="tip", zorder=4)  # fmt: skip
 

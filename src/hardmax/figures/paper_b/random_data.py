@@ -30,7 +30,7 @@ from hardmax.figures.paper_b.random_trials import (
     sensitivity_table,
     sweep_table,
 )  # fmt: skip
-from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Tables
 
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ def draw_9b(tables: Tables, canvas: Canvas) -> None:
         ((left > -BIN / 2) & (left < 0.01 - BIN / 2), ORANGE, "0 to 0.01"),
         (left > 0.01 - BIN / 2, BLUE, "above 0.01"),
     )
-    for of, colour, text in parts:
+    for of, color, text in parts:
         share = heights[of].sum() / len(gaps)
-        panel.bar(left[of], heights[of] / len(gaps), BIN, align="edge", color=colour, linewidth=0,
+        panel.bar(left[of], heights[of] / len(gaps), BIN, align="edge", color=color, linewidth=0,
                   label=f"{text}: {100 * share:.2g} %")  # fmt: skip
-    panel.axvline(0.0, color=GREY, linestyle="--", linewidth=0.8)
+    panel.axvline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
     panel.set(yscale="log", xlabel=GAP, ylabel=f"share of saturated trials per {BIN:g}", xlim=(low, high))
     panel.legend(loc="upper right")
 
@@ -118,7 +118,7 @@ def draw_10(tables: Tables, canvas: Canvas) -> None:
     gaps = np.sort(Tally.of(tables["trials"]).gaps)
     gaps, share = np.append(-1.0, gaps), np.linspace(0, 1, len(gaps) + 1)
     for axes in (panel, inset):
-        axes.axvline(0.0, color=GREY, linestyle="--", linewidth=0.8)
+        axes.axvline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
         axes.step(gaps, share, where="post", color=BLUE, label="sweep")
         axes.plot(list(CDF), list(CDF.values()), "o", color=INK, markerfacecolor="none", markersize=3.5,
                   label="control, known values")  # fmt: skip
@@ -166,12 +166,12 @@ def _draw_shares(tables: Tables, panel: Axes) -> None:
         "gmm": ("globally optimal (GMM, part of LMM)", GREEN, "...."),
     }
     places = np.arange(len(DIMENSIONS))
-    for offset, (kind, (text, colour, hatch)) in enumerate(kinds.items()):
+    for offset, (kind, (text, color, hatch)) in enumerate(kinds.items()):
         tallies = [Tally.of(tables["trials"], d=d) for d in DIMENSIONS]
         found = [Proportion(getattr(tally, kind), tally.trials) for tally in tallies]
         share = np.array([each.share for each in found])
         low, high = np.array([each.interval for each in found]).T
-        panel.bar(places + 0.27 * (offset - 1), share, 0.25, color=colour, hatch=hatch, edgecolor="white",
+        panel.bar(places + 0.27 * (offset - 1), share, 0.25, color=color, hatch=hatch, edgecolor="white",
                   linewidth=0, label=text, yerr=np.clip([share - low, high - share], 0, None),
                   error_kw={"elinewidth": 0.7, "capsize": 1.5, "ecolor": INK})  # fmt: skip
     panel.set(xticks=places, xticklabels=[str(d) for d in DIMENSIONS], xlabel="dimension $d$",
@@ -189,13 +189,13 @@ def _draw_arithmetic(tables: Tables, panel: Axes) -> None:
         EXACT: (BLUE, "o", "exact (log domain)", "center"),
     }
     places = np.arange(len(DIMENSIONS))
-    for kind, (colour, marker, text, align) in kinds.items():
+    for kind, (color, marker, text, align) in kinds.items():
         means = [Tally.of(tables["arithmetic"], arithmetic=kind, d=d).misalignment for d in DIMENSIONS]
-        panel.plot(places, means, marker=marker, color=colour)
-        panel.annotate(text, (places[-1], means[-1]), (7, 0), textcoords="offset points", color=colour,
+        panel.plot(places, means, marker=marker, color=color)
+        panel.annotate(text, (places[-1], means[-1]), (7, 0), textcoords="offset points", color=color,
                        fontsize=7, va=align)  # fmt: skip
-    panel.axhline(1 - 0.997, color=GREY, linestyle="--", linewidth=0.8)
+    panel.axhline(1 - 0.997, color=GRAY, linestyle="--", linewidth=0.8)
     panel.annotate("the paper's\naverage, 0.997", (4, 0.003), (3.6, 4e-4), fontsize=7, ha="center",
-                   va="center", arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": GREY})  # fmt: skip
+                   va="center", arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": GRAY})  # fmt: skip
     panel.set(xticks=places, xticklabels=[str(d) for d in DIMENSIONS], xlabel="dimension $d$", yscale="log",
               ylabel=r"mean $1 - \cos(p, p^{mm})$", title="(b)")  # fmt: skip

@@ -10,7 +10,7 @@ import hardmax as hm
 from hardmax.figures.claims import Claim, at_least, at_most, near
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_b.plane import RATE, STEPS, draw_heads, frame, label_axes
-from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, TEAL
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.figures.tables import Tables, part
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DAMPING = 1e-9  # added to the gradient's norm in some public notebooks of the paper
 GAPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 100)
-DRAWN = {1: INK, 2: GREEN, 3: TEAL, 5: ORANGE, 10: PURPLE, 100: GREY}
+DRAWN = {1: INK, 2: GREEN, 3: TEAL, 5: ORANGE, 10: PURPLE, 100: GRAY}
 
 
 def draw_4(tables: Tables, canvas: Canvas) -> None:
@@ -31,11 +31,11 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
         "plain": (BLUE, "-", r"plain, $\eta = 1$"),
         "damped": (RED, (0, (1, 1.4)), r"normalised by $|\nabla L| + 10^{-9}$"),
     }
-    for run, (colour, line, label) in looks.items():
+    for run, (color, line, label) in looks.items():
         rows = part(curves, "run", run)
         if run != "damped":
-            left.plot(rows["step"], rows["top"], color=colour, linestyle=line, label=label)
-        right.plot(rows["step"], rows["norm"], color=colour, linestyle=line, label=label)
+            left.plot(rows["step"], rows["top"], color=color, linestyle=line, label=label)
+        right.plot(rows["step"], rows["norm"], color=color, linestyle=line, label=label)
     left.set(xlim=(0, 200), ylim=(0.1, 1.03), xlabel="step", ylabel="average attention on the top token")
     right.set(xlim=(0, 200), ylim=(0, 21), xlabel="step", ylabel="$|p|$")
     left.legend(loc="lower right")
@@ -117,11 +117,11 @@ def draw_5(tables: Tables, canvas: Canvas) -> None:
         frame(panel, (-0.4, 7.4), (-3.9, 3.9))
         panel.plot([0.0, 8.0], [0.0, 0.0], color=RED, linestyle=(0, (4, 2)), linewidth=1.3, zorder=5)
         rows = part(tables["paths"], "loss", loss)
-        for C, colour in DRAWN.items():
+        for C, color in DRAWN.items():
             one = part(rows, "C", C)
             x, y = one["p1"], one["p2"]
-            panel.plot(x, y, color=colour, linewidth=1.0, zorder=4, label=f"$C = {C}$")
-            draw_heads(panel, x, y, np.arange(10, len(x), 10), colour)
+            panel.plot(x, y, color=color, linewidth=1.0, zorder=4, label=f"$C = {C}$")
+            draw_heads(panel, x, y, np.arange(10, len(x), 10), color)
         for height, marker in ((1, "o"), (-1, "s")):
             panel.plot(1, height, marker, color=INK, markersize=4, zorder=6)
         panel.text(0.7, 1.15, "$C$", fontsize=7, ha="right")
@@ -135,9 +135,9 @@ def draw_5(tables: Tables, canvas: Canvas) -> None:
 
 def _first_steps(panel: Axes, tables: Tables) -> None:
     panel.axhline(0.0, color="#E6E6E6", linewidth=0.6, zorder=0)
-    for loss, colour in (("correlation", BLUE), ("logistic", ORANGE), ("exponential", GREEN)):
+    for loss, color in (("correlation", BLUE), ("logistic", ORANGE), ("exponential", GREEN)):
         rows = part(tables["first_step"], "loss", loss)
-        panel.plot(rows["C"], rows["degrees"], color=colour, linewidth=1.1, label=loss)
+        panel.plot(rows["C"], rows["degrees"], color=color, linewidth=1.1, label=loss)
     panel.set(xlim=(1, 10), ylim=(-45, 45), yticks=range(-45, 46, 15), xlabel="score gap $C$",
               ylabel="angle of the first step (degrees)", xticks=range(1, 11))  # fmt: skip
     panel.legend(loc="lower left")

@@ -11,7 +11,7 @@ from hardmax.figures.claims import Claim, at_most, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_b.plane import RATE
 from hardmax.figures.paper_b.trained_head import BEST, START
-from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ def degrees(p: np.ndarray) -> np.ndarray:
 def draw_rho(tables: Tables, canvas: Canvas) -> None:
     """Angles over training, the limit against rho, and the data whose selection depends on rho."""
     first, second, third = canvas.subplots(1, 3)
-    for ratio, colour in zip(RATIOS, (GREEN, ORANGE, BLUE, PURPLE), strict=True):
+    for ratio, color in zip(RATIOS, (GREEN, ORANGE, BLUE, PURPLE), strict=True):
         rows = part(tables["training"], "ratio", ratio)
-        first.plot(rows["norm"], rows["degrees"], color=colour, label=f"{ratio:g}")
-        first.axhline(float(rows["limit"][0]), color=colour, linewidth=0.8, linestyle=(0, (1, 1.4)), zorder=1)
+        first.plot(rows["norm"], rows["degrees"], color=color, label=f"{ratio:g}")
+        first.axhline(float(rows["limit"][0]), color=color, linewidth=0.8, linestyle=(0, (1, 1.4)), zorder=1)
     first.set(xscale="log", xlim=(4, 2000), ylim=(-1, 13), xlabel="$|p|$", ylabel="angle of $p$ (degrees)")
     first.legend(loc="upper right", title=r"$\eta_v/\eta_p$", ncols=2, columnspacing=0.8, title_fontsize=7)
     first.set_title("(a) training on B-FIG-3b")
     _limits(second, tables, "fig3b")
-    second.plot(tables["paths"]["rho"], tables["paths"]["degrees"], "x", color=GREY, markersize=4,
+    second.plot(tables["paths"]["rho"], tables["paths"]["degrees"], "x", color=GRAY, markersize=4,
                 label="least risk, $R = 30$")  # fmt: skip
     second.set(xlim=(0, 2.05), ylim=(-0.7, 13), xlabel=RHO, ylabel="limit angle (degrees)")
     second.text(0.06, 11.4, "$p^{mm}$", fontsize=7)
@@ -53,7 +53,7 @@ def draw_rho(tables: Tables, canvas: Canvas) -> None:
     second.set_title("(b) limit on B-FIG-3b")
     _limits(third, tables, "switching")
     ramp = tables["balance"]["rho"]
-    third.axvspan(ramp.min(), ramp.max(), color=GREY, alpha=0.25, linewidth=0, label="gain balances loss")
+    third.axvspan(ramp.min(), ramp.max(), color=GRAY, alpha=0.25, linewidth=0, label="gain balances loss")
     third.set(xlim=(0, 8.2), ylim=(22, 56), xticks=range(0, 9, 2), xlabel=RHO, ylabel="limit angle (degrees)")
     third.legend(loc="upper right")
     third.set_title("(c) the selection depends on $\\rho$")

@@ -21,7 +21,7 @@ from hardmax.figures.paper_b.plane import (  # fmt: skip
     tokens_table,
     vector_of,
 )
-from hardmax.figures.style import BLUE, GREY, RED
+from hardmax.figures.style import BLUE, GRAY, RED
 from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def _paths(path: hm.Run) -> Table:
 
 def _draw(panel: Axes, tables: Tables) -> None:
     frame(panel, (-1.9, 6.2), (-2.5, 4.6))
-    rays, colours = tables["directions"], {"p_relax": RED, "p_mm": GREY, "v_mm": BLUE}
+    rays, colors = tables["directions"], {"p_relax": RED, "p_mm": GRAY, "v_mm": BLUE}
     for name in rays["direction"]:
-        draw_ray(panel, vector_of(rays, str(name)), colours[str(name)])
+        draw_ray(panel, vector_of(rays, str(name)), colors[str(name)])
     draw_path(panel, tables["paths"], RED)
     draw_path(panel, tables["paths"], BLUE, ("v1", "v2"))
     draw_tokens(panel, tables["tokens"], best="*")
@@ -112,7 +112,7 @@ def draw_3b(tables: Tables, canvas: Canvas) -> None:
     panel = canvas.subplots()
     _draw(panel, tables)
     panel.text(6.1, -0.35, "$p^{relax}$", color=RED, ha="right", va="top")
-    panel.text(6.1, 1.35, "$p^{mm}$", color=GREY, ha="right")
+    panel.text(6.1, 1.35, "$p^{mm}$", color=GRAY, ha="right")
 
 
 @recipe(

@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.figures.claims import Claim, at_least, at_most, near
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_c.runs import run_of
-from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, RED
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, RED
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.nexttoken import Samples, Training, named_sentences, train, train_by_flow
 from hardmax.nexttoken.measures import log_excess_loss, loss, target_masses
@@ -28,7 +28,7 @@ SETTLED = 1e8  # attention and loss no longer change
 # The three datasets of C-TAB-VAC: setting, seed, colour.
 DATASETS = {"short": (0, BLUE), "long": (2, ORANGE), "derangement": (1, GREEN)}
 DASHED = (0, (4, 2))
-THIN: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "linestyle": (0, (1, 1.4)), "zorder": 0}
+THIN: dict[str, Any] = {"color": GRAY, "linewidth": 0.7, "linestyle": (0, (1, 1.4)), "zorder": 0}
 NAME = "C-FIG-BOUNDS."
 
 
@@ -61,8 +61,8 @@ def draw_bounds(tables: Tables, canvas: Canvas) -> None:
 
 def _draw_stage_1(panel: Axes, table: Table) -> None:
     _shade(panel)
-    for constant, colour in ((printed.MAIN, RED), (printed.APPENDIX, INK)):
-        panel.plot(table["t"], table[f"c_{constant}"], color=colour, linestyle=DASHED, linewidth=1.1,
+    for constant, color in ((printed.MAIN, RED), (printed.APPENDIX, INK)):
+        panel.plot(table["t"], table[f"c_{constant}"], color=color, linestyle=DASHED, linewidth=1.1,
                    label=f"Proposition 1, $c = {constant}$")  # fmt: skip
     panel.axhline(1.0, **THIN)
     panel.text(1.5, 0.75, "says nothing above 1", fontsize=7, color="#666666", va="top")
@@ -76,16 +76,16 @@ def _draw_stage_1(panel: Axes, table: Table) -> None:
 def _draw_pairs(panel: Axes, table: Table, bound: str, truth: str, end: float) -> None:
     """A bound, dashed, and the truth, solid, for each dataset."""
     _shade(panel)
-    for name, (_, colour) in DATASETS.items():
+    for name, (_, color) in DATASETS.items():
         rows = part(table, "dataset", name)
         keep = rows["t"] <= end
-        panel.plot(rows["t"][keep], rows[bound][keep], color=colour, linestyle=DASHED, linewidth=1.1)
-        panel.plot(rows["t"][keep], rows[truth][keep], color=colour, label=name)
+        panel.plot(rows["t"][keep], rows[bound][keep], color=color, linestyle=DASHED, linewidth=1.1)
+        panel.plot(rows["t"][keep], rows[truth][keep], color=color, label=name)
     panel.set(xscale="log", xlim=(1, end), xlabel="step $t$")
 
 
 def _shade(panel: Axes) -> None:
-    panel.axvspan(1, STEPS, color=GREY, alpha=0.15, linewidth=0, zorder=0)
+    panel.axvspan(1, STEPS, color=GRAY, alpha=0.15, linewidth=0, zorder=0)
 
 
 @recipe(

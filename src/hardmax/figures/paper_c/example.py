@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
-from hardmax.figures.style import BLUE, GREY, INK, RED
+from hardmax.figures.style import BLUE, GRAY, INK, RED
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.nexttoken import (
     Analysis,
@@ -69,7 +69,7 @@ def _draw_sentences(panel: Axes, tables: Tables) -> None:
 def _draw_token(panel: Axes, x: float, y: float, word: str, decides: bool) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    look: dict[str, Any] = {"edgecolor": GREY, "linewidth": 0.5, "facecolor": "white"}
+    look: dict[str, Any] = {"edgecolor": GRAY, "linewidth": 0.5, "facecolor": "white"}
     if decides:
         look = {"edgecolor": RED, "linewidth": 1.6, "facecolor": "#FBEDE3"}
     corner = (x - BOX / 2, y - BOX / 2)

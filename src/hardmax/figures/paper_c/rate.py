@@ -11,7 +11,7 @@ from hardmax.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.figures.paper_c.example import RATE, RATE_0, SHORT
 from hardmax.figures.paper_c.runs import samples_of
-from hardmax.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.nexttoken import Samples, Training, named_sentences, train
 from hardmax.nexttoken.model import naive_descent
@@ -41,10 +41,10 @@ def draw_rate(tables: Tables, canvas: Canvas) -> None:
     """The fall of 1 - cos beside its law and the naive run; ratios to the law; the naive error."""
     first, second, third = canvas.subplots(1, 3)
     _draw_fall(first, tables)
-    for name, colour in LOOKS.items():
+    for name, color in LOOKS.items():
         rows = part(tables["curves"], "dataset", name)
         late = rows["t"] >= 100
-        second.plot(rows["t"][late], rows["ratio"][late], color=colour, label=name)
+        second.plot(rows["t"][late], rows["ratio"][late], color=color, label=name)
     second.axhline(1.0, color=INK, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1)
     second.set(xscale="log", xlim=(100, END), ylim=(0, 1.1), xlabel="step $t$",
                ylabel=r"$(1 - \cos)\,\cdot\,2\eta^2t^2/|R_\perp|^2$")  # fmt: skip
@@ -55,7 +55,7 @@ def draw_rate(tables: Tables, canvas: Canvas) -> None:
 
 def _draw_fall(panel: Axes, tables: Tables) -> None:
     rows = part(tables["curves"], "dataset", "short")
-    panel.axvspan(1, STEPS, color=GREY, alpha=0.15, linewidth=0, zorder=0)
+    panel.axvspan(1, STEPS, color=GRAY, alpha=0.15, linewidth=0, zorder=0)
     panel.text(1.5, 2e-9, "the paper's\n900 steps", fontsize=7, color="#666666", va="bottom")
     panel.plot(rows["t"], rows["misalignment"], color=BLUE, label="exact")
     late = rows["t"] >= 300
@@ -73,7 +73,7 @@ def _draw_fall(panel: Axes, tables: Tables) -> None:
 def _draw_naive(panel: Axes, tables: Tables) -> None:
     naive, gaps = tables["naive"], tables["gap"]
     lost = float(np.interp(ROUNDING, gaps["gap"], gaps["t"]))
-    panel.axvline(lost / 1000, color=GREY, linewidth=0.7, linestyle=(0, (1, 1.4)), zorder=0)
+    panel.axvline(lost / 1000, color=GRAY, linewidth=0.7, linestyle=(0, (1, 1.4)), zorder=0)
     panel.text(lost / 1000 - 0.25, 3e-14, r"$e^{-\mathrm{gap}} = 2^{-52}$", fontsize=7, color="#666666",
                ha="right", va="bottom", rotation=90)  # fmt: skip
     panel.plot(naive["t"] / 1000, naive["error"], "x-", color=RED, linewidth=0.8, markersize=3.6)

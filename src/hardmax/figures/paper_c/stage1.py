@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_c.runs import TICKS, samples_of
-from hardmax.figures.style import BLUE, GREY, INK, ORANGE, RED
+from hardmax.figures.style import BLUE, GRAY, INK, ORANGE, RED
 from hardmax.figures.tables import Tables, part
 from hardmax.nexttoken import OutputValue, collocation, descend_stage_1, stage_1
 from hardmax.nexttoken.stage1 import misalignment_constant
@@ -49,7 +49,7 @@ def draw_2a(tables: Tables, canvas: Canvas) -> None:
     """The loss on a logarithmic axis, with the slope that Proposition 1 prints."""
     panel = canvas.subplots()
     rows = tables["loss"]
-    panel.plot(rows["step"], rows["printed"], color=GREY, linestyle=(0, (4, 2)), linewidth=1.0,
+    panel.plot(rows["step"], rows["printed"], color=GRAY, linestyle=(0, (4, 2)), linewidth=1.0,
                label=r"$\propto e^{-\eta_0 t/(4|W_{ov}^*|)}$, as printed")  # fmt: skip
     panel.plot(rows["step"], rows["loss"], color=BLUE, label=r"$L_0(W_{ov}^{(t)})$")
     dots = np.arange(0, STEPS + 1, 75)
@@ -104,9 +104,9 @@ def draw_2b(tables: Tables, canvas: Canvas) -> None:
     """The cosine, from zero and from two random starts."""
     panel = canvas.subplots()
     looks = {0.0: (BLUE, "from zero"), 0.1: (ORANGE, None), 1.0: (RED, None)}
-    for spread, (colour, label) in looks.items():
+    for spread, (color, label) in looks.items():
         rows = part(tables["cosine"], "spread", spread)
-        panel.plot(rows["step"], 1 - rows["misalignment"], color=colour, zorder=4 - spread,
+        panel.plot(rows["step"], 1 - rows["misalignment"], color=color, zorder=4 - spread,
                    label=label or rf"random start, $\sigma = {spread:g}$")  # fmt: skip
     panel.set(
         xlim=(0, STEPS), xticks=TICKS, ylim=(0, 1.05), xlabel=STEP, ylabel=r"$\cos(W_{ov}^{(t)}, W_{ov}^*)$"
@@ -169,7 +169,7 @@ def draw_2c(tables: Tables, canvas: Canvas) -> None:
     """The norm on the upper edge of what Proposition 1 allows."""
     panel = canvas.subplots()
     rows = tables["norm"]
-    panel.fill_between(rows["step"], rows["least"], rows["greatest"], color=GREY, alpha=0.22, linewidth=0,
+    panel.fill_between(rows["step"], rows["least"], rows["greatest"], color=GRAY, alpha=0.22, linewidth=0,
                        label="allowed by Proposition 1")  # fmt: skip
     panel.plot(rows["step"], rows["norm"], color=BLUE, label=r"$|W_{ov}^{(t)}| = t\,\eta_0$")
     panel.set(xlim=(0, STEPS), xticks=TICKS, ylim=(0, 42), xlabel=STEP, ylabel=r"$|W_{ov}^{(t)}|$")

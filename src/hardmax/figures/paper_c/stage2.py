@@ -20,7 +20,7 @@ from hardmax.figures.paper_c.runs import (
     runs_table,
     spread,
 )  # fmt: skip
-from hardmax.figures.style import BLUE, GREY, INK, ORANGE
+from hardmax.figures.style import BLUE, GRAY, INK, ORANGE
 from hardmax.figures.tables import Tables, part
 from hardmax.nexttoken.measures import accuracy
 from hardmax.nexttoken.training import STEPS
@@ -39,13 +39,11 @@ LOOKS = {"short": (BLUE, r"sentences of $\leq 8$ tokens"), "long": (ORANGE, r"se
 
 def _draw_runs(panel: Axes, tables: Tables, column: str) -> None:
     """One line for the dataset that is shown of each setting, on the range of all its seeds."""
-    for setting, (colour, label) in LOOKS.items():
+    for setting, (color, label) in LOOKS.items():
         band = part(tables["bands"], "setting", setting)
-        panel.fill_between(
-            band["step"], band["least"], band["greatest"], color=colour, alpha=0.2, linewidth=0
-        )
+        panel.fill_between(band["step"], band["least"], band["greatest"], color=color, alpha=0.2, linewidth=0)
         rows = part(tables["curves"], "setting", setting)
-        panel.plot(rows["step"], rows[column], color=colour, label=label)
+        panel.plot(rows["step"], rows[column], color=color, label=label)
 
 
 def _notes(setting: Setting) -> tuple[str, ...]:
@@ -152,7 +150,7 @@ def fig_2d(setting: Setting) -> Findings:
 def draw_2e(tables: Tables, canvas: Canvas) -> None:
     """The cosine to W_kq* over the steps."""
     panel = canvas.subplots()
-    panel.axhline(1.0, color=GREY, linestyle=(0, (4, 2)), linewidth=0.8)
+    panel.axhline(1.0, color=GRAY, linestyle=(0, (4, 2)), linewidth=0.8)
     _draw_runs(panel, tables, "cosine")
     panel.set(
         xlim=(0, STEPS),
@@ -224,7 +222,7 @@ def draw_2f(tables: Tables, canvas: Canvas) -> None:
     lines = tables["lines"]
     panel.plot(lines["step"], lines["greatest"], color=INK, linestyle=(0, (4, 2)), linewidth=0.9,
                label=r"$t\,\eta$")  # fmt: skip
-    panel.plot(lines["step"], lines["least"], color=GREY, linestyle=(0, (1, 1.4)), linewidth=1.0,
+    panel.plot(lines["step"], lines["least"], color=GRAY, linestyle=(0, (1, 1.4)), linewidth=1.0,
                label=r"$t\,\eta/(\sqrt{2}\,|W_{kq}^*|)$")  # fmt: skip
     below.axhline(1.0, color=INK, linestyle=(0, (4, 2)), linewidth=0.9, zorder=1)
     panel.set(ylim=(0, 10.5), yticks=range(0, 11, 2), ylabel=r"$|W_{kq}^{(t)}|$")

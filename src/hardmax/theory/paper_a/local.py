@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.directions.enumerate import feasible_selections
-from hardmax.directions.neighbours import row_gaps, score_gap, tight_rows
+from hardmax.directions.neighbors import row_gaps, score_gap, tight_rows
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.pattern_enumeration import scores_are_free
 from hardmax.embeddings.patterns import (

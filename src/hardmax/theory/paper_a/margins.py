@@ -13,7 +13,7 @@ from flint import fmpq, fmpq_mat  # type: ignore[import-untyped, unused-ignore]
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
-from hardmax.embeddings.pattern_enumeration import realisable
+from hardmax.embeddings.pattern_enumeration import realizable
 from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin
 from hardmax.margin.pattern_rows import ImportantOnly, important_only
 from hardmax.margin.rationals import integer_rows
@@ -46,7 +46,7 @@ def pattern_hypotheses(corpus: Corpus, selection: Sequence[Iterable[int]], E: np
     sets = [set(z) for z in selection]
     out = any(set(tokens) - z for tokens, z in zip(distinct_tokens(corpus), sets, strict=True))
     return [
-        Hypothesis("some p makes the pattern", realisable(corpus, selection, E)),
+        Hypothesis("some p makes the pattern", realizable(corpus, selection, E)),
         Hypothesis("the pattern leaves a token out", out, erratum="A-ERR-16"),
     ]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
-from hardmax.embeddings.pattern_enumeration import realisable_patterns
+from hardmax.embeddings.pattern_enumeration import realizable_patterns
 from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin
 from hardmax.margin.closed_forms import kq_column
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
@@ -78,7 +78,7 @@ def cheapest_other(
     own = tuple((s,) for s in important)
     ratio, where, complete = math.inf, None, True
     # Those of A-ERR-5 go first, so that a search that is cut short has seen the likely ones.
-    patterns = chain(lone_patterns(corpus, important), realisable_patterns(corpus, E, containing=important))
+    patterns = chain(lone_patterns(corpus, important), realizable_patterns(corpus, E, containing=important))
     for count, chosen in enumerate(patterns):
         if count > PATTERNS:
             return ratio, where, False

@@ -13,7 +13,7 @@ from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_b
 from hardmax.directions.constants import local_constants
 from hardmax.directions.enumerate import locally_optimal
-from hardmax.directions.neighbours import is_locally_optimal
+from hardmax.directions.neighbors import is_locally_optimal
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem

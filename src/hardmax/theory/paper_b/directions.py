@@ -51,8 +51,8 @@ def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
         return Outcome(tuple(hypotheses))
     chosen = problem.scores[problem.offsets[:-1] + np.array(first.selected.tokens)]
     above = score_gaps(problem, chosen)
-    worse = [bool(above[problem.offsets[i] + t] < 0) for i, t in second.neighbours]
-    wins, loses = first.neighbour_optimal and second.neighbour_optimal, worse == [True]
+    worse = [bool(above[problem.offsets[i] + t] < 0) for i, t in second.neighbors]
+    wins, loses = first.neighbor_optimal and second.neighbor_optimal, worse == [True]
     hypotheses.append(
         Hypothesis("case (i) or (ii)", wins or loses, "(i)" if wins else "(ii)" if loses else None)
     )
@@ -87,7 +87,7 @@ def _risk_lead(exact: BallProblem, better: np.ndarray, worse: np.ndarray) -> Any
     "selection for all large R.",
     kind="finite",
 )
-def better_neighbours(problem: Problem, *, p: Any) -> Outcome:
+def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     """The sign of the excess risk at three radii beyond the threshold."""
     unit = problem.vector("p", p) / np.linalg.norm(problem.vector("p", p))
     found = directional_margin(problem, unit)
@@ -96,7 +96,7 @@ def better_neighbours(problem: Problem, *, p: Any) -> Outcome:
         return Outcome(tuple(hypotheses))
     chosen = problem.scores[problem.offsets[:-1] + np.array(found.selected.tokens)]
     above = score_gaps(problem, chosen)
-    worse = [float(above[problem.offsets[i] + t]) for i, t in found.neighbours]
+    worse = [float(above[problem.offsets[i] + t]) for i, t in found.neighbors]
     hypotheses.append(Hypothesis("all neighbours score higher", max(worse, default=1.0) < 0, worse))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
@@ -117,7 +117,7 @@ def below(excess: Any) -> Any:
     return -excess
 
 
-def most_neighbours(d: int) -> int:
+def most_neighbors(d: int) -> int:
     """Lemma 10's bound."""
     return d
 
@@ -130,7 +130,7 @@ def most_neighbours(d: int) -> int:
     kind="finite",
     errata=("B-ERR-10",),
 )
-def few_neighbours(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcome:
+def few_neighbors(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcome:
     """Random directions, and the max-margin directions of all feasible selections, which have the most.
 
     Rows that are tight to rounding are counted; where there are too many, those that are tight in rational
@@ -139,12 +139,12 @@ def few_neighbours(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outco
     position = general_position(problem, rng=rng)
     hypotheses = (Hypothesis("general position", position.holds, position.witness),)
     met = [(directional_margin(problem, q), q) for q in unit_directions(problem.d, draws, generator(rng))]
-    most = max((len(m.neighbours) for m, _ in met if m.unique), default=0)
-    bound, where, proof = most_neighbours(problem.d), None, None
+    most = max((len(m.neighbors) for m, _ in met if m.unique), default=0)
+    bound, where, proof = most_neighbors(problem.d), None, None
     for found in feasible_selections(problem, limit=200):
         if found.direction is None:
             continue
-        near = len(directional_margin(problem, found.direction).neighbours)
+        near = len(directional_margin(problem, found.direction).neighbors)
         if near > bound:
             exact = max_margin(problem, found.selection, exact=True).exact
             if exact is None:

@@ -139,7 +139,7 @@ def lost_attention_of_sets(
     hypotheses = [Hypothesis("ATT-SVM' feasible", bool(solved.solutions), solved.margin)]
     if unmet(hypotheses) or not math.isfinite(solved.margin):
         return unsaid(hypotheses)
-    p = solved.minimisers[0]
+    p = solved.minimizers[0]
     found = measure_bounds(problem, p / np.linalg.norm(p), solved.margin, with_copies(problem, inside), rng)
     return replace(found, hypotheses=tuple(hypotheses))
 

@@ -14,7 +14,7 @@ from flint import arb
 from hardmax._lib.expect import generator
 from hardmax.directions.constants import LocalConstants, local_constants
 from hardmax.directions.direction import in_cone
-from hardmax.directions.neighbours import is_locally_optimal, neighbours, score_gap
+from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap
 from hardmax.limits import late_residual
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
@@ -53,7 +53,7 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
         decreasing_loss(problem),
         Hypothesis("selection separable", True, best.margin),
         Hypothesis("locally optimal", is_locally_optimal(problem, best), gap),
-        Hypothesis("a neighbour competes", bool(neighbours(problem, best).pairs), len(best.support)),
+        Hypothesis("a neighbour competes", bool(neighbors(problem, best).pairs), len(best.support)),
     ]
 
 

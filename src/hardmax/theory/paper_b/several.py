@@ -14,7 +14,7 @@ from flint import arb
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import AssumptionD, assumption_d
-from hardmax.directions.neighbours import neighbours, score_gap
+from hardmax.directions.neighbors import neighbors, score_gap
 from hardmax.limits import regularization_path
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.sets import set_max_margin
@@ -76,7 +76,7 @@ def excess_follows_lost_attention(
     for scale in np.geomspace(0.1 * unit, 1e2 * unit, draws):
         q = unit_directions(problem.d, 1, chance)[0] if problem.d > 2 else chance.normal(size=problem.d)
         if solved.solutions and chance.random() < 0.5:  # half of them where little attention is lost
-            q = solved.minimisers[0] / solved.norm + 0.3 * q
+            q = solved.minimizers[0] / solved.norm + 0.3 * q
         points.append(scale * q)
     logs = [(float(log_lost(problem, p, inside).max()), excess_risk(problem, p, chosen).log) for p in points]
     ratios = np.array([excess - lost for lost, excess in logs])
@@ -157,11 +157,11 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
         return Outcome(hypotheses)
     resolved = min(solved.margin, *(second_gap(best) for best in solved.solutions))
     late = late_radius(problem, resolved)
-    found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimisers)}
+    found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimizers)}
     if late * solved.margin > FARTHEST:
         return Outcome(hypotheses, None, found)
     path = regularization_path(problem, [late, 10 * late])
-    goals = np.array([p / solved.norm for p in solved.minimisers])
+    goals = np.array([p / solved.norm for p in solved.minimizers])
     near, nearer = (float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions)
     found |= {"distances": [near, nearer], "agreeing starts": path.agreeing.tolist()}
     slack = 1 - nearer / max(still_away(near), FLOOR)
@@ -265,10 +265,10 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     hypotheses.append(Hypothesis("a neighbour scores higher", gap < 0, gap))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    sets = joined_sets(problem, chosen.tokens, neighbours(problem, best).sets)
+    sets = joined_sets(problem, chosen.tokens, neighbors(problem, best).sets)
     solved = set_max_margin(problem, sets)
     plain = path.misalignment(best)
-    joined = min(misalignment(path.p, p) for p in solved.minimisers)
+    joined = min(misalignment(path.p, p) for p in solved.minimizers)
     # as close is not closer, so that a log of exactly zero is a failure
     found = {"1 - cos to ATT-SVM": plain, "1 - cos to ATT-SVM'": joined, "sets": sets, "gap": gap}
     return Outcome(

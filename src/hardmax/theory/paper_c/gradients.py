@@ -43,9 +43,9 @@ def projection(model: Model, n: Ints, margin: float, W: Floats) -> float:
     row = np.repeat(np.arange(data.n), np.diff(data.offsets))
     mass = model.attention.data
     along = W[data.tokens, data.query[row]]
-    centred = mass * (along - np.add.reduceat(mass * along, data.offsets[:-1])[row])
+    centered = mass * (along - np.add.reduceat(mass * along, data.offsets[:-1])[row])
     pull = model.outputs[row, n[data.tokens]] - (n[data.tokens] == data.target[row])
-    return margin * float((data.weight[row] * pull) @ centred)
+    return margin * float((data.weight[row] * pull) @ centered)
 
 
 def slope(model: Model, W: Floats) -> float:

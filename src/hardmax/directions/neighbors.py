@@ -25,14 +25,14 @@ Chosen = MaxMargin | Iterable[int]  # a solution, or the tokens to solve for
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """For each input the tokens whose row is tight at p_mm, whatever their multiplier.
 
     ``doubtful`` lists (i, t) of which it is not known; ``sets`` leaves them out.
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-8")
-    >>> hm.neighbours(problem, hm.max_margin(problem, [0, 1])).pairs
+    >>> hm.neighbors(problem, hm.max_margin(problem, [0, 1])).pairs
     ((0, 1),)
     """
 
@@ -45,11 +45,11 @@ class Neighbours:
         return tuple((i, t) for i, near in enumerate(self.sets) for t in near)
 
 
-def neighbours(problem: Problem, chosen: Chosen) -> Neighbours:
+def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
     """The tokens that compete with a selection: (k_selected - k_t).p_mm = 1.
 
     >>> import hardmax as hm
-    >>> hm.neighbours(hm.data.named("B-FIG-1b"), [1]).sets
+    >>> hm.neighbors(hm.data.named("B-FIG-1b"), [1]).sets
     ((2,),)
     """
     best = solution(problem, chosen)
@@ -58,7 +58,7 @@ def neighbours(problem: Problem, chosen: Chosen) -> Neighbours:
     for j in np.flatnonzero(tight.certain):
         near[labels[j][0]].append(labels[j][1])
     doubtful = tuple(labels[j] for j in np.flatnonzero(tight.doubtful))
-    return Neighbours(tuple(tuple(tokens) for tokens in near), doubtful)
+    return Neighbors(tuple(tuple(tokens) for tokens in near), doubtful)
 
 
 def score_gap(problem: Problem, chosen: Chosen) -> float:
@@ -129,7 +129,7 @@ def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
     A solution of `Constraints` does not say what it selects, so it is refused; its rows are compared, too.
 
     >>> import hardmax as hm
-    >>> from hardmax.directions.neighbours import selection_of
+    >>> from hardmax.directions.neighbors import selection_of
     >>> problem = hm.data.named("B-FIG-8")
     >>> selection_of(problem, hm.max_margin(problem, [0, 1]))
     (0, 1)
