@@ -54,9 +54,13 @@ def fig9(trials: int, torch_trials: int, say: Callable[[str], None]) -> dict[str
     rows = []
     for d in DIMENSIONS:
         problems = list(hm.data.fig9_oracle(d, trials))
-        hm.descend_batch(problems[:4], STEPS, 1.0)
+        hm.descend_batch(problems[:4], hm.steps.Normalized(1.0), steps=STEPS)
         runs = {
-            w: timed(lambda w=w, problems=problems: hm.descend_batch(problems, STEPS, 1.0, workers=w))
+            w: timed(
+                lambda w=w, problems=problems: hm.descend_batch(
+                    problems, hm.steps.Normalized(1.0), steps=STEPS, workers=w
+                )
+            )
             for w in (1, 2)
         }  # type: ignore[misc]
         ours_cpu, ours_wall = min(r[0] for r in runs.values()), min(r[1] for r in runs.values())
@@ -106,11 +110,15 @@ def exponent(sizes: list[int], make: Callable[[int], hm.Problem], coordinates: s
     for size in sizes:
         problem = make(size)
         few, many = 20, 220
-        hm.descend(problem, few, 0.1, coordinates=coordinates, record=())
+        hm.descend(problem, hm.steps.Normalized(0.1), steps=few, coordinates=coordinates, record=())
 
         def span(steps: int, problem: hm.Problem = problem) -> float:
             return min(
-                timed(lambda: hm.descend(problem, steps, 0.1, coordinates=coordinates, record=()))[1]
+                timed(
+                    lambda: hm.descend(
+                        problem, hm.steps.Normalized(0.1), steps=steps, coordinates=coordinates, record=()
+                    )
+                )[1]
                 for _ in range(3)
             )
 

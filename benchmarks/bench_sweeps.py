@@ -37,7 +37,10 @@ def tiny(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
 def descents(parameters: dict[str, Any], seeds: list[int]) -> list[dict[str, Any]]:
     """Compiled work: gradient descent on one random problem for each seed."""
     problems = [hm.data.sphere(4, 6, parameters["d"], rng=seed) for seed in seeds]
-    return [{"norm": path.norm} for path in hm.descend_batch(problems, STEPS, 1.0, workers=1)]
+    return [
+        {"norm": path.norm}
+        for path in hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=STEPS, workers=1)
+    ]
 
 
 def seconds_of(function: Any, trials: int, backend: str, workers: int, **options: Any) -> float:

@@ -46,7 +46,7 @@ def naive_descent(problem: hm.Problem, steps: int) -> np.ndarray:
 
 def compare_with_plain_numerics(trials: int = 20, d: int = 100) -> None:
     problems = list(hm.data.fig9_oracle(d, trials))
-    ours = hm.descend_batch(problems, steps=1000, rate=1.0)
+    ours = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000)
     cosines: dict[str, list[float]] = {"plain float64": [], "hardmax": []}
     for problem, path in zip(problems, ours, strict=True):
         for name, p in (("plain float64", naive_descent(problem, 1000)), ("hardmax", path.p)):
@@ -72,7 +72,7 @@ def draw_two_basins() -> Path:
         kind = "all best tokens" if each.globally_optimal else "input 1 keeps its worse token"
         axes.plot(*np.outer([0, 1], ray).T, "--", color=color, label=f"max-margin direction: {kind}")
     for start in starts:
-        path = hm.descend(problem, steps=100, rate=0.1, start=start, record=2)
+        path = hm.descend(problem, hm.steps.Normalized(0.1), steps=100, start=start, record=2)
         nearest = min(range(len(found)), key=lambda i: path.misalignment(found[i].direction))
         axes.plot(*path.points.T, color=(ORANGE, BLUE)[nearest], linewidth=1.2)
         axes.plot(*start, "o", color=GRAY, markersize=4)

@@ -154,7 +154,7 @@ def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile():
     compiled = Compiled.count
     hm.flow(problem, until_norm=10.0)
     list(hm.feasible_selections(problem))
-    hm.descend(problem, 3, 0.1)
+    hm.descend(problem, hm.steps.Normalized(0.1), steps=3)
     assert Compiled.count == compiled >= before
 
 

@@ -29,7 +29,7 @@ import hardmax as hm
 def trials(parameters, seeds):
     problems = [hm.data.sphere(n=2, T=3, d=parameters["d"], rng=seed) for seed in seeds]
     best = hm.max_margin_batch(problems, [hm.optimal_tokens(problem) for problem in problems])
-    paths = hm.descend_batch(problems, steps=1000, rate=0.5)
+    paths = hm.descend_batch(problems, hm.steps.Normalized(0.5), steps=1000)
     rows = []
     for problem, wanted, path in zip(problems, best, paths, strict=True):
         row = {"possible": wanted.is_feasible}
@@ -130,7 +130,7 @@ for each, color in zip(hm.locally_optimal(odd), ["#0072B2", "#E69F00", "#009E73"
     label = f"{each.selection}, margin {each.max_margin.margin:.2f}"
     right.plot([], [], color=color, label=label + (", best tokens" if each.globally_optimal else ""))
 for angle in np.arange(0, 2 * np.pi, np.pi / 6):
-    line = hm.descend(odd, steps=400, rate=0.05, start=[3 * np.cos(angle), 3 * np.sin(angle)])
+    line = hm.descend(odd, hm.steps.Normalized(0.05), steps=400, start=[3 * np.cos(angle), 3 * np.sin(angle)])
     right.plot(*line.points.T, color="grey", linewidth=0.8)
 right.plot(*flow.points.T, color="black", linewidth=2)
 right.set(xlim=(-10, 10), ylim=(-10, 10), aspect="equal", xlabel="$p_1$", ylabel="$p_2$")

@@ -100,7 +100,7 @@ basin = np.empty((len(side), len(side)), dtype=int)
 selections = [each.selection for each in found]
 for row, y in enumerate(side):
     for column, x in enumerate(side):
-        end = hm.descend(problem, steps=600, rate=0.1, start=[x, y], record=())
+        end = hm.descend(problem, hm.steps.Normalized(0.1), steps=600, start=[x, y], record=())
         basin[row, column] = selections.index(end.selection().tokens)
 shares = np.bincount(basin.ravel()) / basin.size
 for selection, share in zip(selections, shares, strict=True):

@@ -36,18 +36,17 @@ from .problem.selection import optimal_tokens as optimal_tokens
 from .problem.selection import selected_tokens as selected_tokens
 from .theory.check import check as check
 from .theory.check import checks as checks
+from .train import steps as steps
 from .train.descent import descend as descend
 from .train.descent import descend_batch as descend_batch
 from .train.flow import flow as flow
 from .train.gradient import gradient as gradient
 from .train.gradient import hessian as hessian
-from .train.joint import descend_joint as descend_joint
 from .train.measures import attention as attention
 from .train.measures import defect as defect
 from .train.measures import excess_risk as excess_risk
 from .train.measures import risk as risk
 from .train.run import Run as Run
-from .train.weights import descend_weights as descend_weights
 from .trials.results import Sweep as Sweep
 from .trials.sweep import sweep as sweep
 

@@ -184,8 +184,8 @@ def compile_kernels() -> None:
 
     problem = hm.data.sphere(n=4, T=6, d=3, rng=0)
     for coordinates in ("primal", "gram", "qr"):
-        hm.descend(problem, 2, 0.1, coordinates=coordinates)
-    hm.descend_joint(hm.data.named("B-FIG-3a"), 2, 0.1, 0.1)
+        hm.descend(problem, steps=2, coordinates=coordinates)
+    hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
     hm.flow(problem, until_norm=2.0)
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
     list(hm.locally_optimal(problem))

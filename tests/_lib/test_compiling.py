@@ -9,7 +9,7 @@ from hardmax import cli
 from hardmax._lib import compiling
 from hardmax._lib.compiling import MESSAGE, Compiled
 
-COLD = "import hardmax as hm; hm.descend(hm.data.named('B-FIG-1a'), 2, 0.1)"
+COLD = "import hardmax as hm; hm.descend(hm.data.named('B-FIG-1a'), hm.steps.Normalized(0.1), steps=2)"
 
 
 @pytest.fixture

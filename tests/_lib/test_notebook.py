@@ -18,7 +18,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def path(problem):
-    return hm.descend(problem, 300, 0.1)
+    return hm.descend(problem, hm.steps.Normalized(0.1), steps=300)
 
 
 def cells(html):

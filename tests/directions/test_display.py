@@ -10,11 +10,12 @@ from hardmax.directions.display import PANELS, PlaneDisplay
 from hardmax.directions.enumerate import feasible_selections, locally_optimal
 from hardmax.problem import Problem
 from hardmax.train.descent import descend
+from hardmax.train.steps import Normalized
 
 
 def test_a_panel_of_directions_and_one_per_selection() -> None:
     problem = named("B-FIG-8")
-    path = descend(problem, steps=50, rate=0.1)
+    path = descend(problem, Normalized(0.1), steps=50)
     display = PlaneDisplay.of(problem, list(feasible_selections(problem)), path)
     assert [f.locally_optimal for f in display.found] == [True, True, False, False]
     assert display.found[0].globally_optimal
@@ -53,7 +54,7 @@ def test_several_paths_and_titles_that_are_whole() -> None:
     """A picture as the README's: eight starts, two basins; no title is cut off at an edge."""
     problem = named("B-FIG-8")
     starts = [(0.0, 2.0), (-1.0, 1.0), (2.0, -2.0), (4.0, 0.0)]
-    paths = [descend(problem, steps=300, rate=0.1, start=start) for start in starts]
+    paths = [descend(problem, Normalized(0.1), steps=300, start=start) for start in starts]
     display = PlaneDisplay.of(problem, list(feasible_selections(problem)), paths)
     assert [path[0].tolist() for path in display.paths] == [
         (np.array(start) / (1 + np.linalg.norm(start))).tolist() for start in starts

@@ -28,8 +28,8 @@ def test_a_damped_normalisation(monkeypatch):
     """The paper's additive epsilon stalls p and with it every claim about the end of a run."""
     damped = hm.descend
 
-    def descend(*arguments, **options):
-        return damped(*arguments, **{"epsilon": 1e-6, **options})
+    def descend(problem, step, **options):
+        return damped(problem, hm.steps.Normalized(step.rate, 1e-6), **options)
 
     monkeypatch.setattr(runs.hm, "descend", descend, raising=False)
     assert {"norm", "cosine-1000"} <= fails("B-FIG-1a")

@@ -37,7 +37,7 @@ def test_official_steps(arithmetic, d):
     ends = official_end(problems, arithmetic, steps=8)
     digits = 1e-4 if arithmetic.precision == "float32" else 1e-9
     hand = [by_hand(problem, arithmetic, 8) for problem in problems]
-    exact = [path.p for path in hm.descend_batch(problems, 8, 1.0)]
+    exact = [path.p for path in hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=8)]
     assert np.abs(ends - hand).max() < digits
     assert np.abs(ends - exact).max() < max(digits, 1e-6)
     if arithmetic.precision == "float32":

@@ -100,7 +100,8 @@ def test_the_boundary_of_fig_1b_parts_the_starts():
     problem = hm.data.named("B-FIG-1b")
     for x, y in zip(edge["x"][::9], edge["y"][::9], strict=True):
         tokens = [
-            hm.descend(problem, 5000, 0.1, start=[x, y + side]).selection().tokens for side in (-0.01, 0.01)
+            hm.descend(problem, hm.steps.Normalized(0.1), steps=5000, start=[x, y + side]).selection().tokens
+            for side in (-0.01, 0.01)
         ]
         assert tokens == [(1,), (0,)]
 

@@ -77,7 +77,13 @@ def test_descent_swings_just_above_the_threshold(name: str | int, factor: float)
     late = instance(name)
     start = 50 * late.max_margin.norm * late.max_margin.direction
     rate = factor * late.eta_c
-    path = hm.descend(late.problem, 20000, rate, start=start, record=[10000, *range(19990, 20001)])
+    path = hm.descend(
+        late.problem,
+        hm.steps.Normalized(rate),
+        steps=20000,
+        start=start,
+        record=[10000, *range(19990, 20001)],
+    )
     seen = late.compare(path)
     if factor < 1:
         assert seen.swing == 0
@@ -97,7 +103,7 @@ def test_descent_swings_just_above_the_threshold(name: str | int, factor: float)
 
 def share_above(d: int) -> int:
     problems = list(hm.data.fig9_oracle(d=d, trials=100))
-    paths = hm.descend_batch(problems, steps=1000, rate=1.0)
+    paths = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000)
     pairs = zip(problems, paths, strict=True)
     return sum(late_of(problem, path.selection()).eta_c < 1.0 for problem, path in pairs)
 
@@ -155,7 +161,9 @@ def test_dependent_rows_with_a_zero_multiplier() -> None:
 def test_a_trajectory_without_consecutive_steps_says_nothing_about_swinging() -> None:
     problem = hm.data.named("B-FIG-8")
     late = late_of(problem, [0, 0])
-    assert math.isnan(late.compare(hm.descend(problem, 1000, 0.1, record=100)).swing)
+    assert math.isnan(
+        late.compare(hm.descend(problem, hm.steps.Normalized(0.1), steps=1000, record=100)).swing
+    )
     assert math.isnan(late.compare(hm.flow(problem, until_norm=100.0)).swing)
 
 
@@ -192,6 +200,8 @@ def test_threshold_of_example_1(factor: float, swings: bool) -> None:
     assert best.exact.norm_squared == Fraction(13, 6)
     late = late_residual(problem, best)
     assert late.eta_c == pytest.approx(2.944, abs=5e-4)
-    end = late.compare(hm.descend(problem, 4000, factor * late.eta_c, record=[3998, 3999]))
+    end = late.compare(
+        hm.descend(problem, hm.steps.Normalized(factor * late.eta_c), steps=4000, record=[3998, 3999])
+    )
     assert (end.swing > 0.1) == swings
     assert (abs(end.measured / end.predicted - 1) < 1e-6) != swings

@@ -134,10 +134,10 @@ def test_a_rising_loss_is_refused(compiled):
     for verb in (
         hm.descend,
         hm.flow,
-        hm.descend_joint,
+        lambda problem: hm.descend(problem, wrt=("p", "v")),
         lambda problem: hm.gradient(problem, None),
         lambda problem: hm.hessian(problem, None),
-        lambda problem: hm.descend_weights(problem, [1.0, 0.0]),
+        lambda problem: hm.descend(problem, wrt="W", prompt=[1.0, 0.0]),
         lambda problem: hm.regularization_path(problem, [1.0, 2.0]),
     ):
         with pytest.raises(ValueError, match="loss 'rising' must decrease on the range of the predictions"):
@@ -155,7 +155,7 @@ def test_the_risk_falls_under_small_steps(name):
     loss = LOSSES.get(name) or FALLING["square"][0]
     rng = np.random.default_rng(3)
     problem = hm.Problem.from_scores(rng.normal(size=(3, 4, 2)), rng.uniform(-1, 0.9, size=(3, 4)), loss=loss)
-    risks = hm.descend(problem, 50, 0.01, normalized=False, record=1).losses
+    risks = hm.descend(problem, hm.steps.GD(0.01), steps=50, record=1).losses
     assert (np.diff(risks) < 0).all()
 
 

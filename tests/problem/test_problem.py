@@ -68,9 +68,9 @@ def test_needs_of_the_gradients():
         with pytest.raises(ValueError, match="from_tokens"):
             hm.gradient(scored, [0, 0], wrt=by)
     with pytest.raises(ValueError, match="training W needs"):
-        hm.descend_weights(scored, [1, 1])
+        hm.descend(scored, wrt="W", prompt=[1, 1])
     with pytest.raises(ValueError, match="training v needs"):
-        hm.descend_joint(scored)
+        hm.descend(scored, wrt=("p", "v"))
     with pytest.raises(ValueError, match="wrt must be"):
         hm.gradient(scored, [0, 0], wrt="q")
     with pytest.raises(ValueError, match=r"selection\[1\] must be a token from 0 to 2, got 3"):
@@ -149,7 +149,9 @@ def test_broken_npz(tmp_path):
 
 
 def test_trajectory_files(tmp_path):
-    path = hm.descend_joint(hm.data.named("B-FIG-3b"), 20, 0.1, start=[0, -1])
+    path = hm.descend(
+        hm.data.named("B-FIG-3b"), hm.steps.Normalized(0.1), steps=20, start=[0, -1], wrt=("p", "v")
+    )
     path.save(tmp_path / "path.npz")
     back = hm.Run.load(tmp_path / "path.npz")
     np.testing.assert_array_equal(back.points, path.points)

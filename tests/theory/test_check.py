@@ -93,8 +93,8 @@ def test_the_table_is_in_reading_order():
 
 def test_theorem_3_judges_a_given_path():
     problem = hm.data.named("B-FIG-8")
-    path = hm.descend(problem, steps=2000, rate=0.1)
+    path = hm.descend(problem, hm.steps.Normalized(0.1), steps=2000)
     assert check("B-THM-3", problem, path).holds
-    short = hm.descend(problem, steps=20, rate=0.1)
+    short = hm.descend(problem, hm.steps.Normalized(0.1), steps=20)
     assert check("B-THM-3", problem, short).verdict == "not applicable"
     assert check("B-THM-3", problem).holds  # around the best tokens

@@ -84,7 +84,7 @@ def test_opposed_inputs_stay_bounded():
 @pytest.mark.compiled
 def test_descent_on_fig_1a_grows_like_log_t():
     problem = hm.data.named("B-FIG-1a")
-    path = hm.descend(problem, 10**6, 1.0, normalized=False, record=[10**k for k in range(3, 7)])
+    path = hm.descend(problem, hm.steps.GD(1.0), steps=10**6, record=[10**k for k in range(3, 7)])
     norms, gaps = path.norms[1:], path.misalignments([-0.1, 1.0])[1:]
     assert norms == pytest.approx([3.47, 5.89, 8.14, 10.39], abs=0.01)
     assert 1 - gaps == pytest.approx([0.9547, 0.9711, 0.9798, 0.9852], abs=1e-4)
@@ -93,7 +93,7 @@ def test_descent_on_fig_1a_grows_like_log_t():
 
 @pytest.mark.parametrize("y", [1.0, 0.5, 0.0, -0.5, -1.0, -1.5])
 def test_normalised_descent_on_fig_1a_aligns(y):
-    path = hm.descend(hm.data.named("B-FIG-1a"), 1000, 0.1, start=[0.0, y])
+    path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000, start=[0.0, y])
     assert path.misalignment([-0.1, 1.0]) <= 3e-4
 
 

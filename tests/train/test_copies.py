@@ -43,7 +43,9 @@ def test_equal_scores_pull_nowhere():
     problem = hm.Problem.from_scores(THREE, [[0.1] * 5])
     assert hm.gradient(problem, [50.0, 50.0]).is_stationary
     for coordinates in ("primal", "gram", "qr"):
-        path = hm.descend(problem, 50, 0.1, start=[3.0, 1.0], coordinates=coordinates)
+        path = hm.descend(
+            problem, hm.steps.Normalized(0.1), steps=50, start=[3.0, 1.0], coordinates=coordinates
+        )
         assert path.event == "no competing token"
         np.testing.assert_array_equal(path.p, [3.0, 1.0])
     assert hm.flow(problem, start=[3.0, 1.0]).event == "no competing token"
@@ -89,7 +91,7 @@ def test_the_head_of_the_snapshot_tells_copies_from_twins():
     """Before v is trained all scores are zero; afterwards tokens with one key and two values differ."""
     problem = hm.Problem.from_values([[[1.0], [1.0], [0.0]]], [[[2.0], [1.0], [-1.0]]], [1], [0.0])
     assert problem.groups.tolist() == [0, 0, 2]
-    path = hm.descend_joint(problem, 50, 0.1)
+    path = hm.descend(problem, hm.steps.Normalized(0.1), steps=50, wrt=("p", "v"))
     assert path.selection().sets == ((0, 1),)
 
 

@@ -16,7 +16,13 @@ COORDINATES = ("primal", "gram", "qr")
 def test_ngd_oracles(oracles, coordinates):
     for c in oracles["b"]["ngd_trajectories"]["cases"]:
         problem = hm.data.named(DATA[c["data"]], loss=c["loss"])
-        path = hm.descend(problem, c["iterations"], c["lr"], start=c["p0"], coordinates=coordinates)
+        path = hm.descend(
+            problem,
+            hm.steps.Normalized(c["lr"]),
+            steps=c["iterations"],
+            start=c["p0"],
+            coordinates=coordinates,
+        )
         np.testing.assert_allclose(path.p, np.array(c["p"], float), rtol=0, atol=1e-10)
         assert path.event is None
 
@@ -24,7 +30,13 @@ def test_ngd_oracles(oracles, coordinates):
 def test_joint_oracles(oracles):
     for c in oracles["b"]["joint_ngd_fig3"]["cases"]:
         problem = hm.data.named(f"B-FIG-{c['figure']}")
-        path = hm.descend_joint(problem, c["iterations"], c["lr_p"], c["lr_v"], start=c["p0"])
+        path = hm.descend(
+            problem,
+            (hm.steps.Normalized(c["lr_p"]), hm.steps.Normalized(c["lr_v"])),
+            steps=c["iterations"],
+            start=c["p0"],
+            wrt=("p", "v"),
+        )
         np.testing.assert_allclose(path.p, np.array(c["p"], float), rtol=0, atol=1e-10)
         np.testing.assert_allclose(path.heads[-1], np.array(c["v"], float), rtol=0, atol=1e-10)
 
@@ -35,7 +47,14 @@ def test_coordinates_agree(normalized):
     problem = hm.data.sphere(4, 6, 300, rng=7)
     start = np.random.default_rng(1).normal(size=300)
     paths = [
-        hm.descend(problem, 300, 0.5, normalized=normalized, start=start, coordinates=c, record=100)
+        hm.descend(
+            problem,
+            (hm.steps.Normalized if normalized else hm.steps.GD)(0.5),
+            steps=300,
+            start=start,
+            coordinates=c,
+            record=100,
+        )
         for c in COORDINATES
     ]
     for other in paths[1:]:
@@ -50,8 +69,8 @@ def test_shared_table_equals_its_dense_copy():
     shared = hm.Problem.from_gram(table @ table.T, inputs, scores)
     dense = hm.Problem.from_scores([table[i] for i in inputs], scores)
     for coordinates in COORDINATES:
-        a = hm.descend(shared, 200, 0.3, coordinates=coordinates)
-        b = hm.descend(dense, 200, 0.3, coordinates=coordinates)
+        a = hm.descend(shared, hm.steps.Normalized(0.3), steps=200, coordinates=coordinates)
+        b = hm.descend(dense, hm.steps.Normalized(0.3), steps=200, coordinates=coordinates)
         np.testing.assert_allclose(a.norms, b.norms, rtol=1e-11)
         np.testing.assert_allclose(a.losses, b.losses, rtol=1e-10)
 
@@ -59,9 +78,13 @@ def test_shared_table_equals_its_dense_copy():
 @pytest.mark.compiled
 def test_batch_is_the_single_run_to_the_bit():
     problems = [*hm.data.fig9_oracle(5, 6), *hm.data.fig9_oracle(100, 6), *hm.data.fig9_oracle(10, 6)]
-    alone = [hm.descend(p, 200, 1.0) for p in problems]
+    alone = [hm.descend(p, hm.steps.Normalized(1.0), steps=200) for p in problems]
     for workers in (1, 2, 3):
-        for a, b in zip(alone, hm.descend_batch(problems, 200, 1.0, workers=workers), strict=True):
+        for a, b in zip(
+            alone,
+            hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=200, workers=workers),
+            strict=True,
+        ):
             assert (a.p == b.p).all()
 
 
@@ -71,14 +94,16 @@ def test_gram_gives_way_near_a_stationary_point():
     keys[0, 0, 0], keys[1, 0, 0] = 1.0, -1.0  # B-ERR-01: both first tokens are best, and opposed
     keys[:, :, 1] = 3.0
     problem = hm.Problem.from_scores(keys, [[1.0, 0.0], [1.0, 0.0]])
-    path = hm.descend(problem, 100, 1e-3, coordinates="gram", start=np.eye(40)[0] * 1e-9)
+    path = hm.descend(
+        problem, hm.steps.Normalized(1e-3), steps=100, coordinates="gram", start=np.eye(40)[0] * 1e-9
+    )
     assert np.abs(path.p[0]) <= 2e-3
     assert np.abs(path.p[1:]).max() <= 1e-12
 
 
 def test_gd_with_one_over_L_descends():
     problem = hm.data.sphere(4, 6, 10, rng=3)
-    path = hm.descend(problem, 300, "1/L_p", normalized=False)
+    path = hm.descend(problem, hm.steps.GD("1/L_p"), steps=300)
     rate = 1.0 / hm.train.smoothness(problem).L_p
     for k in range(0, 200, 10):
         squared = math.exp(2 * hm.gradient(problem, path.points[k]).log_norm)
@@ -90,14 +115,14 @@ def test_gd_with_one_over_L_descends():
 
 def test_vanilla_gd_grows_logarithmically():
     """B-THM-2 on B-FIG-1a with step 1: norms and cosines at t = 1e3, 1e4."""
-    path = hm.descend(hm.data.named("B-FIG-1a"), 10_000, 1.0, normalized=False, record=[1000])
+    path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.GD(1.0), steps=10_000, record=[1000])
     np.testing.assert_allclose(path.norms[1:], [3.47, 5.89], atol=0.005)
     np.testing.assert_allclose(1 - path.misalignments([-0.1, 1.0])[1:], [0.9547, 0.9711], atol=5e-5)
 
 
 def test_steps_may_vary():
     problem = hm.data.named("B-FIG-8")
-    varied = hm.descend(problem, 3, [0.1, 0.2, 0.3], record=1)
+    varied = hm.descend(problem, hm.steps.Normalized([0.1, 0.2, 0.3]), steps=3, record=1)
     lengths = np.linalg.norm(np.diff(varied.points, axis=0), axis=1)
     np.testing.assert_allclose(lengths, [0.1, 0.2, 0.3], rtol=1e-14)
 
@@ -119,8 +144,10 @@ def test_own_loss_plain_and_compiled_agree():
     assert fast.loss.is_compiled
     assert not plain.loss.is_compiled
     for normalized in (True, False):
-        a = hm.descend(plain, 60, 0.2, normalized=normalized)
-        b = hm.descend(fast, 60, 0.2, normalized=normalized, coordinates="primal")
+        a = hm.descend(plain, (hm.steps.Normalized if normalized else hm.steps.GD)(0.2), steps=60)
+        b = hm.descend(
+            fast, (hm.steps.Normalized if normalized else hm.steps.GD)(0.2), steps=60, coordinates="primal"
+        )
         np.testing.assert_allclose(a.points, b.points, rtol=0, atol=1e-13)
 
 
@@ -128,8 +155,12 @@ def test_joint_plain_path_equals_compiled():
     built_in = hm.Loss("copy", lambda u: np.logaddexp(0, -u), lambda u: -float(np.logaddexp(0, u)))
     fast, slow = hm.data.named("B-FIG-3a"), hm.data.named("B-FIG-3a")
     slow = hm.Problem.from_tokens(slow.split(slow.keys), slow.head.labels, slow.head.v, loss=built_in)
-    a = hm.descend_joint(fast, 50, 0.1, 0.05, start=[0, -1])
-    b = hm.descend_joint(slow, 50, 0.1, 0.05, start=[0, -1])
+    a = hm.descend(
+        fast, (hm.steps.Normalized(0.1), hm.steps.Normalized(0.05)), steps=50, start=[0, -1], wrt=("p", "v")
+    )
+    b = hm.descend(
+        slow, (hm.steps.Normalized(0.1), hm.steps.Normalized(0.05)), steps=50, start=[0, -1], wrt=("p", "v")
+    )
     np.testing.assert_allclose(a.points, b.points, atol=1e-13)
     np.testing.assert_allclose(a.heads, b.heads, atol=1e-13)
 
@@ -149,7 +180,14 @@ def test_weights_follow_p(nonlinear, normalized):
             )
         return hm.Problem.from_tokens(X, Y, v, W=W)
 
-    mapped = hm.descend_weights(make(W), u, steps=50, rate=0.3, normalized=normalized, record=1)
+    mapped = hm.descend(
+        make(W),
+        (hm.steps.Normalized if normalized else hm.steps.GD)(0.3),
+        steps=50,
+        record=1,
+        wrt="W",
+        prompt=u,
+    )
     for k in range(50):
         assert np.abs(W - mapped.W(k)).max() <= 1e-12 * (1 + np.linalg.norm(W))
         g = hm.gradient(make(W), u, wrt="W")
@@ -159,17 +197,17 @@ def test_weights_follow_p(nonlinear, normalized):
 def test_epsilon_stalls_the_path():
     """B-ERR-11: a damped normalisation stops where the gradient reaches epsilon."""
     problem = next(hm.data.fig9_oracle(100, 1))
-    exact = hm.descend(problem, 1000, 1.0)
-    damped = hm.descend(problem, 1000, 1.0, epsilon=2.2e-16)
+    exact = hm.descend(problem, hm.steps.Normalized(1.0), steps=1000)
+    damped = hm.descend(problem, hm.steps.Normalized(1.0, 2.2e-16), steps=1000)
     assert damped.norm < 100 < 500 < exact.norm
 
 
 def test_events():
     tied = hm.Problem.from_scores([[[1.0], [0.0]], [[2.0]]], [[1.0, 1.0], [3.0]])
-    assert hm.descend(tied, 5, 0.1).event == "no competing token"
+    assert hm.descend(tied, hm.steps.Normalized(0.1), steps=5).event == "no competing token"
     opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
     for coordinates in ("primal", "qr"):
-        path = hm.descend(opposed, 5, 0.1, coordinates=coordinates)
+        path = hm.descend(opposed, hm.steps.Normalized(0.1), steps=5, coordinates=coordinates)
         assert path.event == "stationary point"
         assert path.norm == 0.0
 
@@ -190,7 +228,9 @@ def test_events():
     ],
 )
 def test_bad_input_is_named(arguments, message):
+    options = {"steps": 10} | arguments
+    rule = {"rate": 0.1} | {name: options.pop(name) for name in ("rate", "epsilon") if name in options}
     with pytest.raises(ValueError, match=message):
-        hm.descend(hm.data.named("B-FIG-8"), **({"steps": 10} | arguments))
+        hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(**rule), **options)
     with pytest.raises(ValueError, match="descend_batch"):
         hm.descend([hm.data.named("B-FIG-8")])

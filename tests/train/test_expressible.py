@@ -68,14 +68,16 @@ def test_a_matrix_is_a_start_for_lifted_keys():
     x, z, W = rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 4)), rng.normal(size=(2, 4))
     keys = np.einsum("ita,ib->itab", x, z).reshape(2, 3, 8)
     problem = hm.Problem.from_scores(keys, rng.normal(size=(2, 3)))
-    path = hm.descend(problem, 10, 0.1, start=W)
+    path = hm.descend(problem, hm.steps.Normalized(0.1), steps=10, start=W)
     np.testing.assert_array_equal(path.points[0].reshape(2, 4), W)
-    np.testing.assert_array_equal(hm.descend(problem, 10, 0.1, start=W.tolist()).p, path.p)
+    np.testing.assert_array_equal(
+        hm.descend(problem, hm.steps.Normalized(0.1), steps=10, start=W.tolist()).p, path.p
+    )
     np.testing.assert_allclose(
         problem.keys @ problem.vector("p", W), np.einsum("ita,ab,ib->it", x, W, z).ravel()
     )
     with pytest.raises(ValueError, match=r"start must have shape \(8,\), got \(2, 3\)"):
-        hm.descend(problem, 10, 0.1, start=W[:, :3])
+        hm.descend(problem, hm.steps.Normalized(0.1), steps=10, start=W[:, :3])
 
 
 def test_a_start_for_a_gram_problem():
@@ -83,17 +85,19 @@ def test_a_start_for_a_gram_problem():
     inputs, scores, c = [[0, 1, 2], [2, 3, 4]], rng.normal(size=(2, 3)), rng.normal(size=5)
     dense = hm.Problem.from_scores(x[inputs], scores)
     problem = hm.Problem.from_gram(x @ x.T, inputs, scores)
-    ours = hm.descend(problem, 50, 0.1, start=problem.combination(c))
-    plain = hm.descend(dense, 50, 0.1, start=c @ x)
+    ours = hm.descend(problem, hm.steps.Normalized(0.1), steps=50, start=problem.combination(c))
+    plain = hm.descend(dense, hm.steps.Normalized(0.1), steps=50, start=c @ x)
     np.testing.assert_allclose(ours.norms, plain.norms, rtol=1e-10)
     np.testing.assert_allclose(problem.keys @ ours.p, x @ plain.p, atol=1e-10)
     with pytest.raises(ValueError, match=r"make it of tokens with problem.combination\(coefficients\)"):
-        hm.descend(problem, 50, 0.1, start=np.ones(9))
+        hm.descend(problem, hm.steps.Normalized(0.1), steps=50, start=np.ones(9))
 
 
 def test_predictions_on_new_inputs():
     x, labels, v = rng.normal(size=(20, 4, 3)), rng.choice([-1, 1], 20), rng.normal(size=3)
-    path = hm.descend_joint(hm.Problem.from_tokens(x, labels, v), 100, 0.1)
+    path = hm.descend(
+        hm.Problem.from_tokens(x, labels, v), hm.steps.Normalized(0.1), steps=100, wrt=("p", "v")
+    )
     new = hm.Problem.from_tokens(rng.normal(size=(9, 4, 3)), np.ones(9), v)
     tokens = new.keys.reshape(9, 4, 3)
     s = np.exp(tokens @ path.p)
@@ -108,7 +112,7 @@ def test_predictions_on_new_inputs():
 def test_tokens_above_a_threshold():
     keys = [[[0.0], [1.0], [0.0], [-1.0]]]
     problem = hm.Problem.from_scores(keys, [[1.0, 2.0, 1.0, 0.0]])
-    path = hm.descend(problem, 1, 0.1, start=[1.0])
+    path = hm.descend(problem, hm.steps.Normalized(0.1), steps=1, start=[1.0])
     shares = hm.attention(problem, [1.0])[0]
     assert 2 * shares[0] > 0.35 > shares[0]
     assert path.attended(0.35, at=0).sets == ((0, 1),)  # copies count together, under the lowest index

@@ -153,7 +153,10 @@ def test_kernel_primal_and_qr_trajectories(seed):
     keys, scores, d = ragged_problem(rng, d=int(rng.integers(2, 30)))
     problem = hm.Problem.from_scores(keys, scores)
     start = rng.normal(size=d)
-    paths = [hm.descend(problem, 40, 0.3, start=start, coordinates=c) for c in ("primal", "gram", "qr")]
+    paths = [
+        hm.descend(problem, hm.steps.Normalized(0.3), steps=40, start=start, coordinates=c)
+        for c in ("primal", "gram", "qr")
+    ]
     if paths[0].event is None:
         # Near a stationary point normalised steps amplify rounding; away from it the three agree.
         lengths = [hm.gradient(problem, x).log_norm for x in paths[0].points[:-1]]

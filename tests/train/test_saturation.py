@@ -39,7 +39,9 @@ def naive_ngd(X, gamma, steps):
 def test_naive_gradient_loses_the_direction(d):
     problems = list(hm.data.fig9_oracle(d, 30))
     ours, naive = [], []
-    for problem, path in zip(problems, hm.descend_batch(problems, 1000, 1.0), strict=True):
+    for problem, path in zip(
+        problems, hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000), strict=True
+    ):
         keys, gamma = problem.keys.reshape(4, 6, d), problem.scores.reshape(4, 6)
         ours.append(1 - path.misalignment(max_margin_direction(keys, path.selection())))
         p = naive_ngd(keys, gamma, 1000)
@@ -53,7 +55,7 @@ def test_naive_gradient_loses_the_direction(d):
 def test_fig9_rates_at_d_10():
     """The first 200 trials of the oracle's stream: saturation, selections, mean correlation."""
     problems = list(hm.data.fig9_oracle(10, 200))
-    paths = hm.descend_batch(problems, 1000, 1.0)
+    paths = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000)
     assert all(path.defect() <= 1e-5 for path in paths)
     best = [
         tuple(p.scores.reshape(4, 6).argmax(axis=1)) == tuple(t.selection())

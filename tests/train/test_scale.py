@@ -39,15 +39,15 @@ def test_descend(power, coordinates):
     c = 2.0**power
     scaled = hm.Problem.from_scores(KEYS * c, SCORES)
     options = {"coordinates": coordinates}
-    same(hm.descend(scaled, 60, 0.3 / c, start=START / c, **options),
-         hm.descend(BASE, 60, 0.3, start=START, **options), c)  # fmt: skip
-    same(hm.descend(scaled, 60, 0.3 / c, epsilon=1e-3 * c, **options),
-         hm.descend(BASE, 60, 0.3, epsilon=1e-3, **options), c)  # fmt: skip
+    same(hm.descend(scaled, hm.steps.Normalized(0.3 / c), steps=60, start=START / c, **options),
+         hm.descend(BASE, hm.steps.Normalized(0.3), steps=60, start=START, **options), c)  # fmt: skip
+    same(hm.descend(scaled, hm.steps.Normalized(0.3 / c, 1e-3 * c), steps=60, **options),
+         hm.descend(BASE, hm.steps.Normalized(0.3, 1e-3), steps=60, **options), c)  # fmt: skip
     if abs(power) < 500:  # else the plain rate itself is no float
-        same(hm.descend(scaled, 60, 0.25 / c / c, normalized=False, start=START / c, **options),
-             hm.descend(BASE, 60, 0.25, normalized=False, start=START, **options), c)  # fmt: skip
-    same(hm.descend(scaled, 60, "1/L_p", normalized=False, **options),
-         hm.descend(BASE, 60, "1/L_p", normalized=False, **options), c)  # fmt: skip
+        same(hm.descend(scaled, hm.steps.GD(0.25 / c / c), steps=60, start=START / c, **options),
+             hm.descend(BASE, hm.steps.GD(0.25), steps=60, start=START, **options), c)  # fmt: skip
+    same(hm.descend(scaled, hm.steps.GD("1/L_p"), steps=60, **options),
+         hm.descend(BASE, hm.steps.GD("1/L_p"), steps=60, **options), c)  # fmt: skip
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -64,7 +64,11 @@ def test_own_losses_and_nonlinear_heads(power):
             lambda z: np.column_stack([3 * z[:, 0] ** 2, 0 * z[:, 1]]),
         ),
     ):
-        same(hm.descend(make(KEYS * c), 30, 0.3 / c), hm.descend(make(KEYS), 30, 0.3), c)
+        same(
+            hm.descend(make(KEYS * c), hm.steps.Normalized(0.3 / c), steps=30),
+            hm.descend(make(KEYS), hm.steps.Normalized(0.3), steps=30),
+            c,
+        )
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -77,13 +81,16 @@ def test_descend_joint(power, other, loss):
     a, b = 2.0**power, 2.0**other
     base = hm.Problem.from_values(KEYS, VALUES, LABELS, HEAD, loss=loss)
     scaled = hm.Problem.from_values(KEYS * a, VALUES * b, LABELS, HEAD / b, loss=loss)
-    for options in ({}, {"epsilon": (1e-3, 1e-2)}):
-        expected = hm.descend_joint(base, 40, 0.1, 0.2, start=START, **options)
-        if options:
-            options = {"epsilon": (1e-3 * a, 1e-2 * b)}
-        path = hm.descend_joint(scaled, 40, 0.1 / a, 0.2 / b, start=START / a, **options)
+    for damped in (False, True):
+        steps = hm.steps.Normalized(0.1, damped * 1e-3), hm.steps.Normalized(0.2, damped * 1e-2)
+        expected = hm.descend(base, steps, steps=40, start=START, wrt=("p", "v"))
+        steps = (
+            hm.steps.Normalized(0.1 / a, damped * 1e-3 * a),
+            hm.steps.Normalized(0.2 / b, damped * 1e-2 * b),
+        )
+        path = hm.descend(scaled, steps, steps=40, start=START / a, wrt=("p", "v"))
         # In Python a damped norm goes through its logarithm, which rounds.
-        rounding = 1e-12 if options and loss != "logistic" else 0.0
+        rounding = 1e-12 if damped and loss != "logistic" else 0.0
         np.testing.assert_allclose(path.points * a, expected.points, rtol=rounding, atol=rounding)
         np.testing.assert_allclose(path.heads * b, expected.heads, rtol=rounding, atol=rounding)
 
@@ -92,8 +99,15 @@ def test_descend_joint(power, other, loss):
 def test_descend_joint_on_tokens(size):
     """Tokens are keys and values; at 1e-165 nothing moved."""
     x = rng.normal(size=(3, 4, 2))
-    base = hm.descend_joint(hm.Problem.from_tokens(x, LABELS, HEAD), 50, 0.1)
-    path = hm.descend_joint(hm.Problem.from_tokens(x * size, LABELS, HEAD / size), 50, 0.1 / size)
+    base = hm.descend(
+        hm.Problem.from_tokens(x, LABELS, HEAD), hm.steps.Normalized(0.1), steps=50, wrt=("p", "v")
+    )
+    path = hm.descend(
+        hm.Problem.from_tokens(x * size, LABELS, HEAD / size),
+        hm.steps.Normalized(0.1 / size),
+        steps=50,
+        wrt=("p", "v"),
+    )
     np.testing.assert_allclose(path.points * size, base.points, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(path.heads * size, base.heads, rtol=1e-11, atol=1e-12)
 
@@ -104,12 +118,24 @@ def test_descend_weights(power, normalized):
     """A prompt and tokens of any size: only the product W'u, |u| and the rate matter together."""
     c = 2.0**power
     x, u = rng.normal(size=(3, 4, 2)), np.array([0.6, -1.1])
-    base = hm.descend_weights(
-        hm.Problem.from_tokens(x, LABELS, HEAD), u, 40, 0.1, normalized=normalized, start=np.eye(2)
+    base = hm.descend(
+        hm.Problem.from_tokens(x, LABELS, HEAD),
+        (hm.steps.Normalized if normalized else hm.steps.GD)(0.1),
+        steps=40,
+        start=np.eye(2),
+        wrt="W",
+        prompt=u,
     )
     # Tokens times c, u over c: q = W'u is over c, as it has to be, and W stays.
     scaled = hm.Problem.from_tokens(x * c, LABELS, HEAD / c)
-    path = hm.descend_weights(scaled, u / c, 40, 0.1, normalized=normalized, start=np.eye(2))
+    path = hm.descend(
+        scaled,
+        (hm.steps.Normalized if normalized else hm.steps.GD)(0.1),
+        steps=40,
+        start=np.eye(2),
+        wrt="W",
+        prompt=u / c,
+    )
     np.testing.assert_array_equal(path.q.points * c, base.q.points)
     np.testing.assert_array_equal(path.W(), base.W())
 
@@ -125,7 +151,10 @@ def test_sizes_that_are_no_power_of_two(size):
     assert flow.event is None
     assert flow.misalignment(base) < 1e-24
     assert flow.norm * size == pytest.approx(1e5)
-    descended, plain = hm.descend(scaled, 100, 0.3 / size), hm.descend(BASE, 100, 0.3)
+    descended, plain = (
+        hm.descend(scaled, hm.steps.Normalized(0.3 / size), steps=100),
+        hm.descend(BASE, hm.steps.Normalized(0.3), steps=100),
+    )
     np.testing.assert_allclose(descended.points * size, plain.points, rtol=1e-11, atol=1e-12)
     assert descended.selection() == plain.selection()
     p = START / size
@@ -155,20 +184,20 @@ def test_what_cannot_be_represented_is_refused():
     with pytest.raises(ValueError, match="start must be at most"):
         hm.descend(huge, start=START * 1e250)
     with pytest.raises(ValueError, match="p after some steps must be at most"):
-        hm.descend(huge, 10, 0.1, normalized=False)
+        hm.descend(huge, hm.steps.GD(0.1), steps=10)
     with pytest.raises(ValueError, match="smoothness constants of keys of this size would leave"):
         hm.train.smoothness(huge)
     with pytest.raises(ValueError, match="Hessian that would leave"):
         hm.hessian(huge, START / 1e200)
     with pytest.raises(ValueError, match="until_norm must be at most"):
         hm.flow(huge, until_norm=1e200)
-    assert hm.descend(tiny, 10, 0.1).norm == pytest.approx(1.0)
+    assert hm.descend(tiny, hm.steps.Normalized(0.1), steps=10).norm == pytest.approx(1.0)
 
 
 def test_plain_descent_on_tiny_keys():
     """p moves by 1e-161 a step, which is a float; its logits are zero to the last digit."""
     tiny = hm.Problem.from_scores(KEYS * 1e-160, SCORES)
-    path = hm.descend(tiny, 10, 0.1, normalized=False)
+    path = hm.descend(tiny, hm.steps.GD(0.1), steps=10)
     first = hm.gradient(BASE, None)
     assert path.norm == pytest.approx(1e-160 * np.exp(first.log_norm), rel=1e-12)
     assert path.misalignment(first.direction) < 1e-24
@@ -177,9 +206,4 @@ def test_plain_descent_on_tiny_keys():
 @pytest.mark.parametrize("bad", [[1e-9], "1e-9", None, -1.0, np.nan, [1.0, 2.0, 3.0]])
 def test_epsilon_is_a_number(bad):
     with pytest.raises(ValueError, match="epsilon must be a number"):
-        hm.descend(BASE, 3, epsilon=bad)
-    joint = hm.Problem.from_values(KEYS, VALUES, LABELS, HEAD)
-    with pytest.raises(ValueError, match="epsilon must be a number"):
-        hm.descend_joint(joint, 3, epsilon=bad)
-    with pytest.raises(ValueError, match=r"epsilon\[1\] must be a number"):
-        hm.descend_joint(joint, 3, epsilon=(0.0, bad))
+        hm.descend(BASE, hm.steps.Normalized(0.1, bad), steps=3)

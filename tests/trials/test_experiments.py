@@ -125,7 +125,7 @@ CASES = {
 def test_a_row_is_what_the_functions_for_one_problem_say(name: str) -> None:
     problem = CASES[name]
     (row,) = outcomes([problem], steps=200, measure=COLUMNS)
-    assert_rows_agree(row, by_hand(problem, hm.descend(problem, 200, 1.0), 1.0))
+    assert_rows_agree(row, by_hand(problem, hm.descend(problem, hm.steps.Normalized(1.0), steps=200), 1.0))
 
 
 @settings(max_examples=15, deadline=None)
@@ -139,7 +139,9 @@ def test_and_so_on_random_problems(n: int, T: int, d: int, seed: int, step: floa
     for problem, row in zip(
         problems, outcomes(problems, step=step, steps=steps, measure=COLUMNS), strict=True
     ):
-        assert_rows_agree(row, by_hand(problem, hm.descend(problem, steps, step), step))
+        assert_rows_agree(
+            row, by_hand(problem, hm.descend(problem, hm.steps.Normalized(step), steps=steps), step)
+        )
 
 
 def same(a: dict, b: dict) -> bool:
@@ -206,7 +208,10 @@ def test_starts_of_an_experiment() -> None:
     spread = built_in(parameters | {"start": 3.0}, range(40))
     assert {row["selection"] for row in spread} == {"0 0", "0 1"}
     path = hm.descend(
-        hm.data.named("B-FIG-8"), 1000, 0.1, start=3.0 * np.random.default_rng(7).normal(size=2)
+        hm.data.named("B-FIG-8"),
+        hm.steps.Normalized(0.1),
+        steps=1000,
+        start=3.0 * np.random.default_rng(7).normal(size=2),
     )
     assert spread[7]["norm"] == path.norm
 

@@ -40,7 +40,7 @@ class PlaneDisplay(Pictured):
 
     Several paths show which starts go where:
 
-    >>> paths = [hm.descend(problem, 300, 0.1, start=start) for start in ([0.0, 2.0], [2.0, -2.0])]
+    >>> paths = [hm.descend(problem, steps=300, start=start) for start in ([0.0, 2.0], [2.0, -2.0])]
     >>> len(hm.directions.PlaneDisplay.of(problem, list(hm.locally_optimal(problem)), paths).paths)
     2
     """

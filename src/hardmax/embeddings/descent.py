@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.train.descent import steps_to_record
+from hardmax.train.schedule import steps_to_record
 
 
 @dataclass(frozen=True, eq=False)

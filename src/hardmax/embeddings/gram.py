@@ -21,7 +21,7 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import isometric_keys
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.train.descent import steps_to_record
+from hardmax.train.schedule import steps_to_record
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.gram import GramState, read_names
 from hardmax.embeddings.one_layer import Evaluation, evaluate
 from hardmax.embeddings.two_layer import row_softmax
-from hardmax.train.descent import steps_to_record
+from hardmax.train.schedule import steps_to_record
 
 
 @dataclass(frozen=True, eq=False)

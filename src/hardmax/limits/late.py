@@ -140,7 +140,8 @@ class LateComparison:
     >>> problem = hm.data.named("B-FIG-8")
     >>> late = late_residual(problem, max_margin(problem, [0, 0]))
     >>> for factor in (0.97, 1.03):
-    ...     path = hm.descend(problem, 4000, factor * late.eta_c, record=range(3990, 4001))
+    ...     step = hm.steps.Normalized(factor * late.eta_c)
+    ...     path = hm.descend(problem, step, steps=4000, record=range(3990, 4001))
     ...     round(late.compare(path).swing, 2), round(late.compare(path).ratio, 3)
     (0.0, 1.0)
     (0.07, 1.295)

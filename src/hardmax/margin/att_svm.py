@@ -56,7 +56,7 @@ def max_margin_batch(
 
     >>> import hardmax as hm
     >>> problems = list(hm.data.fig9_oracle(d=100, trials=20))
-    >>> paths = hm.descend_batch(problems, steps=200, rate=1.0)
+    >>> paths = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=200)
     >>> best = hm.max_margin_batch(problems, [path.selection() for path in paths])
     >>> all(each.is_certified for each in best)
     True

@@ -21,7 +21,7 @@ from hardmax.nexttoken.predict import Prediction, Predictor
 from hardmax.nexttoken.stage1 import stage_1
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.output_value import OutputValue, best_loss, star_norm
-from hardmax.train.descent import steps_to_record
+from hardmax.train.schedule import steps_to_record
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
 STEPS, RATE_0, RATE = 900, 0.2, 0.05

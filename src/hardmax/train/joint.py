@@ -1,4 +1,4 @@
-"""Joint training of the attention vector p and the head v, each with its own rate (B-DEF-1c, B-DEF-6)."""
+"""Joint training of the attention vector p and the head v, each by its own rule (B-DEF-1c, B-DEF-6)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, njit
+from numba import float64, int64, njit
 
-from hardmax._lib import expect
 from hardmax._lib.arrays import exponent
 from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot
 from hardmax.problem import Problem
@@ -18,12 +17,25 @@ from hardmax.problem.heads import LinearHead
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
 from hardmax.problem.slots import slots_of
-from hardmax.train.descent import EVENTS, Rate, damping, step_sizes, steps_to_record
+from hardmax.train.coordinates import Coordinates
 from hardmax.train.gradient import gradient
-from hardmax.train.loops import DONE, ENDED, NO_COMPETITOR, STATIONARY, rescale, step_factor
+from hardmax.train.loops import (
+    BY_RULE,
+    DONE,
+    ENDED,
+    NO_COMPETITOR,
+    STATIONARY,
+    UNIT_ALONG,
+    move_by_rule,
+    rescale,
+    step_factor,
+)  # fmt: skip
 from hardmax.train.run import Run
 from hardmax.train.scale import Scale, divided, moderate, scaled
+from hardmax.train.schedule import EVENTS, Rule, steps_to_record
 from hardmax.train.softmax import settle
+from hardmax.train.steps import Step
+from hardmax.train.updates import UPDATE
 
 
 def with_head(problem: Problem, v: np.ndarray) -> Problem:
@@ -33,59 +45,41 @@ def with_head(problem: Problem, v: np.ndarray) -> Problem:
     return replace(problem, head=replace(problem.head.linear, v=v))
 
 
-def descend_joint(
+def train_both(
     problem: Problem,
-    steps: int = 1000,
-    rate: Rate = 0.1,
-    rate_v: Rate | None = None,
+    step_p: Step,
+    step_v: Step,
+    steps: int,
     *,
-    normalized: bool = True,
-    start: Any = None,
-    record: int | Sequence[int] | None = None,
-    epsilon: float | tuple[float, float] = 0.0,
+    start: Any,
+    record: int | Sequence[int] | None,
+    coordinates: Coordinates = "auto",
 ) -> Run:
-    """Train p and v together; v starts at the problem's head, and each is divided by its own gradient norm.
-
-    ``epsilon`` is added to these norms, as in `descend`: one number, or a pair for p and for v (the public
-    notebook of the paper has 1e-19 and 1e-9).
-
-    The ratio rate_v / rate decides where p goes when not every input is a support vector (B-NEW-1).
-
-    >>> import hardmax as hm
-    >>> path = hm.descend_joint(hm.data.named("B-FIG-3a"), steps=1000, rate=0.1, start=[0.0, -1.0])
-    >>> path.p.round(4).tolist(), path.heads[-1].round(5).tolist()
-    ([95.293, 23.4802], [0.22192, 99.78082])
-    """
-    steps = expect.whole("steps", steps)
+    """Steps of p and v together; v starts at the problem's head, and each has its own rule."""
     p = problem.vector("start", start)
     with_head(problem, p)  # refuses other heads
+    if coordinates not in ("auto", "primal"):
+        raise ValueError(f'coordinates must be "auto" or "primal" where v is trained, got {coordinates!r}')
     problem.need_decreasing_loss()
     kept = steps_to_record(record, steps)
     scale, (by_head, head) = scaled(problem), scaled_head(problem)
     seen, p = replace(scale.problem, head=head), np.array(scale.point(p, "start"))
-    rates_p = step_sizes(rate, steps, scale, normalized)
-    apart = (by_head.exponent - scale.exponent) * (1 if normalized else 2)
-    rates_v = (
-        step_sizes(rate, steps, scale, normalized, apart)
-        if rate_v is None
-        else step_sizes(rate_v, steps, scale, normalized, apart, "rate_v")
-    )
-    epsilons = _epsilons(epsilon, scale, by_head)
+    rules = Rule.of(step_p, steps, scale), Rule.of(step_v, steps, replace(scale, exponent=by_head.exponent))
     points, heads = np.empty((len(kept), seen.d)), np.empty((len(kept), len(head.v)))
-    if problem.loss.is_compiled:
+    if problem.loss.is_compiled and all(rule.is_compiled for rule in rules):
         slots = slots_of(seen)
         values = np.ascontiguousarray(slots.merge(head.values[seen.tokens]))
-        status, _ = _descend_joint(
+        v = head.v.copy()
+        status, _ = _descend_both(
             slots.keys, slots.tokens, slots.offsets, slots.counts, values, head.labels,
             problem.log_weights, math.log(problem.total),
-            p, head.v.copy(), rates_p, rates_v, kept, points, heads,
-            normalized, *epsilons, problem.loss.log_slope,
+            p, v, kept, points, heads, problem.loss.log_slope, *rules[0].arguments(p), *rules[1].arguments(v),
         )  # fmt: skip
     else:
-        status = _plain(seen, p, rates_p, rates_v, kept, points, heads, normalized, epsilons)
-    method = "joint " + ("normalised gradient descent" if normalized else "gradient descent")
+        status = _plain(seen, p, rules, kept, points, heads)
     points, heads = scale.back(points), by_head.back(heads)
-    return Run(problem, "step", kept, points, EVENTS[status], heads, method)
+    name = step_p.name if step_p.name == step_v.name else f"{step_p.name} of p, {step_v.name} of v"
+    return Run(problem, "step", kept, points, EVENTS[status], heads, f"joint {name}")
 
 
 def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearHead]:
@@ -97,32 +91,27 @@ def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, Linea
     return scale, replace(head, values=scale.problem.keys, v=scale.point(head.v, "head"))
 
 
-def _epsilons(epsilon: Any, scale: Scale, by_head: Scale) -> tuple[float, float]:
-    """One epsilon for both gradients, or a pair for those by p and by v."""
-    if not isinstance(epsilon, list | tuple | np.ndarray):
-        return damping(epsilon, scale), damping(epsilon, by_head)
-    if len(epsilon) != 2:
-        raise ValueError(f"epsilon must be a number or a pair (for p, for v), got {epsilon!r}")
-    return damping(epsilon[0], scale, "epsilon[0]"), damping(epsilon[1], by_head, "epsilon[1]")
-
-
 @njit(
     ENDED(
-        TABLE, INDEX, INDEX, VECTOR, TABLE, VECTOR, VECTOR, float64, OUT, OUT, VECTOR, VECTOR, INDEX,
-        OUT_TABLE, OUT_TABLE,
-        boolean, float64, float64, SLOPE,
+        TABLE, INDEX, INDEX, VECTOR, TABLE, VECTOR, VECTOR, float64, OUT, OUT, INDEX, OUT_TABLE, OUT_TABLE,
+        SLOPE,
+        VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
+        VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
     ),
     cache=True, nogil=True,
 )  # fmt: skip
-def _descend_joint(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, values, labels, log_weights, log_total,
-    p, v, rates_p, rates_v, record, points, heads, normalized, epsilon_p, epsilon_v, log_slope,
+def _descend_both(  # type: ignore[no-untyped-def]
+    keys, tokens, offsets, counts, values, labels, log_weights, log_total, p, v, record, points, heads,
+    log_slope,
+    rates_p, kind_p, constants_p, update_p, state_p, unit_p,
+    rates_v, kind_v, constants_v, update_v, state_v, unit_v,
 ):  # fmt: skip
     n, slots, d, e = offsets.size - 1, tokens.size, p.size, v.size
     gaps, weights, scores = np.empty(slots), np.empty(slots), np.empty(slots)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     log_slopes, V, pull = np.empty(n), np.empty(d), np.empty(e)
+    exponents_p, move_p, exponents_v, move_v = np.empty(d), np.empty(d), np.empty(e), np.empty(e)
     saved = 0
     for k in range(rates_p.size + 1):
         if k == record[saved]:
@@ -154,12 +143,21 @@ def _descend_joint(  # type: ignore[no-untyped-def]
             points[saved:] = p
             heads[saved:] = v
             return (NO_COMPETITOR if common_p == -np.inf else STATIONARY), k
-        if length_p > 0.0:
-            factor = step_factor(rates_p[k], length_p, common_p + shrunk_p - log_total, normalized, epsilon_p)
+        total_p, total_v = common_p + shrunk_p - log_total, common_v + shrunk_v - log_total
+        if length_p > 0.0 and kind_p == BY_RULE:
+            move_by_rule(
+                p, V, total_p, rates_p[k], k, constants_p, update_p, state_p, unit_p, exponents_p, move_p
+            )
+        elif length_p > 0.0:
+            factor = step_factor(rates_p[k], length_p, total_p, kind_p == UNIT_ALONG, constants_p[0])
             for j in range(d):
                 p[j] += factor * V[j]
-        if length_v > 0.0:
-            factor = step_factor(rates_v[k], length_v, common_v + shrunk_v - log_total, normalized, epsilon_v)
+        if length_v > 0.0 and kind_v == BY_RULE:
+            move_by_rule(
+                v, pull, total_v, rates_v[k], k, constants_v, update_v, state_v, unit_v, exponents_v, move_v
+            )
+        elif length_v > 0.0:
+            factor = step_factor(rates_v[k], length_v, total_v, kind_v == UNIT_ALONG, constants_v[0])
             for j in range(e):
                 v[j] += factor * pull[j]
     return DONE, rates_p.size
@@ -168,25 +166,23 @@ def _descend_joint(  # type: ignore[no-untyped-def]
 def _plain(
     problem: Problem,
     p: np.ndarray,
-    rates_p: np.ndarray,
-    rates_v: np.ndarray,
+    rules: tuple[Rule, Rule],
     record: np.ndarray,
     points: np.ndarray,
     heads: np.ndarray,
-    normalized: bool,
-    epsilons: tuple[float, float],
 ) -> int:
-    """The same steps for losses that only Python can call."""
+    """The same steps for losses and rules that only Python can call."""
     assert problem.head.linear is not None
     v = problem.head.linear.v
-    for k in range(len(rates_p) + 1):
+    rule_p, rule_v = rules
+    state_p, state_v = rule_p.begin(p), rule_v.begin(v)
+    for k in range(len(rule_p.rates) + 1):
         points[record >= k], heads[record >= k] = p, v
-        if k == len(rates_p):
+        if k == len(rule_p.rates):
             break
         now = with_head(problem, v)
         pull_p, pull_v = gradient(now, p), gradient(now, p, wrt="v")
         if pull_p.is_stationary and pull_v.is_stationary:
             return STATIONARY
-        p = p + step_factor(rates_p[k], 1.0, pull_p.log_norm, normalized, epsilons[0]) * pull_p.direction
-        v = v + step_factor(rates_v[k], 1.0, pull_v.log_norm, normalized, epsilons[1]) * pull_v.direction
+        p, v = rule_p.moved(p, pull_p, state_p, k), rule_v.moved(v, pull_v, state_v, k)
     return DONE

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
 import numpy as np
 from numba import boolean, float64, int64, njit, types
@@ -10,9 +12,13 @@ from numba import boolean, float64, int64, njit, types
 from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, VECTORIZED, dot
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.train.softmax import settle
+from hardmax.train.updates import UPDATE
 
 # How a loop ended.
 DONE, STATIONARY, NO_COMPETITOR, CANCELLED = 0, 1, 2, 3
+
+# How a step rule moves: by one factor along minus the gradient, or along its unit vector, or by an update.
+ALONG, UNIT_ALONG, BY_RULE = 0, 1, 2
 
 # Below this fraction of its uncancelled size, a squared norm from inner products has lost half its digits.
 CANCELLATION = 1e-12
@@ -82,41 +88,71 @@ def rescale(V):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    ENDED(
-        TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, VECTOR, INDEX, OUT_TABLE,
-        boolean, float64, SLOPE,
-    ),
-    cache=True, nogil=True,
-)  # fmt: skip
-def descend_primal(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, scores, log_weights, log_total, p, rates, record, points,
-    normalized, epsilon, log_slope,
-):  # fmt: skip
-    """Steps p in place; ``points`` receives p after the steps named in ``record`` (sorted, ends included)."""
-    n, slots, d = offsets.size - 1, tokens.size, p.size
-    gaps, weights, V = np.empty(slots), np.empty(slots), np.empty(d)
-    tops = np.empty(n, np.intp)
-    u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
-    saved = 0
-    for k in range(rates.size + 1):
-        if k == record[saved]:
-            points[saved] = p
-            saved += 1
-        if k == rates.size:
-            break
-        gaps_to_top(keys, tokens, offsets, p, gaps, tops)
-        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
-        scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
-        common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
-        shrunk = rescale(V)
-        if shrunk == -np.inf:
-            points[saved:] = p
-            return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
-        factor = step_factor(rates[k], math.sqrt(dot(V, V)), common + shrunk - log_total, normalized, epsilon)
-        for j in range(d):
-            p[j] += factor * V[j]
-    return DONE, rates.size
+    types.void(OUT, VECTOR, float64, float64, int64, VECTOR, UPDATE, OUT_TABLE, float64, OUT, OUT),
+    cache=True,
+    nogil=True,
+)
+def move_by_rule(  # type: ignore[no-untyped-def]
+    x, V, log_scale, rate, k, constants, update, state, unit, exponents, move
+):
+    """Step k of x, where minus the gradient is exp(log_scale) V; the rule sees the user's units."""
+    exponents[:] = log_scale + math.log(unit)
+    update(V, exponents, constants, state, rate, k, move)
+    for j in range(x.size):
+        x[j] += unit * move[j]
+
+
+@functools.cache
+def primal_loop(by_rule: bool) -> Any:
+    """Steps p in place; ``points`` receives p after the steps named in ``record`` (sorted, ends included).
+
+    One source, compiled once for the two rules along minus the gradient and once for all others: a branch
+    inside costs a tenth of a small problem's step.
+    """
+
+    @njit(
+        ENDED(
+            TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, INDEX, OUT_TABLE, SLOPE,
+            VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
+        ),
+        cache=True, nogil=True,
+    )  # fmt: skip
+    def descend_primal(  # type: ignore[no-untyped-def]
+        keys, tokens, offsets, counts, scores, log_weights, log_total, p, record, points, log_slope,
+        rates, kind, constants, update, state, unit,
+    ):  # fmt: skip
+        n, slots, d = offsets.size - 1, tokens.size, p.size
+        gaps, weights = np.empty(slots), np.empty(slots)
+        V, exponents, move = np.empty(d), np.empty(d), np.empty(d)
+        tops = np.empty(n, np.intp)
+        u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+        seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
+        saved = 0
+        for k in range(rates.size + 1):
+            if k == record[saved]:
+                points[saved] = p
+                saved += 1
+            if k == rates.size:
+                break
+            gaps_to_top(keys, tokens, offsets, p, gaps, tops)
+            settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
+            scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
+            common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
+            shrunk = rescale(V)
+            if shrunk == -np.inf:
+                points[saved:] = p
+                return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
+            total = common + shrunk - log_total
+            if by_rule:
+                move_by_rule(p, V, total, rates[k], k, constants, update, state, unit, exponents, move)
+            else:
+                length = math.sqrt(dot(V, V))
+                factor = step_factor(rates[k], length, total, kind == UNIT_ALONG, constants[0])
+                for j in range(d):
+                    p[j] += factor * V[j]
+        return DONE, rates.size
+
+    return descend_primal
 
 
 @njit(

@@ -33,7 +33,7 @@ class Run:
     "no competing token". Indices ``at`` count snapshots; -1 is the last.
 
     >>> import hardmax as hm
-    >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
+    >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
     >>> path
     Run(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
     >>> path.selection().tokens
@@ -110,7 +110,7 @@ class Run:
         ``other`` is a vector of any length, a MaxMargin or another Run.
 
         >>> import hardmax as hm
-        >>> path = hm.descend(hm.data.named("B-FIG-1a"), steps=1000, rate=0.1)
+        >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
         >>> f"{path.misalignment([-0.1, 1.0]):.3g}"
         '0.000256'
         """
@@ -138,7 +138,7 @@ class Run:
         Another problem brings its own labels and values; where v was trained, the trained one is taken.
 
         >>> import hardmax as hm
-        >>> path = hm.descend(hm.data.named("B-FIG-8"), steps=100, rate=0.1)
+        >>> path = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=100)
         >>> new = hm.Problem.from_scores([[[1.0, 0.0], [-1.0, 0.0]]], [[2.0, -3.0]])
         >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
         ([1.981], 1.0)
@@ -192,7 +192,7 @@ class Run:
 
         >>> import hardmax as hm, tempfile, pathlib
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
-        >>> hm.descend(hm.data.named("B-FIG-8"), steps=10, rate=0.1).save(file)
+        >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=10).save(file)
         >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """

@@ -23,6 +23,7 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.losses import as_loss
 from hardmax.train.descent import descend, descend_batch
+from hardmax.train.steps import Normalized
 from hardmax.trials.experiments_blocks import Block, blocks
 
 SATURATED = 1e-5  # the largest mean attention off the selected tokens that counts as saturated
@@ -64,10 +65,13 @@ def outcomes(
     rows: list[dict[str, Any]] = [{} for _ in problems]
     with serial_blas():  # sums must not depend on how many threads a process has
         if starts is None:
-            paths = descend_batch(problems, steps, step, workers=workers)
+            paths = descend_batch(problems, Normalized(step), steps=steps, workers=workers)
         else:
             pairs = zip(problems, starts, strict=True)
-            paths = [descend(problem, steps, step, start=start, record=()) for problem, start in pairs]
+            paths = [
+                descend(problem, Normalized(step), steps=steps, start=start, record=())
+                for problem, start in pairs
+            ]
         for block in blocks(paths):
             columns = _columns(block, measure, step, workers)
             for at, i in enumerate(block.members):

@@ -130,7 +130,7 @@ def blocks(paths: Sequence[Run]) -> Iterator[Block]:
     >>> import hardmax as hm
     >>> from hardmax.trials.experiments_blocks import blocks
     >>> problems = [hm.data.sphere(2, 3, d, rng=0) for d in (2, 5, 2)]
-    >>> [block.members for block in blocks(hm.descend_batch(problems, 10, 1.0))]
+    >>> [block.members for block in blocks(hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=10))]
     [[0, 2], [1]]
     """
     groups: dict[tuple[bytes, int], list[int]] = {}

@@ -67,7 +67,7 @@ def fig_8(setting: Setting) -> Findings:
     paths = train(problem, (*TO_GLOBAL, *TO_LOCAL))
     targets = [best] * len(TO_GLOBAL) + [local] * len(TO_LOCAL)
     plain = [
-        hm.descend(problem, 5000, 1.0, normalized=False, start=start) for start in (*TO_GLOBAL, *TO_LOCAL)
+        hm.descend(problem, hm.steps.GD(1.0), steps=5000, start=start) for start in (*TO_GLOBAL, *TO_LOCAL)
     ]
     ends = dict(ends_table(paths, targets))
     ends["cosine_plain_5000"] = np.array(

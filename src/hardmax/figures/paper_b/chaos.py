@@ -69,7 +69,9 @@ def fig_chaos(setting: Setting) -> Findings:
     far = FAR * late.max_margin.need() + late.w + 0.01 * late.span[:, 0]
     for rate in PERIODS:
         orbits[rate] = late_map.orbit(rate * late.eta_c, start, 6000, 400)
-        path = hm.descend(problem(), 8000, rate * late.eta_c, start=far, record=range(7600, 8001))
+        path = hm.descend(
+            problem(), hm.steps.Normalized(rate * late.eta_c), steps=8000, start=far, record=range(7600, 8001)
+        )
         seen[rate] = path.points[1:] @ late.span  # the first point is the start
         residuals.append(seen[rate][-128:, 0])
     by_map = {rate: period(orbit) for rate, orbit in orbits.items()}

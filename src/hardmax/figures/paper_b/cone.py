@@ -92,7 +92,7 @@ def fig_2(setting: Setting) -> Findings:
     starts = _in_cone(cone, np.concatenate([[1.0, 1.0], scale]), angles)
     worst, rise, freezes = [], [], []
     for k, start in enumerate(starts):
-        path = hm.descend(problem, STEPS, RATE, start=start, record=1)
+        path = hm.descend(problem, hm.steps.Normalized(RATE), steps=STEPS, start=start, record=1)
         gaps = _gaps(path, local)
         worst.append(gaps.max() / cone.mu)
         rise.append(-np.diff(gaps).max())
@@ -102,7 +102,7 @@ def fig_2(setting: Setting) -> Findings:
     top = hm.max_margin(rivals, [0])
     other = hm.directions.local_constants(rivals, top)
     over = {factor: _overshoot(rivals, top, other, factor) for factor in (1.0, 2.0)}
-    back = hm.descend(rivals, STEPS, RATE, start=_in_cone(other, [1.0], [1.0])[0])
+    back = hm.descend(rivals, hm.steps.Normalized(RATE), steps=STEPS, start=_in_cone(other, [1.0], [1.0])[0])
     name = "B-FIG-2."
     claims = (
         near(name + "mu", "mu of Lemma 7 at B-FIG-8's local direction", cone.mu, 0.015625, 1e-12),

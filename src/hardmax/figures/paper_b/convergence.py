@@ -90,7 +90,7 @@ def fig_1a(setting: Setting) -> Findings:
     by_run = {run: part(cosines, "run", run)["cosine"] for run in paths}
     dips = {run: int(np.argmin(by_run[run])) for run in ("(0, 1)", "(0, 0.5)")}
     after = [np.diff(by_run[run][dips.get(run, 1) :]).min() for run in paths]
-    plain = hm.descend(_lifted(problem), 20_000, "1/L_p", normalized=False, start=[0.0, 1.0, 0.0])
+    plain = hm.descend(_lifted(problem), hm.steps.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
     name = "B-FIG-1a."
     claims = (
         near(name + "p-mm", "max-margin p of the best token", best.need(), [-10 / 101, 100 / 101], 1e-12),

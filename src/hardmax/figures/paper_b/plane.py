@@ -131,7 +131,8 @@ STEPS, RATE = 1000, 0.1
 
 def train(problem: hm.Problem, starts: Sequence[Sequence[float]]) -> dict[str, hm.Run]:
     """Every step of normalised descent from each start, named after it."""
-    paths = [hm.descend(problem, STEPS, RATE, start=start, record=1) for start in starts]
+    step = hm.steps.Normalized(RATE)
+    paths = [hm.descend(problem, step, steps=STEPS, start=start, record=1) for start in starts]
     return {f"({x:g}, {y:g})": path for (x, y), path in zip(starts, paths, strict=True)}
 
 
@@ -162,7 +163,7 @@ def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
 
 def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) -> bool:
     """Whether normalised descent from (x, y) selects token 0 of every input."""
-    path = hm.descend(problem, steps, RATE, start=[x, y], record=())
+    path = hm.descend(problem, hm.steps.Normalized(RATE), steps=steps, start=[x, y], record=())
     return path.selection().sets == ((0,),) * problem.n
 
 

@@ -53,9 +53,9 @@ def fig_4(setting: Setting) -> Findings:
     problem = hm.data.named("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
     runs = {
-        "normalised": hm.descend(problem, STEPS, RATE, record=1),
-        "plain": hm.descend(problem, STEPS, 1.0, normalized=False, record=1),
-        "damped": hm.descend(problem, STEPS, RATE, epsilon=DAMPING, record=1),
+        "normalised": hm.descend(problem, hm.steps.Normalized(RATE), steps=STEPS, record=1),
+        "plain": hm.descend(problem, hm.steps.GD(1.0), steps=STEPS, record=1),
+        "damped": hm.descend(problem, hm.steps.Normalized(RATE, DAMPING), steps=STEPS, record=1),
     }
     shown = np.arange(201)
     top = {name: 1 - np.array([path.defect(t) for t in range(STEPS + 1)]) for name, path in runs.items()}
@@ -154,7 +154,9 @@ def fig_5(setting: Setting) -> Findings:
     angles: dict[str, np.ndarray] = {}
     paths: dict[str, list[np.ndarray]] = {"loss": [], "C": [], "step": [], "p1": [], "p2": []}
     for loss in ("correlation", "logistic", "exponential"):
-        runs = [hm.descend(two_inputs(C, loss), STEPS, RATE, record=1) for C in GAPS]
+        runs = [
+            hm.descend(two_inputs(C, loss), hm.steps.Normalized(RATE), steps=STEPS, record=1) for C in GAPS
+        ]
         angles[loss] = np.array([_degrees(run.points) for run in runs])
         for C, run in zip(GAPS, runs, strict=True):
             for column, values in zip(

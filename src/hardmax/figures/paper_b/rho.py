@@ -118,7 +118,8 @@ def fig_rho(setting: Setting) -> Findings:
 
 
 def _train(problem: hm.Problem, rho: float, record: list[int] | tuple[int, ...]) -> hm.Run:
-    return hm.descend_joint(problem, LONG, RATE, rho * RATE, start=START, record=record)
+    both = hm.steps.Normalized(RATE), hm.steps.Normalized(rho * RATE)
+    return hm.descend(problem, both, steps=LONG, start=START, record=record, wrt=("p", "v"))
 
 
 def _limit(problem: hm.Problem, rho: float) -> float:

@@ -36,7 +36,9 @@ TIMES = (0, 10, 20, 30, 50, 75, 100)
 
 def train(name: str) -> hm.Run:
     """Joint training under the paper's protocol, every step kept."""
-    return hm.descend_joint(hm.data.named(name), STEPS, RATE, start=START, record=1)
+    return hm.descend(
+        hm.data.named(name), hm.steps.Normalized(RATE), steps=STEPS, start=START, record=1, wrt=("p", "v")
+    )
 
 
 def _tokens(problem: hm.Problem) -> Table:

@@ -27,6 +27,7 @@ from hardmax.train.descent import descend
 from hardmax.train.flow import flow
 from hardmax.train.gradient import gradient
 from hardmax.train.measures import smoothness
+from hardmax.train.steps import GD
 
 FAR = 1e6  # norm to which flows run
 ALIGNED = 1e-6
@@ -207,7 +208,7 @@ def descent_follows_flow(
     apart = []
     for halvings in range(3):
         parts = 2**halvings
-        path = descend(problem, steps * parts, rate / L / parts, normalized=False, start=start)
+        path = descend(problem, GD(rate / L / parts), steps=steps * parts, start=start)
         apart.append(float(np.linalg.norm(path.p - late.p)))
     moved = float(np.linalg.norm(late.p - late.points[0]))
     if not moved or not apart[-1]:

@@ -17,6 +17,7 @@ from hardmax.theory.paper_a import balls
 from hardmax.theory.paper_a.common import fixed_embeddings
 from hardmax.theory.proof import settle_slack
 from hardmax.train.descent import descend
+from hardmax.train.steps import Normalized
 
 GRADIENT = 1e-12  # relative error allowed between two forms of one gradient
 DIRECTIONAL = 1e-13
@@ -220,7 +221,7 @@ def everything_selected_is_no_limit(
         point = one_layer.evaluate(corpus, E @ (p * (norm / np.linalg.norm(p))), E @ v)
         pull = np.abs(point.A_hat) @ np.linalg.norm(E, axis=1)
         worst = max(worst, abs(float(unit @ (E.T @ point.A_hat))) / float(pull) if pull else 0.0)
-    path = descend(corpus.problem(E, v), steps=1000, rate=0.1, start=unit)
+    path = descend(corpus.problem(E, v), Normalized(0.1), steps=1000, start=unit)
     drift = float(np.abs(path.points @ unit - 1).max())
     cosine = float(path.p @ unit) / path.norm
     found = {

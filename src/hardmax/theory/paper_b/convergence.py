@@ -32,6 +32,7 @@ from hardmax.theory.paper_b.cone import absorbing_radius, is_absorbed
 from hardmax.train.descent import descend
 from hardmax.train.flow import flow
 from hardmax.train.run import Run
+from hardmax.train.steps import Normalized
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
@@ -143,7 +144,7 @@ def correlation_rises(
     )  # fmt: skip
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
-    path = descend(problem, steps, rate, start=start, record=1)
+    path = descend(problem, Normalized(rate), steps=steps, start=start, record=1)
     gaps = path.misalignments(best)
     rises = np.diff(gaps) > 1e-15
     last = int(np.flatnonzero(rises)[-1]) + 1 if rises.any() else 0

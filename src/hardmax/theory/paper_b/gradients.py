@@ -28,6 +28,7 @@ from hardmax.theory.proof import balls, dot, largest, least, length
 from hardmax.train.descent import descend
 from hardmax.train.gradient import gradient
 from hardmax.train.measures import attention, risk, smoothness
+from hardmax.train.steps import GD
 
 
 def remainder_bound(Gamma: Any, A: Any, lost: Any) -> Any:
@@ -228,7 +229,7 @@ def smooth_and_descending(
         if change / np.linalg.norm(step) > curvature:
             curvature, secant = float(change / np.linalg.norm(step)), (p, p + step)
     start = chance.normal(size=problem.d) * unit
-    path = descend(problem, steps, eta, normalized=False, record=1, start=start)
+    path = descend(problem, GD(eta), steps=steps, record=1, start=start)
     risks = np.array([risk(problem, p) for p in path.points])
     squares = np.array([float(np.sum(_plain_gradient(problem, p) ** 2)) for p in path.points[:-1]])
     missed = risks[:-1] - risks[1:] - eta / 2 * squares

@@ -26,7 +26,9 @@ from hardmax.theory.paper_b.common import (
     second_gap,
     with_copies,
 )
-from hardmax.train.joint import descend_joint, with_head
+from hardmax.train.descent import descend
+from hardmax.train.joint import with_head
+from hardmax.train.steps import Normalized
 
 DEGREES = 0.05  # how far, in degrees, training may still be from its limit
 SATURATED = 1e-3
@@ -61,7 +63,9 @@ def interpolated_limit(
     hypotheses = _trainable_head(problem)
     if unmet(hypotheses) or longest_difference(problem) == 0:  # then p does not matter
         return unsaid(hypotheses)
-    path = descend_joint(problem, steps, rate, rho * rate, start=start)
+    path = descend(
+        problem, (Normalized(rate), Normalized(rho * rate)), steps=steps, start=start, wrt=("p", "v")
+    )
     assert path.heads is not None
     chosen, lost = path.selection(), path.defect()
     hypotheses.append(Hypothesis("attention saturates", chosen.is_unique and lost < 1e-5, lost))

@@ -14,6 +14,7 @@ from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import one_selection
 from hardmax.theory.paper_b.local import local_hypotheses
 from hardmax.train.descent import descend
+from hardmax.train.steps import Normalized
 
 NEAR = 0.03  # how far below and above the threshold the step is taken
 STEPS = 6000
@@ -54,7 +55,9 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     start = 100 * best.norm * best.direction + late.w + 0.01 * late.span.sum(axis=1)
 
     def run(factor: float) -> LateComparison:
-        path = descend(problem, STEPS, factor * eta, start=start, record=range(STEPS - 10, STEPS + 1))
+        path = descend(
+            problem, Normalized(factor * eta), steps=STEPS, start=start, record=range(STEPS - 10, STEPS + 1)
+        )
         return late.compare(path)
 
     below, above = run(1 - NEAR), run(1 + NEAR)

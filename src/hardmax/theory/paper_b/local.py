@@ -38,6 +38,7 @@ from hardmax.train.descent import descend
 from hardmax.train.flow import flow
 from hardmax.train.gradient import gradient
 from hardmax.train.run import Run
+from hardmax.train.steps import Normalized
 
 FARTHEST = 1e13  # over the longest key difference: beyond it the rounding of logits drives the flow
 STEPS, DOUBLINGS = 2000, 10
@@ -159,7 +160,7 @@ def input_parts(problem: Problem, best: MaxMargin, R: float) -> list[float]:
 def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
     """The most by which normalised descent from these starts leaves the cone, over mu."""
     assert best.direction is not None
-    paths = [descend(problem, STEPS, rate, start=start, record=1) for start in starts]
+    paths = [descend(problem, Normalized(rate), steps=STEPS, start=start, record=1) for start in starts]
     gaps = [0.5 * np.square(path.directions - best.direction).sum(axis=1) for path in paths]
     return max(float(gap.max()) for gap in gaps) / mu - 1
 

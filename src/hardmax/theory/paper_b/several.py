@@ -39,6 +39,7 @@ from hardmax.theory.proof import balls, least
 from hardmax.train.descent import descend
 from hardmax.train.gradient import gradient
 from hardmax.train.measures import excess_risk
+from hardmax.train.steps import Normalized
 
 Sets = Sequence[Sequence[int]]
 DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
@@ -251,7 +252,7 @@ def joined_sets(
 )
 def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.0) -> Outcome:
     """The protocol of B-FIG-9 on one problem; slack is the log of how many times closer the proxy is."""
-    path = descend(problem, steps, rate, record=())
+    path = descend(problem, Normalized(rate), steps=steps, record=())
     lost = path.defect()
     chosen = path.selection()
     hypotheses = [Hypothesis("saturated", lost <= SATURATED and chosen.is_unique, lost)]

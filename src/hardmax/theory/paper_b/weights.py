@@ -17,6 +17,7 @@ from hardmax.theory.proof import balls, length, settle_slack
 from hardmax.train.descent import descend
 from hardmax.train.gradient import gradient
 from hardmax.train.loops import step_factor
+from hardmax.train.steps import GD, Normalized
 
 # The step of W is that of p over |u| to this power, without and with normalisation (B-ERR-17).
 POWER = {False: 2, True: 1}
@@ -51,7 +52,11 @@ def weights_follow_p(
     assert values is not None
     seen = replace(problem, table=Dense(values), W=None)
     path = descend(
-        seen, steps, rate, normalized=normalized, start=np.broadcast_to(start, problem.d), record=1
+        seen,
+        (Normalized if normalized else GD)(rate),
+        steps=steps,
+        start=np.broadcast_to(start, problem.d),
+        record=1,
     )
     size = float(np.linalg.norm(prompt))
     target = path.points[:, None, :] * (prompt / size**2)[None, :, None]

@@ -1,0 +1,185 @@
+"""Training p by steps (B-DEF-6), and W through its exact map to p (B-THM-L1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax._lib.arrays import exponent, lengths
+from hardmax.problem import Problem
+from hardmax.problem.keys import Dense
+from hardmax.problem.slots import slots_of
+from hardmax.train.coordinates import Coordinates, choose, differences, orthonormal_basis
+from hardmax.train.gradient import pull_of, settle_at
+from hardmax.train.loops import (
+    BY_RULE,
+    CANCELLED,
+    DONE,
+    NO_COMPETITOR,
+    STATIONARY,
+    UNIT_ALONG,
+    descend_gram,
+    primal_loop,
+)
+from hardmax.train.run import Run
+from hardmax.train.scale import scaled
+from hardmax.train.schedule import EVENTS, Rule, step_sizes, steps_to_record
+from hardmax.train.steps import GD, Normalized, Step
+
+# From a scaled problem, p(0), the rule, the steps to keep and the coordinates asked for: points and status.
+Loop = Callable[[Problem, np.ndarray, Rule, np.ndarray, Coordinates], tuple[np.ndarray, int]]
+
+
+def train_p(
+    problem: Problem,
+    step: Step,
+    steps: int,
+    *,
+    start: Any,
+    record: int | Sequence[int] | None,
+    coordinates: Coordinates = "auto",
+    shift: int = 0,
+) -> Run:
+    """Steps of p, with rates times 2^shift, which as numbers may leave the range of float64."""
+    problem.need_decreasing_loss()
+    scale = scaled(problem)
+    p = np.array(scale.point(problem.vector("start", start), "start"))
+    rule, kept = Rule.of(step, steps, scale, shift=shift), steps_to_record(record, steps)
+    if coordinates in ("gram", "qr") and not step.in_span:
+        raise ValueError(
+            f'coordinates must be "auto" or "primal" for {type(step).__name__}, which leaves the span of the '
+            f"keys, got {coordinates!r}"
+        )
+    points, status = fast_path(scale.problem, rule)(scale.problem, p, rule, kept, coordinates)
+    return Run(problem, "step", kept, scale.back(points), EVENTS[status], method=step.name)
+
+
+def fast_path(problem: Problem, rule: Rule) -> Loop:
+    """The loop for this structure of problem and rule; the plain one can do everything."""
+    stored = isinstance(problem.table, Dense) and not problem.head.moves and problem.loss.is_compiled
+    return _compiled if stored and rule.is_compiled else _plain
+
+
+def _compiled(
+    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates
+) -> tuple[np.ndarray, int]:
+    slots = slots_of(problem)
+    scores = slots.merge(problem.scores)
+    layout = (slots.offsets, slots.counts, scores, problem.log_weights, math.log(problem.total))
+    log_slope = problem.loss.log_slope
+    spans = differences(slots)
+    chosen = choose(wanted, len(spans.plus), len(slots.tokens), problem.d, len(rule.rates))
+    if chosen == "gram" and rule.kind == BY_RULE:  # its moves are no multiples of V
+        chosen = "qr" if wanted == "gram" else "primal"
+    if chosen == "gram":
+        rows = spans.rows(slots.table)
+        c = np.empty((len(record), len(rows)))
+        gram = spans.gram(problem.table)
+        status, _ = descend_gram(
+            gram, spans.row, *layout, rows @ p, rule.rates, record, c,
+            rule.kind == UNIT_ALONG, rule.constants[0], log_slope,
+        )  # fmt: skip
+        if status != CANCELLED:
+            # one by one: the same to the bit for any record
+            return np.stack([p + row @ rows for row in c]), status
+        chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
+    if chosen == "primal":
+        points = np.empty((len(record), problem.d))
+        status, _ = primal_loop(rule.kind == BY_RULE)(
+            slots.keys, slots.tokens, *layout, p, record, points, log_slope, *rule.arguments(p)
+        )
+        return points, status
+    basis = orthonormal_basis(slots)
+    keys, q = np.ascontiguousarray(slots.keys @ basis), basis.T @ p
+    points = np.empty((len(record), len(q)))
+    status, _ = primal_loop(rule.kind == BY_RULE)(
+        keys, slots.tokens, *layout, q.copy(), record, points, log_slope, *rule.arguments(q)
+    )
+    return np.stack([p + basis @ (point - q) for point in points]), status
+
+
+def _plain(
+    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates
+) -> tuple[np.ndarray, int]:
+    """The same steps for heads, losses and rules that only Python can call."""
+    points, slots, state = np.empty((len(record), problem.d)), slots_of(problem), rule.begin(p)
+    for k in range(len(rule.rates) + 1):
+        points[record >= k] = p
+        if k == len(rule.rates):
+            break
+        settled = settle_at(problem, p, slots)
+        pull = pull_of(settled, slots.table, problem.total)
+        if pull.is_stationary:
+            return points, NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
+        p = rule.moved(p, pull, state, k)
+    return points, DONE
+
+
+@dataclass(frozen=True, eq=False)
+class WeightRun(Run):
+    """A training of W with the prompt u, held as the run of q = W'u: points and norms are those of q.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.sphere(n=2, T=3, d=4, rng=0)
+    >>> hm.descend(problem, steps=50, wrt="W", prompt=[1, 0, 0, 0]).W().shape
+    (4, 4)
+    """
+
+    prompt: np.ndarray = field(kw_only=True)  # (d,)
+    start: np.ndarray = field(kw_only=True)  # (d, d)
+
+    def W(self, at: int = -1) -> np.ndarray:
+        """The weights at a snapshot."""
+        moved = self.points[at] - self.points[0]
+        size = lengths(self.prompt)
+        return self.start + np.outer(self.prompt / size, moved / size)
+
+
+def train_W(
+    problem: Problem,
+    step: Step,
+    steps: int,
+    *,
+    prompt: Any,
+    start: Any,
+    record: int | Sequence[int] | None,
+    coordinates: Coordinates = "auto",
+) -> WeightRun:
+    """Steps of W with the prompt u fixed, in the Frobenius norm (B-DEF-1b).
+
+    The gradient by W is u times the gradient by q = W'u, the attention vector that the tokens see. So W moves
+    only along u: W(t) = W(0) + u (q(t) - q(0))' / |u|^2, and q follows descent on p with the tokens as keys
+    and the step times |u|^2; for normalised descent times |u| (B-ERR-17).
+    """
+    W, values = problem.key_map, problem.head.values
+    if W is None or values is None:
+        raise ValueError("training W needs a problem made with from_tokens: keys W x of its values x")
+    if not isinstance(step, GD | Normalized):
+        raise ValueError(
+            f"step must be GD or Normalized where W is trained, which map to steps of p, got "
+            f"{type(step).__name__}; train p instead"
+        )
+    if prompt is None:
+        raise ValueError("prompt must be the vector u that W is trained with: the tokens see q = W'u")
+    u = expect.finite_array("prompt", prompt, (len(W),))
+    if not u.any():
+        raise ValueError("prompt must not be zero: with it every attention logit is zero")
+    W = W if start is None else expect.finite_array("start", start, W.shape)
+    seen = replace(problem, table=Dense(values), W=None)
+    # The step of q is the rate times |u| or its square, in a float and a power of two.
+    power, times = exponent(u), 1 if isinstance(step, Normalized) else 2
+    size, shift = float(np.linalg.norm(np.ldexp(u, -power))) ** times, power * times
+    scale = scaled(problem)
+    if isinstance(step.rate, str):  # "1/L_p" is about the problem with its own W
+        shift -= 2 * scale.exponent
+    rates = step_sizes(step, steps, replace(scale, exponent=0), False)
+    q = train_p(
+        seen, replace(step, rate=rates * size), steps, start=W.T @ u, record=record, shift=shift,
+        coordinates=coordinates,
+    )  # fmt: skip
+    return WeightRun(seen, q.clock, q.times, q.points, q.event, None, q.method, prompt=u, start=W)
