@@ -136,7 +136,7 @@ def test_descend_weights(power, normalized):
         wrt="W",
         prompt=u / c,
     )
-    np.testing.assert_array_equal(path.q.points * c, base.q.points)
+    np.testing.assert_array_equal(path.points * c, base.points)
     np.testing.assert_array_equal(path.W(), base.W())
 
 
