@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 # Public packages and modules: hm.heads, hm.steps, ...
 _MODULES = {
+    "answers": "answers",
     "data": "data",
     "directions": "directions",
     "embeddings": "embeddings",
@@ -34,7 +35,7 @@ _NAMES = {
     "Selection": "problem.selection",
     "Sweep": "trials.results",
     "attention": "train.measures",
-    "certify": "margin.certify",
+    "certify": "answers.certified",
     "check": "theory.check",
     "checks": "theory.check",
     "critical_directions": "directions.critical",
@@ -57,10 +58,12 @@ _NAMES = {
     "neighbors": "directions.neighbors",
     "optimal_tokens": "problem.selection",
     "regularization_path": "limits.global_path",
-    "reproduce": "figures.reproduce",
+    "reproduce": "answers.reproduction",
     "risk": "train.measures",
     "selected_tokens": "problem.selection",
+    "solve": "answers.solving",
     "sweep": "trials.sweep",
+    "verify": "answers.verified",
 }
 
 __getattr__, __dir__, _public = lazy(__name__, _NAMES, _MODULES)

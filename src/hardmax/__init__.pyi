@@ -1,5 +1,6 @@
 """Types of the public surface: the same names as the tables in __init__.py."""
 
+from . import answers as answers
 from . import data as data
 from . import directions as directions
 from . import embeddings as embeddings
@@ -12,6 +13,10 @@ from . import theory as theory
 from . import train as train
 from . import trials as trials
 from ._lib.arrays import misalignment as misalignment
+from .answers.certified import certify as certify
+from .answers.reproduction import reproduce as reproduce
+from .answers.solving import solve as solve
+from .answers.verified import verify as verify
 from .data.corpora.corpus import Corpus as Corpus
 from .directions.critical import critical_directions as critical_directions
 from .directions.enumerate import feasible_selections as feasible_selections
@@ -19,12 +24,10 @@ from .directions.enumerate import locally_optimal as locally_optimal
 from .directions.neighbors import is_locally_optimal as is_locally_optimal
 from .directions.neighbors import neighbors as neighbors
 from .figures.figure import figure as figure
-from .figures.reproduce import reproduce as reproduce
 from .limits.global_path import regularization_path as regularization_path
 from .margin.att_svm import global_max_margins as global_max_margins
 from .margin.att_svm import max_margin as max_margin
 from .margin.att_svm import max_margin_batch as max_margin_batch
-from .margin.certify import certify as certify
 from .margin.constraints import Constraints as Constraints
 from .margin.solution import MaxMargin as MaxMargin
 from .problem import heads as heads

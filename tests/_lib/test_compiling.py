@@ -8,6 +8,7 @@ import pytest
 from hardmax import cli
 from hardmax._lib import compiling
 from hardmax._lib.compiling import MESSAGE, Compiled
+from hardmax.answers import Diagnosis, Finding
 
 COLD = "import hardmax as hm; hm.descend(hm.data.named('B-FIG-1a'), hm.steps.Normalized(0.1), steps=2)"
 
@@ -43,7 +44,10 @@ def test_it_is_said_once_and_of_own_kernels_only(fresh, capsys):
 
 @pytest.mark.parametrize("arguments", [["doctor", "--quiet"], ["--quiet", "doctor"]])
 def test_quiet_takes_it_back(fresh, capsys, monkeypatch, arguments):
-    monkeypatch.setattr("hardmax.doctor.examine", lambda: compiling._note("hardmax.train.loops") or [])
-    monkeypatch.setattr("hardmax.cli.doctor._lines", lambda findings: "")
+    def examined() -> Diagnosis:
+        compiling._note("hardmax.train.loops")
+        return Diagnosis((Finding("cores", True, "2"),))
+
+    monkeypatch.setattr("hardmax.answers.diagnosis.examine", examined)
     assert cli.run(arguments) == 0
     assert (capsys.readouterr().err, Compiled.count) == ("", 1)

@@ -11,8 +11,26 @@ import typer
 from rich.text import Text
 
 from hardmax import __version__, cli
+from hardmax._lib.terminal import fitted
+from hardmax.answers import Answer
 from hardmax.cli import commands, progress
-from hardmax.cli.output import Output, command, fitted
+from hardmax.cli.output import Output, command
+
+
+class Told(Answer):
+    """An answer of given fields, text and exit code."""
+
+    schema = "hardmax.try/1"
+    exit_code = 0
+
+    def __init__(self, fields, text, exit_code=0):
+        self.given, self.text, self.exit_code = fields, text, exit_code
+
+    def fields(self):
+        return self.given
+
+    def table(self):
+        return self.text
 
 
 @pytest.fixture
@@ -28,7 +46,7 @@ def run_body(monkeypatch, capsys):
     def run(body, *arguments, before=()):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.callback()(commands.hardmax)
-        app.command("try")(command("hardmax.try/1")(body))
+        app.command("try")(command(body))
         monkeypatch.setattr(commands, "app", app)
         code = cli.run([*before, "try", *arguments])
         return code, *capsys.readouterr()
@@ -82,8 +100,7 @@ def test_json_is_one_object_with_null_for_what_json_lacks(run_body):
             "norm": np.float64(np.inf),
             "kkt": {"dual": float("nan"), "rows": (np.int64(1), 2)},
         }
-        out.result(fields, lambda: "text")
-        return 3
+        return out.show(Told(fields, "text", 3))
 
     code, out, err = run_body(body, "--json")
     assert code == 3
@@ -101,8 +118,7 @@ def test_json_is_one_object_with_null_for_what_json_lacks(run_body):
 def test_text_goes_to_stdout_and_messages_to_stderr(run_body):
     def body(out: Output) -> int:
         out.say("working")
-        out.result({}, lambda: "the result")
-        return 0
+        return out.show(Told({}, "the result"))
 
     assert run_body(body) == (0, "the result\n", "working\n")
 
@@ -111,8 +127,7 @@ def test_text_goes_to_stdout_and_messages_to_stderr(run_body):
 def test_quiet_and_no_color_work_on_both_sides_of_the_command(where, run_body, restored_environment):
     def body(out: Output) -> int:
         out.say("working")
-        out.result({}, lambda: "the result")
-        return 0
+        return out.show(Told({}, "the result"))
 
     flags = ["--quiet", "--no-color"]
     outcome = run_body(body, before=flags) if where == "before" else run_body(body, *flags)
@@ -168,8 +183,7 @@ def test_a_bug_keeps_its_traceback(run_body):
 
 def test_commands_keep_their_own_options(run_body):
     def body(out: Output, limit: int = 3, file: str = typer.Argument()) -> int:
-        out.result({"limit": limit, "file": file}, lambda: "text")
-        return 0
+        return out.show(Told({"limit": limit, "file": file}, "text"))
 
     _, out, _ = run_body(body, "data.npz", "--limit", "5", "--json")
     assert json.loads(out)["limit"] == 5
@@ -211,7 +225,7 @@ def test_progress_appears_after_two_seconds_on_a_terminal(clock, monkeypatch, ca
 @pytest.mark.parametrize("terminal, allowed", [(False, True), (True, False)])
 def test_progress_is_silent_without_a_terminal_or_when_quiet(terminal, allowed, clock, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    with Output("hardmax.try/1", as_json=False, quiet=not allowed).progress("trials", 10) as bar:
+    with Output(as_json=False, quiet=not allowed).progress("trials", 10) as bar:
         clock.now = 2.5
         bar.advance()
     assert capsys.readouterr() == ("", "")

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from hardmax import cli
-from hardmax.cli import ntp_words
+from hardmax._lib import terminal
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = {
@@ -241,7 +241,7 @@ def test_words_that_steer_a_terminal_are_spelled_out(ntp, file):
 def test_words_that_a_terminal_cannot_show_are_spelled_out(ntp, file, monkeypatch):
     path = file("b caf\u00e9\n")
     assert "caf\u00e9: no sentence" in ntp("check", path)[1]
-    monkeypatch.setattr(ntp_words, "sys", SimpleNamespace(stdout=SimpleNamespace(encoding="ascii")))
+    monkeypatch.setattr(terminal, "sys", SimpleNamespace(stdout=SimpleNamespace(encoding="ascii")))
     assert r"'caf\xe9': no sentence" in ntp("check", path)[1]
 
 

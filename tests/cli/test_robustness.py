@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hardmax import cli, doctor
+from hardmax import cli
 from hardmax._lib import compiling
 from hardmax._lib.extras import install
+from hardmax.answers.diagnosis import compile_cache
 from hardmax.cli import interrupts
 from hardmax.theory.instances import Instance
 
@@ -195,7 +196,7 @@ def test_nowhere_to_keep_kernels(monkeypatch, tmp_path):
     compiling.lend()
     assert Path(numba.config.CACHE_DIR).parent == tmp_path
     assert os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR
-    found = doctor.compile_cache()
+    found = compile_cache()
     assert (found.ok, "compiles its kernels again" in found.detail) == (False, True)
     monkeypatch.setattr(compiling.tempfile, "mkdtemp", lambda **_: Path("/proc/nothing").mkdir())
     with pytest.raises(ValueError, match="set NUMBA_CACHE_DIR"):

@@ -374,5 +374,5 @@ def test_the_time_counts_from_reading_on(solve, monkeypatch):
     code, answer, _ = solve(EXAMPLE, "--seconds", "1e-9")
     assert (code, answer["status"], answer["qps"], answer["selections"]) == (3, "truncated", 0, [])
     assert len(answer["global"]) == 1
-    monkeypatch.setattr("hardmax.cli.solve.LARGE", 1)
+    monkeypatch.setattr("hardmax.answers.solving.LARGE", 1)
     assert solve(EXAMPLE, "--seconds", "1e-9")[1]["global"] == []

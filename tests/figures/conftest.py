@@ -6,10 +6,10 @@ from io import BytesIO
 import numpy as np
 import pytest
 
+from hardmax.answers.reproduction import reproduce
 from hardmax.figures import figure
 from hardmax.figures.claims import at_least, near, true
 from hardmax.figures.figure import Findings, recipe
-from hardmax.figures.reproduce import reproduce
 from hardmax.papers import Registry
 
 

@@ -10,9 +10,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from hardmax.answers.reproduction import reproduce
 from hardmax.figures.record import read_records
 from hardmax.figures.report import page, write_report
-from hardmax.figures.reproduce import Job, reproduce
+from hardmax.figures.reproduce import Job
 
 SCRIPT = "<script>alert(1)</script>"
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -2,10 +2,11 @@
 
 import pytest
 
+from hardmax.answers.reproduction import reproduce
 from hardmax.figures import figure as module
 from hardmax.figures.figure import Findings, recipe
 from hardmax.figures.record import read_records
-from hardmax.figures.reproduce import Job, reproduce
+from hardmax.figures.reproduce import Job
 
 
 def test_a_figure_that_breaks_leaves_the_others(reproduction):

@@ -6,7 +6,10 @@ import base64
 import io
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from hardmax._lib.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +53,16 @@ def png(figure: Figure) -> bytes:
 def image(figure: Figure) -> str:
     """The figure as HTML, the picture inside it."""
     return f'<img src="data:image/png;base64,{base64.b64encode(png(figure)).decode()}">'
+
+
+def save_picture(figure: Figure, path: Path) -> None:
+    """Write a figure as .svg, .png or .pdf, whole or not at all; the same picture is the same file."""
+    from matplotlib import rc_context
+
+    dated = "CreationDate" if path.suffix == ".pdf" else "Date"
+    with rc_context({"svg.hashsalt": "hardmax"}), whole(path) as file:
+        metadata = None if path.suffix == ".png" else {dated: None}
+        figure.savefig(file, format=path.suffix[1:], dpi=200, metadata=metadata)
 
 
 def table(title: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from hardmax.cli.errors import INTERRUPTED, complain
+from hardmax._lib.terminal import INTERRUPTED
+from hardmax.cli.errors import complain
 from hardmax.cli.interrupts import take_over
 
 

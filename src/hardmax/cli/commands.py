@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from hardmax import __version__
+from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
 from hardmax.cli.certify import certify
 from hardmax.cli.doctor import doctor
-from hardmax.cli.errors import BAD_INPUT, DONE, INTERRUPTED, Interrupted, complain, explain
+from hardmax.cli.errors import Interrupted, complain, explain
 from hardmax.cli.ntp import app as ntp
 from hardmax.cli.output import NoColor, Quiet, Session
 from hardmax.cli.reproduce import reproduce

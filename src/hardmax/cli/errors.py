@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and what is said when it could not do its work.
+"""What is said when a command could not do its work.
 
 Nothing heavy is imported here, so that this much works from the first moment on.
 """
@@ -7,32 +7,12 @@ import contextlib
 import errno
 import json
 import os
-import re
 import sys
 
 from hardmax import __version__
-
-DONE = 0
-NOT_AS_EXPECTED = 1
-BAD_INPUT = 2
-INCOMPLETE = 3
-INTERRUPTED = 130
+from hardmax._lib.terminal import visible
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-# What steers a terminal, breaks a line unseen or turns the direction of reading; tabs and line feeds stay.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def visible(text: str) -> str:
-    """A text whose control characters are spelled out, as names of files and words in them may hold some.
-
-    >>> from hardmax.cli.errors import visible
-    >>> print(visible("a" + chr(27) + "[2Jb"))
-    a\\x1b[2Jb
-    """
-    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 class Interrupted(Exception):

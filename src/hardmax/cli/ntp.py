@@ -1,11 +1,19 @@
-"""`hardmax ntp`: next-token prediction; one file for each of its commands."""
+"""`hardmax ntp`: next-token prediction; check, make and train on datasets, predict."""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from hardmax.cli.ntp_check import check
-from hardmax.cli.ntp_generate import generate
-from hardmax.cli.ntp_predict import predict
-from hardmax.cli.ntp_train import train
+from hardmax.answers.checked import MAX_LENGTH, ntp_check
+from hardmax.answers.drawn import ntp_generate
+from hardmax.answers.predicted import ntp_predict
+from hardmax.answers.trained import STEPS, Learning
+from hardmax.cli.errors import Interrupted
+from hardmax.cli.interrupts import noted
+from hardmax.cli.output import Output, command, writable
+
+MOST_STEPS = 10**15  # years
 
 app = typer.Typer(
     add_completion=False,
@@ -13,7 +21,170 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Next-token prediction: check, make and train on datasets.",
 )
-app.command()(check)
-app.command()(generate)
-app.command()(train)
-app.command()(predict)
+
+Sentences = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Sentences: text, one per line, or JSON lists; .xz and .gz too."),
+]
+Uniform = Annotated[
+    bool, typer.Option("--uniform", help="Every distinct sentence weighs the same, however frequent.")
+]
+Repair = Annotated[
+    bool, typer.Option("--repair", help="Give tokens that begin no sentence a next token; they are named.")
+]
+
+
+@app.command()
+@command
+def check(
+    out: Output,
+    file: Sentences,
+    uniform: Uniform = False,
+    max_length: Annotated[
+        int, typer.Option(min=2, max=10_000, help="Check longer raw sentences up to here.")
+    ] = MAX_LENGTH,
+    repair: Repair = False,
+    save_realizable: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write the realizable part that was found; .json for JSON."),
+    ] = None,
+) -> int:
+    """Check that a dataset is realizable, and show where it is not.
+
+    Example: hardmax ntp check notes.txt --repair --save-realizable part.txt
+    """
+    if save_realizable is not None:
+        writable("--save-realizable", save_realizable, file)
+    answer = ntp_check(file, uniform=uniform, max_length=max_length, repair=repair)
+    for note in answer.sentences.notes:
+        out.say(f"{file}: {note}")
+    if save_realizable is not None and answer.kept is None:
+        out.say(f"nothing was written to {save_realizable}: the realizable part is empty")
+    elif save_realizable is not None:
+        answer = answer.save(save_realizable)
+    return out.show(answer)
+
+
+@app.command()
+@command
+def generate(
+    out: Output,
+    vocabulary: Annotated[int, typer.Option(min=1, max=2_000_000, help="Number of tokens.")] = 20,
+    permutation: Annotated[
+        str, typer.Option(help="cycle (one of all tokens), derangement (no token follows itself) or uniform.")
+    ] = "cycle",
+    lag0: Annotated[float, typer.Option(min=0, max=1, help="Probability that a query has lag 0.")] = 0.5,
+    max_lag: Annotated[int, typer.Option(min=1, max=10_000, help="Other lags are uniform on 1 to this.")] = 3,
+    max_length: Annotated[int, typer.Option(min=2, max=10_000, help="Longest raw sentence.")] = 8,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Cut each sentence at a random length.")
+    ] = False,
+    assumption3: Annotated[
+        bool, typer.Option("--assumption3/--no-assumption3", help="End sentences before Assumption 3 breaks.")
+    ] = True,
+    multiplicity: Annotated[
+        int,
+        typer.Option(min=1, max=1_000_000, help="Give each sentence a random number of times, 1 to this."),
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    file: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the sentences, one per line (or .json)."),
+    ] = None,
+) -> int:
+    """Draw a random realizable dataset (C-ALG-GEN) and check it.
+
+    Example: hardmax ntp generate --vocabulary 50 --seed 1 --out drawn.txt
+    """
+    if file is not None:
+        writable("--out", file)
+    answer = ntp_generate(
+        vocabulary, permutation=permutation, lag0=lag0, max_lag=max_lag, max_length=max_length,
+        truncate=truncate, assumption3=assumption3, multiplicity=multiplicity, rng=seed,
+    )  # fmt: skip
+    if file is not None:
+        answer = answer.save(file)
+        out.say(f"{len(answer.made.sentences):,} sentences written to {file}")
+    return out.show(answer)
+
+
+@app.command()
+@command
+def train(
+    out: Output,
+    file: Sentences,
+    model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Where to write the model.")],
+    steps: Annotated[int, typer.Option(min=0, max=MOST_STEPS, help="Steps of stage 2 (attention).")] = STEPS,
+    stage1: Annotated[
+        int, typer.Option(min=1, max=MOST_STEPS, help="Steps of stage 1 (output-value matrix).")
+    ] = STEPS,
+    eta: Annotated[float | None, typer.Option(help="Step of stage 2; 0.05/sqrt(V) by default.")] = None,
+    eta0: Annotated[float | None, typer.Option(help="Step of stage 1; 0.2/sqrt(V) by default.")] = None,
+    uniform: Uniform = False,
+    max_length: Annotated[
+        int, typer.Option(min=2, max=10_000, help="Cut longer raw sentences.")
+    ] = MAX_LENGTH,
+    repair: Repair = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Train on data that is not realizable too.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the steps that MODEL holds, if it exists.")
+    ] = False,
+) -> int:
+    """Train the one-layer model in two stages, towards its limit.
+
+    Example: hardmax ntp train notes.txt --out model.npz --steps 10000
+    """
+    from hardmax._lib import expect
+    from hardmax.nexttoken import read_sentences
+
+    for name, step in (("--eta", eta), ("--eta0", eta0)):
+        if step is not None:
+            expect.positive(name, step)
+    writable("--out", model, file)
+    sentences = read_sentences(file, max_length=max_length)
+    for note in sentences.notes:
+        out.say(f"{file}: {note}")
+    job = Learning(sentences, str(file), model, steps, stage1, eta, eta0, uniform, repair, anyway, resume)
+    with out.progress("training", steps) as bar, noted() as interrupted:
+        answer = job.run(bar.advance, interrupted)
+    for remark in answer.remarks:
+        out.say(remark)
+    code = out.show(answer)
+    if answer.goes_on is not None:
+        raise Interrupted(
+            f"interrupted after {answer.reached.steps:,} of {steps:,} steps; {model} holds the model so far; "
+            f"go on with: {answer.goes_on}"
+        )
+    return code
+
+
+@app.command()
+@command
+def predict(
+    out: Output,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that hardmax ntp train wrote.")],
+    sentence: Annotated[
+        str,
+        typer.Argument(metavar='"TOKENS ..."', help="A sentence, seen or not, or a JSON list of words."),
+    ],
+    limit: Annotated[bool, typer.Option("--limit", help="As if stage 2 had gone on for ever.")] = False,
+) -> int:
+    """Predict the next token of a sentence, with the reason.
+
+    Example: hardmax ntp predict model.npz "boil pour steep"
+    """
+    return out.show(ntp_predict(model, _words(sentence), limit=limit))
+
+
+def _words(sentence: str) -> list[str]:
+    """The words between white space; a JSON list can also name words that hold some."""
+    from hardmax._lib.reading import NotJson, parse_json
+
+    try:
+        listed = parse_json(sentence)
+    except NotJson:
+        return sentence.split()
+    fits = isinstance(listed, list) and all(isinstance(word, str) for word in listed)
+    return listed if fits else sentence.split()

@@ -1,4 +1,4 @@
-"""What every command shares: common options, and what goes to which stream.
+"""What every command shares: common options, what goes to which stream, which files may be written.
 
 Results go to standard output, everything else to standard error, so that a pipe only ever sees results.
 """
@@ -7,66 +7,23 @@ import contextlib
 import errno
 import functools
 import inspect
-import io
 import json
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax import __version__
 from hardmax._lib.compiling import Compiled
-from hardmax._lib.json import plain
-from hardmax.cli.errors import visible
+from hardmax._lib.files import refusal
+from hardmax._lib.terminal import page, visible
 from hardmax.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.segment import Segment
-    from rich.text import Text
-
-COMMAND = "hardmax "  # in a line that a reader may copy
-NARROWEST = 60  # columns; a narrower terminal breaks the lines, where a table would leave columns out
-
-
-def columns() -> int:
-    """How wide a page for a reader may be: the terminal, or 80 columns where there is none."""
-    from rich.console import Console
-
-    return max(Console().width, NARROWEST)
-
-
-def fitted(text: "Text", width: int) -> "Text":
-    """Lines that are too wide go on below, indented; one with a command stays whole, to be copied.
-
-    >>> from rich.text import Text
-    >>> print(fitted(Text("  what is too wide goes on below"), 20).plain)
-      what is too wide
-        goes on below
-    """
-    from rich.text import Text
-
-    lines: list[Text] = []
-    for line in text.split("\n", allow_blank=True):
-        if line.cell_len <= width or COMMAND in line.plain:
-            lines.append(line)
-            continue
-        inset = len(line.plain) - len(line.plain.lstrip()) + 2
-        breaks, column = [], 0
-        for word in re.finditer(r"\s*\S+\s*?", line.plain):  # a word is never cut, as rich would
-            if column + len(word.group()) > width:
-                breaks.append(word.end() - len(word.group().lstrip()))
-                column = inset - (len(word.group()) - len(word.group().lstrip()))
-            column += len(word.group())
-        first, *rest = line.divide(breaks)
-        lines += [first, *(Text(" " * inset) + more for more in rest)]
-    for line in lines:
-        line.rstrip()
-    return Text("\n").join(lines)
+    from hardmax.answers.answer import Answer
 
 
 def _disable_color(wanted: bool) -> None:
@@ -95,29 +52,19 @@ class Session:
 class Output:
     """Where a command puts its result, its messages and its progress."""
 
-    schema: str
     as_json: bool
     quiet: bool
     session: Session = field(default_factory=Session)
 
-    def result(self, fields: Mapping[str, Any], text: Callable[[], "RenderableType"]) -> None:
-        """Print the result: `fields` as one JSON object, or what `text` makes for a reader."""
+    def show(self, answer: "Answer") -> int:
+        """Print the answer, as one JSON object or as a table, and return its exit code."""
         if self.as_json:
-            everything = {"schema": self.schema, "version": __version__, **fields}
-            line = json.dumps(plain(everything), allow_nan=False)
+            line = json.dumps(answer.json(), allow_nan=False)
             self.session.answered = True
             _write(line + "\n")
-            return
-        from rich.console import Console
-        from rich.text import Text
-
-        page = io.StringIO()  # rich itself ends the process where a pipe is closed
-        console = Console(file=page, force_terminal=sys.stdout.isatty() or None, highlight=False)
-        console.width = columns()
-        shown = text()
-        shown = fitted(shown, console.width) if isinstance(shown, Text) else shown
-        console.print(_Visible(shown), soft_wrap=True)
-        _write(page.getvalue())
+        else:
+            _write(page(answer.table(), styled=sys.stdout.isatty() or None))
+        return answer.exit_code
 
     def say(self, message: str) -> None:
         """Tell the person at the terminal something that is not the result."""
@@ -130,48 +77,53 @@ class Output:
         return Progress(what, total, allowed=not self.quiet)
 
 
-@dataclass(frozen=True)
-class _Visible:
-    """What rich draws, with the control characters of its texts spelled out, not those of its styles."""
-
-    shown: "RenderableType"
-
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Segment]":
-        from rich.segment import Segment
-
-        for segment in console.render(self.shown, options):
-            yield segment if segment.control else Segment(visible(segment.text), segment.style)
-
-
-def command(schema: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def command(function: Callable[..., int]) -> Callable[..., int]:
     """Turn a function of an Output (and its own options) that returns an exit code into a typer command."""
 
-    def decorate(function: Callable[..., int]) -> Callable[..., int]:
-        @functools.wraps(function)
-        def run(*, ctx: typer.Context, as_json: bool, quiet: bool, no_color: bool, **own: Any) -> int:
-            # no_color has done its work in its callback, before the first line is printed
-            session: Session = ctx.obj
-            out = Output(schema, as_json, quiet or session.quiet, session)
-            Compiled.may_say = not out.quiet
-            try:
-                return function(out, **own)
-            except BrokenPipeError as error:  # not of standard output, and typer would end the process
-                raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
+    @functools.wraps(function)
+    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, no_color: bool, **own: Any) -> int:
+        # no_color has done its work in its callback, before the first line is printed
+        session: Session = ctx.obj
+        out = Output(as_json, quiet or session.quiet, session)
+        Compiled.may_say = not out.quiet
+        try:
+            return function(out, **own)
+        except BrokenPipeError as error:  # not of standard output, and typer would end the process
+            raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
 
-        # typer reads options off the signature: the function's own, without the Output, then the shared ones
-        _, *own = inspect.signature(function, eval_str=True).parameters.values()
-        parameters = [
-            *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own),
-            inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-            _flag("as_json", Json),
-            _flag("quiet", Quiet),
-            _flag("no_color", NoColor),
-        ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        return run
+    # typer reads options off the signature: the function's own, without the Output, then the shared ones
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+    parameters = [
+        *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own),
+        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        _flag("as_json", Json),
+        _flag("quiet", Quiet),
+        _flag("no_color", NoColor),
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
-    return decorate
+
+def writable(option: str, path: Path, *needed: Path) -> None:
+    """Refuse a file that cannot be written, or that the command itself needs, while nothing is lost by it."""
+    reason = refusal(path)
+    if reason is not None:
+        raise ValueError(f"{option} {path}: {reason}")
+    spared(option, path, *needed)
+
+
+def spared(option: str, path: Path, *needed: Path) -> None:
+    """Refuse to write to a file that the command itself needs."""
+    if any(_same(path, each) for each in needed):
+        raise ValueError(f"{option} {path}: this file is needed; choose another name")
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether two names, of files that may not be there yet, are one file."""
+    if os.path.realpath(path) == os.path.realpath(other):
+        return True
+    return path.exists() and other.exists() and path.samefile(other)
 
 
 def _write(text: str) -> None:

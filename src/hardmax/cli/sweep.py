@@ -9,14 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hardmax._lib.extras import install
-from hardmax.cli.errors import DONE, INCOMPLETE, NOT_AS_EXPECTED, Interrupted, visible
-from hardmax.cli.output import Output, command
-from hardmax.cli.writing import spared, writable
+from hardmax._lib.terminal import visible
+from hardmax.answers.swept import OneTrial, Swept
+from hardmax.cli.errors import Interrupted
+from hardmax.cli.output import Output, command, spared, writable
 
 if TYPE_CHECKING:
     from hardmax.cli.progress import Progress as Bar
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 LINE = 30.0  # seconds between lines of progress where no bar can be drawn
 
 
-@command("hardmax.sweep/1")
+@command
 def sweep(
     out: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run (docs/sweeps.md).")],
@@ -64,7 +65,6 @@ def sweep(
 
     Example: hardmax sweep conjecture.toml --seconds 600 --csv rows.csv
     """
-    from hardmax.cli.sweep_text import failures_of, report, summary_of
     from hardmax.trials.plan import read_plan
     from hardmax.trials.results import Sweep
     from hardmax.trials.store import sqlite_errors
@@ -101,17 +101,11 @@ def sweep(
                 raise
         except ValueError as error:
             raise ValueError(str(error).replace("allow_changes=True", "--allow-changes")) from None
-    answer = {
-        "seed": plan.seed,
-        "store": str(place),
-        "done": found.done,
-        "failed": found.failed,
-        "remaining": found.remaining,
-        "seconds": time.monotonic() - start,
-        "failures": failures_of(found, shlex.join(again)),
-        "summary": summary_of(found, of),
-    }
-    out.result(answer, lambda: report(answer, plan.varying, of))
+    answer = Swept.of_sweep(
+        found, store=str(place), of=of or None, varying=plan.varying, seconds=time.monotonic() - start,
+        command=shlex.join(again), interrupted=interrupted,
+    )  # fmt: skip
+    code = out.show(answer)
     for target, export in ((csv, found.to_csv), (parquet, found.to_parquet)):
         if target is not None:
             export(target)
@@ -120,10 +114,9 @@ def sweep(
     goes_on = f"go on with: {shlex.join(again + where)}"
     if interrupted:
         raise Interrupted(f"interrupted; what is done is kept in {place}; {goes_on}")
-    if found.remaining:
+    if answer.remaining:
         out.say(f"{seconds:g} seconds are over; {goes_on}")
-        return INCOMPLETE
-    return NOT_AS_EXPECTED if found.failed else DONE
+    return code
 
 
 def _exportable(plan: "Plan", store: Path, targets: dict[str, Path | None]) -> None:
@@ -172,34 +165,19 @@ class _Watch:
 
 def _alone(out: Output, plan: "Plan", store: Path, which: str) -> int:
     """Run one trial in this process. What it raises is the user's own, so its traceback is shown."""
-    import traceback
-
-    from hardmax.trials.grid import cell_key, seeds
-    from hardmax.trials.results import Sweep, function_of, run_one
+    from hardmax.trials.results import Sweep
 
     opened = Sweep.open(store)
-    cells = opened.cells()
-    trials = opened.store.meta["trials"]
+    cells, trials = opened.cells(), opened.store.meta["trials"]
     cell, _, trial = which.partition(":")
     fits = re.fullmatch("[0-9]{1,18}:[0-9]{1,18}", which) is not None
     if not (fits and int(cell) < len(cells) and int(trial) < trials):
         raise ValueError(f"--trial must be CELL:TRIAL, 0:0 to {len(cells) - 1}:{trials - 1}, got {which!r}")
-    parameters, number = cells[int(cell)], int(trial)
-    (seed,) = seeds(opened.store.meta["seed"], cell_key(parameters), number, number + 1)
-    function = function_of(opened, plan.function)
-    answer = {"cell": int(cell), "trial": number, "seed": seed, "parameters": parameters, "error": None}
-    try:
-        with _standard_output_free():
-            answer["row"] = row = run_one(opened, int(cell), number, function)
-        odd = [name for name, x in row.items() if isinstance(x, float) and not math.isfinite(x)]
-        answer["status"] = f"not finite: {', '.join(odd)}" if odd else "complete"
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        print(visible(traceback.format_exc()), end="", file=sys.stderr)
-        answer |= {"row": None, "status": "it raised", "error": f"{type(error).__name__}: {error}"}
-    out.result({"store": str(store), **answer}, lambda: _lines(answer))
-    return DONE if answer["error"] is None else NOT_AS_EXPECTED
+    with _standard_output_free():
+        answer = OneTrial.run(opened, int(cell), int(trial), plan.function, str(store))
+    if answer.trace is not None:
+        print(visible(answer.trace), end="", file=sys.stderr)
+    return out.show(answer)
 
 
 @contextmanager
@@ -214,12 +192,6 @@ def _standard_output_free() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
-
-
-def _lines(answer: dict[str, Any]) -> str:
-    found = {"error": answer["error"]} if answer["row"] is None else answer["row"]
-    shown = {**answer["parameters"], "cell": answer["cell"], "trial": answer["trial"], "seed": answer["seed"]}
-    return "\n".join(f"{name} = {value}" for name, value in (shown | found).items())
 
 
 def _duration(seconds: float) -> str:

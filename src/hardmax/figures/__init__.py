@@ -6,7 +6,6 @@ from hardmax._lib.lazy import lazy
 _NAMES = {
     "Claim": "claims",
     "Figure": "figure",
-    "Reproduction": "reproduce",
 }
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

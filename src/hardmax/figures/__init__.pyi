@@ -2,4 +2,3 @@
 
 from .claims import Claim as Claim
 from .figure import Figure as Figure
-from .reproduce import Reproduction as Reproduction

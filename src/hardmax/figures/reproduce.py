@@ -4,72 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hardmax._lib.files import refusal
 from hardmax.figures.figure import Progress, Recipe, Scale, Setting, make, recipes_of
-from hardmax.figures.record import ClaimRecord, Record, Run, read_records
+from hardmax.figures.record import Record, Run, read_records
 from hardmax.figures.report import write_report
 from hardmax.figures.save import save
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """The figures that were made, and the page that shows them.
-
-    >>> import tempfile
-    >>> import hardmax as hm
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     done = hm.reproduce(["B-FIG-1a"], out=folder)
-    >>> done.holds, done.failed, done.report.name
-    (True, [], 'index.html')
-    """
-
-    figures: tuple[Record, ...]
-    report: Path
-
-    @property
-    def failed(self) -> list[ClaimRecord]:
-        """The claims that do not hold, of all figures."""
-        return [claim for record in self.figures for claim in record.failed]
-
-    @property
-    def holds(self) -> bool:
-        """Whether every figure could be made and every claim holds."""
-        return all(record.holds for record in self.figures)
-
-
-def reproduce(
-    ids: Iterable[str] | None = None,
-    *,
-    paper: str | None = None,
-    scale: Scale = "quick",
-    data: str | Path | None = None,
-    out: str | Path = "results",
-) -> Reproduction:
-    """Make figures of the papers, all or those named, with their numbers and one page that shows them.
-
-    The folder ``out`` gets pictures, numbers, a record per figure and index.html, which shows every figure
-    that the folder holds. A figure that cannot be computed is recorded as such and the others are made.
-    Long trainings leave their state in ``out``/checkpoints: one that was interrupted or killed goes on from
-    there, and a finished one is not done again.
-
-    >>> import tempfile
-    >>> import hardmax as hm
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     done = hm.reproduce(["B-FIG-1b"], out=folder)
-    >>> [(record.id, record.holds) for record in done.figures]
-    [('B-FIG-1b', True)]
-    """
-    job = Job(recipes_of(ids, paper), scale, None if data is None else Path(data), Path(out))
-    try:
-        for recipe in job.recipes:
-            job.make(recipe)
-    finally:
-        report = job.report()
-    return Reproduction(tuple(job.done), report)
 
 
 class Job:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -88,19 +88,23 @@ def max_margin_batch(
 
 
 def global_max_margins(
-    problem: Problem, *, exact: bool = False
+    problem: Problem, *, exact: bool = False, known: Mapping[tuple[int, ...], MaxMargin] | None = None
 ) -> Iterator[tuple[tuple[int, ...], MaxMargin]]:
     """Each selection of best-scoring tokens with its solution, or with its Farkas vector (B-DEF-11).
 
-    There is one selection without ties; with ties there are as many as combinations of tied tokens.
+    There is one selection without ties; with ties there are as many as combinations of tied tokens. What is
+    ``known`` already, by its selection, is not solved again.
 
     >>> import hardmax as hm
     >>> [(tokens, best.status) for tokens, best in hm.global_max_margins(hm.data.named("B-FIG-8"))]
     [((0, 0), 'certified')]
     """
-    rows = AttentionRows(problem)
+    rows, known = AttentionRows(problem), known or {}
     for tokens in itertools.product(*optimal_tokens(problem).sets):
-        yield tokens, replace(rows.solve(enumerate(tokens), exact), selection=tokens)
+        if tokens in known:
+            yield tokens, known[tokens]
+        else:
+            yield tokens, replace(rows.solve(enumerate(tokens), exact), selection=tokens)
 
 
 class AttentionRows:

@@ -209,7 +209,7 @@ class MaxMargin:
         >>> import tempfile, os, hardmax as hm
         >>> file = os.path.join(tempfile.mkdtemp(), "proof.json")
         >>> hm.max_margin(hm.Constraints.dense([[1.0], [-1.0]])).save(file)
-        >>> hm.certify(file)["what"]
+        >>> hm.certify(file).what
         'infeasible: the Farkas vector combines rows into 0 >= 2'
         """
         with whole_text(path) as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -100,14 +100,3 @@ def instances(ids: Iterable[str] | None = None) -> list[Instance]:
         import_module(f"hardmax.theory.{PAPERS[letter].folder}.instances").INSTANCES for letter in asked
     ]
     return [each for table in tables for each in table if wanted is None or each.id in wanted]
-
-
-def verify(ids: Iterable[str] | None = None) -> Iterator[tuple[Instance, Check]]:
-    """Run the instances one by one.
-
-    >>> from hardmax.theory.instances import verify
-    >>> [found.verdict for _, found in verify(["B-THM-L9"])]
-    ['holds', 'not applicable']
-    """
-    for each in instances(ids):
-        yield each, each.run()

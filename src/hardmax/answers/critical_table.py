@@ -1,4 +1,6 @@
-"""`hardmax solve --critical`: every direction critical at infinity with its index (B-NEW-4)."""
+"""The directions critical at infinity with their index (B-NEW-4), as `solve` tells them."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 ROWS = 40  # more are left to --json
 
 
-def critical_fields(found: "CriticalDirections") -> dict[str, Any]:
+def critical_fields(found: CriticalDirections) -> dict[str, Any]:
     """The field `critical` of the JSON."""
     return {
         "status": found.status,
@@ -32,7 +34,7 @@ def critical_fields(found: "CriticalDirections") -> dict[str, Any]:
     }
 
 
-def critical_text(found: "CriticalDirections") -> "Text":
+def critical_text(found: CriticalDirections) -> Text:
     """A table of the directions, and what the index theorem says about the finite stationary points."""
     from rich.text import Text
 
@@ -49,7 +51,7 @@ def critical_text(found: "CriticalDirections") -> "Text":
     return text.append(_verdict(found))
 
 
-def _verdict(found: "CriticalDirections") -> str:
+def _verdict(found: CriticalDirections) -> str:
     if found.status == "truncated":
         return f"incomplete after {found.sets} sets of rows; raise --seconds"
     if found.degenerate:
@@ -61,7 +63,7 @@ def _verdict(found: "CriticalDirections") -> str:
     ).replace("- -", "+ ")
 
 
-def _line(each: "CriticalDirection") -> list[str]:
+def _line(each: CriticalDirection) -> list[str]:
     signs = ["+" if m > 0 else "-" for m in each.multipliers]
     signed = [f"{sign}({i}, {t})" for (i, t), sign in zip(each.rows, signs, strict=True)]
     return [

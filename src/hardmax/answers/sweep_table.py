@@ -1,14 +1,17 @@
-"""What `hardmax sweep` says about its trials: a line for each cell, and how to run a failed trial alone."""
+"""The table of `sweep`: a line for each cell, and how to run a failed trial alone."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hardmax.cli.output import columns
+from hardmax._lib.terminal import columns
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
+    from hardmax.answers.swept import Swept
     from hardmax.trials.results import Sweep
     from hardmax.trials.summary import Proportion, Spread
 
@@ -16,7 +19,7 @@ CELLS = 60  # lines of the table
 FAILURES = 5  # failed trials that are shown
 
 
-def failures_of(found: "Sweep", command: str) -> list[dict[str, Any]]:
+def failures_of(found: Sweep, command: str | None) -> list[dict[str, Any]]:
     """The failed trials, each with the command that runs it alone."""
     return [
         {
@@ -25,13 +28,13 @@ def failures_of(found: "Sweep", command: str) -> list[dict[str, Any]]:
             "seed": each.seed,
             "parameters": each.parameters,
             "error": each.error,
-            "command": f"{command} --trial {each.cell}:{each.trial}",
+            "command": each.command if command is None else f"{command} --trial {each.cell}:{each.trial}",
         }
         for each in found.failures()
     ]
 
 
-def summary_of(found: "Sweep", of: Sequence[str] | None) -> list[dict[str, Any]]:
+def summary_of(found: Sweep, of: Sequence[str] | None) -> list[dict[str, Any]]:
     """Every cell with its results: those named, or all that are not texts."""
     from hardmax.trials.export import columns as columns_of
 
@@ -52,7 +55,7 @@ def summary_of(found: "Sweep", of: Sequence[str] | None) -> list[dict[str, Any]]
     ]
 
 
-def _numbers(value: "Proportion | Spread") -> dict[str, Any]:
+def _numbers(value: Proportion | Spread) -> dict[str, Any]:
     from hardmax.trials.summary import Proportion
 
     if isinstance(value, Proportion):
@@ -70,17 +73,17 @@ def _numbers(value: "Proportion | Spread") -> dict[str, Any]:
     }
 
 
-def report(answer: dict[str, Any], varying: Sequence[str], of: Sequence[str] | None) -> "RenderableType":
+def report(found: Swept) -> Text:
     """The answer for a reader: a table of cells, the failures, and the counts."""
     from rich.text import Text
 
-    lines = _table(answer["summary"], varying, of)
-    for each in answer["failures"][:FAILURES]:
+    lines = _table(found.summary, found.varying, found.of)
+    for each in found.failures[:FAILURES]:
         lines += [f"failed: {each['error']}", f"  alone: {each['command']}"]
-    if len(answer["failures"]) > FAILURES:
-        lines.append(f"and {len(answer['failures']) - FAILURES} failures more; --json lists them all")
-    counts = ", ".join(f"{answer[name]} {name}" for name in ("done", "failed", "remaining"))
-    return Text("\n".join([*lines, f"{counts}, {answer['seconds']:.1f} s; results in {answer['store']}"]))
+    if len(found.failures) > FAILURES:
+        lines.append(f"and {len(found.failures) - FAILURES} failures more; --json lists them all")
+    counts = f"{found.done} done, {found.failed} failed, {found.remaining} remaining"
+    return Text("\n".join([*lines, f"{counts}, {found.seconds:.1f} s; results in {found.store}"]))
 
 
 def _side_by_side(rows: list[list[str]], fixed: int) -> list[str]:
@@ -99,7 +102,7 @@ def _side_by_side(rows: list[list[str]], fixed: int) -> list[str]:
     return lines[:-1]
 
 
-def _table(cells: list[dict[str, Any]], varying: Sequence[str], of: Sequence[str] | None) -> list[str]:
+def _table(cells: Sequence[dict[str, Any]], varying: Sequence[str], of: Sequence[str] | None) -> list[str]:
     """A line for each cell: true or false results if there are any and no others are asked for."""
     names = list(dict.fromkeys(name for cell in cells for name in cell["results"]))
     flags = [name for name in names if any("k" in cell["results"].get(name, ()) for cell in cells)]

@@ -1,19 +1,26 @@
-"""Is this installation sound? Versions, threads, extras, compile cache, a self-test of the numerics."""
+"""What `doctor` says: versions, threads, extras, compile cache, a self-test of the numerics."""
 
 import importlib
 import os
 import platform
 import re
 import sys
+import textwrap
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax import __version__
 from hardmax._lib import compiling
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.extras import install
+from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, columns
+from hardmax.answers.answer import Answer
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 # distribution on the package index -> module it is imported as
 PACKAGES = {
@@ -30,23 +37,77 @@ BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do."""
+    """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do.
+
+    >>> from hardmax.answers.diagnosis import numerics
+    >>> numerics().ok
+    True
+    """
 
     name: str
     ok: bool
     detail: str
 
 
-def examine() -> list[Finding]:
-    """Look at everything that decides whether and how fast hardmax runs here."""
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Answer):
+    """What the doctor found, one finding after the other.
+
+    >>> from hardmax.answers import Diagnosis, Finding
+    >>> Diagnosis((Finding("cores", True, "2 present"), Finding("numpy", False, "cannot be imported")))
+    ok   cores  2 present
+    FAIL numpy  cannot be imported
+    """
+
+    schema: ClassVar[str] = "hardmax.doctor/1"
+
+    checks: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if everything is in order, 1 if not."""
+        return DONE if all(each.ok for each in self.checks) else NOT_AS_EXPECTED
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        return asdict(self)
+
+    def table(self) -> "Group":
+        """What `hardmax doctor` prints; it is not folded again."""
+        from rich.console import Group
+        from rich.text import Text
+
+        width = max(len(each.name) for each in self.checks)
+        indent = " " * (len("FAIL ") + width + 2)
+        lines = Text()
+        for number, each in enumerate(self.checks):
+            lines.append("\n" if number else "")
+            lines.append("ok   " if each.ok else "FAIL ", style="green" if each.ok else "bold red")
+            # paths and commands stay whole, to be copied
+            room = columns() - len(indent)
+            told = textwrap.wrap(each.detail, room, break_long_words=False, break_on_hyphens=False)
+            lines.append(f"{each.name:<{width}}  " + f"\n{indent}".join(told))
+        return Group(lines)
+
+
+def examine() -> Diagnosis:
+    """Look at everything that decides whether and how fast hardmax runs here, as `hardmax doctor` does.
+
+    Kernels that are not compiled yet are compiled.
+
+    >>> import hardmax as hm
+    >>> [each.name for each in hm.answers.examine().checks][:2]
+    ['python', 'hardmax']
+    """
     compiling.lend()
-    return [*versions(), cores(), *threads(), *extras(), compile_cache(), kernels(), numerics()]
+    findings = [*versions(), cores(), *threads(), *extras(), compile_cache(), kernels(), numerics()]
+    return Diagnosis(tuple(findings))
 
 
 def versions() -> list[Finding]:
     """Return one finding for Python, hardmax, and each package that the numerics stand on."""
     python = Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
-    own = Finding("hardmax", True, f"{__version__} ({Path(__file__).parent})")
+    own = Finding("hardmax", True, f"{__version__} ({Path(__file__).parents[1]})")
     return [python, own, *(_package(*each) for each in PACKAGES.items())]
 
 

@@ -10,15 +10,16 @@ import numba
 import pytest
 
 import hardmax as hm
-from hardmax import cli, doctor
+from hardmax import cli
 from hardmax._lib import extras
 from hardmax._lib.compiling import Compiled
+from hardmax.answers import Diagnosis, Finding, diagnosis
 
-SCHEMAS = Path(__file__).parents[1] / "docs" / "schemas"
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
 
 def test_numerics_self_test_passes():
-    found = doctor.numerics()
+    found = diagnosis.numerics()
     assert found.ok, found.detail
 
 
@@ -31,7 +32,7 @@ def test_numerics_reports_a_wrong_gradient(monkeypatch):
         return true(problem, (-p[0], p[1]))
 
     monkeypatch.setattr(hm, "gradient", wrong)
-    found = doctor.numerics()
+    found = diagnosis.numerics()
     assert not found.ok
     assert "1e-12" in found.detail
 
@@ -43,55 +44,55 @@ def test_numerics_reports_an_exception(monkeypatch):
         raise RuntimeError("no\nkernel")
 
     monkeypatch.setattr(hm, "gradient", broken)
-    found = doctor.numerics()
+    found = diagnosis.numerics()
     assert not found.ok
     assert found.detail.endswith("RuntimeError: no kernel")
 
 
 def test_every_finding_has_its_own_name_and_one_line():
-    found = doctor.examine()
+    found = diagnosis.examine().checks
     assert len({each.name for each in found}) == len(found)
     assert all(each.detail and "\n" not in each.detail for each in found)
 
 
 def test_a_package_that_cannot_be_imported():
-    found = doctor._package("no-such-distribution", "no_such_module")
+    found = diagnosis._package("no-such-distribution", "no_such_module")
     assert not found.ok
     assert "pip install" in found.detail
 
 
 def test_extras_come_from_the_package_metadata():
-    found = {each.name: each for each in doctor.extras()}
+    found = {each.name: each for each in diagnosis.extras()}
     assert set(found) == {f"extra {name}" for name in metadata.metadata("hardmax").get_all("Provides-Extra")}
     assert found["extra dev"].detail == "installed"
 
 
 def test_extras_are_unknown_when_hardmax_is_not_installed(monkeypatch):
-    monkeypatch.setattr(doctor, "_is_installed", lambda distribution: False)
-    (found,) = doctor.extras()
+    monkeypatch.setattr(diagnosis, "_is_installed", lambda distribution: False)
+    (found,) = diagnosis.extras()
     assert not found.ok
     assert "pip install" in found.detail
 
 
 def test_an_absent_extra_is_fine_and_says_how_to_get_it():
-    found = doctor._extra("torch", ["no-such-distribution"])
+    found = diagnosis._extra("torch", ["no-such-distribution"])
     assert found.ok
     assert found.detail == f"absent (no-such-distribution); {extras.install('torch')}"
 
 
 def test_blas_threads_without_threadpoolctl(monkeypatch):
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    for name in doctor.BLAS_VARIABLES:
+    for name in diagnosis.BLAS_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    assert "not limited" in doctor._blas_threads().detail
+    assert "not limited" in diagnosis._blas_threads().detail
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-    assert doctor._blas_threads().detail == "OPENBLAS_NUM_THREADS=1"
+    assert diagnosis._blas_threads().detail == "OPENBLAS_NUM_THREADS=1"
 
 
 @pytest.mark.compiled
 def test_compile_cache_goes_where_it_is_asked_to(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    found = doctor.compile_cache()
+    found = diagnosis.compile_cache()
     assert found.ok
     assert found.detail.startswith(str(tmp_path))
 
@@ -101,7 +102,7 @@ def test_compile_cache_that_cannot_be_written(tmp_path, monkeypatch):
     blocked = tmp_path / "a file, not a folder"
     blocked.touch()
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(blocked))
-    found = doctor.compile_cache()
+    found = diagnosis.compile_cache()
     assert not found.ok
     assert "NUMBA_CACHE_DIR" in found.detail
 
@@ -112,44 +113,44 @@ def test_no_compile_cache_at_all(monkeypatch):
         raise RuntimeError("no locator available")
 
     monkeypatch.setattr(numba, "njit", refuse)
-    found = doctor.compile_cache()
+    found = diagnosis.compile_cache()
     assert not found.ok
     assert "set NUMBA_CACHE_DIR" in found.detail
 
 
 def test_compile_cache_without_the_compiler(monkeypatch):
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
-    assert doctor.compile_cache().ok
+    assert diagnosis.compile_cache().ok
 
 
 def test_without_numba_the_doctor_still_speaks(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert not doctor.compile_cache().ok
-    assert not doctor.threads()[0].ok
+    assert not diagnosis.compile_cache().ok
+    assert not diagnosis.threads()[0].ok
 
 
 @pytest.mark.compiled
 def test_the_doctor_compiles_what_is_not_compiled(monkeypatch):
-    monkeypatch.setattr(doctor, "compile_kernels", lambda: None)
-    assert doctor.kernels() == doctor.Finding("kernels", True, "compiled")
+    monkeypatch.setattr(diagnosis, "compile_kernels", lambda: None)
+    assert diagnosis.kernels() == Finding("kernels", True, "compiled")
 
     def compile_two():
         Compiled.count += 2
 
-    monkeypatch.setattr(doctor, "compile_kernels", compile_two)
-    assert doctor.kernels().detail.startswith("2 compiled now")
+    monkeypatch.setattr(diagnosis, "compile_kernels", compile_two)
+    assert diagnosis.kernels().detail.startswith("2 compiled now")
 
     def broken():
         raise RuntimeError("no\nLLVM")
 
-    monkeypatch.setattr(doctor, "compile_kernels", broken)
-    assert doctor.kernels() == doctor.Finding("kernels", False, "a kernel broke off: RuntimeError: no LLVM")
+    monkeypatch.setattr(diagnosis, "compile_kernels", broken)
+    assert diagnosis.kernels() == Finding("kernels", False, "a kernel broke off: RuntimeError: no LLVM")
 
 
 @pytest.mark.compiled
 def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile():
     before = Compiled.count
-    doctor.compile_kernels()
+    diagnosis.compile_kernels()
     problem = hm.data.sphere(n=3, T=4, d=2, rng=1)
     compiled = Compiled.count
     hm.flow(problem, until_norm=10.0)
@@ -160,7 +161,8 @@ def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile():
 
 def test_long_findings_fit_80_columns(monkeypatch, capsys):
     detail = "absent (" + ", ".join(f"package-{k}" for k in range(12)) + ")"
-    monkeypatch.setattr(doctor, "examine", lambda: [doctor.Finding("extra docs", True, detail)])
+    found = Diagnosis((Finding("extra docs", True, detail),))
+    monkeypatch.setattr(diagnosis, "examine", lambda: found)
     monkeypatch.setenv("COLUMNS", "80")
     cli.run(["doctor"])
     lines = capsys.readouterr().out.splitlines()
@@ -171,7 +173,8 @@ def test_long_findings_fit_80_columns(monkeypatch, capsys):
 
 def test_a_path_that_is_too_long_stays_beside_its_name(monkeypatch, capsys):
     path = "/" + "x" * 90
-    monkeypatch.setattr(doctor, "examine", lambda: [doctor.Finding("compile cache", True, f"{path} (good)")])
+    found = Diagnosis((Finding("compile cache", True, f"{path} (good)"),))
+    monkeypatch.setattr(diagnosis, "examine", lambda: found)
     monkeypatch.setenv("COLUMNS", "80")
     cli.run(["doctor"])
     assert capsys.readouterr().out.splitlines()[0] == f"ok   compile cache  {path}"
@@ -185,7 +188,7 @@ def test_json_obeys_its_schema(capsys):
 
 
 def test_text_and_exit_code(monkeypatch, capsys):
-    findings = [doctor.Finding("good", True, "1.0"), doctor.Finding("bad [one]", False, "mend it")]
-    monkeypatch.setattr(doctor, "examine", lambda: findings)
-    assert cli.run(["doctor"]) == 1
+    found = Diagnosis((Finding("good", True, "1.0"), Finding("bad [one]", False, "mend it")))
+    monkeypatch.setattr(diagnosis, "examine", lambda: found)
+    assert cli.run(["doctor"]) == found.exit_code == 1
     assert capsys.readouterr().out == "ok   good       1.0\nFAIL bad [one]  mend it\n"

@@ -1,16 +1,19 @@
-"""What `hardmax solve` shows a reader: a table, what is globally best, and where the flow went."""
+"""The table of `solve`: a line for each selection, what is globally best, and where the flow went."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from hardmax.cli.output import columns
+from hardmax._lib.terminal import columns
+from hardmax.answers.solved import repeated
 
 if TYPE_CHECKING:
-    from hardmax.directions.enumerate import Enumeration, FeasibleSelection
+    from hardmax.answers.solved import FlowEnd, Solved
+    from hardmax.directions.enumerate import FeasibleSelection
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
 
@@ -19,49 +22,39 @@ ROWS = 40  # more are left to --json
 DETAIL = ((40, 4, 6), (40, 4, 3), (24, 4, 2), (24, 3, 2), (16, 2, 2), (12, 2, 1), (8, 1, 1))
 
 
-def report(
-    problem: "Problem",
-    file: Path,
-    search: "Enumeration",
-    listed: "Sequence[FeasibleSelection]",
-    best: "Sequence[tuple[tuple[int, ...], MaxMargin]]",
-    flow: dict[str, Any] | None,
-) -> Text:
-    """Everything for standard output."""
-    parts = [_head(problem, file, search, listed), *_copies(problem)]
-    if listed:
-        parts.append(_table(listed))
-    if len(listed) > ROWS:
-        parts.append(Text(f"{len(listed) - ROWS} more: see them with --json"))
-    parts += [_global(tokens, each) for tokens, each in best[:ROWS]]
-    if flow is not None:
-        parts.append(_flow(flow))
+def report(found: Solved) -> Text:
+    """Everything for standard output but the critical directions."""
+    parts = [_head(found), *_copies(found.problem)]
+    if found.selections:
+        parts.append(_table(found.selections))
+    if len(found.selections) > ROWS:
+        parts.append(Text(f"{len(found.selections) - ROWS} more: see them with --json"))
+    parts += [_global(tokens, each) for tokens, each in found.best[:ROWS]]
+    if found.flow is not None:
+        parts.append(_flow(found.flow))
     return Text("\n").join(parts)
 
 
-def _head(
-    problem: "Problem", file: Path, search: "Enumeration", listed: "Sequence[FeasibleSelection]"
-) -> Text:
+def _head(found: Solved) -> Text:
+    problem = found.problem
     sizes = sorted(set(problem.sizes.tolist()))
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    attract = sum(found.locally_optimal is True for found in listed)
-    text = Text(f"{file}: n = {problem.n} inputs, T = {tokens} tokens each, d = {problem.d}\n")
-    count = f"feasible selections: {search.found}, of which attract: {attract} ({search.qps} problems solved)"
-    if search.status == "complete":
+    attract = sum(each.locally_optimal is True for each in found.selections)
+    text = Text(f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {problem.d}\n")
+    count = f"feasible selections: {found.found}, of which attract: {attract} ({found.qps} problems solved)"
+    if found.cut is None:
         return text.append(count)
     reasons = {
         "limit": "the limit was reached; raise --limit",
         "seconds": "the time was over; raise --seconds",
-        "undecided": f"{len(search.undecided)} selections are too large to decide exactly",
-        None: "interrupted",
+        "undecided": f"{len(found.undecided)} selections are too large to decide exactly",
+        "interrupted": "interrupted",
     }
-    return text.append(f"incomplete, {reasons[search.reason]}. So far: {count}", style="bold")
+    return text.append(f"incomplete, {reasons[found.cut]}. So far: {count}", style="bold")
 
 
-def _copies(problem: "Problem") -> list[Text]:
+def _copies(problem: Problem) -> list[Text]:
     """What stands several times, if anything does."""
-    from hardmax.cli.solve import repeated
-
     several = [f"({i}, {t}) {count} times" for (i, t), count in repeated(problem)]
     more = f" and {len(several) - 8} more" if len(several) > 8 else ""
     return (
@@ -69,7 +62,7 @@ def _copies(problem: "Problem") -> list[Text]:
     )
 
 
-def _table(listed: "Sequence[FeasibleSelection]") -> Text:
+def _table(listed: Sequence[FeasibleSelection]) -> Text:
     """Aligned columns, with as much of selection, direction and support as a line holds."""
     names = ["#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)"]
     for detail in DETAIL:
@@ -86,7 +79,7 @@ def _table(listed: "Sequence[FeasibleSelection]") -> Text:
     return table
 
 
-def _line(k: int, found: "FeasibleSelection", letters: int, numbers: int, pairs: int) -> list[str]:
+def _line(k: int, found: FeasibleSelection, letters: int, numbers: int, pairs: int) -> list[str]:
     best = found.max_margin
     attracts = {True: "yes", False: "no", None: "doubtful"}[found.locally_optimal]
     return [
@@ -100,7 +93,7 @@ def _line(k: int, found: "FeasibleSelection", letters: int, numbers: int, pairs:
     ]
 
 
-def _global(tokens: tuple[int, ...], best: "MaxMargin") -> Text:
+def _global(tokens: tuple[int, ...], best: MaxMargin) -> Text:
     text = Text(f"best-scoring tokens {_tokens(tokens)}: ")
     if best.is_feasible:
         return text.append(f"feasible, margin {best.margin:.6g}")
@@ -111,17 +104,17 @@ def _global(tokens: tuple[int, ...], best: "MaxMargin") -> Text:
     return text.append(f"infeasible, these rows cancel: {rows}")
 
 
-def _flow(flow: dict[str, Any]) -> Text:
-    text = Text(f"gradient flow from {flow['start']}: ")
-    text.append(f"at log t = {flow['log_time']:.6g} |p| = {flow['norm']:.6g}")
-    if flow["selection"] is not None:
-        text.append(f", it selects {_tokens(flow['selection'])}")
-    if flow["event"]:
-        text.append(f", event: {flow['event']}")
-    if flow["nearest"] is not None:
-        text.append(f"; nearest is #{flow['nearest']}, 1 - cos = {flow['misalignment']:.3g}")
-    if flow["status"] != "complete":
-        text.append(f"; {flow['status']}")
+def _flow(flow: FlowEnd) -> Text:
+    text = Text(f"gradient flow from {flow.start}: ")
+    text.append(f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.norm:.6g}")
+    if flow.selection is not None:
+        text.append(f", it selects {_tokens(flow.selection)}")
+    if flow.path.event:
+        text.append(f", event: {flow.path.event}")
+    if flow.nearest is not None:
+        text.append(f"; nearest is #{flow.nearest}, 1 - cos = {flow.misalignment:.3g}")
+    if flow.status != "complete":
+        text.append(f"; {flow.status}")
     return text
 
 

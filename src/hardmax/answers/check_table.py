@@ -1,22 +1,26 @@
-"""What `hardmax ntp check` tells a reader: the verdict, a few witnesses of each kind, what can be kept."""
+"""The table of `ntp check`: the verdict, a few witnesses of each kind, what can be kept."""
+
+from __future__ import annotations
 
 import shlex
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from hardmax.cli.errors import visible
-from hardmax.cli.ntp_words import shown
+from hardmax._lib.terminal import shown, visible
 from hardmax.nexttoken.orders import never_first
 
 if TYPE_CHECKING:
+    from hardmax.answers.checked import Checked
     from hardmax.nexttoken import Analysis, RealizablePart
 
 LINES = 12  # of the collocation and of the orders
 RIGID = 0.5  # a smaller share is explained
 
 
-def report(analysis: "Analysis", part: "RealizablePart | None", fields: dict[str, Any]) -> Text:
+def report(found: Checked) -> Text:
+    """Everything for standard output."""
+    analysis, part, fields = found.analysis, found.part, found.fields()
     text = Text()
     sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
     text.append(f"{shown(fields['file'])}: ")
@@ -103,7 +107,7 @@ def _tables(fields: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _about(analysis: "Analysis", part: "RealizablePart", fields: dict[str, Any]) -> str:
+def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> str:
     if not part.of_samples:
         return "\nrealizable part found: none, because no sentence has two tokens.\n"
     idle = len(never_first(analysis.trie))

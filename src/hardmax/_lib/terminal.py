@@ -1,0 +1,148 @@
+"""What a terminal and a shell are told: exit codes, safe characters, pages as wide as the window.
+
+Nothing heavy is imported at the top, so that errors can be told from the first moment on.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.text import Text
+
+# how a command ends
+DONE = 0
+NOT_AS_EXPECTED = 1
+BAD_INPUT = 2
+INCOMPLETE = 3
+INTERRUPTED = 130
+
+COMMAND = "hardmax "  # in a line that a reader may copy
+NARROWEST = 60  # columns; a narrower terminal breaks the lines, where a table would leave columns out
+LONGEST = 80  # characters of a user's sentence
+
+# What steers a terminal, breaks a line unseen or turns the direction of reading; tabs and line feeds stay.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are spelled out, as names of files and words in them may hold some.
+
+    >>> from hardmax._lib.terminal import visible
+    >>> print(visible("a" + chr(27) + "[2Jb"))
+    a\\x1b[2Jb
+    """
+    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def shown(value: Any) -> Any:
+    """Words as a terminal can show them, in lists and dictionaries too: spelled out, and nothing endless."""
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    value, half = spelled(value), LONGEST // 2 - 3
+    return value if len(value) <= LONGEST else f"{value[:half]} ... {value[-half:]}"
+
+
+def spelled(text: str) -> str:
+    """The text with nothing invisible, nothing that steers a terminal, and nothing that it lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    known = text.encode(encoding, "replace").decode(encoding) == text
+    return text if known and text.isprintable() else ascii(text)
+
+
+def columns() -> int:
+    """How wide a page for a reader may be: the terminal, or 80 columns where there is none."""
+    from rich.console import Console
+
+    return max(Console().width, NARROWEST)
+
+
+def fitted(text: Text, width: int) -> Text:
+    """Lines that are too wide go on below, indented; one with a command stays whole, to be copied.
+
+    >>> from rich.text import Text
+    >>> print(fitted(Text("  what is too wide goes on below"), 20).plain)
+      what is too wide
+        goes on below
+    """
+    from rich.text import Text
+
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        if line.cell_len <= width or COMMAND in line.plain:
+            lines.append(line)
+            continue
+        inset = len(line.plain) - len(line.plain.lstrip()) + 2
+        breaks, column = [], 0
+        for word in re.finditer(r"\s*\S+\s*?", line.plain):  # a word is never cut, as rich would
+            if column + len(word.group()) > width:
+                breaks.append(word.end() - len(word.group().lstrip()))
+                column = inset - (len(word.group()) - len(word.group().lstrip()))
+            column += len(word.group())
+        first, *rest = line.divide(breaks)
+        lines += [first, *(Text(" " * inset) + more for more in rest)]
+    for line in lines:
+        line.rstrip()
+    return Text("\n").join(lines)
+
+
+def page(table: RenderableType, *, styled: bool | None = False) -> str:
+    """What rich draws, as text of the terminal's width; ``styled`` with its colours, None if they are forced.
+
+    >>> page("a [bold]word[/]")
+    'a word\\n'
+    """
+    found = io.StringIO()  # rich itself ends the process where a pipe is closed
+    _draw(table, _console(file=found, force_terminal=styled))
+    return found.getvalue()
+
+
+def html(table: RenderableType) -> str:
+    """The same page as HTML, with its colours.
+
+    >>> html("a [bold]<word>[/]")[-60:]
+    'a <span style="font-weight: bold">&lt;word&gt;</span>\\n</pre>'
+    """
+    console = _console(file=io.StringIO(), record=True, force_terminal=True, color_system="truecolor")
+    _draw(table, console)
+    frame = '<pre style="line-height:normal;white-space:pre;overflow-x:auto">{code}</pre>'
+    return console.export_html(inline_styles=True, code_format=frame)
+
+
+def _console(**options: Any) -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False, force_jupyter=False, **options)
+    console.width = columns()
+    return console
+
+
+def _draw(table: RenderableType, console: Console) -> None:
+    from rich.text import Text
+
+    table = fitted(table, console.width) if isinstance(table, Text) else table
+    console.print(_Visible(table), soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Visible:
+    """What rich draws, with the control characters of its texts spelled out, not those of its styles."""
+
+    table: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        from rich.segment import Segment
+
+        for segment in console.render(self.table, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)

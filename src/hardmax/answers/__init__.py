@@ -1,0 +1,29 @@
+"""What commands say: each answer knows its JSON, its exit code, its table and how a notebook shows it."""
+
+from hardmax._lib.lazy import lazy
+
+# Public name -> the file it lives in. hm.solve, hm.verify, hm.certify and hm.reproduce are at the top level.
+_NAMES = {
+    "Answer": "answer",
+    "Certified": "certified",
+    "Checked": "checked",
+    "Diagnosis": "diagnosis",
+    "Drawn": "drawn",
+    "Finding": "diagnosis",
+    "FlowEnd": "solved",
+    "Judged": "verified",
+    "OneTrial": "swept",
+    "Predicted": "predicted",
+    "Reproduction": "reproduction",
+    "Solved": "solved",
+    "Swept": "swept",
+    "Trained": "trained",
+    "Verified": "verified",
+    "examine": "diagnosis",
+    "ntp_check": "checked",
+    "ntp_generate": "drawn",
+    "ntp_predict": "predicted",
+    "ntp_train": "trained",
+}
+
+__getattr__, __dir__, __all__ = lazy(__name__, _NAMES)
