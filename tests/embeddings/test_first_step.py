@@ -32,7 +32,7 @@ def random_corpus(seed: int, S: int = 6, n: int = 8, T: int = 5) -> hm.Corpus:
 
 def test_oracle_step(oracles: dict, d1: Instance) -> None:
     want = oracles["a"]["one_layer_D1"]["gd_step_eta2"]
-    step = take_first_step(*d1, eta0=2)
+    step = take_first_step(*d1, first_rate=2)
     np.testing.assert_allclose(step.E, numbers(want["E1"]), rtol=1e-12)
     np.testing.assert_allclose(step.p, numbers(want["p1"]), rtol=1e-12)
     run = descend_embeddings(*d1, steps=1, rate=2)
@@ -48,12 +48,12 @@ def test_decomposition(seed: int, uneven: bool) -> None:
         rows = [rng.integers(0, 6, size=rng.integers(1, 7)).tolist() for _ in range(5)]
         corpus = hm.Corpus.from_sequences(rows, rng.choice([-1, 1], size=5), vocabulary="abcdef")
     E, p, v = rng.normal(size=(corpus.S, 7)), rng.normal(size=7), rng.normal(size=7)
-    eta0 = float(rng.uniform(0.1, 100))
-    step = take_first_step(corpus, E, p, v, eta0)
-    plain = E + 0.5 * eta0 * np.outer(corpus.alpha_per_sequence, v)
-    np.testing.assert_allclose(plain + step.err_E, step.E, rtol=1e-12, atol=1e-12 * eta0)
-    np.testing.assert_allclose(p + step.err_p, step.p, rtol=1e-12, atol=1e-12 * eta0)
-    found = first_step_errors(corpus, E @ E.T, E @ p, E @ v, p @ p, p @ v, v @ v, eta0)
+    first_rate = float(rng.uniform(0.1, 100))
+    step = take_first_step(corpus, E, p, v, first_rate)
+    plain = E + 0.5 * first_rate * np.outer(corpus.alpha_per_sequence, v)
+    np.testing.assert_allclose(plain + step.err_E, step.E, rtol=1e-12, atol=1e-12 * first_rate)
+    np.testing.assert_allclose(p + step.err_p, step.p, rtol=1e-12, atol=1e-12 * first_rate)
+    found = first_step_errors(corpus, E @ E.T, E @ p, E @ v, p @ p, p @ v, v @ v, first_rate)
     np.testing.assert_allclose(found.token_errors, np.linalg.norm(step.err_E, axis=1), rtol=1e-9, atol=1e-14)
     assert found.cls_error == pytest.approx(float(np.linalg.norm(step.err_p)), rel=1e-9)
     assert step.errors.largest == pytest.approx(max(found.token_errors.max(), found.cls_error), rel=1e-9)
@@ -67,7 +67,7 @@ def test_residuals_against_mpmath(digits: int, seed: int) -> None:
     corpus = random_corpus(seed)
     rng = np.random.default_rng([seed, digits])
     a, c = rng.normal(size=(2, corpus.S)) * 10.0**-digits
-    found = first_step_errors(corpus, np.eye(corpus.S), a, c, 1.0, 0.0, 1.0, eta0=64)
+    found = first_step_errors(corpus, np.eye(corpus.S), a, c, 1.0, 0.0, 1.0, first_rate=64)
     with mpmath.workdps(2 * digits + 60):
         point = exact_model(corpus, a, c)
         signed = corpus.statistics.signed.tolist()
@@ -81,7 +81,7 @@ def test_residuals_against_mpmath(digits: int, seed: int) -> None:
 
 def test_a_sequence_of_one_token_has_no_softmax_error() -> None:
     corpus = hm.Corpus.from_sequences([[0, 0, 0], [1, 1, 1]], [1, -1])
-    found = first_step_errors(corpus, np.eye(2), [0.3, -0.1], [0.0, 0.0], 1.0, 0.0, 1.0, eta0=1)
+    found = first_step_errors(corpus, np.eye(2), [0.3, -0.1], [0.0, 0.0], 1.0, 0.0, 1.0, first_rate=1)
     assert found.largest == 0.0
 
 
@@ -98,7 +98,7 @@ def test_lemma_2_on_vectors(kind: str) -> None:
         for seed in range(5):
             E, p, v = initial_vectors(corpus.S, d, rng=seed)
             assert initial_event(E, p, v, delta=1e-6).holds
-            errors = take_first_step(corpus, E, p, v, eta0=64).errors
+            errors = take_first_step(corpus, E, p, v, first_rate=64).errors
             assert errors.largest <= 0.01 * errors.bound(d)
             largest.append(errors.largest / 64)
         sizes.append(np.mean(largest))
@@ -109,7 +109,7 @@ def test_lemma_2_on_vectors(kind: str) -> None:
 def test_bound_at_a_width_no_float_holds() -> None:
     corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     zero = np.zeros(3)
-    found = first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, eta0=64)
+    found = first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, first_rate=64)
     assert found.bound(10**400) == pytest.approx(11 * 64 * 1e-100, rel=1e-12)
 
 
@@ -154,17 +154,17 @@ def test_wide_vectors_tend_to_the_limit() -> None:
     corpus = random_corpus(3)
     limit = infinite_width(corpus, 8.0)
     E, p, v = initial_vectors(corpus.S, 200_000, rng=0)
-    step = take_first_step(corpus, E, p, v, eta0=8.0)
+    step = take_first_step(corpus, E, p, v, first_rate=8.0)
     np.testing.assert_allclose(step.E @ step.E.T, limit.K, atol=0.03)
     np.testing.assert_allclose(step.E @ v, limit.c, atol=0.03)
     np.testing.assert_allclose(step.E @ step.p, limit.a, atol=0.03)
 
 
 def test_refusals(d1: Instance) -> None:
-    with pytest.raises(ValueError, match="eta0 must be a positive number"):
-        take_first_step(*d1, eta0=0)
+    with pytest.raises(ValueError, match="first_rate must be a positive number"):
+        take_first_step(*d1, first_rate=0)
     with pytest.raises(ValueError, match="K must have shape"):
-        first_step_errors(d1.corpus, np.eye(3), [0.0] * 4, [0.0] * 4, 1.0, 0.0, 1.0, eta0=1)
+        first_step_errors(d1.corpus, np.eye(3), [0.0] * 4, [0.0] * 4, 1.0, 0.0, 1.0, first_rate=1)
 
 
 def test_width_and_lengths_of_the_event_are_checked() -> None:
@@ -179,5 +179,5 @@ def test_width_and_lengths_of_the_event_are_checked() -> None:
 
 def test_a_step_beyond_floats_is_refused():
     corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    with pytest.raises(ValueError, match="eta0 must be a positive number"):
+    with pytest.raises(ValueError, match="first_rate must be a positive number"):
         hm.embeddings.infinite_width(corpus, 10**400)

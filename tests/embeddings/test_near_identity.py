@@ -44,8 +44,8 @@ def test_first_step_at_a_width_that_rounding_cannot_see() -> None:
     """c and a after the step, each small entry to its own last digits, against 150 digits."""
     corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=1)
     start = draw_initial(corpus.S, 10**60, rng=2)
-    eta0 = 576.0
-    state, _ = start.first_step(corpus, eta0)
+    first_rate = 576.0
+    state, _ = start.first_step(corpus, first_rate)
     with mpmath.workdps(150):
         eye = mpmath.eye(corpus.S + 1)
         stack = [
@@ -58,13 +58,14 @@ def test_first_step_at_a_width_that_rounding_cannot_see() -> None:
         point = exact_model(corpus, [mpmath.fdot(row, p) for row in E], start.c)
         moved = [
             [
-                x - eta0 * (A * y + (C if j == len(p) - 1 else 0))
+                x - first_rate * (A * y + (C if j == len(p) - 1 else 0))
                 for j, (x, y) in enumerate(zip(row, p, strict=True))
             ]
             for row, A, C in zip(E, point.A, point.C, strict=True)
         ]
         p1 = [
-            y - eta0 * mpmath.fdot(point.A, column) for y, column in zip(p, zip(*E, strict=True), strict=True)
+            y - first_rate * mpmath.fdot(point.A, column)
+            for y, column in zip(p, zip(*E, strict=True), strict=True)
         ]
         a1 = np.array([float(mpmath.fdot(row, p1) * 10**25) for row in moved])
         c1 = np.array([float(row[-1] * 10**25) for row in moved])
@@ -93,7 +94,7 @@ def test_theorem_5_at_its_width_for_a_hundred_sequences() -> None:
     limits = theorem_5_thresholds(100, 50, corpus.S, delta=0.01)
     assert f"{float(limits.width):.2e}" == "3.60e+143"
     start = draw_initial(corpus.S, limits.width, rng=1)
-    state, errors = start.first_step(corpus, float(limits.eta0))
+    state, errors = start.first_step(corpus, float(limits.first_rate))
     assert start.initial_event(limits.width, 0.01).holds
     assert errors.largest < 1e-25 * errors.bound(limits.width)
     # n/2 tokens of each sign occur once, so that c = +-2 n T

@@ -101,8 +101,8 @@ def test_lemma_2_against_mpmath(digits: int) -> None:
     """|err_s| and |err_p| of the first step from drawn inner products, to 1e-15 relative."""
     corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=digits)
     state = draw_initial(corpus.S, 10**digits, rng=digits)
-    eta0 = 576
-    found = state.errors(corpus, eta0)
+    first_rate = 576
+    found = state.errors(corpus, first_rate)
     with mpmath.workdps(3 * digits):
         tokens, p = exact_coordinates(state)
         a, c = [mpmath.fdot(row, p) for row in tokens], [row[-1] for row in tokens]
@@ -112,10 +112,10 @@ def test_lemma_2_against_mpmath(digits: int) -> None:
         w = [-A for A in point.A]
         v = [mpmath.mpf(0)] * (len(p) - 1) + [mpmath.mpf(1)]
         errors = [
-            eta0 * mpmath.norm([rs * vi + ws * pi for vi, pi in zip(v, p, strict=True)])
+            first_rate * mpmath.norm([rs * vi + ws * pi for vi, pi in zip(v, p, strict=True)])
             for rs, ws in zip(r, w, strict=True)
         ]
-        err_p = eta0 * mpmath.norm([mpmath.fdot(w, column) for column in zip(*tokens, strict=True)])
+        err_p = first_rate * mpmath.norm([mpmath.fdot(w, column) for column in zip(*tokens, strict=True)])
         relative = [
             float(mpmath.mpf(float(x)) / y - 1) for x, y in zip(found.token_errors, errors, strict=True)
         ]

@@ -84,7 +84,7 @@ def test_small_width_and_step_are_said_to_be_small() -> None:
     corpus = assumption_4_corpus(4, 2, rng=0)
     narrow = run_theorem_5(corpus, d=1000, rng=0, until_norm=100.0)
     assert not narrow.hypotheses_hold
-    gentle = run_theorem_5(corpus, eta0=1.0, d=10**60, rng=0, until_norm=100.0)
+    gentle = run_theorem_5(corpus, first_rate=1.0, d=10**60, rng=0, until_norm=100.0)
     assert not gentle.hypotheses_hold
     assert gentle.thresholds.width < 10**60
 

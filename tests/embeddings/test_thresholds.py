@@ -33,47 +33,50 @@ def test_oracle(oracles: dict) -> None:
         (1000, 256, 4 * 256_000**2, "1.79e+198"),
     ],
 )
-def test_table(n: int, T: int, eta0: int, width: str) -> None:
-    assert least_first_step(n, T) == eta0
-    assert f"{float(loss_width(eta0)):.2e}" == width
+def test_table(n: int, T: int, first_rate: int, width: str) -> None:
+    assert least_first_step(n, T) == first_rate
+    assert f"{float(loss_width(first_rate)):.2e}" == width
 
 
 def test_every_term_can_be_the_largest() -> None:
     tiny = Fraction(1, 10**6)
-    assert theorem_5_thresholds(2, 2, 3, delta=0.5, eta0=tiny).width == 257  # 2^8 (1 + ...) rounded up
-    many = theorem_5_thresholds(2, 2, 10**6, delta=1e-3, eta0=tiny)
+    assert theorem_5_thresholds(2, 2, 3, delta=0.5, first_rate=tiny).width == 257  # 2^8 (1 + ...) rounded up
+    many = theorem_5_thresholds(2, 2, 10**6, delta=1e-3, first_rate=tiny)
     assert many.width == 10**6 + 3
-    rare = theorem_5_thresholds(2, 2, 3, delta=1e-300, eta0=tiny)
+    rare = theorem_5_thresholds(2, 2, 3, delta=1e-300, first_rate=tiny)
     assert rare.width == rare.logarithmic == math.ceil((2 * math.log(9 / 1e-300)) ** 2)
 
 
 def test_exact_beyond_floats() -> None:
     found = theorem_5_thresholds(10**10, 10**10, 5, delta=0.1)
-    assert found.eta0 == 4 * 10**40
+    assert found.first_rate == 4 * 10**40
     assert found.polynomial == (88 * 16 * 10**80 + 111 * 4 * 10**40 + 2) ** 8
     assert found.allow(found.width)
     assert not found.allow(found.width - 1)
-    smaller = theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=63.5)
+    smaller = theorem_5_thresholds(2, 2, 3, delta=0.1, first_rate=63.5)
     assert smaller.polynomial == math.ceil((88 * Fraction(127, 2) ** 2 + 111 * Fraction(127, 2) + 2) ** 8)
     assert not smaller.allow(10**100)  # the step is below 4 n^2 T^2
 
 
 def test_steps_of_any_kind() -> None:
     wanted = theorem_5_thresholds(2, 2, 3, delta=0.1).width
-    for eta0 in (64, 64.0, np.int64(64), np.float64(64), Fraction(64)):
-        assert theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=eta0).width == wanted
-    eta0 = 10**400
-    assert theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=eta0).width == (88 * eta0**2 + 111 * eta0 + 2) ** 8
+    for first_rate in (64, 64.0, np.int64(64), np.float64(64), Fraction(64)):
+        assert theorem_5_thresholds(2, 2, 3, delta=0.1, first_rate=first_rate).width == wanted
+    first_rate = 10**400
+    assert (
+        theorem_5_thresholds(2, 2, 3, delta=0.1, first_rate=first_rate).width
+        == (88 * first_rate**2 + 111 * first_rate + 2) ** 8
+    )
 
 
 def test_refusals() -> None:
     for delta in (0.0, 1, "0.1", None, float("nan")):
         with pytest.raises(ValueError, match="delta must be"):
             theorem_5_thresholds(2, 2, 3, delta=delta)
-    for eta0 in (0, Fraction(-1, 2), float("inf"), "many"):
-        with pytest.raises(ValueError, match="eta0 must be a positive number"):
-            theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=eta0)
-    with pytest.raises(ValueError, match="eta0 must be a positive number"):
-        theorem_5_thresholds(2, 2, 3, delta=0.1, eta0=-1.0)
+    for first_rate in (0, Fraction(-1, 2), float("inf"), "many"):
+        with pytest.raises(ValueError, match="first_rate must be a positive number"):
+            theorem_5_thresholds(2, 2, 3, delta=0.1, first_rate=first_rate)
+    with pytest.raises(ValueError, match="first_rate must be a positive number"):
+        theorem_5_thresholds(2, 2, 3, delta=0.1, first_rate=-1.0)
     with pytest.raises(ValueError, match="n must be an integer"):
         least_first_step(0, 2)

@@ -170,7 +170,7 @@ def test_claims_about_the_flow_can_fail():
     corpus = theorem5.dataset(1)
     good = theorem5.run(corpus, 1)
     assert claims_about({1: good}, good) == {"lemma-3"}  # this data set is not that of A-ERR-7
-    narrow = run_theorem_5(corpus, d=8, eta0=0.5, until_norm=1e6, rng=2)
+    narrow = run_theorem_5(corpus, d=8, first_rate=0.5, until_norm=1e6, rng=2)
     assert {"hypotheses", "strong", "only-important"} <= claims_about({1: narrow}, good)
     short = run_theorem_5(corpus, until_norm=100.0, rng=3)
     assert {"direction"} <= claims_about({1: short}, good)

@@ -32,7 +32,7 @@ def test_training_in_embedding_space_is_training_of_the_tables(samples):
     for _ in range(50):
         G = literal_gradient(samples, E, W_ov, W_kq)
         W_kq -= 0.05 * G / np.linalg.norm(G)
-    run = train(samples, stage1=50, steps=50, rate0=0.1, rate=0.05)
+    run = train(samples, stage1=50, steps=50, first_rate=0.1, rate=0.05)
     np.testing.assert_allclose(W_kq, E @ run.W_kq.toarray() @ E.T, atol=1e-13)
     assert np.linalg.norm(W_kq) == pytest.approx(run.norm_kq, rel=1e-13)
     assert Embedded(samples, E, W_kq, W_ov).model.loss == pytest.approx(run.loss, rel=1e-12)

@@ -14,10 +14,10 @@ def samples():
 
 
 def test_small_steps_tend_to_the_flow(samples):
-    flow = train_by_flow(samples, 40.0, rate=0.05, stage1=20, rate0=0.1)
+    flow = train_by_flow(samples, 40.0, rate=0.05, stage1=20, first_rate=0.1)
     errors = []
     for k in (1, 2, 4):
-        steps = train(samples, steps=40 * k, rate=0.05 / k, stage1=20, rate0=0.1)
+        steps = train(samples, steps=40 * k, rate=0.05 / k, stage1=20, first_rate=0.1)
         errors.append(float(np.linalg.norm(steps.a - flow.a)))
     assert errors[0] < 0.01
     assert errors[0] / errors[1] == pytest.approx(2, rel=0.05)  # first order in the step

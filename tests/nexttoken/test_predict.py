@@ -15,7 +15,7 @@ def samples():
 
 @pytest.fixture(scope="module", params=[20, 900])
 def run(request, samples):
-    return train(samples, stage1=request.param, rate0=0.1, steps=900, rate=0.025)
+    return train(samples, stage1=request.param, first_rate=0.1, steps=900, rate=0.025)
 
 
 TABLE = {"S P": ("V", "S"), "O S P": ("P", "O"), "V P": ("O", "V"), "O P": ("P", "O")}
@@ -47,7 +47,7 @@ def test_exact_tie(run):
 
 
 def test_small_logits_are_no_tie(samples):
-    run = train(samples, stage1=1, rate0=1e-14, steps=50)
+    run = train(samples, stage1=1, first_rate=1e-14, steps=50)
     assert run.predict("S V O").rule == "unique"
     assert run.predict("S V P").rule == "tie"
 

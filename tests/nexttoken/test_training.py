@@ -30,7 +30,7 @@ def test_first_steps_of_example_1(oracles):
     """C-ORC-2: weights, losses, gradients and cosines to 25 digits."""
     case = oracles["c"]["C-ORC-2_first_steps_example1"]
     samples = Samples.from_sentences(EXAMPLE_1)
-    run = train(samples, stage1=20, steps=3, rate0=0.1, rate=0.025, record=1)
+    run = train(samples, stage1=20, steps=3, first_rate=0.1, rate=0.025, record=1)
     seen = run.observe()
     for k, expected in enumerate(case["stage2"]):
         a = run.points[k]
@@ -173,7 +173,7 @@ def test_losses_in_all_forms_agree(figure_2, margin):
 
 
 def test_conditions_on_the_steps(figure_2):
-    run = train(figure_2, steps=1, rate=7.0, rate0=3.0)
+    run = train(figure_2, steps=1, rate=7.0, first_rate=3.0)
     broken = [name for name, (step, bound) in run.conditions.items() if not step <= bound]
     assert broken == ["eta0 <= |W_ov*|/2", "eta <= |W_kq*|/e", "eta < eta_c"]
     assert train(figure_2, steps=1).conditions["eta < eta_c"][1] == pytest.approx(2 * np.sqrt(511 / 60))

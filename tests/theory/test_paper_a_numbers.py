@@ -50,7 +50,7 @@ def test_lemma_2_holds_with_the_sharp_constants_and_falls_like_one_over_root_d()
     for trial in range(20):
         corpus = hm.Corpus.from_sequences(rng.integers(6, size=(5, 4)), rng.choice([-1, 1], size=5))
         for k, d in enumerate(widths):
-            found = check("A-LEM-2", corpus, d=d, eta0=3.0, delta=0.1, rng=trial)
+            found = check("A-LEM-2", corpus, d=d, first_rate=3.0, delta=0.1, rng=trial)
             if found.verdict != "not applicable":
                 assert found.holds
                 assert found.measured["over the paper's bound"] < 1 / 50
@@ -102,7 +102,7 @@ def test_lemma_3_mended_on_random_corpora():
     gale = Counter()
     for _ in range(150):
         corpus = random_corpus(rng, (2, 4, 6, 8), 5)
-        found = check("A-LEM-3P", corpus, eta0=10 ** rng.uniform(-1, 3))
+        found = check("A-LEM-3P", corpus, first_rate=10 ** rng.uniform(-1, 3))
         assert found.holds
         gale[found.measured["Gale's condition"]] += 1
         assert abs(found.measured["v.M^+ 1"]) < 1e-9
@@ -147,7 +147,7 @@ def test_ties_are_cheaper_on_a_thousand_random_corpora():
     verdicts, ratios = Counter(), []
     for _ in range(1000):
         corpus = random_corpus(rng, (2, 4, 6, 8, 10, 12), 6)
-        found = check("A-ERR-5", corpus, eta0=10 ** rng.uniform(-3, 4))
+        found = check("A-ERR-5", corpus, first_rate=10 ** rng.uniform(-3, 4))
         verdicts[found.verdict] += 1
         ratios.append(found.measured["ratio of norms"])
         if found.verdict == "holds":
@@ -248,7 +248,7 @@ def test_strong_theorem_at_the_threshold_width_on_random_corpora():
         n, T = int(rng.choice([2, 4, 6, 8])), int(rng.integers(2, 6))
         corpus = hm.embeddings.assumption_4_corpus(n, T, rng=rng)
         asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=0.01)
-        state, _ = draw_initial(corpus.S, asked.width, rng=trial).first_step(corpus, float(asked.eta0))
+        state, _ = draw_initial(corpus.S, asked.width, rng=trial).first_step(corpus, float(asked.first_rate))
         found = check("A-THM-5S", state.problem(corpus), start=state.p)
         assert found.holds, (trial, found.hypotheses, found.measured)
         assert found.measured["1 - cos"] < 1e-9

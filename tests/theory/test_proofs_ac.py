@@ -67,7 +67,7 @@ def test_a_frequency_is_no_probability() -> None:
 def test_the_first_step_in_balls_is_that_in_floats() -> None:
     corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
     for d in (1024, 10**60):
-        drawn = draw_first_step(corpus, d=d, eta0=3.0)
+        drawn = draw_first_step(corpus, d=d, first_rate=3.0)
         again = at_precision(1024, lambda drawn=drawn: balls.first_step(corpus, drawn.start, 3.0))
         sizes = [float(balls.size(row)) for row in again["err_E"]]
         assert sizes == pytest.approx(drawn.errors.token_errors.tolist(), rel=1e-13)

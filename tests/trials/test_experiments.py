@@ -70,7 +70,7 @@ def test_trials_of_their_own_seeds_stay_within_the_bands(
     assert rates(rows)[2] >= 0.999
 
 
-def by_hand(problem: hm.Problem, path: hm.Run, step: float) -> dict:
+def by_hand(problem: hm.Problem, path: hm.Run, rate: float) -> dict:
     """The same row from the functions for one problem."""
     chosen = path.selection()
     row = {
@@ -93,7 +93,7 @@ def by_hand(problem: hm.Problem, path: hm.Run, step: float) -> dict:
     if best.direction is not None and path.p.any():
         row["misalignment"] = path.misalignment(best)
     if row["locally_optimal"] and best.norm:
-        row["eta_ratio"] = step / late_residual(problem, best).eta_c
+        row["eta_ratio"] = rate / late_residual(problem, best).eta_c
     return row
 
 
@@ -131,16 +131,16 @@ def test_a_row_is_what_the_functions_for_one_problem_say(name: str) -> None:
 @settings(max_examples=15, deadline=None)
 @given(
     n=st.integers(1, 4), T=st.integers(1, 5), d=st.integers(1, 6), seed=st.integers(0, 10**6),
-    step=st.sampled_from([0.1, 1.0]), steps=st.integers(0, 60),
+    rate=st.sampled_from([0.1, 1.0]), steps=st.integers(0, 60),
 )  # fmt: skip
-@example(n=1, T=3, d=1, seed=0, step=0.1, steps=0)  # the top token stands twice
-def test_and_so_on_random_problems(n: int, T: int, d: int, seed: int, step: float, steps: int) -> None:
+@example(n=1, T=3, d=1, seed=0, rate=0.1, steps=0)  # the top token stands twice
+def test_and_so_on_random_problems(n: int, T: int, d: int, seed: int, rate: float, steps: int) -> None:
     problems = [hm.data.gaussian(n, T, d, rng=seed), hm.data.sphere(n, T, d, rng=seed)]
     for problem, row in zip(
-        problems, outcomes(problems, step=step, steps=steps, measure=COLUMNS), strict=True
+        problems, outcomes(problems, rate=rate, steps=steps, measure=COLUMNS), strict=True
     ):
         assert_rows_agree(
-            row, by_hand(problem, hm.descend(problem, hm.steps.Normalized(step), steps=steps), step)
+            row, by_hand(problem, hm.descend(problem, hm.steps.Normalized(rate), steps=steps), rate)
         )
 
 
@@ -194,14 +194,14 @@ def test_steps_of_figure_9_above_the_threshold() -> None:
 
 def test_starts_of_figure_8_choose_the_direction() -> None:
     starts = [[0, 0], [0, 2], [-1, 1], [3, 3], [2, 0], [4, 0], [2, -2], [1, -1]]
-    rows = outcomes([hm.data.named("B-FIG-8")] * 8, step=0.1, starts=starts)
+    rows = outcomes([hm.data.named("B-FIG-8")] * 8, rate=0.1, starts=starts)
     assert [row["selection"] for row in rows] == ["0 0"] * 4 + ["0 1"] * 4
     assert [row["globally_optimal"] for row in rows] == [True] * 4 + [False] * 4
     assert all(row["locally_optimal"] and row["misalignment"] < 2e-4 for row in rows)
 
 
 def test_starts_of_an_experiment() -> None:
-    parameters = {"experiment": "B-FIG-8", "step": 0.1, "measure": "selection norm"}
+    parameters = {"experiment": "B-FIG-8", "rate": 0.1, "measure": "selection norm"}
     fixed = built_in(parameters | {"start": "2 0"}, [1, 2])
     assert [row["selection"] for row in fixed] == ["0 1", "0 1"]
     assert same(*fixed)
@@ -240,11 +240,11 @@ def test_every_figure_is_an_experiment(figure: str) -> None:
     [
         ({"experiment": "cube"}, "experiment must be one of sphere, gaussian, fig9-oracle, B-FIG-1a"),
         ({}, "got None"),
-        ({"experiment": "B-FIG-8", "d": 3}, "d is not a parameter of B-FIG-8; it has loss, step"),
+        ({"experiment": "B-FIG-8", "d": 3}, "d is not a parameter of B-FIG-8; it has loss, rate"),
         ({"experiment": "fig9-oracle", "d": 3}, "needs d and number"),
         ({"experiment": "sphere", "d": 0}, "d must be an integer of at least 1, got 0"),
         ({"experiment": "sphere", "steps": 1.5}, "steps must be an integer of at least 0, got 1.5"),
-        ({"experiment": "sphere", "step": -1}, "step must be a positive number"),
+        ({"experiment": "sphere", "rate": -1}, "rate must be a positive number"),
         ({"experiment": "sphere", "loss": "hinge"}, "loss must be one of logistic"),
         ({"experiment": "sphere", "measure": "speed"}, "measure must be some of saturated.*got speed"),
         ({"experiment": "sphere", "measure": 3}, "measure must be names in one text, got 3"),

@@ -82,9 +82,9 @@ def test_a_built_in_experiment(plan) -> None:
 
 def test_experiments_may_be_a_parameter_of_the_grid(plan) -> None:
     found = plan(
-        'experiment = "sphere"\ntrials = 1\n[grid]\nexperiment = ["sphere", "gaussian"]\nstep = [0.1, 1]'
+        'experiment = "sphere"\ntrials = 1\n[grid]\nexperiment = ["sphere", "gaussian"]\nrate = [0.1, 1]'
     )
-    assert found.varying == ("experiment", "step")
+    assert found.varying == ("experiment", "rate")
     assert len(list(Grid(found.grid))) == 4
 
 

@@ -86,7 +86,7 @@ class Trained(Answer):
             "steps": reached.steps,
             "stage1": run.stage_1_steps,
             "eta": run.rate,
-            "eta0": run.rate_0,
+            "eta0": run.first_rate,
             "realizable": not self.analysis.violations,
             "repaired": self.analysis.words(self.analysis.repaired),
             "loss": run.loss,
@@ -134,7 +134,7 @@ def ntp_train(
     steps: int = STEPS,
     stage1: int = STEPS,
     rate: float | None = None,
-    rate0: float | None = None,
+    first_rate: float | None = None,
     uniform: bool = False,
     max_length: int = MAX_LENGTH,
     repair: bool = False,
@@ -146,7 +146,7 @@ def ntp_train(
     data: a file of sentences, or sentences as `nexttoken.analyze` takes them.
     model: the file that gets the model.
     steps, stage1: steps of stage 2 (attention) and of stage 1 (output-value matrix).
-    rate, rate0: their step sizes; 0.05/sqrt(V) and 0.2/sqrt(V) by default.
+    rate, first_rate: their step sizes; 0.05/sqrt(V) and 0.2/sqrt(V) by default.
     uniform: every distinct sentence weighs the same, however frequent.
     max_length: cut longer sentences of a file.
     repair: give tokens that begin no sentence a next token.
@@ -166,7 +166,7 @@ def ntp_train(
     if isinstance(data, str | os.PathLike):
         name, data = os.fspath(data), nexttoken.read_sentences(data, max_length=max_length)
     return Learning(
-        data, name, Path(model), steps, stage1, rate, rate0, uniform, repair, anyway, resume
+        data, name, Path(model), steps, stage1, rate, first_rate, uniform, repair, anyway, resume
     ).run()  # fmt: skip
 
 
@@ -181,7 +181,7 @@ class Learning:
         steps: int = STEPS,
         stage1: int = STEPS,
         rate: float | None = None,
-        rate0: float | None = None,
+        first_rate: float | None = None,
         uniform: bool = False,
         repair: bool = False,
         anyway: bool = False,
@@ -195,10 +195,10 @@ class Learning:
         self.analysis = nexttoken.analyze(trie, repair=repair)
         self.samples = nexttoken.Samples.from_trie(trie, uniform=uniform)
         _refuse(self.analysis, name, anyway)
-        self.settings: dict[str, Any] = {"stage1": stage1, "rate": rate, "rate0": rate0, "n": self.analysis.n}
+        self.settings: dict[str, Any] = {"stage1": stage1, "rate": rate, "first_rate": first_rate, "n": self.analysis.n}
         given = {
             "--steps": (steps, STEPS), "--stage1": (stage1, STEPS), "--eta": (rate, None),
-            "--eta0": (rate0, None), "--max-length": (trie.sentences.max_length, MAX_LENGTH),
+            "--eta0": (first_rate, None), "--max-length": (trie.sentences.max_length, MAX_LENGTH),
         }  # fmt: skip
         flags = {"--uniform": uniform, "--repair": repair, "--anyway": anyway}
         self.options = [

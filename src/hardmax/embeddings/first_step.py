@@ -106,12 +106,12 @@ class FirstStepErrors:
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> a, c = np.array([1.0, -2.0, 0.0]) * 1e-30, np.array([3.0, 0.0, 1.0]) * 1e-30
-    >>> found = hm.embeddings.first_step_errors(corpus, np.eye(3), a, c, pi=1.0, rho=0.0, nu=1.0, eta0=64)
+    >>> found = hm.embeddings.first_step_errors(corpus, np.eye(3), a, c, 1.0, rho=0.0, nu=1.0, first_rate=64)
     >>> (found.r * 1e30).round(12).tolist(), f"{found.largest / found.bound(10**60):.1e}"
     ([-0.0625, 0.09375, -0.34375], '3.6e-17')
     """
 
-    eta0: float
+    first_rate: float
     alpha: np.ndarray  # (S,)
     r: np.ndarray  # (S,)
     w: np.ndarray  # (S,)
@@ -125,7 +125,7 @@ class FirstStepErrors:
 
     def bound(self, d: int) -> float:
         """Lemma 2's bound 11 eta0 d^(-1/4); d may be any Python integer."""
-        return 11.0 * self.eta0 * math.exp(-0.25 * math.log(d))
+        return 11.0 * self.first_rate * math.exp(-0.25 * math.log(d))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class FirstStep:
     >>> import hardmax as hm
     >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
     >>> E, p, v = hm.embeddings.initial_vectors(corpus.S, 1024, rng=1)
-    >>> step = hm.embeddings.take_first_step(corpus, E, p, v, eta0=64)
+    >>> step = hm.embeddings.take_first_step(corpus, E, p, v, first_rate=64)
     >>> bool(abs(step.E - E - 32 * corpus.alpha[:, None] * v - step.err_E).max() < 1e-12)
     True
     >>> step.errors.largest < step.errors.bound(1024)
@@ -149,40 +149,42 @@ class FirstStep:
     errors: FirstStepErrors
 
 
-def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, eta0: float) -> FirstStep:
+def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, first_rate: float) -> FirstStep:
     """One simultaneous gradient step of size eta0 on E and p, with v fixed.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> step = hm.embeddings.take_first_step(corpus, [[1, 0], [0, 1], [0, 0]], [0, 0], [0, 1], eta0=4)
+    >>> step = hm.embeddings.take_first_step(corpus, [[1, 0], [0, 1], [0, 0]], [0, 0], [0, 1], first_rate=4)
     >>> step.E.round(4).tolist()
     [[1.0, 0.5], [0.0, 0.3775], [0.0, -0.1225]]
     """
     E, p, v = one_layer.read_vectors(corpus, E, p, v)
-    eta0 = expect.positive("eta0", eta0)
+    first_rate = expect.positive("first_rate", first_rate)
     point = one_layer.evaluate(corpus, E @ p, E @ v)
     by = one_layer.gradients_at(point, E, p, v)
     r, w = _residuals(corpus, E @ p, point)
-    err_E = eta0 * (np.outer(r, v) + np.outer(w, p))
-    err_p = eta0 * (E.T @ w)
+    err_E = first_rate * (np.outer(r, v) + np.outer(w, p))
+    err_p = first_rate * (E.T @ w)
     lengths = np.linalg.norm(err_E, axis=1)
-    errors = FirstStepErrors(eta0, corpus.alpha_per_sequence, r, w, lengths, float(np.linalg.norm(err_p)))
-    return FirstStep(E - eta0 * by.E, p - eta0 * by.p, err_E, err_p, errors)
+    errors = FirstStepErrors(
+        first_rate, corpus.alpha_per_sequence, r, w, lengths, float(np.linalg.norm(err_p))
+    )
+    return FirstStep(E - first_rate * by.E, p - first_rate * by.p, err_E, err_p, errors)
 
 
 def first_step_errors(
-    corpus: Corpus, K: Any, a: Any, c: Any, pi: float, rho: float, nu: float, eta0: float
+    corpus: Corpus, K: Any, a: Any, c: Any, pi: float, rho: float, nu: float, first_rate: float
 ) -> FirstStepErrors:
     """The errors from inner products alone: K = E E', a = E p, c = E v, pi = |p|^2, rho = p.v, nu = |v|^2.
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> zero = np.zeros(3)   # infinite width: nothing but alpha is learnt
-    >>> hm.embeddings.first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, eta0=64).largest
+    >>> hm.embeddings.first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, first_rate=64).largest
     0.0
     """
     K = expect.finite_array("K", K, (corpus.S, corpus.S))
-    eta0, nu = expect.positive("eta0", eta0), expect.positive("nu", nu)
+    first_rate, nu = expect.positive("first_rate", first_rate), expect.positive("nu", nu)
     a = expect.finite_array("a", a, (corpus.S,))
     r, w = _residuals(corpus, a, one_layer.evaluate(corpus, a, c))
     # r v + w p, split into its part along v and the rest: both squares are positive.
@@ -191,8 +193,10 @@ def first_step_errors(
     # K is positive semidefinite; w may be tiny, and its square is not to underflow.
     size = float(np.abs(w).max())
     unit = w / size if size > 0.0 else w
-    cls_error = eta0 * size * math.sqrt(max(float(unit @ K @ unit), 0.0))
-    return FirstStepErrors(eta0, corpus.alpha_per_sequence, r, w, eta0 * np.hypot(along, across), cls_error)
+    cls_error = first_rate * size * math.sqrt(max(float(unit @ K @ unit), 0.0))
+    return FirstStepErrors(
+        first_rate, corpus.alpha_per_sequence, r, w, first_rate * np.hypot(along, across), cls_error
+    )
 
 
 def _residuals(corpus: Corpus, a: np.ndarray, point: one_layer.Evaluation) -> tuple[np.ndarray, np.ndarray]:
@@ -217,14 +221,14 @@ class InfiniteWidth:
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.infinite_width(corpus, eta0=64)
+    >>> limit = hm.embeddings.infinite_width(corpus, first_rate=64)
     >>> limit.c.tolist(), limit.E[1].tolist()
     ([8.0, -8.0, 0.0], [0.0, 1.0, 0.0, -8.0])
     >>> hm.flow(corpus.problem(limit.E, limit.v), until_norm=1e3).direction.round(3).tolist()
     [0.408, 0.408, -0.816, 0.0]
     """
 
-    eta0: float
+    first_rate: float
     c: np.ndarray  # (S,)
     pi: float = 1.0
     rho: float = 0.0
@@ -251,7 +255,7 @@ class InfiniteWidth:
         return np.append(np.zeros(len(self.c)), 1.0)
 
 
-def loss_bound(gains: np.ndarray, eta0: float) -> float:
+def loss_bound(gains: np.ndarray, first_rate: float) -> float:
     """Lemma 12's bound on the loss after the first step, from (1/T) sum_i y alpha_{x_i} of every sequence.
 
     >>> import numpy as np
@@ -259,10 +263,10 @@ def loss_bound(gains: np.ndarray, eta0: float) -> float:
     >>> round(loss_bound(np.array([1 / 8, 1 / 8]), 64.0), 7)
     0.0181627
     """
-    return float(one_layer.LOGISTIC.value(0.5 * eta0 * gains - 1.0 / (22.0 * eta0)).mean())
+    return float(one_layer.LOGISTIC.value(0.5 * first_rate * gains - 1.0 / (22.0 * first_rate)).mean())
 
 
-def infinite_width(corpus: Corpus, eta0: float) -> InfiniteWidth:
+def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
     """What one step of size eta0 leaves when d is infinite.
 
     >>> import hardmax as hm
@@ -272,5 +276,5 @@ def infinite_width(corpus: Corpus, eta0: float) -> InfiniteWidth:
     >>> round(point.loss, 6)
     0.313262
     """
-    eta0 = expect.positive("eta0", eta0)
-    return InfiniteWidth(eta0, 0.5 * eta0 * corpus.alpha_per_sequence)
+    first_rate = expect.positive("first_rate", first_rate)
+    return InfiniteWidth(first_rate, 0.5 * first_rate * corpus.alpha_per_sequence)

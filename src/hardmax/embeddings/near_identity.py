@@ -102,7 +102,7 @@ class StructuredState:
         >>> import hardmax as hm
         >>> from hardmax.embeddings.near_identity import StructuredState
         >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-        >>> state, _ = StructuredState.infinite(3).first_step(corpus, eta0=64)
+        >>> state, _ = StructuredState.infinite(3).first_step(corpus, first_rate=64)
         >>> path = hm.flow(state.problem(corpus), until_norm=1e6, start=state.p)
         >>> path.misalignment([1, 1, -2, 0, 0]) < 1e-11
         True
@@ -132,39 +132,39 @@ class StructuredState:
 
     # -- the first step -----------------------------------------------------------------------------------
 
-    def errors(self, corpus: Corpus, eta0: float) -> FirstStepErrors:
+    def errors(self, corpus: Corpus, first_rate: float) -> FirstStepErrors:
         """What a first step from here does besides adding (eta0/2) alpha v to E (A-LEM-2).
 
         >>> import hardmax as hm
         >>> from hardmax.embeddings.near_identity import StructuredState
         >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-        >>> StructuredState.infinite(3).errors(corpus, eta0=64).largest
+        >>> StructuredState.infinite(3).errors(corpus, first_rate=64).largest
         0.0
         """
         start = self.gram
-        return first_step_errors(corpus, start.K, start.a, start.c, start.pi, start.rho, 1.0, eta0)
+        return first_step_errors(corpus, start.K, start.a, start.c, start.pi, start.rho, 1.0, first_rate)
 
-    def first_step(self, corpus: Corpus, eta0: float) -> tuple[StructuredState, FirstStepErrors]:
+    def first_step(self, corpus: Corpus, first_rate: float) -> tuple[StructuredState, FirstStepErrors]:
         """One step of size eta0 on E and p: E gains (eta0/2) alpha v and the errors, p its own error.
 
         >>> import hardmax as hm
         >>> from hardmax.embeddings.near_identity import StructuredState
         >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-        >>> after, errors = StructuredState.infinite(3).first_step(corpus, eta0=64)
+        >>> after, errors = StructuredState.infinite(3).first_step(corpus, first_rate=64)
         >>> after.c.tolist(), errors.largest
         ([8.0, -8.0, 0.0], 0.0)
         """
         if self.S != corpus.S:
             raise ValueError(f"corpus must have the {self.S} tokens of the state, got {corpus.S}")
-        errors = self.errors(corpus, eta0)
+        errors = self.errors(corpus, first_rate)
         w, own = errors.w, self.noise[-1]
         noise = self.noise.copy()
-        noise[:-1] += eta0 * np.outer(w, own)
-        noise[:-1, -1] += eta0 * w
-        noise[-1] += eta0 * (w @ self.noise[:-1])
-        noise[-1, :-1] += eta0 * w
-        c = self.c + eta0 * (0.5 * errors.alpha + errors.r + self.rho * w)
-        return StructuredState(noise, c, self.rho + eta0 * float(self.c @ w)), errors
+        noise[:-1] += first_rate * np.outer(w, own)
+        noise[:-1, -1] += first_rate * w
+        noise[-1] += first_rate * (w @ self.noise[:-1])
+        noise[-1, :-1] += first_rate * w
+        c = self.c + first_rate * (0.5 * errors.alpha + errors.r + self.rho * w)
+        return StructuredState(noise, c, self.rho + first_rate * float(self.c @ w)), errors
 
 
 # From here on chi is drawn as its deviation from the mean, by the cube-root normal approximation, whose error

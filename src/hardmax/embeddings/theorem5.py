@@ -71,7 +71,7 @@ def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.theorem5 import strong_conditions
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.infinite_width(corpus, eta0=64)
+    >>> limit = hm.embeddings.infinite_width(corpus, first_rate=64)
     >>> strong_conditions(corpus.problem(limit.E, limit.v), [0, 0]).holds
     True
     """
@@ -156,23 +156,23 @@ class TheoremFive:
     def loss_bound(self) -> float:
         """Lemma 12's bound on it."""
         mean = self.corpus.matrix @ self.corpus.alpha / self.corpus.lengths
-        return loss_bound(self.corpus.signs * mean, float(self.thresholds.eta0))
+        return loss_bound(self.corpus.signs * mean, float(self.thresholds.first_rate))
 
 
 def run_theorem_5(
     corpus: Corpus,
     *,
     d: int | None = None,
-    eta0: float | Fraction | None = None,
+    first_rate: float | Fraction | None = None,
     delta: float = 0.01,
     until_norm: float | None = None,
     rng: int | np.random.Generator,
 ) -> TheoremFive:
     """Draw the first step at width d, let p flow with E fixed, and compare with its own max margin.
 
-    By default ``eta0`` and ``d`` are the least that Theorem 5 allows at probability 1 - delta, and p flows to
-    a norm at which its direction has settled. The corpus has to satisfy Assumption 4. If the flow stops
-    early, ``path.event`` says why.
+    By default ``first_rate`` and ``d`` are the least that Theorem 5 allows at probability 1 - delta, and p
+    flows to a norm at which its direction has settled. The corpus has to satisfy Assumption 4. If the flow
+    stops early, ``path.event`` says why.
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.theorem5 import run_theorem_5
@@ -183,10 +183,10 @@ def run_theorem_5(
     found = assumption_4(corpus)
     if found.important is None:
         raise ValueError(f"corpus must satisfy Assumption 4, and does not: {found.witness}")
-    thresholds = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, eta0=eta0)
+    thresholds = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
     d = thresholds.width if d is None else expect.whole("d", d, 1)
     start = draw_initial(corpus.S, d, rng=rng)
-    step = float(thresholds.eta0)
+    step = float(thresholds.first_rate)
     state, errors = start.first_step(corpus, step)
     problem = state.problem(corpus)
     distance = DISTANCE * float(np.abs(state.c).max()) if until_norm is None else until_norm

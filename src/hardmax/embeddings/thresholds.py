@@ -13,7 +13,7 @@ from hardmax._lib import expect
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The least step eta0 = 4 n^2 T^2 of Theorem 5, and the least width d at the step ``eta0`` taken.
+    """The least step eta0 = 4 n^2 T^2 of Theorem 5, and the least width d at the step ``first_rate`` taken.
 
     The width is the largest of four: 256, the logarithm of Lemma 2, the eighth power of Lemma 12 and S + 3 of
     Lemma 13.
@@ -28,7 +28,7 @@ class Thresholds:
     T: int
     S: int
     delta: float
-    eta0: Fraction
+    first_rate: Fraction
 
     @property
     def least_eta0(self) -> int:
@@ -43,7 +43,7 @@ class Thresholds:
     @property
     def polynomial(self) -> int:
         """(88 eta0^2 + 111 eta0 + 2)^8, rounded up where eta0 is no integer."""
-        return loss_width(self.eta0)
+        return loss_width(self.first_rate)
 
     @property
     def width(self) -> int:
@@ -58,15 +58,15 @@ class Thresholds:
         >>> found.allow(found.width), found.allow(found.width - 1)
         (True, False)
         """
-        return self.eta0 >= self.least_eta0 and d >= self.width
+        return self.first_rate >= self.least_eta0 and d >= self.width
 
 
 def theorem_5_thresholds(
-    n: int, T: int, S: int, *, delta: float, eta0: float | Fraction | None = None
+    n: int, T: int, S: int, *, delta: float, first_rate: float | Fraction | None = None
 ) -> Thresholds:
     """Theorem 5's thresholds for n sequences of T tokens out of S, at probability 1 - delta.
 
-    ``eta0`` is the size of the first step, the least that is allowed by default.
+    ``first_rate`` is the size of the first step, the least that is allowed by default.
 
     >>> from hardmax.embeddings.thresholds import theorem_5_thresholds
     >>> f"{float(theorem_5_thresholds(100, 50, S=150, delta=0.01).width):.3g}"
@@ -74,7 +74,7 @@ def theorem_5_thresholds(
     """
     delta = read_delta(delta)
     n, T, S = expect.whole("n", n, 1), expect.whole("T", T, 1), expect.whole("S", S, 1)
-    taken = Fraction(least_first_step(n, T)) if eta0 is None else _positive_fraction(eta0)
+    taken = Fraction(least_first_step(n, T)) if first_rate is None else _positive_fraction(first_rate)
     return Thresholds(n, T, S, delta, taken)
 
 
@@ -88,14 +88,14 @@ def least_first_step(n: int, T: int) -> int:
     return 4 * expect.whole("n", n, 1) ** 2 * expect.whole("T", T, 1) ** 2
 
 
-def loss_width(eta0: float | Fraction) -> int:
+def loss_width(first_rate: float | Fraction) -> int:
     """(88 eta0^2 + 111 eta0 + 2)^8: the width from which Lemma 12 bounds the loss after the first step.
 
     >>> from hardmax.embeddings.thresholds import loss_width
     >>> loss_width(1), 201**8
     (2664210032449121601, 2664210032449121601)
     """
-    exact = _positive_fraction(eta0)
+    exact = _positive_fraction(first_rate)
     return math.ceil((88 * exact**2 + 111 * exact + 2) ** 8)
 
 
@@ -111,9 +111,9 @@ def read_delta(delta: Any) -> float:
     return float(delta)
 
 
-def _positive_fraction(eta0: Any) -> Fraction:
+def _positive_fraction(first_rate: Any) -> Fraction:
     # An integer or a fraction may be larger than any float.
-    if not isinstance(eta0, Rational) or eta0 <= 0:
-        expect.positive("eta0", eta0)
+    if not isinstance(first_rate, Rational) or first_rate <= 0:
+        expect.positive("first_rate", first_rate)
     # A numpy integer would stay one inside the fraction, and overflow.
-    return Fraction(int(eta0)) if isinstance(eta0, Integral) else Fraction(eta0)
+    return Fraction(int(first_rate)) if isinstance(first_rate, Integral) else Fraction(first_rate)

@@ -23,7 +23,7 @@ from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.edges import Scratch, fill_log_flows, gather
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.stage1 import stage_1
-from hardmax.nexttoken.training import RATE, RATE_0, STEPS, Training, point
+from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
 from hardmax.problem.output_value import OutputValue
 from hardmax.train.flow import ABSOLUTE, ORDER, RELATIVE
 
@@ -41,7 +41,7 @@ def train_by_flow(
     *,
     stage1: int = STEPS,
     rate: float | None = None,
-    rate0: float | None = None,
+    first_rate: float | None = None,
     record: Sequence[float] | None = None,
     W_ov: OutputValue | None = None,
     start: Any = None,
@@ -62,12 +62,12 @@ def train_by_flow(
     """
     pairs = Pairs.of(samples, n)
     root = np.sqrt(samples.V)
-    rate0 = expect.positive("rate0", RATE_0 / root if rate0 is None else rate0)
+    first_rate = expect.positive("first_rate", FIRST_RATE / root if first_rate is None else first_rate)
     rate = expect.positive("rate", RATE / root if rate is None else rate)
     end = expect.positive("until", until)
     given = W_ov is not None
     if W_ov is None:
-        W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), rate0)
+        W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), first_rate)
     wanted = _times(end, rate) if record is None else np.unique([*map(float, record), end])
     if wanted[0] <= 0.0 or wanted[-1] > end:
         raise ValueError(f"record must be times above 0 and up to until = {end:g}, got {record!r}")
@@ -84,7 +84,7 @@ def train_by_flow(
         points.append(x)
     return Training(
         pairs, W_ov, rate, "flow", np.append(0.0, wanted), np.array(points),
-        None if given else rate0, None if given else int(stage1), 0, field.stage,
+        None if given else first_rate, None if given else int(stage1), 0, field.stage,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from hardmax.problem.output_value import OutputValue, best_loss, star_norm
 from hardmax.train.schedule import steps_to_record
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
-STEPS, RATE_0, RATE = 900, 0.2, 0.05
+STEPS, FIRST_RATE, RATE = 900, 0.2, 0.05
 
 # Token entries between two calls of `progress`: some hundredths of a second.
 REPORT = 2_000_000
@@ -52,7 +52,7 @@ class Training:
     clock: str
     times: Floats
     points: Any  # (times, pairs), in extended precision where a flow went far
-    rate_0: float | None = None
+    first_rate: float | None = None
     stage_1_steps: int | None = None
     signed_steps: int = 0
     _stage: StageTwo | None = field(default=None, repr=False)
@@ -182,8 +182,8 @@ class Training:
         []
         """
         length, found = self.star.norm, {}
-        if self.rate_0 is not None:
-            found["eta0 <= |W_ov*|/2"] = (self.rate_0, 0.5 * star_norm(self.W_ov.collocation))
+        if self.first_rate is not None:
+            found["eta0 <= |W_ov*|/2"] = (self.first_rate, 0.5 * star_norm(self.W_ov.collocation))
         if self.star.values is not None and length > 0.0:
             found["eta <= |W_kq*|/e"] = (self.rate, length / math.e)
             found["eta <= L_max |W_kq*|^2"] = (self.rate, self.samples.raw_length * length**2)
@@ -198,7 +198,7 @@ def train(
     steps: int = STEPS,
     stage1: int = STEPS,
     rate: float | None = None,
-    rate0: float | None = None,
+    first_rate: float | None = None,
     record: int | Sequence[int] | None = None,
     W_ov: OutputValue | None = None,
     start: Any = None,
@@ -225,11 +225,11 @@ def train(
     done = expect.whole("after", after)
     steps = expect.whole("steps", steps, least=done)
     root = math.sqrt(samples.V)
-    rate0 = expect.positive("rate0", RATE_0 / root if rate0 is None else rate0)
+    first_rate = expect.positive("first_rate", FIRST_RATE / root if first_rate is None else first_rate)
     rate = expect.positive("rate", RATE / root if rate is None else rate)
     given = W_ov is not None
     if W_ov is None:
-        W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), rate0)
+        W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), first_rate)
     # without a step to take there need not be anything for attention to learn
     stage = StageTwo(pairs, W_ov) if steps > done else None
     a = point(pairs, start)
@@ -249,7 +249,7 @@ def train(
             points.append(a.copy())
     return Training(
         pairs, W_ov, rate, "step", np.array(times, dtype=np.float64), np.array(points),
-        None if given else rate0, None if given else int(stage1), signed, stage,
+        None if given else first_rate, None if given else int(stage1), signed, stage,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ COLUMNS = (*MEASURE, "eta_ratio")  # eta_ratio takes longer than all the rest: o
 def outcomes(
     problems: Sequence[Problem],
     *,
-    step: float = 1.0,
+    rate: float = 1.0,
     steps: int = 1000,
     starts: Sequence[Any] | None = None,
     measure: Sequence[str] = MEASURE,
@@ -65,15 +65,15 @@ def outcomes(
     rows: list[dict[str, Any]] = [{} for _ in problems]
     with serial_blas():  # sums must not depend on how many threads a process has
         if starts is None:
-            paths = descend_batch(problems, Normalized(step), steps=steps, workers=workers)
+            paths = descend_batch(problems, Normalized(rate), steps=steps, workers=workers)
         else:
             pairs = zip(problems, starts, strict=True)
             paths = [
-                descend(problem, Normalized(step), steps=steps, start=start, record=())
+                descend(problem, Normalized(rate), steps=steps, start=start, record=())
                 for problem, start in pairs
             ]
         for block in blocks(paths):
-            columns = _columns(block, measure, step, workers)
+            columns = _columns(block, measure, rate, workers)
             for at, i in enumerate(block.members):
                 rows[i] = {name: columns[name][at] for name in measure}
     return rows
@@ -86,7 +86,7 @@ def check_columns(measure: Sequence[str]) -> None:
         raise ValueError(f"measure must be some of {', '.join(COLUMNS)}, got {', '.join(unknown) or 'none'}")
 
 
-def _columns(block: Block, measure: Sequence[str], step: float, workers: int | None) -> dict[str, list[Any]]:
+def _columns(block: Block, measure: Sequence[str], rate: float, workers: int | None) -> dict[str, list[Any]]:
     """The columns of a block, at least those asked for."""
     defects = block.defects
     saturated = defects <= SATURATED
@@ -115,7 +115,7 @@ def _columns(block: Block, measure: Sequence[str], step: float, workers: int | N
     }
     if "eta_ratio" in measure:
         columns["eta_ratio"] = [
-            step / late_residual(path.problem, each).eta_c if good and each and each.norm else math.nan
+            rate / late_residual(path.problem, each).eta_c if good and each and each.norm else math.nan
             for path, each, good in zip(block.paths, best, columns["locally_optimal"], strict=True)
         ]
     return columns
@@ -139,7 +139,7 @@ RANDOM = {"sphere": sphere, "gaussian": gaussian}
 STREAM = "fig9-oracle"
 FIGURES = ("B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-3a", "B-FIG-3b", "B-FIG-8")
 EXPERIMENTS = (*RANDOM, STREAM, *FIGURES)
-SHARED = ("step", "steps", "start", "measure")
+SHARED = ("rate", "steps", "start", "measure")
 LEAST = {"n": 1, "T": 1, "d": 1, "number": 0, "steps": 0}
 
 
@@ -150,7 +150,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     (``n``, ``T``, ``d``); "fig9-oracle" takes problem ``number`` of the fixed stream of ``d``; the id of a
     figure, as in "B-FIG-8", is that figure's data, where only the start is random. ``start`` is the standard
     deviation of the coordinates of p(0), or p(0) itself as text, "2 0": 0 by default, 1 for a figure's data.
-    ``step``, ``steps`` and ``measure``, names in one text, are those of `outcomes`; ``loss`` names a loss.
+    ``rate``, ``steps`` and ``measure``, names in one text, are those of `outcomes`; ``loss`` names a loss.
 
     >>> from hardmax.trials.experiments import built_in
     >>> parameters = {"experiment": "sphere", "n": 2, "T": 3, "d": 5, "measure": "selection saturated"}
@@ -171,7 +171,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
         starts = [_numbers(start)] * len(problems)
     elif start != 0:
         starts = [start * rng.normal(size=problem.d) for problem, rng in zip(problems, chance, strict=True)]
-    how = {name: parameters[name] for name in ("step", "steps") if name in parameters}
+    how = {name: parameters[name] for name in ("rate", "steps") if name in parameters}
     return outcomes(problems, starts=starts, measure=_measured(parameters), workers=1, **how)
 
 
@@ -181,7 +181,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     >>> from hardmax.trials.experiments import check_parameters
     >>> check_parameters({"experiment": "sphere", "n": 2, "depth": 3})
     Traceback (most recent call last):
-    ValueError: depth is not a parameter of sphere; it has n, T, d, loss, step, steps, start, measure
+    ValueError: depth is not a parameter of sphere; it has n, T, d, loss, rate, steps, start, measure
     """
     experiment = parameters.get("experiment")
     if experiment not in EXPERIMENTS:
@@ -194,7 +194,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
             expect.whole(name, value, LEAST[name])
     if experiment == STREAM and not {"d", "number"} <= parameters.keys():
         raise ValueError(f"{STREAM} needs d and number, which counts the problems of that d's stream from 0")
-    expect.positive("step", parameters.get("step", 1.0))
+    expect.positive("rate", parameters.get("rate", 1.0))
     as_loss(parameters.get("loss", "logistic"))
     check_columns(_measured(parameters))
     start = parameters.get("start", 0)

@@ -82,9 +82,9 @@ def draw_by_vectors(kind: str, corpus: Corpus, d: int, seed: int) -> Draw:
     """One first step on d-dimensional vectors, and the same errors from their inner products."""
     rng = np.random.default_rng([SEED, corpus.n, corpus.T, d, seed])
     E, p, v = initial_vectors(corpus.S, d, rng=rng)
-    found = take_first_step(corpus, E, p, v, eta0=1.0).errors
+    found = take_first_step(corpus, E, p, v, first_rate=1.0).errors
     G = GramState.from_vectors(E, p, v)
-    same = first_step_errors(corpus, G.K, G.a, G.c, G.pi, G.rho, G.nu, eta0=1.0)
+    same = first_step_errors(corpus, G.K, G.a, G.c, G.pi, G.rho, G.nu, first_rate=1.0)
     apart = max(abs(same.largest / found.largest - 1), abs(same.cls_error / found.cls_error - 1))
     event = initial_event(E, p, v, DELTA).holds
     return _measured(kind, corpus, d, seed, "vectors", found, event, apart)
@@ -103,7 +103,7 @@ def _measured(
     apart: float,
 ) -> Draw:  # fmt: skip
     asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=DELTA).logarithmic
-    token, eta0 = float(found.token_errors.max()), found.eta0
+    token, eta0 = float(found.token_errors.max()), found.first_rate
     return Draw(
         f"{kind}, n = {corpus.n}, T = {corpus.T}", kind, corpus.n, corpus.T, corpus.S, eta0, d, seed, route,
         token / eta0, found.cls_error / eta0, event, event and d >= max(256, asked),

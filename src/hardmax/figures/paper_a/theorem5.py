@@ -55,7 +55,7 @@ def run(corpus: hm.Corpus, number: int) -> TheoremFive:
 def offset(found: TheoremFive) -> float:
     """(eta0/2) (max |alpha| - min |alpha|) over the important tokens: the angle falls like this over |p|."""
     alpha = np.abs(found.corpus.alpha[list(found.important)])
-    return 0.5 * float(found.thresholds.eta0) * float(alpha.max() - alpha.min())
+    return 0.5 * float(found.thresholds.first_rate) * float(alpha.max() - alpha.min())
 
 
 def margins(found: TheoremFive) -> np.ndarray:
@@ -167,7 +167,7 @@ def _datasets(runs: Mapping[int, TheoremFive]) -> Table:
         "n": np.array([found.corpus.n for found in every]),
         "T": np.array([found.corpus.T for found in every]),
         "S": np.array([found.corpus.S for found in every]),
-        "eta0": np.array([int(found.thresholds.eta0) for found in every]),
+        "eta0": np.array([int(found.thresholds.first_rate) for found in every]),
         "d": np.array([str(found.d) for found in every]),  # digits: no integer of 64 bits holds them
         "offset": np.array([offset(found) for found in every]),
         "misalignment": np.array([found.misalignment for found in every]),

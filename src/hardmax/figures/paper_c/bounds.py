@@ -14,7 +14,7 @@ from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, RED
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.nexttoken import Samples, Training, named_sentences, train, train_by_flow
 from hardmax.nexttoken.measures import log_excess_loss, loss, target_masses
-from hardmax.nexttoken.training import RATE_0, STEPS
+from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.theory.paper_c import printed
 from hardmax.theory.paper_c.common import sizes_of
 from hardmax.theory.paper_c.vacuity import Bound, vacuity
@@ -128,7 +128,7 @@ def fig_bounds(setting: Setting) -> Findings:
 
 
 def _stage_1(run: Training) -> Table:
-    sizes, rate = sizes_of(run, least_frequency=False), RATE_0 / np.sqrt(run.samples.V)
+    sizes, rate = sizes_of(run, least_frequency=False), FIRST_RATE / np.sqrt(run.samples.V)
     times = np.geomspace(2, 1e9, 120)
     return {
         "t": times,

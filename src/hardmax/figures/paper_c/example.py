@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-RATE_0, RATE = 0.1, 0.025  # of Example 2
+FIRST_RATE, RATE = 0.1, 0.025  # of Example 2
 SHORT = 20  # steps of stage 1 after which the probabilities still show the attention
 UNSEEN = ("S P", "O S P", "V P", "S V P")
 BOX = 0.84  # side of a token's box, where tokens are 1 apart
@@ -125,7 +125,7 @@ def fig_1(setting: Setting) -> Findings:
     """The nine samples of Example 1, what decides them, and what the trained model makes of others."""
     analysis = analyze(named_sentences("C-EX-1"))
     samples = Samples.from_trie(analysis.trie)
-    run = train(samples, rate0=RATE_0, rate=RATE)
+    run = train(samples, first_rate=FIRST_RATE, rate=RATE)
     tables = {
         **_sentence_tables(analysis, samples),
         "collocation": {
@@ -220,7 +220,7 @@ def _model_claims(samples: Samples, run: Training) -> tuple[Claim, ...]:
         run.predict(samples.sentence(i)).next(1)[0][0] == samples.vocabulary[samples.target[i]]
         for i in range(samples.n)
     ]
-    early = train(samples, stage1=SHORT, rate0=RATE_0, rate=RATE)
+    early = train(samples, stage1=SHORT, first_rate=FIRST_RATE, rate=RATE)
     told = [early.predict(sentence) for sentence in UNSEEN]
     likely = [each.next(2) for each in told]
     rules = [each.rule for each in told]

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.figures.paper_c.example import RATE, RATE_0, SHORT
+from hardmax.figures.paper_c.example import FIRST_RATE, RATE, SHORT
 from hardmax.figures.paper_c.runs import samples_of
 from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
@@ -117,7 +117,7 @@ def _train(name: str, end: int, stops: tuple[int, ...]) -> Training:
     if name in SEEDS:
         return train(samples_of(name, SEEDS[name]), **options)
     samples = Samples.from_sentences(named_sentences("C-EX-1"))
-    return train(samples, stage1=SHORT, rate0=RATE_0, rate=RATE, **options)
+    return train(samples, stage1=SHORT, first_rate=FIRST_RATE, rate=RATE, **options)
 
 
 def _at(run: Training, t: int) -> Any:
@@ -241,7 +241,7 @@ def _step_claims() -> list[Claim]:
     assert late is not None
     ratios = {}
     for part_of in (0.97, 1.03):
-        run = train(samples, steps=20_001, stage1=SHORT, rate0=RATE_0, rate=part_of * late.eta_c,
+        run = train(samples, steps=20_001, stage1=SHORT, first_rate=FIRST_RATE, rate=part_of * late.eta_c,
                     record=[19_999, 20_000, 20_001])  # fmt: skip
         ratios[part_of] = [_ratio(run, t) for t in (19_999, 20_000, 20_001)]
     below, above = np.array(ratios[0.97]), np.array(ratios[1.03])

@@ -14,14 +14,14 @@ from hardmax.figures.style import BLUE, GRAY, INK, ORANGE, RED
 from hardmax.figures.tables import Tables, part
 from hardmax.nexttoken import OutputValue, collocation, descend_stage_1, stage_1
 from hardmax.nexttoken.stage1 import misalignment_constant
-from hardmax.nexttoken.training import RATE_0, STEPS
+from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.problem.output_value import star_norm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 V = 20
-RATE = RATE_0 / np.sqrt(V)
+RATE = FIRST_RATE / np.sqrt(V)
 SPREADS, SEED = (0.1, 1.0), 0  # standard deviations of the entries of random starts
 LATE = 10_000  # steps after which 1 - cos follows its law
 STEP = "step $t$ of stage 1"

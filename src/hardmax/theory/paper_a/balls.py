@@ -72,9 +72,9 @@ def largest(numbers: np.ndarray) -> Any:
     return max((abs(x) for x in numbers.flat), key=lambda x: float(x.mid()))
 
 
-def first_step(corpus: Corpus, start: StructuredState, eta0: float) -> dict[str, np.ndarray]:
+def first_step(corpus: Corpus, start: StructuredState, first_rate: float) -> dict[str, np.ndarray]:
     """E1 and p1 after a step from a start, and what they hold besides E0 + (eta0/2) alpha v and p0."""
-    noise, step, v = array(start.noise), arb(float(eta0)), array(start.v)
+    noise, step, v = array(start.noise), arb(float(first_rate)), array(start.v)
     E0 = np.column_stack([array(np.eye(start.S, start.S + 1)) + noise[:-1], array(start.c)])
     p0 = np.append(noise[-1] + array(np.eye(start.S + 1)[-1]), array([start.rho]))
     A, C = derivatives(corpus, E0 @ p0, E0 @ v)

@@ -52,11 +52,11 @@ def least_step(corpus: Corpus) -> int:
     return least_first_step(corpus.n, int(corpus.lengths.max()))
 
 
-def step_of(corpus: Corpus, eta0: float | None) -> float:
+def step_of(corpus: Corpus, first_rate: float | None) -> float:
     """The given first step, whose square has to be a float, or 4 n^2 T^2."""
-    if eta0 is None:
+    if first_rate is None:
         return float(least_step(corpus))
-    return float(of_moderate_size("eta0", np.array(expect.positive("eta0", eta0))))
+    return float(of_moderate_size("first_rate", np.array(expect.positive("first_rate", first_rate))))
 
 
 def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
@@ -70,18 +70,18 @@ def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def fixed_embeddings(
-    corpus: Corpus, E: Any = None, v: Any = None, eta0: float | None = None
+    corpus: Corpus, E: Any = None, v: Any = None, first_rate: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The given E and v, or those that a first step of size eta0 leaves at infinite width.
 
     >>> import hardmax as hm
     >>> from hardmax.theory.paper_a.common import fixed_embeddings
-    >>> E, v = fixed_embeddings(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), eta0=16)
+    >>> E, v = fixed_embeddings(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), first_rate=16)
     >>> (E @ v).tolist()
     [2.0, -2.0, 0.0]
     """
     if E is None:
-        limit = infinite_width(corpus, step_of(corpus, eta0))
+        limit = infinite_width(corpus, step_of(corpus, first_rate))
         return limit.E, limit.v
     E = of_moderate_size("E", expect.finite_array("E", E, (corpus.S, None)))
     return E, of_moderate_size("v", expect.finite_array("v", v, (E.shape[1],)))
@@ -147,7 +147,7 @@ class FirstStepDraw:
         """Lemma 19's second condition on d, (2 eta0 (n sqrt(2 log(S^2/delta)) + 44 n))^4."""
         asked = self.thresholds
         root = math.sqrt(2 * (2 * math.log(asked.S) - math.log(asked.delta)))
-        least = (2 * asked.eta0 * asked.n * (Fraction(root) + 44)) ** 4
+        least = (2 * asked.first_rate * asked.n * (Fraction(root) + 44)) ** 4
         return Hypothesis("d as Lemma 19 asks", self.d >= least, to_float(self.d / least))
 
 
@@ -155,7 +155,7 @@ def draw_first_step(
     corpus: Corpus,
     *,
     d: int | None = None,
-    eta0: float | None = None,
+    first_rate: float | None = None,
     delta: float = DELTA,
     rng: int | np.random.Generator = 0,
 ) -> FirstStepDraw:
@@ -167,8 +167,8 @@ def draw_first_step(
     >>> len(str(found.d)), (found.after.c.round(9) + 0.0).tolist()
     (45, [8.0, -8.0, 0.0])
     """
-    step = step_of(corpus, eta0)
-    asked = theorem_5_thresholds(corpus.n, int(corpus.lengths.max()), corpus.S, delta=delta, eta0=step)
+    step = step_of(corpus, first_rate)
+    asked = theorem_5_thresholds(corpus.n, int(corpus.lengths.max()), corpus.S, delta=delta, first_rate=step)
     width = asked.width if d is None else d
     start = draw_initial(corpus.S, width, rng=rng)
     after, errors = start.first_step(corpus, float(step))

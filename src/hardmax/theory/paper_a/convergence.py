@@ -55,14 +55,14 @@ def convergence_lemma(
     p_hat: Any = None,
     E: Any = None,
     v: Any = None,
-    eta0: float | None = None,
+    first_rate: float | None = None,
     start: Any = None,
 ) -> Outcome:
     """The ratio along the flow; ``p_hat`` is the important-only max-margin solution if not given.
 
     Both limits are read off the same end, so that a direction that is not reached there refutes nothing.
     """
-    E, v = fixed_embeddings(corpus, E, v, eta0)
+    E, v = fixed_embeddings(corpus, E, v, first_rate)
     hypotheses: list[Hypothesis] = []
     if p_hat is None:
         hypotheses, chosen = pattern_or_important(corpus, None)
@@ -103,7 +103,7 @@ def norm_diverges(
     *,
     E: Any = None,
     v: Any = None,
-    eta0: float | None = None,
+    first_rate: float | None = None,
     start: Any = None,
     rng: int = 0,
     draws: int = 200,
@@ -114,7 +114,7 @@ def norm_diverges(
     the loss, one for each important token.
     """
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
-    E, v = fixed_embeddings(corpus, E, v, eta0)
+    E, v = fixed_embeddings(corpus, E, v, first_rate)
     condition, important = important_tokens(corpus)
     if important is None:
         return Outcome((condition,))
@@ -189,7 +189,7 @@ def descent_follows_flow(
     *,
     E: Any = None,
     v: Any = None,
-    eta0: float = 16.0,
+    first_rate: float = 16.0,
     start: Any = None,
     rate: float = 0.5,
     steps: int = 400,
@@ -199,7 +199,7 @@ def descent_follows_flow(
     "Half the step, half the distance" is Euler's method in the limit of small steps: at given steps other
     ratios, or distances that are rounding, refute nothing.
     """
-    problem = corpus.problem(*fixed_embeddings(corpus, E, v, eta0))
+    problem = corpus.problem(*fixed_embeddings(corpus, E, v, first_rate))
     L = smoothness(problem).tight
     hypotheses = (Hypothesis("step at most 1/L", rate <= 1, rate),)
     if not L:

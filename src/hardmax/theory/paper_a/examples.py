@@ -55,9 +55,9 @@ def generic_corpus() -> Corpus:
     return Corpus.from_sequences([[0, 1, 2], [1, 3, 4], [2, 3, 0], [4, 0, 1]], [1, -1, 1, -1])
 
 
-def trained_problem(corpus: Corpus, eta0: float) -> Problem:
+def trained_problem(corpus: Corpus, first_rate: float) -> Problem:
     """Training of p after a first step at infinite width."""
-    limit = infinite_width(corpus, eta0)
+    limit = infinite_width(corpus, first_rate)
     return corpus.problem(limit.E, limit.v)
 
 

@@ -85,9 +85,9 @@ def initial_event_is_likely(
     )  # fmt: skip
 
 
-def error_bounds(eta0: float, d: int) -> tuple[float, float]:
+def error_bounds(first_rate: float, d: int) -> tuple[float, float]:
     """The sharp form of Lemma 2's bound, for max |err_s| and for |err_p|."""
-    scale = eta0 * power_of_width(d, -0.25)
+    scale = first_rate * power_of_width(d, -0.25)
     return SHARP[0] * scale, SHARP[1] * scale
 
 
@@ -100,12 +100,12 @@ def error_bounds(eta0: float, d: int) -> tuple[float, float]:
     errata=("A-ERR-13",),
 )
 def one_step_learns_alpha(
-    corpus: Corpus, *, d: int = 1024, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int = 1024, first_rate: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """The errors, free of cancellation, on a random start at width d."""
-    drawn = draw_first_step(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
+    drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     errors = drawn.errors
-    bounds, printed = error_bounds(errors.eta0, d), errors.bound(d)
+    bounds, printed = error_bounds(errors.first_rate, d), errors.bound(d)
     largest = float(errors.token_errors.max())
     share = max(largest / bounds[0], errors.cls_error / bounds[1])
 
@@ -118,9 +118,10 @@ def one_step_learns_alpha(
     slack, proof = settle_slack(1 - share, lambda: room(*bounds))
     paper_slack, paper_proof = settle_slack(1 - errors.largest / printed, lambda: room(printed, printed))
     measured = {
-        "largest |err_s| / eta0": largest / errors.eta0, "|err_p| / eta0": errors.cls_error / errors.eta0,
+        "largest |err_s| / eta0": largest / errors.first_rate,
+        "|err_p| / eta0": errors.cls_error / errors.first_rate,
         "over the sharp bound": share, "over the paper's bound": errors.largest / errors.bound(d),
-        "signal to noise of E1.v": float(np.abs(errors.alpha).max()) * errors.eta0 / 2
+        "signal to noise of E1.v": float(np.abs(errors.alpha).max()) * errors.first_rate / 2
         * power_of_width(d, 0.5),
     }  # fmt: skip
     return Outcome(
@@ -131,7 +132,7 @@ def one_step_learns_alpha(
 
 def stepped(corpus: Corpus, drawn: FirstStepDraw) -> dict[str, np.ndarray]:
     """The first step from a random start again, in balls."""
-    return balls.first_step(corpus, drawn.start, drawn.errors.eta0)
+    return balls.first_step(corpus, drawn.start, drawn.errors.first_rate)
 
 
 def max_size(rows: np.ndarray) -> Any:
@@ -144,9 +145,9 @@ def least_room(size: Any, bound: float) -> Any:
     return 1 + arb(SLIGHT) - size / arb(bound)
 
 
-def norm_bounds(eta0: float, d: int) -> tuple[float, float]:
+def norm_bounds(first_rate: float, d: int) -> tuple[float, float]:
     """Lemma 11's bounds on max |E1_s| and |p1|."""
-    return 2 * (1 + 2 * eta0), 2 + 11 * eta0 * power_of_width(d, -0.25)
+    return 2 * (1 + 2 * first_rate), 2 + 11 * first_rate * power_of_width(d, -0.25)
 
 
 @statement(
@@ -156,12 +157,12 @@ def norm_bounds(eta0: float, d: int) -> tuple[float, float]:
     kind="finite",
 )
 def embeddings_stay_bounded(
-    corpus: Corpus, *, d: int = 1024, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int = 1024, first_rate: float | None = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """Norms after the first step, from a random start at width d."""
-    drawn = draw_first_step(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
+    drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     largest, own = float(drawn.after.gram.token_norms.max()), math.sqrt(drawn.after.pi)
-    bounds = norm_bounds(drawn.errors.eta0, d)
+    bounds = norm_bounds(drawn.errors.first_rate, d)
 
     def room() -> Any:
         step = stepped(corpus, drawn)
@@ -181,16 +182,21 @@ def embeddings_stay_bounded(
     errata=("A-ERR-14",),
 )
 def loss_after_first_step(
-    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int = 0,
 ) -> Outcome:
     """The loss after a first step at width d, by default the least that the lemma allows."""
-    drawn = draw_first_step(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
+    drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     hypotheses = (*drawn.conditions, drawn.wide_for_the_loss())
     if unmet(hypotheses):
         return Outcome(hypotheses)
     share = corpus.weights * drawn.errors.alpha[corpus.tokens]
     gains = corpus.signs * np.add.reduceat(share, corpus.offsets[:-1]) / corpus.lengths
-    loss, bound = drawn.after.loss(corpus), loss_bound(gains, drawn.errors.eta0)
+    loss, bound = drawn.after.loss(corpus), loss_bound(gains, drawn.errors.first_rate)
     spread, eighth = float(np.ptp(drawn.after.a)), power_of_width(drawn.d, -0.125)
 
     def room() -> Any:

@@ -198,7 +198,7 @@ def everything_selected_is_no_limit(
     p_hat: Any = None,
     E: Any = None,
     v: Any = None,
-    eta0: float | None = None,
+    first_rate: float | None = None,
     rng: int = 0,
     draws: int = 50,
 ) -> Outcome:
@@ -207,7 +207,7 @@ def everything_selected_is_no_limit(
     It ties its tokens to rounding only, so that a part of a gradient along it refutes nothing.
     """
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
-    E, v = fixed_embeddings(corpus, E, v, eta0)
+    E, v = fixed_embeddings(corpus, E, v, first_rate)
     given = chance.normal(size=E.shape[1]) if p_hat is None else expect.finite_array("p_hat", p_hat, v.shape)
     across = _beside_differences(corpus, E, given) if p_hat is None else given
     size = float(np.linalg.norm(across) / np.linalg.norm(given)) if given.any() else 0.0

@@ -65,7 +65,7 @@ INSTANCES: list[Instance] = [
     Instance("A-LEM-9", "slack constraints, M^+ 1", "not applicable", SLACK, {"p_hat": ALL_TIGHT}),
     Instance("A-LEM-10", "no Assumption 4", "holds", MIXED),
     Instance("A-LEM-10", "one token per sequence", "not applicable", LONE),
-    Instance("A-LEM-11", "n = 6, T = 4, eta0 = 0.01", "holds", RANDOM, {"eta0": 0.01}),
+    Instance("A-LEM-11", "n = 6, T = 4, eta0 = 0.01", "holds", RANDOM, {"first_rate": 0.01}),
     Instance("A-LEM-11", "n = 6, T = 4, eta0 = 2304", "holds", RANDOM),
     Instance("A-LEM-11", "n = 6, T = 4, d = 128", "not applicable", RANDOM, {"d": 128}),
     Instance("A-LEM-12", "2 x 2", "holds", TWO),
@@ -75,9 +75,10 @@ INSTANCES: list[Instance] = [
     Instance("A-LEM-13", "values of others alone", "not applicable", THREE, BETWEEN),
     Instance("A-LEM-13", "values of others alone, as printed", "fails", THREE, BETWEEN, reading="paper"),
     Instance("A-LEM-14", "slack constraints", "holds", SLACK),
-    Instance("A-LEM-14", "eta0 = 0.5", "not applicable", SLACK, {"eta0": 0.5}),
+    Instance("A-LEM-14", "eta0 = 0.5", "not applicable", SLACK, {"first_rate": 0.5}),
     Instance(
-        "A-LEM-17", "one tie", "holds", SLACK, {"scores": [3.0, 4.0, 4.0, 4.0, 3.0, 1.0, 0.0], "eta0": 64.0}
+        "A-LEM-17", "one tie", "holds", SLACK,
+        {"scores": [3.0, 4.0, 4.0, 4.0, 3.0, 1.0, 0.0], "first_rate": 64.0}
     ),
     Instance(
         "A-LEM-17", "an irrelevant token first", "not applicable", TWO, {"scores": [0.0, 2.0, 1.0]}

@@ -103,12 +103,12 @@ def dominant_pairs(
     scores: Any,
     E: Any = None,
     v: Any = None,
-    eta0: float | None = None,
+    first_rate: float | None = None,
     radii: Sequence[float] = (5.0, 10.0, 20.0, 40.0, 80.0),
 ) -> Outcome:
     """``scores`` are those of p_bar up to scale, exact, so that its ties are; p_hat solves its pattern."""
     scores = expect.finite_array("scores", scores, (corpus.S,))
-    E, v = fixed_embeddings(corpus, E, v, eta0)
+    E, v = fixed_embeddings(corpus, E, v, first_rate)
     chosen = score_selection(corpus, scores)
     mu = local_gap(corpus, E @ v, chosen)
     hypotheses = [

@@ -52,14 +52,14 @@ def pattern_hypotheses(corpus: Corpus, selection: Sequence[Iterable[int]], E: np
 
 
 def solved_pattern(
-    corpus: Corpus, selection: Sequence[Iterable[int]] | None, E: Any, eta0: float | None
+    corpus: Corpus, selection: Sequence[Iterable[int]] | None, E: Any, first_rate: float | None
 ) -> tuple[list[Hypothesis], MaxMargin | None]:
     """The conditions on a pattern (by default the important tokens) and, if they are met, its solution."""
     hypotheses, chosen = pattern_or_important(corpus, selection)
     if chosen is None:
         return hypotheses, None
     if E is None:
-        E, _ = fixed_embeddings(corpus, eta0=eta0)
+        E, _ = fixed_embeddings(corpus, first_rate=first_rate)
     else:
         E = of_moderate_size("E", expect.finite_array("E", E, (corpus.S, None)))
     hypotheses += pattern_hypotheses(corpus, chosen, E)
@@ -80,12 +80,12 @@ def one_solution(
     *,
     selection: Sequence[Iterable[int]] | None = None,
     E: Any = None,
-    eta0: float | None = None,
+    first_rate: float | None = None,
 ) -> Outcome:
     """Two ways to solve it must meet, to rounding; M^+ 1 is compared with what they find, and where it is
     another vector, with the solution in rational numbers.
     """
-    hypotheses, best = solved_pattern(corpus, selection, E, eta0)
+    hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
         return Outcome(tuple(hypotheses))
     p_hat = best.need()
@@ -148,10 +148,10 @@ def some_constraint_is_tight(
     *,
     selection: Sequence[Iterable[int]] | None = None,
     E: Any = None,
-    eta0: float | None = None,
+    first_rate: float | None = None,
 ) -> Outcome:
     """The least margin of the certified solution."""
-    hypotheses, best = solved_pattern(corpus, selection, E, eta0)
+    hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
         return Outcome(tuple(hypotheses))
     margins, proof = row_margins(best), None
@@ -187,7 +187,7 @@ def closed_form(corpus: Corpus, important: tuple[int, ...]) -> tuple[ImportantOn
     label="derived",
     errata=("A-ERR-7",),
 )
-def when_all_is_tight(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
+def when_all_is_tight(corpus: Corpus, *, first_rate: float | None = None) -> Outcome:
     """The closed form against M^+ 1 and the certified solution, at infinite width."""
     condition, important = important_tokens(corpus)
     if important is None:
@@ -195,7 +195,7 @@ def when_all_is_tight(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
     form, weights = closed_form(corpus, important)
     if not form.coefficients:
         return unsaid((condition,))
-    E, _ = fixed_embeddings(corpus, eta0=eta0)
+    E, _ = fixed_embeddings(corpus, first_rate=first_rate)
     best = pattern_max_margin(corpus, [[s] for s in important], E)
     if not best.is_certified:
         return Outcome((condition,))
@@ -244,13 +244,18 @@ def norm_bound(n: int) -> float:
     errata=("A-ERR-15",),
 )
 def important_only_is_short(
-    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int = 0,
 ) -> Outcome:
     """p_hat after a first step at width d, by default that of Theorem 5."""
     condition, important = important_tokens(corpus)
     if important is None:
         return Outcome((condition,))
-    drawn = draw_first_step(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
+    drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     K = drawn.start.gram.K
     overlap = float(np.abs(K - np.diag(K.diagonal())).max())
     shortest = float(drawn.start.gram.token_norms.min())

@@ -19,23 +19,23 @@ RISE = 1e-13  # a relative rise of the loss that is rounding
 
 
 def flow_after_first_step(
-    corpus: Corpus, d: int | None, eta0: float | None, delta: float, rng: int
+    corpus: Corpus, d: int | None, first_rate: float | None, delta: float, rng: int
 ) -> tuple[list[Hypothesis], TheoremFive | None]:
     """Assumption 4, (10) and event (14); and the run, where they hold and some token competes."""
     condition, important = important_tokens(corpus)
     if important is None:
         return [condition], None
-    eta0 = step_of(corpus, eta0)
-    asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, eta0=eta0)
+    first_rate = step_of(corpus, first_rate)
+    asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
     width = asked.width if d is None else d
     hypotheses = [
         condition,
-        Hypothesis("eta0 >= 4 n^2 T^2", asked.eta0 >= asked.least_eta0, float(asked.eta0)),
+        Hypothesis("eta0 >= 4 n^2 T^2", asked.first_rate >= asked.least_eta0, float(asked.first_rate)),
         Hypothesis("d as in (10)", width >= asked.width, to_float(Fraction(width, asked.width))),
     ]
     if unmet(hypotheses) or int(np.diff(corpus.offsets).max()) == 1:
         return hypotheses, None
-    run = run_theorem_5(corpus, d=d, eta0=eta0, delta=delta, rng=rng)
+    run = run_theorem_5(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     return [*hypotheses, Hypothesis("event (14)", run.event.holds, run.event.overlap)], run
 
 
@@ -68,10 +68,15 @@ def own_direction(run: TheoremFive) -> float:
     errata=("A-ERR-11", "A-ERR-12"),
 )
 def important_tokens_win(
-    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int = 0,
 ) -> Outcome:
     """A first step drawn at width d, by default the least that (10) allows, and the flow from there."""
-    hypotheses, run = flow_after_first_step(corpus, d, eta0, delta, rng)
+    hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
     if run is None:
         return unsaid(hypotheses)
     slack = own_direction(run) if run.selects_important else -1.0
@@ -93,10 +98,15 @@ def loss_that_settles(n: int) -> float:
     errata=("A-ERR-17",),
 )
 def loss_settles_the_selection(
-    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int = 0,
 ) -> Outcome:
     """The loss along the flow, and by how much the important tokens lead at its end."""
-    hypotheses, run = flow_after_first_step(corpus, d, eta0, delta, rng)
+    hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
     if run is None:
         return unsaid(hypotheses)
     losses = run.path.losses
@@ -125,10 +135,15 @@ def lead_at_the_end(run: TheoremFive) -> float:
     errata=("A-ERR-12",),
 )
 def limit_is_its_own_direction(
-    corpus: Corpus, *, d: int | None = None, eta0: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int = 0,
 ) -> Outcome:
     """1 - cos of the end of the flow with the max-margin direction of what it selects."""
-    hypotheses, run = flow_after_first_step(corpus, d, eta0, delta, rng)
+    hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
     if run is None:
         return unsaid(hypotheses)
     tied = max(len(chosen) for chosen in run.pattern)

@@ -42,7 +42,7 @@ PATTERNS = 1000  # a search over more patterns than this is left undecided
     errata=("A-ERR-5", "A-ERR-6", "A-ERR-12"),
 )
 def cheapest_pattern_wins(
-    corpus: Corpus, *, E: Any = None, v: Any = None, eta0: float | None = None, start: Any = None
+    corpus: Corpus, *, E: Any = None, v: Any = None, first_rate: float | None = None, start: Any = None
 ) -> Outcome:
     """Enumerate the realisable patterns that contain the important tokens; then the flow from ``start``,
     which has come near its limit or has not yet: not having come refutes nothing.
@@ -50,7 +50,7 @@ def cheapest_pattern_wins(
     condition, important = important_tokens(corpus)
     if important is None:
         return Outcome((condition,))
-    E, v = fixed_embeddings(corpus, E, v, eta0)
+    E, v = fixed_embeddings(corpus, E, v, first_rate)
     kappa = score_lead(corpus, E, v, important)
     own = [(s,) for s in important]
     best = pattern_max_margin(corpus, own, E)
@@ -119,7 +119,7 @@ def lone_type_norm(N: int, own: Any, c: np.ndarray) -> Any:
     label="derived",
     errata=("A-ERR-5",),
 )
-def ties_are_cheaper(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
+def ties_are_cheaper(corpus: Corpus, *, first_rate: float | None = None) -> Outcome:
     """Closed forms in rational numbers; only where p_hat has a part along v, and nothing is claimed, is a
     problem solved in floats.
     """
@@ -133,7 +133,7 @@ def ties_are_cheaper(corpus: Corpus, *, eta0: float | None = None) -> Outcome:
         return unsaid((condition,))
     beside = kq_column(edges)  # the solution without a part along v
     tilt = sum(beside[s] * int(corpus.statistics.signed[s]) for s in set(important))
-    step = step_of(corpus, eta0)
+    step = step_of(corpus, first_rate)
     square = sum((x * x for x in beside.values()), Fraction(0))
     norm_squared: Any = square
     if tilt:

@@ -13,7 +13,7 @@ from hardmax._lib.expect import generator, whole
 from hardmax.nexttoken.orders import MISSING, collocation
 from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.stage1 import descend_stage_1, gradient_ov, misalignment_constant, stage_1
-from hardmax.nexttoken.training import RATE_0
+from hardmax.nexttoken.training import FIRST_RATE
 from hardmax.problem.output_value import OutputValue, star_norm, star_table
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_c import printed
@@ -42,7 +42,7 @@ def zero_start(start: Any) -> Hypothesis:
 
 def paper_rate(n: Ints, rate: float | None) -> float:
     """eta0 = 0.2/sqrt|V|, as in the paper's experiment, unless told."""
-    return step_size(rate) or RATE_0 / math.sqrt(len(n))
+    return step_size(rate) or FIRST_RATE / math.sqrt(len(n))
 
 
 def tables(n: Ints, draws: int, rng: int) -> Iterator[Floats]:

@@ -47,16 +47,16 @@ def vacuity(datasets: Mapping[str, Subject]) -> list[Bound]:
         run = run_of(data, STEPS)
         sizes = sizes_of(run, least_frequency=False)
         T, t = run.stage_1_steps, float(run.times[-1])
-        if T is None or run.rate_0 is None or run.W_ov.margin is None:
+        if T is None or run.first_rate is None or run.W_ov.margin is None:
             raise ValueError(f"datasets: expected a run with a stage 1 of its own, got another for {name!r}")
         aligned = 1 - run.misalignment_ov
         for constant in (printed.MAIN, printed.APPENDIX):
-            value = 1 - printed.proposition_1(sizes, T, run.rate_0, constant)
+            value = 1 - printed.proposition_1(sizes, T, run.first_rate, constant)
             # the bound is 1 - scale log t/t; at t = e the scale is e times what it takes off
-            scale = math.e * printed.proposition_1(sizes, math.e, run.rate_0, constant)
+            scale = math.e * printed.proposition_1(sizes, math.e, run.first_rate, constant)
             row = f"Proposition 1, c = {constant}: cos >="
             found.append(Bound(row, name, value, aligned, printed.first_time(scale, 1)))
-        asked = printed.steps_asked_of_stage_1(sizes, run.rate_0)
+        asked = printed.steps_asked_of_stage_1(sizes, run.first_rate)
         found.append(Bound("Corollary 1 and Theorem 2: T >=", name, math.nan, math.nan, asked))
         deficit = printed.theorem_1(sizes, t, run.rate)
         positive = printed.first_time(printed.theorem_1_scale(sizes, run.rate), 2)
