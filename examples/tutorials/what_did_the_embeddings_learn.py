@@ -58,7 +58,7 @@ for word, row in zip(shown, rows, strict=True):
 # of size eta.
 
 E, p, v = hm.embeddings.initial_vectors(corpus.S, d=512, rng=0)
-first = hm.embeddings.take_first_step(corpus, E, p, v, eta0=64)
+first = hm.embeddings.take_first_step(corpus, E, p, v, first_rate=64)
 after_one = first.E @ v
 for word, row in zip(shown, rows, strict=True):
     print(f"{word:10} E.v = {after_one[row]:6.2f}, predicted {32 * corpus.alpha[row]:6.2f}")
