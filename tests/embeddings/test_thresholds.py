@@ -22,7 +22,7 @@ def test_oracle(oracles: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    "n, T, eta0, width",
+    "n, T, first_rate, width",
     [
         (2, 2, 64, "3.33e+44"),
         (4, 2, 256, "1.27e+54"),
