@@ -195,7 +195,12 @@ class Learning:
         self.analysis = nexttoken.analyze(trie, repair=repair)
         self.samples = nexttoken.Samples.from_trie(trie, uniform=uniform)
         _refuse(self.analysis, name, anyway)
-        self.settings: dict[str, Any] = {"stage1": stage1, "rate": rate, "first_rate": first_rate, "n": self.analysis.n}
+        self.settings: dict[str, Any] = {
+            "stage1": stage1,
+            "rate": rate,
+            "first_rate": first_rate,
+            "n": self.analysis.n,
+        }
         given = {
             "--steps": (steps, STEPS), "--stage1": (stage1, STEPS), "--eta": (rate, None),
             "--eta0": (first_rate, None), "--max-length": (trie.sentences.max_length, MAX_LENGTH),
