@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
+from hardmax.margin.certify import certify
 from hardmax.margin.closed_forms import kq_multipliers, kq_star, ov_star
 from hardmax.nexttoken import KqStar, Pairs, Samples, generate, named_sentences, orders, star, train
 
@@ -48,7 +49,7 @@ def test_an_infeasible_answer_is_none_with_its_proof():
     assert (found.values, found.status) == (None, "infeasible")
     assert "the orders contradict each other" in found.reason
     best = found.solution
-    assert hm.certify(best.to_dict())["what"].startswith("infeasible")
+    assert certify(best.to_dict())["what"].startswith("infeasible")
     assert {best.constraints.label(j) for j in np.flatnonzero(best.farkas)} == {(1, 0, 1), (1, 1, 0)}
     with pytest.raises(ValueError, match="infeasible: 2 rows contradict each other"):
         best.need()
@@ -73,7 +74,7 @@ def test_a_contradiction_counts_though_another_query_is_undecided(monkeypatch):
 
 def certified(best: hm.MaxMargin) -> None:
     assert best.is_certified
-    verdict = hm.certify(best.to_dict())
+    verdict = certify(best.to_dict())
     assert verdict["valid"], verdict["violations"]
 
 
@@ -132,7 +133,7 @@ def _sentences(pairs):
 def test_a_run_has_its_certificate(tmp_path):
     run = train(Samples.from_sentences(EXAMPLE_1), steps=5)
     run.star.solution.save(tmp_path / "star.json")
-    assert hm.certify(tmp_path / "star.json")["what"] == "p is the minimum-norm solution, |p|^2 = 13/6"
+    assert certify(tmp_path / "star.json")["what"] == "p is the minimum-norm solution, |p|^2 = 13/6"
     assert run.star.solution.margin_interval[0] ** 2 <= 6 / 13 <= run.star.solution.margin_interval[1] ** 2
 
 
