@@ -35,7 +35,7 @@ def summary(thing: Any) -> str:
 
     >>> import hardmax as hm
     >>> summary(hm.risk)
-    'Mean loss over the inputs (B-DEF-1).'
+    "Mean loss over the inputs, or the sum of losses with the inputs' weights (B-DEF-1)."
     """
     paragraph = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
     return escape([re.split(r"(?<=\.)\s+(?=[A-Z])", paragraph)[0]])[0]

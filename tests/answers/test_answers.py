@@ -168,6 +168,7 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
     assert (code, json.loads(told) | seconds) == (shown.exit_code, valid_json(shown) | seconds)
     _, printed = command("sweep", "own.toml")
     assert re.sub(r"[0-9.]+ s;", "S;", printed) == re.sub(r"[0-9.]+ s;", "S;", f"{shown}\n")
+    assert str(hm.Sweep.open(store)).splitlines()[:3] == str(shown).splitlines()[:3]  # the table
     failed, done = found.failed, found.done
     assert (failed > 0, failed + done) == (True, 12)
     each = next(found.failures())

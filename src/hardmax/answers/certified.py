@@ -54,8 +54,9 @@ class Certified(Answer):
 def certify(certificate: Mapping[str, Any] | str | os.PathLike[str]) -> Certified:
     """Check a certificate in exact arithmetic, by code that shares nothing with the solver.
 
-    certificate: a file that `MaxMargin.save`, `Solved.save` or `hardmax solve --certificates` wrote, or what
-        it holds, as `MaxMargin.to_dict` gives it.
+    Args:
+        certificate: a file that `MaxMargin.save`, `Solved.save` or `hardmax solve --certificates` wrote, or
+            what it holds, as `MaxMargin.to_dict` gives it.
 
     >>> import hardmax as hm
     >>> proof = hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]).to_dict()

@@ -146,10 +146,11 @@ def ntp_check(
 ) -> Checked:
     """Check that a next-token dataset is realizable, and find the part that is, as `hardmax ntp check` does.
 
-    data: a file of sentences, or sentences as `nexttoken.analyze` takes them.
-    uniform: every distinct sentence weighs the same, however frequent.
-    max_length: check longer sentences of a file up to here.
-    repair: give tokens that begin no sentence a next token.
+    Args:
+        data: a file of sentences, or sentences as `nexttoken.analyze` takes them.
+        uniform: every distinct sentence weighs the same, however frequent.
+        max_length: check longer sentences of a file up to here.
+        repair: give tokens that begin no sentence a next token.
 
     >>> import hardmax as hm
     >>> found = hm.answers.ntp_check(["A B A", "B C", "C A"])

@@ -67,8 +67,11 @@ class Drawn(Answer):
 def ntp_generate(vocabulary: int = 20, *, rng: int, assumption3: bool = True, **settings: Any) -> Drawn:
     """Draw a random realizable dataset and check it, as `hardmax ntp generate` does.
 
-    vocabulary, assumption3 and the other settings: as `nexttoken.generate` takes them.
-    rng: the seed.
+    Args:
+        vocabulary: number of tokens.
+        rng: the seed.
+        assumption3: end sentences before Assumption 3 breaks.
+        settings: the others, as `nexttoken.generate` takes them.
 
     >>> import hardmax as hm
     >>> drawn = hm.answers.ntp_generate(50, rng=1, max_length=6)

@@ -71,9 +71,10 @@ def ntp_predict(
 ) -> Predicted:
     """Predict the next token of a sentence, with the reason, as `hardmax ntp predict` does.
 
-    model: a trained model, or the file that `hardmax ntp train` wrote.
-    sentence: words in a string, or a list of words.
-    limit: as if stage 2 had gone on for ever.
+    Args:
+        model: a trained model, or the file that `hardmax ntp train` wrote.
+        sentence: words in a string, or a list of words.
+        limit: as if stage 2 had gone on for ever.
 
     >>> import hardmax as hm
     >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])

@@ -37,14 +37,15 @@ def solve(
 ) -> Solved:
     """List the directions that attract training, each with a proof, as `hardmax solve` does.
 
-    problem: a `Problem`, or a file that holds one.
-    all: list every feasible selection, not only those that attract.
-    limit: stop after this many feasible selections; None looks at all.
-    seconds: stop the search after this many seconds; None takes the time it needs.
-    exact: solve what is listed in rational numbers.
-    flow: run gradient flow and say where it goes.
-    start: where the flow begins, zero by default.
-    critical: list attractors and saddles at infinity with their index.
+    Args:
+        problem: a `Problem`, or a file that holds one.
+        all: list every feasible selection, not only those that attract.
+        limit: stop after this many feasible selections; None looks at all.
+        seconds: stop the search after this many seconds; None takes the time it needs.
+        exact: solve what is listed in rational numbers.
+        flow: run gradient flow and say where it goes.
+        start: where the flow begins, zero by default.
+        critical: list attractors and saddles at infinity with their index.
 
     >>> import hardmax as hm
     >>> found = hm.solve(hm.data.named("B-FIG-1b"), flow=True)

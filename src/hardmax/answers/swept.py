@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.answers.answer import Answer
-from hardmax.answers.sweep_table import failures_of, report, summary_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -62,6 +61,8 @@ class Swept(Answer):
         interrupted: bool = False,
     ) -> Swept:
         """What a sweep found; ``command`` runs it again, and with ``--trial`` one of its trials alone."""
+        from hardmax.trials.table import failures_of, summary_of
+
         return cls(
             found.store.meta["seed"], store or _place(found), found.done, found.failed, found.remaining,
             seconds, tuple(failures_of(found, command)), tuple(summary_of(found, of)),
@@ -93,7 +94,13 @@ class Swept(Answer):
 
     def table(self) -> Text:
         """What `hardmax sweep` prints."""
-        return report(self)
+        from rich.text import Text
+
+        from hardmax.trials.table import told
+
+        lines = told(self.summary, self.failures, self.varying, self.of)
+        counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
+        return Text("\n".join([*lines, f"{counts}, {self.seconds:.1f} s; results in {self.store}"]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -143,15 +143,16 @@ def ntp_train(
 ) -> Trained:
     """Train the one-layer model in two stages and write it, as `hardmax ntp train` does.
 
-    data: a file of sentences, or sentences as `nexttoken.analyze` takes them.
-    model: the file that gets the model.
-    steps, stage1: steps of stage 2 (attention) and of stage 1 (output-value matrix).
-    rate, first_rate: their step sizes; 0.05/sqrt(V) and 0.2/sqrt(V) by default.
-    uniform: every distinct sentence weighs the same, however frequent.
-    max_length: cut longer sentences of a file.
-    repair: give tokens that begin no sentence a next token.
-    anyway: train on data that is not realizable too.
-    resume: go on from the steps that the file of the model holds, if it exists.
+    Args:
+        data: a file of sentences, or sentences as `nexttoken.analyze` takes them.
+        model: the file that gets the model.
+        steps, stage1: steps of stage 2 (attention) and of stage 1 (output-value matrix).
+        rate, first_rate: their step sizes; 0.05/sqrt(V) and 0.2/sqrt(V) by default.
+        uniform: every distinct sentence weighs the same, however frequent.
+        max_length: cut longer sentences of a file.
+        repair: give tokens that begin no sentence a next token.
+        anyway: train on data that is not realizable too.
+        resume: go on from the steps that the file of the model holds, if it exists.
 
     >>> import tempfile
     >>> import hardmax as hm

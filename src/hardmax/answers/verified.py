@@ -125,9 +125,10 @@ class Verified(Answer):
 def verify(ids: str | Iterable[str] | None = None, on: Any = None) -> Verified:
     """Check the papers' statements where they should hold and where not, as `hardmax verify` does.
 
-    ids: which statements, as in "B-THM-3"; all if none are given.
-    on: own data instead of the instances: a file, or what the statements are about (a `Problem`, a `Corpus`,
-        sentences).
+    Args:
+        ids: which statements, as in "B-THM-3"; all if none are given.
+        on: own data instead of the instances: a file, or what the statements are about (a `Problem`, a
+            `Corpus`, sentences).
 
     >>> import hardmax as hm
     >>> hm.verify("B-THM-L9").exit_code

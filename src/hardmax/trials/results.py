@@ -70,6 +70,21 @@ class Sweep:
     def __repr__(self) -> str:
         return f"Sweep(done={self.done}, failed={self.failed}, remaining={self.remaining})"
 
+    def __str__(self) -> str:
+        """The table of `hardmax sweep`.
+
+        >>> import hardmax as hm
+        >>> print(hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 3, workers=0))
+        d  trials              odd
+        2       3  2 of 3 (9-99%)
+        5       3  1 of 3 (1-91%)
+        6 done, 0 failed, 0 remaining
+        """
+        from hardmax.trials.table import failures_of, summary_of, told
+
+        lines = told(summary_of(self), list(failures_of(self)), self.parameters)
+        return "\n".join([*lines, f"{self.done} done, {self.failed} failed, {self.remaining} remaining"])
+
     def _repr_html_(self) -> str:
         cells = self.summary()
         results = list(dict.fromkeys(name for cell in cells for name in cell.of))

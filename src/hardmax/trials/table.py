@@ -1,4 +1,4 @@
-"""The table of `sweep`: a line for each cell, and how to run a failed trial alone."""
+"""What a sweep says to a reader: a line for each cell, and how to run a failed trial alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hardmax._lib.terminal import columns
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from hardmax.answers.swept import Swept
     from hardmax.trials.results import Sweep
     from hardmax.trials.summary import Proportion, Spread
 
@@ -19,7 +16,7 @@ CELLS = 60  # lines of the table
 FAILURES = 5  # failed trials that are shown
 
 
-def failures_of(found: Sweep, command: str | None) -> list[dict[str, Any]]:
+def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]]:
     """The failed trials, each with the command that runs it alone."""
     return [
         {
@@ -34,7 +31,7 @@ def failures_of(found: Sweep, command: str | None) -> list[dict[str, Any]]:
     ]
 
 
-def summary_of(found: Sweep, of: Sequence[str] | None) -> list[dict[str, Any]]:
+def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Every cell with its results: those named, or all that are not texts."""
     from hardmax.trials.export import columns as columns_of
 
@@ -73,17 +70,19 @@ def _numbers(value: Proportion | Spread) -> dict[str, Any]:
     }
 
 
-def report(found: Swept) -> Text:
-    """The answer for a reader: a table of cells, the failures, and the counts."""
-    from rich.text import Text
-
-    lines = _table(found.summary, found.varying, found.of)
-    for each in found.failures[:FAILURES]:
+def told(
+    cells: Sequence[dict[str, Any]],
+    failures: Sequence[dict[str, Any]],
+    varying: Sequence[str],
+    of: Sequence[str] | None = None,
+) -> list[str]:
+    """Lines for a reader: a table of cells with the parameters that vary, then the failures."""
+    lines = _table(cells, varying, of)
+    for each in failures[:FAILURES]:
         lines += [f"failed: {each['error']}", f"  alone: {each['command']}"]
-    if len(found.failures) > FAILURES:
-        lines.append(f"and {len(found.failures) - FAILURES} failures more; --json lists them all")
-    counts = f"{found.done} done, {found.failed} failed, {found.remaining} remaining"
-    return Text("\n".join([*lines, f"{counts}, {found.seconds:.1f} s; results in {found.store}"]))
+    if len(failures) > FAILURES:
+        lines.append(f"and {len(failures) - FAILURES} failures more; --json lists them all")
+    return lines
 
 
 def _side_by_side(rows: list[list[str]], fixed: int) -> list[str]:
