@@ -99,5 +99,5 @@ def test_inputs_to_relax_can_be_named() -> None:
     none = relaxed_max_margin(problem, [1, 1, 1], relax=())
     assert none.p.tolist() == pytest.approx(max_margin(problem, [1, 1, 1]).p.tolist())
     assert relaxed_max_margin(COPIES, [1, 0], relax=[0]).norm == 0.0
-    with pytest.raises(ValueError, match="relax: expected inputs from 0 to 2, got 3"):
+    with pytest.raises(ValueError, match="relax must be inputs from 0 to 2, got 3"):
         relaxed_max_margin(problem, [1, 1, 1], relax=[3])

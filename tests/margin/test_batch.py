@@ -66,9 +66,9 @@ def test_mixed_list() -> None:
 
 
 def test_messages() -> None:
-    with pytest.raises(ValueError, match=r"problems: expected finite rows of shape \(B, m, d\)"):
+    with pytest.raises(ValueError, match=r"problems must be finite rows of shape \(B, m, d\)"):
         solve_batch(np.eye(2))
-    with pytest.raises(ValueError, match="h: expected bounds that broadcast"):
+    with pytest.raises(ValueError, match="h must be bounds that broadcast"):
         solve_batch(np.ones((2, 3, 2)), h=np.ones(2))
-    with pytest.raises(ValueError, match="h: expected finite bounds >= 0"):
+    with pytest.raises(ValueError, match="h must be finite bounds >= 0"):
         solve_batch(np.ones((2, 3, 2)), h=-1.0)

@@ -36,7 +36,7 @@ def test_without_bounds_inequalities_ask_for_one_and_equalities_for_zero() -> No
     assert equalities(np.eye(2), None, [False, True]).h.tolist() == [1.0, 0.0]
     assert equalities(np.eye(2), 2.0, [False, True]).h.tolist() == [2.0, 2.0]
     assert equalities([[1.0]], [-2.0], [True]).h.tolist() == [-2.0]
-    with pytest.raises(ValueError, match="h: expected bounds >= 0 on inequalities, got -1"):
+    with pytest.raises(ValueError, match="h must have bounds >= 0 on inequalities, got -1"):
         equalities(np.eye(2), [-1.0, -1.0], [False, True])
 
 

@@ -215,7 +215,7 @@ def test_a_generator_is_a_seed_too():
         ({"lag0": 1.5}, "lag0"),
         ({"max_lag": 0}, "max_lag"),
         ({"max_length": 1}, "max_length"),
-        ({"vocabulary": 10_000_000}, "vocabulary: expected at most 2,000,000"),
+        ({"vocabulary": 10_000_000}, "vocabulary must be at most 2,000,000"),
         ({"max_length": 10**6, "multiplicity": 10}, "at most 20,000,000 tokens, got"),
         ({"multiplicity": 0}, "multiplicity"),
         ({"rng": -1}, "rng"),

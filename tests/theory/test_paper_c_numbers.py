@@ -266,7 +266,7 @@ def test_any_sentences_get_a_verdict(raw, closed):
 @pytest.mark.parametrize("data", [3, None, hm.data.named("B-FIG-8"), iter(["a b"])])
 def test_other_subjects_are_refused(data):
     for id in ("C-THM-1", "C-THM-P2", "C-LEM-1"):
-        with pytest.raises(ValueError, match="data: expected a list of sentences"):
+        with pytest.raises(ValueError, match="data must be a list of sentences"):
             check(id, data)
 
 

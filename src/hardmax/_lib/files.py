@@ -7,6 +7,7 @@ link to a file, a disk and a socket are refused.
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import stat
@@ -57,6 +58,12 @@ def whole_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield text
         text.detach()  # what is left in its buffer goes to the file
+
+
+def digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's bytes, read in pieces."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def refusal(path: Path) -> str | None:

@@ -52,9 +52,9 @@ def relaxed_max_margin(
     if relax is None:
         relax = set(range(problem.n)) - _support(label_max_margin(problem, tokens))
     elif not isinstance(relax, Collection):
-        raise ValueError(f"relax: expected a list of inputs, got {relax!r}")
+        raise ValueError(f"relax must be a list of inputs, got {relax!r}")
     elif wrong := [i for i in relax if not (isinstance(i, int | np.integer) and 0 <= i < problem.n)]:
-        raise ValueError(f"relax: expected inputs from 0 to {problem.n - 1}, got {wrong[0]!r}")
+        raise ValueError(f"relax must be inputs from 0 to {problem.n - 1}, got {wrong[0]!r}")
     constraints = AttentionRows(problem).constraints(enumerate(tokens))
     h = np.array([float(label[0] not in relax) for label in constraints.labels or ()])
     return replace(solve(replace(constraints, h=h), exact), selection=tokens)
@@ -84,7 +84,7 @@ def interpolated_max_margin(
     if not isinstance(selection, str):
         return _interpolate(problem, leaders(problem, selection), rho)
     if selection != "best":
-        raise ValueError(f'selection: expected tokens, one per input, or "best", got {selection!r}')
+        raise ValueError(f'selection must be tokens, one per input, or "best", got {selection!r}')
     labels = {
         found.selection: label_max_margin(problem, found.selection)
         for found in feasible_selections(problem)
@@ -92,7 +92,7 @@ def interpolated_max_margin(
     }
     separable = {tokens: label for tokens, label in labels.items() if label.is_certified}
     if not separable:
-        raise ValueError("problem: expected a feasible selection whose values separate the labels, got none")
+        raise ValueError("problem must have a feasible selection whose values separate the labels, got none")
     largest = max(label.margin for label in separable.values())
     # Nearly equal margins are compared as rational numbers; what is too large for that counts as equal.
     near = {t: exactly(label) for t, label in separable.items() if label.margin >= (1 - 1e-8) * largest}
@@ -107,7 +107,7 @@ def interpolated_max_margin(
 def _interpolate(problem: Problem, tokens: tuple[int, ...], rho: float) -> InterpolatedMaxMargin:
     label = label_max_margin(problem, tokens)
     if not label.is_certified or label.slack is None:
-        raise ValueError(f"selection: expected values that separate the labels, got {label.status}")
+        raise ValueError(f"selection must have values that separate the labels, got {label.status}")
     support = _support(label)
     rows = AttentionRows(problem)
     blocks = [rows.constraints([pair]).rows() for pair in enumerate(tokens)]
@@ -146,5 +146,5 @@ def _gains(
 
 def _support(label: MaxMargin) -> set[int]:
     if not label.is_certified:
-        raise ValueError(f"selection: expected values that separate the labels, got {label.status}")
+        raise ValueError(f"selection must have values that separate the labels, got {label.status}")
     return {cast(int, i) for (i,) in label.support}

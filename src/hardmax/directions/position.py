@@ -61,7 +61,9 @@ def general_position(
     sizes = [min(problem.d, rows), *([problem.d + 1] if rows > problem.d else [])]
     total = sum(_count([len(k) for k in keys], size) for size in sizes)
     if total > limit and rng is None:
-        raise ValueError(f"rng: expected a seed to sample with: {total:,} sets are more than {limit:,}")
+        raise ValueError(
+            f"rng must be a seed to sample with, got none: {total:,} sets are more than {limit:,}"
+        )
     checked = 0
     for size in sizes:
         if total <= limit:

@@ -52,7 +52,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         if self.scale not in ("quick", "paper"):
-            raise ValueError(f"scale: expected quick or paper, got {self.scale!r}")
+            raise ValueError(f"scale must be quick or paper, got {self.scale!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,11 +188,11 @@ def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> li
     wanted = list(recipes()) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
     found = [each for each in (table[id] for id in wanted) if paper is None or each.paper == paper]
     if not wanted:
-        raise ValueError("ids: expected at least one figure, got none; leave it out for all of them")
+        raise ValueError("ids must name at least one figure, got none; leave it out for all of them")
     if not found:
         papers = dict.fromkeys(each.paper for each in recipes().values())
         among = f", which has none of {', '.join(wanted)}" if paper in papers else ""
-        raise ValueError(f"paper: expected one of {', '.join(papers)}, got {paper}{among}")
+        raise ValueError(f"paper must be one of {', '.join(papers)}, got {paper}{among}")
     return found
 
 

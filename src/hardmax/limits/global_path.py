@@ -142,7 +142,7 @@ class _Search:
         best = optimal_tokens(problem).sets
         self.landscape = Landscape(problem, [tokens[0] for tokens in best])
         if all(len(tokens) == size for tokens, size in zip(best, problem.sizes.tolist(), strict=True)):
-            raise ValueError("problem: expected a token that scores below another of its input, got none")
+            raise ValueError("problem must have a token that scores below another of its input, got none")
         self.target = set_max_margin(problem)
         to_span = self.landscape.basis.T
         self.offset = self._offset(problem)

@@ -34,10 +34,10 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     log_c = np.array([np.logaddexp.reduce(log_c[same == row]) for row in range(len(D))])
     weight = np.bincount(same, multipliers[near])
     if row_rank(max_margin.constraints.subset(firsts)) < len(D):
-        raise ValueError("max_margin: expected independent support rows, got dependent ones; w is not unique")
+        raise ValueError("max_margin must have independent support rows, got dependent ones; w is not unique")
     if (weight <= 0).any():
         row = max_margin.constraints.label(int(firsts[np.argmin(weight)]))
-        raise ValueError(f"max_margin: expected positive multipliers, got zero at the tight row {row}")
+        raise ValueError(f"max_margin must have positive multipliers, got zero at the tight row {row}")
     # d_j.w = log(c_j / lambda_j) + kappa, w = D'z and w.p_mm = 0: one bordered system in (z, kappa).
     k = len(D)
     system = np.zeros((k + 1, k + 1))
@@ -57,7 +57,9 @@ def support_weights(problem: Problem, max_margin: MaxMargin) -> tuple[Ints, Floa
     near = tight_rows(max_margin)
     gaps = row_gaps(problem, max_margin)[near]
     if (gaps <= 0).any():
-        raise ValueError("max_margin: expected a locally optimal selection, a neighbour scores as high")
+        raise ValueError(
+            "max_margin must be of a locally optimal selection, got one with a neighbour that scores as high"
+        )
     labels = [cast(tuple[int, int], max_margin.constraints.label(int(j))) for j in near]
     inputs = np.array([i for i, _ in labels], dtype=np.intp)
     losers = problem.offsets[:-1][inputs] + np.array([t for _, t in labels], dtype=np.intp)

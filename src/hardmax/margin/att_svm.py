@@ -39,7 +39,7 @@ def max_margin(
     """
     if isinstance(problem, Constraints):
         if selection is not None:
-            raise ValueError("selection: expected none with Constraints, whose rows say what is selected")
+            raise ValueError("selection must be None with Constraints, whose rows say what is selected")
         return solve(problem, exact)
     tokens = leaders(problem, optimal_tokens(problem) if selection is None else selection)
     return replace(AttentionRows(problem).solve(list(enumerate(tokens)), exact), selection=tokens)
@@ -64,15 +64,15 @@ def max_margin_batch(
     [2.0]
     """
     if isinstance(problems, Problem | Constraints):
-        raise ValueError("problems: expected a list, got one problem; call max_margin")
+        raise ValueError("problems must be a list, got one problem; call max_margin")
     given = [each for each in problems if isinstance(each, Constraints)]
     if given:
         if len(given) < len(problems) or selections is not None:
-            raise ValueError("problems: expected Problems with selections, or Constraints alone, got both")
+            raise ValueError("problems must be Problems with selections, or Constraints alone, got both")
         return solve_batch(given, workers=workers)
     posed = [each for each in problems if isinstance(each, Problem)]
     if len(posed) < len(problems):
-        raise ValueError("problems: expected a list of Problem or of Constraints, got something else in it")
+        raise ValueError("problems must be a list of Problem or of Constraints, got something else in it")
     if selections is None or len(problems) != len(selections):
         got = "none" if selections is None else len(selections)
         raise ValueError(f"selections must be {len(problems)}, one per problem, got {got}")

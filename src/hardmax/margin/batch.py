@@ -71,14 +71,14 @@ def solve_batch(
         return _solve_list([c for c in problems if isinstance(c, Constraints)], workers)
     stacked = np.ascontiguousarray(problems, dtype=np.float64)
     if stacked.ndim != 3 or not np.isfinite(stacked).all():
-        raise ValueError(f"problems: expected finite rows of shape (B, m, d), got shape {stacked.shape}")
+        raise ValueError(f"problems must be finite rows of shape (B, m, d), got shape {stacked.shape}")
     B, m, _ = stacked.shape
     try:
         bounds = np.ascontiguousarray(np.broadcast_to(np.asarray(h, dtype=np.float64), (B, m)))
     except ValueError:
-        raise ValueError(f"h: expected bounds that broadcast to {(B, m)}, got shape {np.shape(h)}") from None
+        raise ValueError(f"h must be bounds that broadcast to {(B, m)}, got shape {np.shape(h)}") from None
     if not np.isfinite(bounds).all() or bounds.min(initial=0.0) < 0:
-        raise ValueError(f"h: expected finite bounds >= 0, got a minimum of {bounds.min()}")
+        raise ValueError(f"h must be finite bounds >= 0, got a minimum of {bounds.min()}")
     every, none, plain = np.arange(m), np.full(m, -1), np.zeros(m, dtype=bool)
     made = [Constraints(stacked[b], every, none, bounds[b], plain) for b in range(B)]
     return _solve_stack(made, stacked, bounds, np.zeros((B, m), dtype=bool), workers)

@@ -166,7 +166,7 @@ def blocks(edges: Iterable[Edge]) -> list[Block]:
         neighbors.setdefault(o, {})[x] = None
     if set(neighbors) & {x for near in neighbors.values() for x in near}:
         raise ValueError(
-            "edges: expected no token both optimal and non-optimal (a confused token has no block)"
+            "edges must have no token both optimal and non-optimal, got a confused one, which has no block"
         )
     found = []
     while neighbors:

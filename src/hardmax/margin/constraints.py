@@ -20,21 +20,19 @@ MOST_ENTRIES = 10**8  # of a dense matrix made from rows that are stored without
 def _finite(name: str, value: ArrayLike, ndim: int) -> Floats:
     array = np.asarray(value, dtype=np.float64)
     if array.ndim != ndim:
-        raise ValueError(f"{name}: expected an array with {ndim} axes, got shape {array.shape}")
+        raise ValueError(f"{name} must be an array with {ndim} axes, got shape {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name}: expected finite numbers, got {array[~np.isfinite(array)][0]}")
+        raise ValueError(f"{name} must be finite numbers, got {array[~np.isfinite(array)][0]}")
     return array
 
 
 def _index(name: str, value: ArrayLike, lowest: int, count: int) -> Ints:
     array = np.asarray(value)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError(f"{name}: expected a list of integers, got {array.dtype} of shape {array.shape}")
+        raise ValueError(f"{name} must be a list of integers, got {array.dtype} of shape {array.shape}")
     array = array.astype(np.int64)
     if array.size and (array.min() < lowest or array.max() >= count):
-        raise ValueError(
-            f"{name}: expected indices in {lowest}..{count - 1}, got {array.min()}..{array.max()}"
-        )
+        raise ValueError(f"{name} must be indices in {lowest}..{count - 1}, got {array.min()}..{array.max()}")
     return array
 
 
@@ -90,13 +88,13 @@ class Constraints:
         made = _checked(len(tokens), plus, minus, h, equal, labels)
         made = replace(made, table=tokens)
         if (right is None) != (right_of is None):
-            raise ValueError("right, right_of: expected both or neither, got one of them")
+            raise ValueError("right, right_of must be both given or neither, got one of them")
         if right is None or right_of is None:
             return made
         factors = _finite("right", right, 2)
         which = _index("right_of", right_of, 0, len(factors))
         if len(which) != made.count:
-            raise ValueError(f"right_of: expected one index per row ({made.count}), got {len(which)}")
+            raise ValueError(f"right_of must have one index per row ({made.count}), got {len(which)}")
         return replace(made, right=factors, right_of=which)
 
     @staticmethod
@@ -116,12 +114,12 @@ class Constraints:
             else _finite("h", h, 1)
         )
         if len(bounds) != len(rows):
-            raise ValueError(f"h: expected one bound per row of M ({len(rows)}), got {len(bounds)}")
+            raise ValueError(f"h must have one bound per row of M ({len(rows)}), got {len(bounds)}")
         equal = np.zeros(len(rows), dtype=bool)
         if E is not None:
             ties = _finite("E", E, 2)
             if len(ties) and ties.shape[1] != rows.shape[1]:
-                raise ValueError(f"E: expected {rows.shape[1]} columns as in M, got {ties.shape[1]}")
+                raise ValueError(f"E must have {rows.shape[1]} columns as in M, got {ties.shape[1]}")
             if len(ties):
                 rows = np.vstack([rows, ties])
                 bounds = np.concatenate([bounds, np.zeros(len(ties))])
@@ -146,7 +144,7 @@ class Constraints:
         """
         inner = _finite("gram", gram, 2)
         if inner.shape[0] != inner.shape[1] or not np.array_equal(inner, inner.T):
-            raise ValueError(f"gram: expected a symmetric matrix, got shape {inner.shape}")
+            raise ValueError(f"gram must be a symmetric matrix, got shape {inner.shape}")
         return replace(_checked(len(inner), plus, minus, h, equal, labels), token_gram=inner)
 
     @staticmethod
@@ -219,14 +217,14 @@ class Constraints:
         if self.entries is not None:
             return self._incidence(math.prod(self.entries)).toarray()
         if self.table is None:
-            raise ValueError("rows: expected a table of tokens, got a Gram matrix only")
+            raise ValueError("rows must come from a table of tokens, got a Gram matrix only; use gram()")
         if (self.minus == -1).all() and np.array_equal(self.plus, np.arange(len(self.table))):
             return self.table
         with np.errstate(over="ignore", invalid="ignore"):
             difference = self.project(self.table)
         if not np.isfinite(difference).all():
             raise ValueError(
-                "table: expected differences below 1.8e308, got an overflow; scale the tokens down"
+                "table must have differences below 1.8e308, got an overflow; scale the tokens down"
             )
         return difference
 
@@ -239,7 +237,7 @@ class Constraints:
             dense = (left[:, :, None] * self.right[self.right_of][:, None, :]).reshape(len(left), -1)
         if not np.isfinite(dense).all():
             raise ValueError(
-                "right: expected products below 1.8e308, got an overflow; scale the factors down"
+                "right must have products below 1.8e308, got an overflow; scale the factors down"
             )
         return dense
 
@@ -292,19 +290,19 @@ def _checked(
     tails = _index("minus", minus, -1, tokens)
     m = len(heads)
     if len(tails) != m:
-        raise ValueError(f"minus: expected as many rows as plus ({m}), got {len(tails)}")
+        raise ValueError(f"minus must have as many rows as plus ({m}), got {len(tails)}")
     flags = np.asarray(equal)
     if flags.dtype != np.bool_ or flags.shape not in ((), (m,)):
-        raise ValueError(f"equal: expected one bool per row ({m}), got {flags.dtype} of shape {flags.shape}")
+        raise ValueError(f"equal must have one bool per row ({m}), got {flags.dtype} of shape {flags.shape}")
     flags = np.broadcast_to(flags, (m,)).copy()
     bounds = np.where(flags, 0.0, 1.0) if h is None else _finite("h", h, np.ndim(h))
     if bounds.shape not in ((), (m,)):
-        raise ValueError(f"h: expected one bound per row ({m}), got shape {bounds.shape}")
+        raise ValueError(f"h must have one bound per row ({m}), got shape {bounds.shape}")
     bounds = np.broadcast_to(bounds, (m,)).copy()
     least = bounds[~flags].min(initial=0.0)
     if least < 0:
-        raise ValueError(f"h: expected bounds >= 0 on inequalities, got {least}")
+        raise ValueError(f"h must have bounds >= 0 on inequalities, got {least}")
     names = None if labels is None else tuple(labels)
     if names is not None and len(names) != m:
-        raise ValueError(f"labels: expected one per row ({m}), got {len(names)}")
+        raise ValueError(f"labels must be one per row ({m}), got {len(names)}")
     return Constraints(None, heads, tails, bounds, flags, labels=names)

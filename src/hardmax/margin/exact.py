@@ -166,7 +166,7 @@ class _ActiveSet:
         rest = self.gram[row, row] - sum((c * g for c, g in zip(r, column.entries(), strict=True)), fmpq(0))
         if rest < 0:
             raise ValueError(
-                "gram: expected a positive semidefinite matrix, got a row of negative squared length"
+                "gram must be a positive semidefinite matrix, got a row of negative squared length"
             )
         return r, fmpq(rest)
 

@@ -25,9 +25,9 @@ def label_svm(features: ArrayLike, labels: ArrayLike, exact: bool = False) -> Ma
     r = np.asarray(features, dtype=np.float64)
     Y = np.asarray(labels, dtype=np.float64)
     if r.ndim != 2:
-        raise ValueError(f"features: expected one row per input, got shape {r.shape}")
+        raise ValueError(f"features must have one row per input, got shape {r.shape}")
     if Y.shape != (len(r),) or not np.isin(Y, (-1.0, 1.0)).all():
-        raise ValueError(f"labels: expected {len(r)} values of +1 or -1, got {Y.tolist()}")
+        raise ValueError(f"labels must be {len(r)} values of +1 or -1, got {Y.tolist()}")
     return solve(Constraints.dense(Y[:, None] * r), exact)
 
 
@@ -107,19 +107,19 @@ def rho_svm(
     rows = _Rows.of(rows_by_input, support)
     excess = np.asarray(nu, dtype=np.float64)
     if excess.shape != (len(rows_by_input),):
-        raise ValueError(f"nu: expected one value per input ({len(rows_by_input)}), got shape {excess.shape}")
+        raise ValueError(f"nu must have one value per input ({len(rows_by_input)}), got shape {excess.shape}")
     if not (rho >= 0 and Gamma > 0 and math.isfinite(Gamma)):
-        raise ValueError(f"rho, Gamma: expected rho >= 0 and Gamma > 0, got {rho} and {Gamma}")
+        raise ValueError(f"rho, Gamma must be at least 0 and above 0, got {rho} and {Gamma}")
     outside = ~rows.supported
     gaining = np.array([label in set(gains) for label in rows.labels]) & outside
     if (excess[rows.inputs[outside]] <= 0).any():
         raise ValueError(
-            "nu: expected positive values outside the support, where label constraints are slack"
+            "nu must have positive values outside the support, where label constraints are slack"
         )
     relaxed = solve(rows.bounded(rows.supported.astype(np.float64)))
     if not relaxed.is_certified or relaxed.direction is None:
         raise ValueError(
-            f"rows_by_input: expected a feasible relaxed problem with a direction, got {relaxed.status}"
+            f"rows_by_input must have a feasible relaxed problem with a direction, got {relaxed.status}"
         )
     reach = rows.M[outside] @ relaxed.direction
     rho_star = float(np.max((relaxed.margin - reach) / (Gamma * excess[rows.inputs[outside]]), initial=0.0))
@@ -146,7 +146,7 @@ def _largest_margin(rows: _Rows, give: Floats, relaxed: MaxMargin, rho_star: flo
             break
         m = after
     if solution.direction is None:
-        raise ValueError(f"rows_by_input: expected a solvable problem, got {solution.status}")
+        raise ValueError(f"rows_by_input must be a solvable problem, got {solution.status}")
     return InterpolatedMaxMargin(solution, m, rho_star)
 
 
@@ -206,9 +206,9 @@ class _Rows:
     def of(rows_by_input: Sequence[ArrayLike], support: Collection[int]) -> _Rows:
         blocks = [np.asarray(rows, dtype=np.float64) for rows in rows_by_input]
         if not blocks or any(block.ndim != 2 or block.shape[1] != blocks[0].shape[1] for block in blocks):
-            raise ValueError("rows_by_input: expected a (rows, d) array per input, all of one d")
+            raise ValueError("rows_by_input must be a (rows, d) array per input, all of one d")
         if any(not 0 <= i < len(blocks) for i in support):
-            raise ValueError(f"support: expected inputs in 0..{len(blocks) - 1}, got {sorted(support)}")
+            raise ValueError(f"support must be inputs in 0..{len(blocks) - 1}, got {sorted(support)}")
         labels = tuple((i, t) for i, block in enumerate(blocks) for t in range(len(block)))
         inputs = np.array([i for i, _ in labels], dtype=np.int64)
         return _Rows(np.vstack(blocks), inputs, np.isin(inputs, list(support)), labels)

@@ -42,21 +42,21 @@ def pattern(
     Fraction(22, 129)
     """
     if len(sequences) != len(selection):
-        raise ValueError(f"selection: expected one set per sequence ({len(sequences)}), got {len(selection)}")
+        raise ValueError(f"selection must have one set per sequence ({len(sequences)}), got {len(selection)}")
     ties: list[tuple[int, int]] = []
     wins: dict[tuple[int, int], None] = {}
     forest = disjoint({s for tokens in sequences for s in tokens})
     for k, (tokens, chosen) in enumerate(zip(sequences, selection, strict=True)):
         inside = list(dict.fromkeys(int(s) for s in chosen))
         if not inside or not set(inside) <= set(tokens):
-            raise ValueError(f"selection: expected a non-empty part of sequence {k}, got {inside}")
+            raise ValueError(f"selection must be a non-empty part of sequence {k}, got {inside}")
         ties += [(inside[0], s) for s in inside[1:] if forest.merge(inside[0], s)]
         wins.update({(s, int(r)): None for s in inside for r in tokens if r not in inside})
     pairs = [*wins, *ties]
     plus, minus = [s for s, _ in pairs], [r for _, r in pairs]
     h, equal = np.repeat([1.0, 0.0], [len(wins), len(ties)]), np.repeat([False, True], [len(wins), len(ties)])
     if (embeddings is None) == (gram is None):
-        raise ValueError("embeddings, gram: expected exactly one of them")
+        raise ValueError("embeddings, gram must be one of them and not both, got both or none")
     if gram is not None:
         return Constraints.from_gram(gram, plus, minus, h, equal, labels=pairs)
     assert embeddings is not None
@@ -109,13 +109,15 @@ def important_only(sequences: Sequence[Sequence[int]], important: Sequence[int])
     """
     if len(important) != len(sequences):
         raise ValueError(
-            f"important: expected one token per sequence ({len(sequences)}), got {len(important)}"
+            f"important must have one token per sequence ({len(sequences)}), got {len(important)}"
         )
     edges = sorted(
         {(s, int(j)) for tokens, s in zip(sequences, important, strict=True) for j in tokens if j != s}
     )
     if {s for s, _ in edges} & {j for _, j in edges}:
-        raise ValueError("important: expected tokens that are irrelevant in no sequence (Assumption 4)")
+        raise ValueError(
+            "important must be tokens that are irrelevant in no sequence (Assumption 4), got one that is"
+        )
     forest = disjoint(s for edge in edges for s in edge)
     tree = [edge for edge in edges if forest.merge(*edge)]
     p = [Fraction(0)] * (1 + max((s for tokens in sequences for s in tokens), default=-1))

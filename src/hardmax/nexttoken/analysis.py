@@ -117,7 +117,7 @@ def _round_trip(edges: list[tuple[int, int]]) -> list[int]:
             fresh = [x for x in below.get(node, ()) if x not in came]
             came.update(dict.fromkeys(fresh, node))
             queue += fresh
-    raise ValueError("edges: expected a cycle among them, got none")
+    raise ValueError("edges must have a cycle among them, got none")
 
 
 SHORTEST = 2  # depth of the sample of a one-token sentence
@@ -279,7 +279,7 @@ def as_trie(data: Any) -> Trie:
     if isinstance(data, Samples):
         return data.trie
     if isinstance(data, str):
-        raise ValueError("data: expected a list of sentences, got one string; use read_sentences for a file")
+        raise ValueError("data must be a list of sentences, got one string; use read_sentences for a file")
     return Trie.build(data if isinstance(data, Sentences) else Sentences.from_lists(data))
 
 

@@ -67,18 +67,18 @@ def generate(
     """
     V = whole("vocabulary", vocabulary, least=1)
     if permutation not in PERMUTATIONS:
-        raise ValueError(f"permutation: expected one of {', '.join(PERMUTATIONS)}, got {permutation!r}")
+        raise ValueError(f"permutation must be one of {', '.join(PERMUTATIONS)}, got {permutation!r}")
     if permutation == "derangement" and V == 1:
         raise ValueError("permutation: a vocabulary of one token has no derangement; choose uniform")
     if not 0 <= lag0 <= 1:
-        raise ValueError(f"lag0: expected a probability between 0 and 1, got {lag0}")
+        raise ValueError(f"lag0 must be a probability between 0 and 1, got {lag0}")
     whole("max_lag", max_lag, least=1)
     whole("max_length", max_length, least=2)
     whole("multiplicity", multiplicity, least=1)
     most = V * max_length * multiplicity
     if V > LARGEST_VOCABULARY or most > MOST_TOKENS:
         raise ValueError(
-            f"vocabulary: expected at most {LARGEST_VOCABULARY:,}, and times max_length and multiplicity at "
+            f"vocabulary must be at most {LARGEST_VOCABULARY:,}, and times max_length and multiplicity at "
             f"most {MOST_TOKENS:,} tokens, got {V:,} and {most:,}; choose smaller ones"
         )
     draw = _source(rng)
@@ -144,7 +144,7 @@ def named_sentences(name: str) -> Sentences:
     if name == "C-FIG-2":
         return generate(rng=0).text
     if name not in _NAMED:
-        raise ValueError(f"name: expected one of {', '.join([*_NAMED, 'C-FIG-2'])}, got {name!r}")
+        raise ValueError(f"name must be one of {', '.join([*_NAMED, 'C-FIG-2'])}, got {name!r}")
     vocabulary, raw = _NAMED[name]
     return Sentences.from_lists([list(sentence) for sentence in raw], list(vocabulary))
 

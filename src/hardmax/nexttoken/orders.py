@@ -121,7 +121,7 @@ class Orders:
         [[1], [0]]
         """
         if name not in self._typed:
-            raise ValueError(f"name: expected one of {', '.join(self._typed)}, got {name!r}")
+            raise ValueError(f"name must be one of {', '.join(self._typed)}, got {name!r}")
         return self._typed[name]
 
     @cached_property

@@ -49,7 +49,7 @@ def regenerate(n: NDArray[np.int64], orders: Orders, sentence: Sequence[int]) ->
     """
     tokens = list(dict.fromkeys(int(x) for x in sentence))
     if not tokens or not all(0 <= x < orders.V for x in tokens):
-        raise ValueError(f"sentence: expected one token or more, each in 0..{orders.V - 1}, got {sentence!r}")
+        raise ValueError(f"sentence must have one token or more, each in 0..{orders.V - 1}, got {sentence!r}")
     if len(tokens) == 1:
         return _decided(n, tokens, "the sentence holds one kind of token")
     query = int(sentence[-1])
@@ -181,7 +181,7 @@ class Predictor:
     def _read(self, sentence: str | Sequence[Any]) -> list[int]:
         words = sentence.split() if isinstance(sentence, str) else list(sentence)
         if not words:
-            raise ValueError("sentence: expected at least one token, got none")
+            raise ValueError("sentence must have at least one token, got none")
         number: dict[Any, int] = {word: x for x, word in enumerate(self.vocabulary)}
         found = []
         for word in words:

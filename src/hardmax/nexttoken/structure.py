@@ -57,7 +57,7 @@ def structure(analysis: Analysis) -> Structure:
     """
     if not analysis.legal:
         kinds = ", ".join(each.kind for each in analysis.violations if each.kind != "assumption3")
-        raise ValueError(f"analysis: expected a legal dataset, got one with violations: {kinds}")
+        raise ValueError(f"analysis must be of a legal dataset, got one with violations: {kinds}")
     trie, n = analysis.trie, analysis.n.tolist()
     lag = np.full(trie.V, NO_LAG, dtype=np.int64)
     for q, o in zip(*(column.tolist() for column in analysis.orders.of_type("optimal")), strict=True):

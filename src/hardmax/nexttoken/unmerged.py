@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arrays import half_square
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Floats, pairs_of
@@ -146,8 +147,7 @@ class Comparison:
         star, length = KqStar.of(pairs), float(np.linalg.norm(A))
         if star.values is None or not length > 0.0:
             return math.nan
-        off = A / length - pairs.table(star.values) / star.norm
-        return 0.5 * float(np.vdot(off, off))
+        return half_square(A / length, pairs.table(star.values) / star.norm)
 
 
 def train_jointly(samples: Samples, steps: int, rate: float, *, E: Any = None) -> Comparison:

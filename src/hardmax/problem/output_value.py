@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardmax._lib import expect
+from hardmax._lib.arrays import half_square
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -72,8 +73,8 @@ class OutputValue:
             return math.nan
         if self.margin is not None:
             return 0.0
-        off = self.table / self.norm - star_table(self.collocation) / star_norm(self.collocation)
-        return 0.5 * float(np.vdot(off, off))
+        star = star_table(self.collocation) / star_norm(self.collocation)
+        return half_square(self.table / self.norm, star)
 
     @property
     def stage_1_loss(self) -> float:

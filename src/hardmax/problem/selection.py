@@ -99,7 +99,7 @@ def is_globally_optimal(problem: Problem, selection: Any) -> bool:
     """
     tokens = getattr(selection, "selection", selection)
     if tokens is None:
-        raise ValueError("selection: expected tokens, got a solution of Constraints, which names none")
+        raise ValueError("selection must be tokens, got a solution of Constraints, which names none")
     alone = problem.head.vertex_predictions(problem.tokens, problem.offsets)
     return not (np.repeat(alone[_slots(problem, tokens)], problem.sizes) < alone).any()
 

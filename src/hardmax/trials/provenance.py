@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import hardmax
+from hardmax._lib.files import digest
 
 Function = Callable[..., Any]
 _loading: list[Path] = []  # files that are being read for a function
@@ -200,8 +201,7 @@ def _file_hash(path: str | os.PathLike[str]) -> str:
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device may have no end
         raise ValueError(f"data_files: {os.fspath(path)} is not a file")
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return digest(path)
     except OSError as error:
         raise ValueError(f"data_files: cannot read {os.fspath(path)} ({error.strerror})") from error
 

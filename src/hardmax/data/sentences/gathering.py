@@ -147,6 +147,6 @@ class _Making:
 
     def sentences(self) -> Sentences:
         if len(self._ends) == 1:
-            raise ValueError("sentences: expected at least one sentence with a token in it, got none")
+            raise ValueError("sentences must hold at least one sentence with a token in it, got none")
         tokens, offsets = (np.array(each, dtype=np.int64) for each in (self._tokens, self._ends))
         return Sentences(tokens, offsets, tuple(self._number), self.max_length, self._cut, self._cut_tokens)

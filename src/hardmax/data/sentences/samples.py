@@ -84,7 +84,7 @@ class Samples:
         nodes = trie.samples
         if not len(nodes):
             raise ValueError(
-                "sentences: expected one of two tokens or more, got only sentences of one token, "
+                "sentences must hold one of two tokens or more, got only sentences of one token, "
                 "which have no next token to learn"
             )
         size = int(trie.depth[nodes].sum())

@@ -89,7 +89,7 @@ class Sentences:
                 split.append(kept)
                 cut, cut_tokens = cut + (lost > 0), cut_tokens + lost
         if not split:
-            raise ValueError("sentences: expected at least one sentence with a token in it, got none")
+            raise ValueError("sentences must hold at least one sentence with a token in it, got none")
         flat = [token for each in split for token in each]
         kinds: set[type] = set(map(type, flat))
         if kinds == {str}:
@@ -98,10 +98,10 @@ class Sentences:
             tokens, words = _number_ids(flat, vocabulary)
         else:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"sentences: expected tokens that are all words or all integer ids, got {names}")
+            raise ValueError(f"sentences must hold tokens that are all words or all integer ids, got {names}")
         if len(words) > LARGEST_VOCABULARY:
             raise ValueError(
-                f"sentences: expected at most {LARGEST_VOCABULARY:,} distinct tokens, got {len(words):,}; "
+                f"sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got {len(words):,}; "
                 "split the text into fewer kinds of tokens"
             )
         offsets = np.concatenate([[0], np.cumsum([len(each) for each in split])]).astype(np.int64)
@@ -122,25 +122,25 @@ def _number_words(flat: list[str], vocabulary: Sequence[str] | None) -> tuple[ND
     number = {word: x for x, word in enumerate(words)}
     if len(number) < len(words):
         twice = next(word for x, word in enumerate(words) if number[word] != x)
-        raise ValueError(f"vocabulary: expected every word once, got {twice!r} twice")
+        raise ValueError(f"vocabulary must have every word once, got {twice!r} twice")
     try:
         return np.fromiter(map(number.__getitem__, flat), np.int64, len(flat)), words
     except KeyError as error:
         raise ValueError(
-            f"vocabulary: expected it to hold every word of the sentences, it lacks {error.args[0]!r}"
+            f"vocabulary must hold every word of the sentences, it lacks {error.args[0]!r}"
         ) from None
 
 
 def _number_ids(flat: list[Any], vocabulary: Sequence[str] | None) -> tuple[NDArray[np.int64], Any]:
     largest = np.iinfo(np.int64).max
     if min(flat) < 0 or max(flat) > largest:
-        raise ValueError(f"sentences: expected token ids from 0 to {largest}, got {min(flat)} to {max(flat)}")
+        raise ValueError(f"sentences must be token ids from 0 to {largest}, got {min(flat)} to {max(flat)}")
     ids = np.array(flat, dtype=np.int64)
     if vocabulary is None:
         distinct, tokens = np.unique(ids, return_inverse=True)
         return tokens.astype(np.int64), tuple(map(str, distinct.tolist()))
     if ids.max() >= len(vocabulary):
         raise ValueError(
-            f"sentences: expected ids below {len(vocabulary)}, the vocabulary's size, got {ids.max()}"
+            f"sentences must be ids below {len(vocabulary)}, the vocabulary's size, got {ids.max()}"
         )
     return ids, tuple(map(str, vocabulary))

@@ -52,8 +52,7 @@ def digest_of_files(paths: Iterable[Path]) -> list[str]:
 
 def _digest_of_path(path: Path) -> str:
     if not path.is_dir():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return files.digest(path)
     whole = hashlib.sha256()
     for file_path in sorted(each for each in path.rglob("*") if each.is_file()):
         name = file_path.relative_to(path).as_posix()

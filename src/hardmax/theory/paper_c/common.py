@@ -43,7 +43,7 @@ def analysis_of(data: Subject) -> Analysis:
         return analyze(data.samples)
     if not isinstance(data, Samples | Trie | Sentences | Collection):
         raise ValueError(
-            "data: expected a list of sentences, Samples, what hardmax.nexttoken.analyze found, or a run of "
+            "data must be a list of sentences, Samples, what hardmax.nexttoken.analyze found, or a run of "
             f"hardmax.nexttoken.train, got {type(data).__name__}"
         )
     return analyze(data)
@@ -62,7 +62,7 @@ def run_of(data: Subject, steps: int, *, rate: float | None = None, **options: A
         return train(samples_of(data), steps=whole("steps", steps, least=2), rate=step_size(rate), **options)
     if data.W_ov.margin is None or data.points[0].any() or data.times[-1] < 2:
         raise ValueError(
-            "data: expected a run of Algorithm 1 from zero, with two steps or more and W_ov as stage 1 "
+            "data must be a run of Algorithm 1 from zero, with two steps or more and W_ov as stage 1 "
             "leaves it; train with neither start nor a W_ov of your own"
         )
     return data
