@@ -31,8 +31,8 @@ from rich.table import Table
 import hardmax as hm
 from hardmax.embeddings import KLevel, initial_vectors
 from hardmax.embeddings.minibatch.batches import epoch_batches, epoch_order
-from hardmax.embeddings.minibatch.optimisers import AdamW
 from hardmax.embeddings.minibatch.step import OneLayerModel
+from hardmax.train.steps import AdamW
 
 D, BATCH, RATE, DECAY = 2048, 128, 1e-4, 1e-4
 THREADS = (1, 2)
@@ -53,7 +53,7 @@ def ours(model: KLevel, threads: int, times: int) -> dict[str, float]:
     corpus = model.draw(4096, rng=0)
     start = initial_vectors(model.S, D, rng=1)
     batches = (part for epoch in range(1000) for part in epoch_batches(corpus, BATCH, 0, epoch))
-    with OneLayerModel(*start, AdamW(DECAY), "float32", threads) as stepper:
+    with OneLayerModel(*start, AdamW(RATE, weight_decay=DECAY), "float32", threads) as stepper:
         for _ in range(3):
             stepper.step(next(batches), RATE)
         return timed(lambda: stepper.step(next(batches), RATE), times)
@@ -146,7 +146,9 @@ def growth(times: int) -> dict[str, float]:
     def cpu(S: int, d: int, n: int) -> float:
         counts = np.random.default_rng(0).multinomial(256, np.full(S, 1 / S), n)
         corpus = hm.Corpus.from_counts(counts, np.resize([1, -1], n))
-        with OneLayerModel(*initial_vectors(S, d, rng=1), AdamW(DECAY), "float32", 1) as model:
+        with OneLayerModel(
+            *initial_vectors(S, d, rng=1), AdamW(RATE, weight_decay=DECAY), "float32", 1
+        ) as model:
             model.step(corpus, RATE)
             return timed(lambda: model.step(corpus, RATE), times)["cpu_ms"]
 

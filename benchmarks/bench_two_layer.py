@@ -20,9 +20,9 @@ from rich.table import Table
 from hardmax import Corpus
 from hardmax.embeddings import initial_vectors
 from hardmax.embeddings.minibatch.batches import epoch_batches
-from hardmax.embeddings.minibatch.optimisers import AdamW
 from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel, similar
 from hardmax.embeddings.torch_models import TwoLayer, padded
+from hardmax.train.steps import AdamW
 
 S, BATCH, RATE, DECAY = 7461, 128, 1e-2, 1e-8
 
@@ -47,7 +47,9 @@ def timed(step: Callable[[Corpus], Any], batches: list[Corpus]) -> dict[str, flo
 
 
 def ours(batches: list[Corpus], d: int, threads: int) -> dict[str, float]:
-    with TwoLayerModel(*initial_vectors(S, d, rng=1), AdamW(DECAY), "float32", threads) as model:
+    with TwoLayerModel(
+        *initial_vectors(S, d, rng=1), AdamW(RATE, weight_decay=DECAY), "float32", threads
+    ) as model:
         return timed(lambda batch: model.step(batch, RATE), batches)
 
 

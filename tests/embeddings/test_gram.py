@@ -39,7 +39,7 @@ def test_oracle_joint(oracles: dict, d1: Instance, train: str, key: str) -> None
     """A-ORC-9: a hundred steps at 60 digits."""
     want = oracles["a"]["trajectories_D1"][key]
     run = descend_gram(d1.corpus, start_of(d1), steps=100, rate=0.1, train=train)
-    assert run.loss == pytest.approx(float(want["loss"]), rel=1e-12)
+    assert run.losses[-1] == pytest.approx(float(want["loss"]), rel=1e-12)
     np.testing.assert_allclose(run.a[-1], numbers(want["a"]), rtol=1e-12)
     np.testing.assert_allclose(run.c[-1], numbers(want["c"]), rtol=1e-12)
     p = numbers(want["p"])
@@ -59,7 +59,7 @@ def test_oracle_p_only(oracles: dict, d1: Instance) -> None:
     want = oracles["a"]["trajectories_D1"]["p_only_200steps_eta0.5"]
     start = start_of(d1)
     run = descend_gram(d1.corpus, start, steps=200, rate=0.5, train=["p"])
-    assert run.loss == pytest.approx(float(want["loss"]), rel=1e-12)
+    assert run.losses[-1] == pytest.approx(float(want["loss"]), rel=1e-12)
     assert run.beta is not None
     np.testing.assert_allclose(run.beta, numbers(want["beta"]), rtol=1e-11)
     p = numbers(want["p"])
@@ -157,7 +157,7 @@ def test_flow_of_p_is_that_of_paper_b(d1: Instance) -> None:
 def test_records_and_refusals(d1: Instance) -> None:
     start = start_of(d1)
     run = descend_gram(d1.corpus, start, steps=10, rate=0.1, record=[3, 7])
-    assert run.steps.tolist() == [0, 3, 7, 10]
+    assert run.times.tolist() == [0, 3, 7, 10]
     np.testing.assert_array_equal(run.a[-1], run.state.a)
     with pytest.raises(ValueError, match="train must name some of"):
         start.step(d1.corpus, 0.1, "x")

@@ -10,7 +10,6 @@ import pytest
 import hardmax as hm
 from hardmax._lib.extras import install
 from hardmax.embeddings import KLevel, TwoLayer, initial_vectors
-from hardmax.embeddings.minibatch import AdamW
 from hardmax.figures.claims import failed
 from hardmax.figures.figure import Setting, recipes_of
 from hardmax.figures.paper_a import one_layer, review_data, reviews, synthetic, two_layers
@@ -19,6 +18,7 @@ from hardmax.figures.paper_a.reviews import Size, schedule, trained
 from hardmax.figures.paper_a.training import Case, Share, rises, train
 from hardmax.figures.reproduce import Job
 from hardmax.figures.tables import part
+from hardmax.train.steps import AdamW
 
 IDS = ("A-FIG-1", "A-FIG-2", "A-FIG-3", "A-FIG-4")
 SURROGATE = KLevel.surrogate()
@@ -149,7 +149,7 @@ def test_synthetic_claims_can_fail():
 def test_closed_form_steps_are_adamw_on_the_gradient():
     corpus = SURROGATE.draw(6, rng=0)
     E, p, v = initial_vectors(corpus.S, 8, rng=1)
-    model = ClosedForm(E, p, v, AdamW(weight_decay=0.1))
+    model = ClosedForm(E, p, v, AdamW(0.01, weight_decay=0.1))
     x, m, s = np.concatenate([E.ravel(), p, v]), 0.0, 0.0
     for step in (1, 2, 3):
         split = x[:-16].reshape(E.shape), x[-16:-8], x[-8:]
@@ -164,7 +164,7 @@ def test_closed_form_steps_are_adamw_on_the_gradient():
 
 def test_closed_form_goes_on_from_its_checkpoint(tmp_path):
     corpus = SURROGATE.draw(12, rng=0)
-    options = {"rate": 1e-2, "weight_decay": 1e-8, "milestones": (2,), "rng": 3, "checkpoint_every": 1}
+    options = {"rule": AdamW(1e-2, weight_decay=1e-8), "milestones": (2,), "rng": 3, "checkpoint_every": 1}
     straight = train_closed_form(corpus, 8, epochs=4, **options)
     file = tmp_path / "state.npz"
     train_closed_form(corpus, 8, epochs=2, checkpoint=file, **options)

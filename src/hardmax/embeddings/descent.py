@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,35 +12,38 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.train.schedule import steps_to_record
+from hardmax.train.run import Run
+from hardmax.train.schedule import take_steps
+from hardmax.train.steps import GD
 
 
-@dataclass(frozen=True, eq=False)
-class EmbeddingDescent:
-    """Where training ended, and the loss, logits a and values c at the recorded ``steps``.
+@dataclass(frozen=True, eq=False, repr=False)
+class EmbeddingDescent(Run):
+    """Training of E, p and v by steps; E is too large to keep on the way, so ``points`` is None.
 
-    ``beta`` is set where E is fixed: p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
+    The risk, |p|, the logits a and the values c were observed at ``times``. ``beta`` is set where E is fixed:
+    p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> run = hm.embeddings.descend_embeddings(corpus, np.eye(3), [0, 0, 0], [1, -1, 0], steps=50, rate=0.5)
-    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist()
-    (True, [1.02, 1.02, -2.039])
+    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection().tokens
+    (True, [1.02, 1.02, -2.039], (0, 0))
     """
 
-    E: np.ndarray  # (S, d)
-    p: np.ndarray  # (d,)
-    v: np.ndarray  # (d,)
-    steps: np.ndarray  # (R,)
-    losses: np.ndarray  # (R,)
-    a: np.ndarray  # (R, S)
-    c: np.ndarray  # (R, S)
-    beta: np.ndarray | None  # (S,)
+    E: np.ndarray = field(kw_only=True)  # (S, d)
+    v: np.ndarray = field(kw_only=True)  # (d,)
+    beta: np.ndarray | None = field(kw_only=True)  # (S,)
 
     @property
-    def loss(self) -> float:
-        """The loss at the end."""
-        return float(self.losses[-1])
+    def a(self) -> np.ndarray:
+        """E p at every recorded step, (R, S)."""
+        return self.observed["a"]
+
+    @property
+    def c(self) -> np.ndarray:
+        """E v at every recorded step, (R, S)."""
+        return self.observed["c"]
 
 
 def descend_embeddings(
@@ -70,18 +74,15 @@ def descend_embeddings(
         raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
     E, p, v = (np.array(x) for x in one_layer.read_vectors(corpus, E, p, v))
     steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
-    kept = steps_to_record(record, steps)
-    losses, scalars = np.empty(len(kept)), np.empty((2, len(kept), corpus.S))
     beta = np.zeros(corpus.S)
-    at = 0
-    for step in range(steps + 1):
+
+    def see(_: None) -> tuple[one_layer.Evaluation, dict[str, Any]]:
         a, c = E @ p, E @ v
         point = one_layer.evaluate(corpus, a, c)
-        if step == kept[at]:
-            losses[at], scalars[0, at], scalars[1, at] = point.loss, a, c
-            at += 1
-        if step == steps:
-            break
+        return point, {"losses": point.loss, "norms": np.linalg.norm(p), "a": a, "c": c}
+
+    def advance(_: None, point: one_layer.Evaluation) -> None:
+        nonlocal E, p, v, beta  # changed in place
         by_p, by_v = E.T @ point.A, E.T @ point.C
         if "E" in names:
             E -= np.column_stack([point.A, point.C]) @ (rate * np.vstack([p, v]))
@@ -90,4 +91,9 @@ def descend_embeddings(
             beta -= rate * point.A
         if "v" in names:
             v -= rate * by_v
-    return EmbeddingDescent(E, p, v, kept, losses, scalars[0], scalars[1], None if "E" in names else beta)
+
+    _, kept, seen = take_steps(steps, record, None, see, advance)
+    return EmbeddingDescent(
+        partial(corpus.problem, E, v), "step", kept, None, method=GD.title, observed=seen, end=p,
+        E=E, v=v, beta=None if "E" in names else beta,
+    )  # fmt: skip

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import isometric_keys
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.train.schedule import steps_to_record
+from hardmax.problem import Problem
+from hardmax.train.run import Run
+from hardmax.train.schedule import take_steps
+from hardmax.train.steps import GD
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +143,32 @@ class GramState:
         return _advance(self, one_layer.evaluate(corpus, self.a, self.c), rate, names)
 
 
-@dataclass(frozen=True, eq=False)
-class GramDescent:
-    """Where training by inner products ended, and the loss, logits a and values c at the recorded ``steps``.
+@dataclass(frozen=True, eq=False, repr=False)
+class GramRun(Run):
+    """A training that knows inner products only; vectors with these stand for p where one is asked for."""
+
+    state: GramState = field(kw_only=True)  # at the end
+
+    @property
+    def norm(self) -> float:
+        """|p| at the end."""
+        return self.state.p_norm
+
+    @property
+    def final(self) -> np.ndarray:
+        """p at the end, in coordinates where E, p and v have these inner products."""
+        return self.state.vectors()[1]
+
+
+def problem_of(corpus: Corpus, state: GramState) -> Problem:
+    """Training of p with E and v as they are, in the coordinates of `GramState.vectors`."""
+    E, _, v = state.vectors()
+    return corpus.problem(E, v)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GramDescent(GramRun):
+    """Training by inner products: where it ended, and the risk, |p|, logits a and values c on the way.
 
     ``beta`` is set where E is fixed: p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
 
@@ -149,21 +176,21 @@ class GramDescent:
     >>> from hardmax.embeddings.gram import GramState, descend_gram
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> run = descend_gram(corpus, GramState.infinite(3), steps=40, rate=2.0)
-    >>> bool(run.losses[0] > 0.69), bool(run.loss < 0.1)
-    (True, True)
+    >>> bool(run.losses[0] > 0.69), bool(run.losses[-1] < 0.1), run.selection().tokens
+    (True, True, (0, 0))
     """
 
-    state: GramState
-    steps: np.ndarray  # (R,)
-    losses: np.ndarray  # (R,)
-    a: np.ndarray  # (R, S)
-    c: np.ndarray  # (R, S)
-    beta: np.ndarray | None  # (S,)
+    beta: np.ndarray | None = field(kw_only=True)  # (S,)
 
     @property
-    def loss(self) -> float:
-        """The loss at the end."""
-        return float(self.losses[-1])
+    def a(self) -> np.ndarray:
+        """E p at every recorded step, (R, S)."""
+        return self.observed["a"]
+
+    @property
+    def c(self) -> np.ndarray:
+        """E v at every recorded step, (R, S)."""
+        return self.observed["c"]
 
 
 def descend_gram(
@@ -193,21 +220,23 @@ def descend_gram(
     steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
     if state.S != corpus.S:
         raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
-    kept = steps_to_record(record, steps)
-    losses, scalars = np.empty(len(kept)), np.empty((2, len(kept), corpus.S))
     beta = np.zeros(corpus.S)
-    at = 0
-    for step in range(steps + 1):
-        point = one_layer.evaluate(corpus, state.a, state.c)
-        if step == kept[at]:
-            losses[at], scalars[0, at], scalars[1, at] = point.loss, state.a, state.c
-            at += 1
-        if step == steps:
-            break
+
+    def see(at: GramState) -> tuple[one_layer.Evaluation, dict[str, Any]]:
+        point = one_layer.evaluate(corpus, at.a, at.c)
+        return point, {"losses": point.loss, "norms": at.p_norm, "a": at.a, "c": at.c}
+
+    def advance(at: GramState, point: one_layer.Evaluation) -> GramState:
+        nonlocal beta
         if "p" in names:
             beta -= rate * point.A
-        state = _advance(state, point, rate, names)
-    return GramDescent(state, kept, losses, scalars[0], scalars[1], None if "E" in names else beta)
+        return _advance(at, point, rate, names)
+
+    state, kept, seen = take_steps(steps, record, state, see, advance)
+    return GramDescent(
+        partial(problem_of, corpus, state), "step", kept, None, method=GD.title, observed=seen,
+        state=state, beta=None if "E" in names else beta,
+    )  # fmt: skip
 
 
 def read_names(train: Iterable[str]) -> frozenset[str]:

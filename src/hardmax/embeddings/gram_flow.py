@@ -9,8 +9,8 @@ measured without the vectors. With E fixed the flow of p is that of paper B: mak
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,15 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.gram import GramState, read_names
+from hardmax.embeddings.gram import GramRun, GramState, problem_of, read_names
 
 # Local error of a step, relative to the largest inner product of each kind.
 TOLERANCE = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class GramFlow:
-    """The joint flow at the recorded ``times``: inner products and losses.
+@dataclass(frozen=True, eq=False, repr=False)
+class GramFlow(GramRun):
+    """The joint flow at the recorded ``times``: inner products, risk and |p|.
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.gram import GramState
@@ -37,15 +37,8 @@ class GramFlow:
     (True, True)
     """
 
-    times: np.ndarray  # (R,)
-    states: tuple[GramState, ...]
-    losses: np.ndarray  # (R,)
-    trained: frozenset[str]
-
-    @property
-    def state(self) -> GramState:
-        """The inner products at the end."""
-        return self.states[-1]
+    states: tuple[GramState, ...] = field(kw_only=True)
+    trained: frozenset[str] = field(kw_only=True)
 
     @cached_property
     def spectra(self) -> np.ndarray:
@@ -92,7 +85,11 @@ def flow_gram(corpus: Corpus, state: GramState, *, times: Any, train: Iterable[s
         raise ValueError(f"times reach beyond what could be integrated: {found.message}")
     states = tuple(_unpack(x, state.S) for x in found.y.T)
     losses = np.array([one_layer.evaluate(corpus, each.a, each.c).loss for each in states])
-    return GramFlow(clock, states, losses, names)
+    seen = {"losses": losses, "norms": np.array([each.p_norm for each in states])}
+    return GramFlow(
+        partial(problem_of, corpus, states[-1]), "t", clock, None, method="gradient flow", observed=seen,
+        state=states[-1], states=states, trained=names,
+    )  # fmt: skip
 
 
 def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,12 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.gram import GramState, read_names
+from hardmax.embeddings.minibatch.result import two_layers
 from hardmax.embeddings.one_layer import Evaluation, evaluate
 from hardmax.embeddings.two_layer import row_softmax
-from hardmax.train.schedule import steps_to_record
+from hardmax.train.run import Run
+from hardmax.train.schedule import take_steps
+from hardmax.train.steps import GD
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,26 +162,31 @@ class _Layer(NamedTuple):
     rows: np.ndarray  # (U, S + 3) E' in terms of the stack
 
 
-@dataclass(frozen=True, eq=False)
-class TwoLayerDescent:
-    """Where the two-layer model ended, and its losses at the recorded ``steps``.
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoLayerDescent(Run):
+    """Where the two-layer model ended, and the risk and |p| on the way.
+
+    Its keys move with the attention of the first layer, so there is no `Problem` that p alone solves.
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.embeddings.two_layer_gram import TwoLayerGram, descend_two_layer
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
     >>> start = TwoLayerGram.from_vectors(np.eye(3), [0, 0, 0], [1, 0, -1])
-    >>> bool(descend_two_layer(corpus, start, steps=50, rate=0.5).loss < 0.05)
+    >>> bool(descend_two_layer(corpus, start, steps=50, rate=0.5).losses[-1] < 0.05)
     True
     """
 
-    state: TwoLayerGram
-    steps: np.ndarray  # (R,)
-    losses: np.ndarray  # (R,)
+    state: TwoLayerGram = field(kw_only=True)
 
     @property
-    def loss(self) -> float:
-        """The loss at the end."""
-        return float(self.losses[-1])
+    def norm(self) -> float:
+        """|p| at the end."""
+        return self.state.one_layer.p_norm
+
+    @property
+    def final(self) -> np.ndarray:
+        """p at the end, in coordinates where E, p and v have these inner products."""
+        return self.state.one_layer.vectors()[1]
 
 
 def descend_two_layer(
@@ -196,19 +204,20 @@ def descend_two_layer(
     >>> from hardmax.embeddings.two_layer_gram import TwoLayerGram, descend_two_layer
     >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
     >>> start = TwoLayerGram.from_vectors(*hm.embeddings.initial_vectors(corpus.S, 50, rng=1))
-    >>> descend_two_layer(corpus, start, steps=4, rate=0.1, record=2).steps.tolist()
+    >>> descend_two_layer(corpus, start, steps=4, rate=0.1, record=2).times.tolist()
     [0, 2, 4]
     """
     names = read_names(train)
     steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
-    kept = steps_to_record(record, steps)
-    losses = np.empty(len(kept))
-    at = 0
-    for step in range(steps + 1):
-        layers, point = state._forward(corpus)
-        if step == kept[at]:
-            losses[at] = point.loss
-            at += 1
-        if step < steps:
-            state = state._advanced(layers, point, rate, names)
-    return TwoLayerDescent(state, kept, losses)
+
+    def see(at: TwoLayerGram) -> tuple[tuple[list[_Layer], Evaluation], dict[str, Any]]:
+        found = at._forward(corpus)
+        return found, {"losses": found[1].loss, "norms": at.one_layer.p_norm}
+
+    def advance(at: TwoLayerGram, found: tuple[list[_Layer], Evaluation]) -> TwoLayerGram:
+        return at._advanced(*found, rate, names)
+
+    state, kept, seen = take_steps(steps, record, state, see, advance)
+    return TwoLayerDescent(
+        two_layers, "step", kept, None, method=GD.title, observed=seen, state=state
+    )  # fmt: skip

@@ -36,6 +36,9 @@ class RunDisplay(Pictured):
     @classmethod
     def of(cls, path: Run, target: Any = None) -> RunDisplay:
         """Measure a trajectory."""
+        if path.points is None:
+            seen = {"norm of p": path.observed.get("norms"), "risk": path.losses}
+            return cls(path.clock, path.times, {name: x for name, x in seen.items() if x is not None})
         curves = {"norm of p": path.norms, "attention off the top token": np.array(
             [path.defect(s) for s in range(len(path.points))])}  # fmt: skip
         if target is not None:

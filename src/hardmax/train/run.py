@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Snapshots of p (and of v, if it was trained) along a named clock: "step" or "log t".
+    """What a training leaves, of every model: snapshots of p along a named clock, and what can be measured.
 
-    ``event`` says what stopped it before its end, if anything did: "stationary point", "tie", or
-    "no competing token". Indices ``at`` count snapshots; -1 is the last.
+    ``clock`` is "step", "log t" or another; ``times`` are read off it. ``points`` holds p at each of them, or
+    None where only ``observed`` numbers were kept on the way, as for embeddings, whose E is too large;
+    ``final`` is there always. ``event`` says what stopped it before its end, if anything did: "stationary
+    point", "tie", "no competing token". Indices ``at`` count snapshots; -1 is the last. Trainings of other
+    models extend this class.
 
     >>> import hardmax as hm
     >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
@@ -40,34 +44,45 @@ class Run:
     (0,)
     """
 
-    problem: Problem
+    source: Problem | Callable[[], Problem]  # or what makes the problem, where that is seldom asked for
     clock: str
     times: np.ndarray  # (S,) steps, or log t
-    points: np.ndarray  # (S, d)
+    points: Any  # (S, d), or None
     event: str | None = None
     heads: np.ndarray | None = None  # (S, e), joint training only
     method: str = ""
+    observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> one entry for each time
+    end: np.ndarray | None = None  # (d,) the last point, where the others were not kept
 
     def __repr__(self) -> str:
-        end = f"{self.clock} = {self.times[-1]:g}, |p| = {self.norm:g}"
-        return f"Run({self.method} to {end}, event={self.event!r})"
+        end = f"{self.clock} = {self._last_time:g}, |p| = {self.norm:g}"
+        return f"{type(self).__name__}({self.method} to {end}, event={self.event!r})"
 
     def _repr_html_(self) -> str:
-        chosen = self.selection() if self.p.any() else None
-        rows = (
-            (self.clock, float(self.times[-1])),
-            ("|p|", self.norm),
-            ("tokens selected", "none: p is zero" if chosen is None else chosen),
-            ("attention off them", self.defect()),
-            ("risk", float(self.losses[-1])),
-            ("stopped by", self.event or "its end"),
-        )
+        rows: list[tuple[str, Any]] = [(self.clock, self._last_time), ("|p|", self.norm)]
+        if self.points is not None:
+            chosen = self.selection() if self.p.any() else "none: p is zero"
+            rows += [("tokens selected", chosen), ("attention off them", self.defect())]
+        if len(self.losses):
+            rows.append(("risk", float(self.losses[-1])))
+        rows.append(("stopped by", self.event or "its end"))
         return notebook.table(f"Run of {self.method or 'p'}", ["at the end", ""], rows)
+
+    @property
+    def _last_time(self) -> float:
+        return float(self.times[-1]) if len(self.times) else 0.0
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What p was trained on; where its keys were trained too, the problem of the end."""
+        return self.source() if callable(self.source) else self.source
 
     @property
     def final(self) -> np.ndarray:
         """Where it ended: the last point."""
-        return self.points[-1]
+        last = self.end if self.points is None else self.points[-1]
+        assert last is not None, "a run without points has an end"
+        return np.asarray(last)
 
     @property
     def p(self) -> np.ndarray:
@@ -95,14 +110,18 @@ class Run:
 
     @cached_property
     def norms(self) -> np.ndarray:
-        """|p| at every snapshot."""
-        return lengths(self.points)
+        """|p| at every snapshot; nan where it was neither kept nor observed."""
+        if self.points is not None:
+            return lengths(self.points)
+        if "norms" in self.observed:
+            return np.asarray(self.observed["norms"])
+        return np.append(np.full(max(len(self.times) - 1, 0), math.nan), self.norm)[: len(self.times)]
 
     @cached_property
     def directions(self) -> np.ndarray:
         """Unit vectors p/|p|; rows of nan where p is zero, which has no direction."""
         with np.errstate(invalid="ignore"):
-            return self.points / self.norms[:, None]
+            return np.asarray(self._every_point() / self.norms[:, None])
 
     def misalignment(self, other: Any, at: int = -1) -> float:
         """1 - cos of the angle to another direction, as half the squared distance of unit vectors.
@@ -114,23 +133,23 @@ class Run:
         >>> f"{path.misalignment([-0.1, 1.0]):.3g}"
         '0.000256'
         """
-        return misalignment(self.points[at], other)
+        return misalignment(self._point(at), other)
 
     def misalignments(self, other: Any) -> np.ndarray:
         """1 - cos at every snapshot; nan where p is zero."""
-        return np.array([misalignment(p, other) if p.any() else math.nan for p in self.points])
+        return np.array([misalignment(p, other) if p.any() else math.nan for p in self._every_point()])
 
     def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
         """Tokens that p attends to most; ties are kept, and copies of a token are one token."""
-        return selected_tokens(self._problem(at), self.points[at], tolerance)
+        return selected_tokens(self._problem(at), self._point(at), tolerance)
 
     def attention(self, at: int = -1) -> list[np.ndarray]:
         """Attention weights of every input."""
-        return attention(self._problem(at), self.points[at])
+        return attention(self._problem(at), self._point(at))
 
     def attended(self, threshold: float = 1e-3, at: int = -1) -> Selection:
         """Tokens with at least that much attention."""
-        return attended(self._problem(at), self.points[at], threshold)
+        return attended(self._problem(at), self._point(at), threshold)
 
     def predictions(self, inputs: Problem | None = None, at: int = -1) -> np.ndarray:
         """Signed predictions u_i (positive is right) on the trained inputs, or on those of another problem.
@@ -143,7 +162,7 @@ class Run:
         >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
         ([1.981], 1.0)
         """
-        return predictions(self._problem(at, inputs), self.points[at])
+        return predictions(self._problem(at, inputs), self._point(at))
 
     def accuracy(self, inputs: Problem | None = None, at: int = -1) -> float:
         """Share of inputs with a positive signed prediction, of those trained on or of another problem."""
@@ -151,11 +170,14 @@ class Run:
 
     def defect(self, at: int = -1) -> float:
         """Mean attention that is not on the top token."""
-        return defect(self._problem(at), self.points[at])
+        return defect(self._problem(at), self._point(at))
 
     @cached_property
     def losses(self) -> np.ndarray:
         """Risk at every snapshot."""
+        if "losses" in self.observed:
+            return np.asarray(self.observed["losses"])
+        self._every_point()
         loss = self.problem.loss
         settled = (settle_at(self._problem(s), self.points[s]) for s in range(len(self.points)))
         return np.array([self.problem.average(loss.value(s.u)) for s in settled])
@@ -163,7 +185,20 @@ class Run:
     def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
         """Risk minus that of a selection (the one of the end by default), as sign and log."""
         chosen = self.selection().tokens if selection is None else tuple(selection)
-        return excess_risk(self._problem(at), self.points[at], chosen)
+        return excess_risk(self._problem(at), self._point(at), chosen)
+
+    def _point(self, at: int) -> np.ndarray:
+        """The point of a snapshot."""
+        if self.points is not None:
+            return np.asarray(self.points[at])
+        if at != -1:
+            raise ValueError(f"at must be -1, got {at}: this run kept observables on the way, not points")
+        return self.final
+
+    def _every_point(self) -> np.ndarray:
+        if self.points is None:
+            raise ValueError("points were not kept in this run, only observables; ask for its end, at=-1")
+        return np.asarray(self.points)
 
     def _problem(self, at: int, inputs: Problem | None = None) -> Problem:
         """The problem, or one with other inputs, with the head of that snapshot."""
@@ -175,20 +210,22 @@ class Run:
         return with_head(problem, self.heads[at])
 
     def save(self, path: str | Path) -> None:
-        """Write everything, the problem too, to one npz file."""
+        """Write what every run has, the problem too, to one npz file; what a subclass adds is left out."""
         from hardmax.problem.files import problem_arrays
 
         arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(self.problem).items()}
-        arrays |= {"times": self.times, "points": self.points, "clock": self.clock, "method": self.method}
-        arrays["event"] = self.event or ""
+        arrays |= {f"observed_{name}": a for name, a in self.observed.items()}
+        arrays |= {"times": self.times, "clock": self.clock, "method": self.method}
+        arrays |= {"event": self.event or ""}
+        arrays |= {"end": self.final} if self.points is None else {"points": self.points}
         if self.heads is not None:
             arrays["heads"] = self.heads
         with whole(path) as file:
             np.savez(file, **arrays)
 
-    @classmethod
-    def load(cls, path: str | Path) -> Run:
-        """Read what `save` wrote.
+    @staticmethod
+    def load(path: str | Path) -> Run:
+        """Read what `save` wrote, of whatever training.
 
         >>> import hardmax as hm, tempfile, pathlib
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
@@ -199,22 +236,29 @@ class Run:
         from hardmax.problem.files import problem_of_arrays
 
         arrays = read_arrays(path)
-        if not {"points", "times", "clock", "event", "method"} <= arrays.keys():
+        if not {"times", "clock", "event", "method"} <= arrays.keys() or not arrays.keys() & {
+            "points",
+            "end",
+        }:
             raise ValueError(f"{path} does not hold a run; it holds {', '.join(sorted(arrays)) or 'nothing'}")
-        problem = problem_of_arrays(
-            {name.removeprefix("problem_"): a for name, a in arrays.items() if name.startswith("problem_")},
-            Path(path),
-        )
+
+        def named(prefix: str) -> dict[str, np.ndarray]:
+            return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+        problem = problem_of_arrays(named("problem_"), Path(path))
         times = expect.finite_array("times", arrays["times"], (None,))
-        points = expect.finite_array("points", arrays["points"], (len(times), problem.d))
-        heads = arrays.get("heads")
-        if not len(times):
-            raise ValueError(f"{path} does not hold a run: it has no points")
+        points, heads, end = (arrays.get(name) for name in ("points", "heads", "end"))
+        if points is not None:
+            points = expect.finite_array("points", points, (len(times), problem.d))
+            if not len(times):
+                raise ValueError(f"{path} does not hold a run: it has no points")
+        if end is not None:
+            end = expect.finite_array("end", end, (problem.d,))
         if heads is not None:
             heads = expect.finite_array("heads", heads, (len(times), None))
-        return cls(
+        return Run(
             problem, str(arrays["clock"]), arrays["times"], points, str(arrays["event"]) or None, heads,
-            str(arrays["method"]),
+            str(arrays["method"]), named("observed_"), end,
         )  # fmt: skip
 
     def plot(self, target: Any = None) -> Figure:
@@ -222,7 +266,10 @@ class Run:
         return self.display(target).plot()
 
     def display(self, target: Any = None) -> RunDisplay:
-        """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``."""
+        """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``.
+
+        Of a run without points: of the norm and the risk, as far as they were observed.
+        """
         from hardmax.train.display import RunDisplay
 
         return RunDisplay.of(self, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,6 +115,28 @@ def step_sizes(step: Step, steps: int, scale: Scale, normalized: bool, shift: in
         if (rates <= 0).any():
             raise ValueError(f"rate must be positive at every step, got {rates[rates <= 0][0]:g}")
     return scale.rates(rates, normalized, shift)
+
+
+def take_steps(
+    steps: int,
+    record: int | Sequence[int] | None,
+    state: Any,
+    see: Callable[[Any], tuple[Any, dict[str, Any]]],
+    advance: Callable[[Any, Any], Any],
+) -> tuple[Any, np.ndarray, dict[str, np.ndarray]]:
+    """The loop of trainings in coordinates of their own: the last state, the steps kept, what was seen.
+
+    ``see`` evaluates a state and says what to keep of it; ``advance`` makes the next state of both.
+    """
+    kept = steps_to_record(record, steps)
+    rows: list[dict[str, Any]] = []
+    for step in range(steps + 1):
+        point, seen = see(state)
+        if step == kept[len(rows)]:
+            rows.append({name: np.array(x) for name, x in seen.items()})
+        if step < steps:
+            state = advance(state, point)
+    return state, kept, {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def steps_to_record(record: int | Sequence[int] | None, steps: int) -> np.ndarray:

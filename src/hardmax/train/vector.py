@@ -120,7 +120,7 @@ def _plain(
     return points, DONE
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WeightRun(Run):
     """A training of W with the prompt u, held as the run of q = W'u: points and norms are those of q.
 

@@ -22,16 +22,16 @@ SHORT = hm.Corpus.from_sequences(
 
 def run_with(path: Path | None, epochs: int, **more: Any) -> Any:
     return train_embeddings(
-        SHORT, 6, rate=0.02, epochs=epochs, batch=3, milestones=(3,), checkpoint=path,
-        **{"rng": 4, "checkpoint_every": 2, **more},
+        SHORT, 6, epochs=epochs, batch=3, milestones=(3,), checkpoint=path,
+        **{"step": hm.steps.AdamW(0.02), "rng": 4, "checkpoint_every": 2, **more},
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
-def test_more_epochs_go_on_from_the_end(tmp_path, optimiser):
+@pytest.mark.parametrize("step", [hm.steps.AdamW(0.02), hm.steps.SGD(0.02)])
+def test_more_epochs_go_on_from_the_end(tmp_path, step):
     path = tmp_path / "run.npz"
-    run_with(path, 3, optimiser=optimiser)
-    resumed, straight = run_with(path, 7, optimiser=optimiser), run_with(None, 7, optimiser=optimiser)
+    run_with(path, 3, step=step)
+    resumed, straight = run_with(path, 7, step=step), run_with(None, 7, step=step)
     for name in ("E", "p", "v", "a", "c", "losses"):
         assert getattr(resumed, name).tobytes() == getattr(straight, name).tobytes()
     assert [each.epochs for each in resumed.snapshots] == [each.epochs for each in straight.snapshots]
@@ -43,7 +43,7 @@ def test_checkpoint_of_another_training_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     run_with(path, 2)
     with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*weight_decay"):
-        run_with(path, 2, weight_decay=0.5)
+        run_with(path, 2, step=hm.steps.AdamW(0.02, weight_decay=0.5))
     with pytest.raises(ValueError, match=r"\(another rng or d, another rng, d or start\); name another file"):
         run_with(path, 2, rng=9)
     whole = path.read_bytes()
@@ -122,7 +122,8 @@ import sys
 import hardmax as hm
 from hardmax.embeddings.minibatch import train_embeddings
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-train_embeddings(corpus, 24, rate=1e-3, epochs=int(sys.argv[2]), batch=24, rng=3, checkpoint=sys.argv[1],
+step = hm.steps.AdamW(1e-3)
+train_embeddings(corpus, 24, step, epochs=int(sys.argv[2]), batch=24, rng=3, checkpoint=sys.argv[1],
                  checkpoint_every=3, progress=lambda epoch, loss: print(epoch, flush=True))
 """
 
@@ -145,7 +146,7 @@ def test_kill_then_resume_gives_the_same_bits(tmp_path):
     assert done >= 18
     assert done % 3 == 0
     corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-    options: dict[str, Any] = {"rate": 1e-3, "epochs": done + 5, "batch": 24, "rng": 3}
+    options: dict[str, Any] = {"step": hm.steps.AdamW(1e-3), "epochs": done + 5, "batch": 24, "rng": 3}
     resumed = train_embeddings(corpus, 24, **options, checkpoint=path, checkpoint_every=3)
     straight = train_embeddings(corpus, 24, **options)
     for name in ("E", "p", "v", "a", "c", "losses"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.embeddings.minibatch import epoch_order, rate_at, train_embeddings
 from hardmax.embeddings.minibatch.batches import epoch_batches
+from hardmax.train.steps import SGD, AdamW
 
 RAGGED = [[0, 1, 1, 3], [2], [0, 2, 2, 2, 4], [4, 4, 1], [3, 0, 1], [5, 2], [1, 5, 5, 0, 0, 3]]
 LABELS = [1, -1, 1, -1, 1, -1, 1]
@@ -53,22 +54,22 @@ def torch_run(
 
 @pytest.mark.extra
 @pytest.mark.parametrize(
-    ("options", "make"),
+    ("step", "make"),
     [
         (
-            {"optimiser": "adamw", "rate": 0.02, "weight_decay": 0.3},
+            AdamW(0.02, weight_decay=0.3),
             lambda torch, x: torch.optim.AdamW(x, lr=0.02, weight_decay=0.3),
         ),
         (
-            {"optimiser": "sgd", "rate": 0.5, "weight_decay": 0.05, "momentum": 0.9},
+            SGD(0.5, weight_decay=0.05, momentum=0.9),
             lambda torch, x: torch.optim.SGD(x, lr=0.5, weight_decay=0.05, momentum=0.9),
         ),
-        ({"optimiser": "sgd", "rate": 1.0}, lambda torch, x: torch.optim.SGD(x, lr=1.0)),
+        (hm.steps.GD(1.0), lambda torch, x: torch.optim.SGD(x, lr=1.0)),
     ],
     ids=["adamw", "sgd momentum", "sgd plain"],
 )
 @pytest.mark.parametrize("batch", [3, 7])  # 7 is one step per epoch, so every step is compared
-def test_equals_torch_step_by_step(options, make, batch):
+def test_equals_torch_step_by_step(step, make, batch):
     corpus, d = ragged_corpus(), 5
     start = hm.embeddings.initial_vectors(corpus.S, d, rng=1)
     expected = torch_run(corpus, start, make, batch, 8, (4, 6))
@@ -76,7 +77,7 @@ def test_equals_torch_step_by_step(options, make, batch):
         got = train_embeddings(
             corpus,
             d,
-            **options,
+            step,
             epochs=epochs,
             batch=batch,
             milestones=(4, 6),
@@ -97,14 +98,14 @@ def test_rows_that_no_batch_needs_for_long_move_as_torch_moves_them():
     sequences = [[0, 1], *rng.integers(1, 6, (149, 3)).tolist()]
     corpus = hm.Corpus.from_sequences(sequences, rng.choice([-1, 1], 150))
     start = hm.embeddings.initial_vectors(corpus.S, 5, rng=1)
-    options = {"rate": 0.02, "weight_decay": 0.3}
+    step = AdamW(0.02, weight_decay=0.3)
 
     def make(torch, x):
         return torch.optim.AdamW(x, lr=0.02, weight_decay=0.3)
 
     expected = torch_run(corpus, start, make, 1, 2, ())[-1]
     more = {"epochs": 2, "batch": 1, "milestones": (), "rng": 5, "start": start, "dtype": "float64"}
-    got = train_embeddings(corpus, 5, **options, **more)
+    got = train_embeddings(corpus, 5, step, **more)
     for ours, theirs in zip((got.E, got.p, got.v), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
@@ -116,7 +117,7 @@ def decimals(nested: Any) -> np.ndarray:
 def test_oracle_adamw_five_steps(oracles, d1):
     given = oracles["a"]["trajectories_D1"]["adamw_5steps_lr0.01_wd0.1"]
     end = train_embeddings(
-        d1.corpus, 3, rate=0.01, weight_decay=0.1, epochs=5, batch=d1.corpus.n, rng=0,
+        d1.corpus, 3, AdamW(0.01, weight_decay=0.1), epochs=5, batch=d1.corpus.n, rng=0,
         start=(d1.E, d1.p, d1.v), dtype="float64",
     )  # fmt: skip
     assert end.loss == pytest.approx(float(given["loss"]), abs=1e-12)
@@ -127,7 +128,7 @@ def test_oracle_adamw_five_steps(oracles, d1):
 def test_oracle_gradient_descent_of_all_parameters(oracles, d1):
     given = oracles["a"]["trajectories_D1"]["joint_E_p_v_100steps_eta0.1"]
     end = train_embeddings(
-        d1.corpus, 3, optimiser="sgd", rate=0.1, epochs=100, batch=d1.corpus.n, milestones=(), rng=0,
+        d1.corpus, 3, SGD(0.1), epochs=100, batch=d1.corpus.n, milestones=(), rng=0,
         start=(d1.E, d1.p, d1.v), dtype="float64",
     )  # fmt: skip
     assert end.loss == pytest.approx(float(given["loss"]), abs=1e-12)
@@ -157,15 +158,14 @@ def test_schedule_multiplies_once_per_milestone():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
-def test_threads_change_no_bit(dtype, optimiser):
+@pytest.mark.parametrize("rule", [AdamW, SGD])
+def test_threads_change_no_bit(dtype, rule):
     corpus = hm.embeddings.KLevel.surrogate().draw(40, rng=2)
     ends = [
         train_embeddings(
             corpus,
             30,
-            optimiser=optimiser,
-            rate=0.01,
+            rule(0.01),
             epochs=2,
             batch=16,
             rng=3,
@@ -182,7 +182,7 @@ def test_threads_change_no_bit(dtype, optimiser):
 
 def test_tiles_and_blocks_of_any_size():
     """More columns than a tile and fewer rows than blocks: E p and E v are those of the returned vectors."""
-    end = train_embeddings(ragged_corpus(), 700, rate=0.01, epochs=3, batch=4, rng=0, dtype="float64")
+    end = train_embeddings(ragged_corpus(), 700, AdamW(0.01), epochs=3, batch=4, rng=0, dtype="float64")
     np.testing.assert_allclose(end.a, end.E @ end.p, atol=1e-12)
     np.testing.assert_allclose(end.c, end.E @ end.v, atol=1e-12)
 
@@ -190,7 +190,7 @@ def test_tiles_and_blocks_of_any_size():
 def test_float32_follows_float64():
     corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
     low, high = (
-        train_embeddings(corpus, 32, rate=1e-3, epochs=5, batch=16, rng=3, dtype=x)
+        train_embeddings(corpus, 32, AdamW(1e-3), epochs=5, batch=16, rng=3, dtype=x)
         for x in ("float32", "float64")
     )
     np.testing.assert_allclose(low.losses, high.losses, rtol=1e-4)
@@ -202,14 +202,14 @@ def test_stops_at_the_stated_loss():
     end = train_embeddings(
         corpus,
         16,
-        rate=0.05,
+        AdamW(0.05),
         epochs=500,
         batch=3,
         rng=0,
         until_loss=0.3,
         progress=lambda e, x: seen.append((e, x)),
     )
-    assert end.stopped == "loss"
+    assert end.event == "loss reached"
     assert 1 < end.epochs < 500
     assert end.epoch_losses[-1] <= 0.3 < end.epoch_losses[-2]
     assert [e for e, _ in seen] == list(range(1, end.epochs + 1))
@@ -221,11 +221,10 @@ def test_stops_at_the_stated_loss():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"optimiser": "adam"}, "optimiser must be one of adamw, sgd"),
+        ({"step": "adam"}, "step must be a step rule such as"),
+        ({"step": hm.steps.Normalized(0.1)}, "step must be AdamW, SGD or GD of hm.steps"),
+        ({"step": AdamW([0.1, 0.2])}, "rate must be one number for training by mini-batches"),
         ({"dtype": "float16"}, "dtype must be one of"),
-        ({"momentum": 0.9}, "momentum must be 0"),
-        ({"weight_decay": -1.0}, "weight_decay must be a number of at least 0"),
-        ({"rate": 0.0}, "rate must be a positive number"),
         ({"batch": 0}, "batch must be an integer of at least 1"),
         ({"milestones": 100}, "milestones must be a list of epochs"),
         ({"start": (np.zeros((6, 4)), np.zeros(4))}, "start must be three arrays"),
@@ -234,26 +233,24 @@ def test_stops_at_the_stated_loss():
 )
 def test_bad_arguments_are_named(change, message):
     with pytest.raises(ValueError, match=message):
-        train_embeddings(ragged_corpus(), 4, **{"rate": 0.1, "epochs": 1, "rng": 0, **change})
+        train_embeddings(ragged_corpus(), 4, **{"step": AdamW(0.1), "epochs": 1, "rng": 0, **change})
 
 
 def test_a_corpus_is_asked_for_by_name():
     with pytest.raises(
         ValueError, match=r"corpus must be a Corpus, got ndarray; a TextCorpus has a \.corpus"
     ):
-        train_embeddings(np.ones((2, 3)), 4, rate=0.1, epochs=1, rng=0)  # type: ignore[arg-type]
+        train_embeddings(np.ones((2, 3)), 4, AdamW(0.1), epochs=1, rng=0)  # type: ignore[arg-type]
 
 
 def test_the_last_step_may_not_end_in_infinity_either(tmp_path):
     path = tmp_path / "run.npz"
     with pytest.raises(FloatingPointError, match="training diverged in epoch 1"), np.errstate(all="ignore"):
-        train_embeddings(ragged_corpus(), 4, rate=1e30, epochs=1, rng=0, threads=1, checkpoint=path)
+        train_embeddings(ragged_corpus(), 4, AdamW(1e30), epochs=1, rng=0, threads=1, checkpoint=path)
     assert not path.exists()
 
 
 def test_divergence_says_so():
     # numpy keeps errstate per thread, and without the compiler the kernels are numpy
     with pytest.raises(FloatingPointError, match="training diverged in epoch"), np.errstate(all="ignore"):
-        train_embeddings(
-            ragged_corpus(), 4, optimiser="sgd", weight_decay=9.0, rate=1e12, epochs=60, rng=0, threads=1
-        )
+        train_embeddings(ragged_corpus(), 4, SGD(1e12, weight_decay=9.0), epochs=60, rng=0, threads=1)

@@ -15,7 +15,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.embeddings.minibatch.batches import epoch_order
-from hardmax.embeddings.minibatch.optimisers import AdamW
+from hardmax.train.steps import AdamW
 
 from ..conftest import Instance, numbers
 
@@ -43,7 +43,7 @@ def gradients(at: Instance, monkeypatch: pytest.MonkeyPatch) -> tuple[float, np.
     """Loss and gradient of the stack [E; p; v], as they reach the optimiser."""
     seen: list[np.ndarray] = []
     monkeypatch.setattr(two_layer_step, "update_adamw", lambda x, g, *_: seen.append(g.copy()))
-    with two_layer_step.TwoLayerModel(at.E, at.p, at.v, AdamW(), "float64", 1) as model:
+    with two_layer_step.TwoLayerModel(at.E, at.p, at.v, AdamW(0.1), "float64", 1) as model:
         loss = model.step(at.corpus, 0.01)
         assert model.loss(at.corpus) == pytest.approx(loss, rel=1e-14)
         assert not model._by_W.any()
@@ -110,7 +110,7 @@ def test_equals_torch_step_by_step(uneven: Instance, batch: int) -> None:
     seed = int(np.random.default_rng(5).integers(2**63))
     for epochs, want in enumerate(torch_run(uneven, batch, 5, seed), start=1):
         got = train_two_layer(
-            uneven.corpus, 6, rate=0.02, weight_decay=0.3, epochs=epochs, batch=batch, milestones=(3, 4),
+            uneven.corpus, 6, AdamW(0.02, weight_decay=0.3), epochs=epochs, batch=batch, milestones=(3, 4),
             rng=5, start=uneven[1:], dtype="float64",
         )  # fmt: skip
         np.testing.assert_allclose(np.vstack([got.E, got.p, got.v]), want, rtol=0, atol=1e-12)
@@ -126,7 +126,7 @@ def test_float32_survives_large_inner_products(uneven: Instance) -> None:
     assert np.abs(E @ E.T).max() > 500
     low, high = (
         train_two_layer(
-            uneven.corpus, 6, rate=1e-3, epochs=3, batch=4, rng=5, start=(E, *uneven[2:]), dtype=x
+            uneven.corpus, 6, AdamW(1e-3), epochs=3, batch=4, rng=5, start=(E, *uneven[2:]), dtype=x
         )
         for x in ("float32", "float64")
     )
@@ -136,7 +136,7 @@ def test_float32_survives_large_inner_products(uneven: Instance) -> None:
 
 def surrogate_run(epochs: int, path: Path | None = None, **more: Any) -> Any:
     corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-    options = {"rate": 1e-2, "batch": 24, "rng": 3, "milestones": (5,), "checkpoint_every": 3, **more}
+    options = {"step": AdamW(1e-2), "batch": 24, "rng": 3, "milestones": (5,), "checkpoint_every": 3, **more}
     return train_two_layer(corpus, 40, epochs=epochs, checkpoint=path, **options)
 
 
@@ -156,7 +156,8 @@ import sys
 import hardmax as hm
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-train_two_layer(corpus, 40, rate=1e-2, epochs=10**6, batch=24, rng=3, milestones=(5,), checkpoint=sys.argv[1],
+step = hm.steps.AdamW(1e-2)
+train_two_layer(corpus, 40, step, epochs=10**6, batch=24, rng=3, milestones=(5,), checkpoint=sys.argv[1],
                 checkpoint_every=3, progress=lambda epoch, loss: print(epoch, flush=True))
 """
 
@@ -180,10 +181,17 @@ def test_kill_then_resume_gives_the_same_bits(tmp_path: Path) -> None:
     for name in PARTS:
         assert getattr(resumed, name).tobytes() == getattr(straight, name).tobytes()
     with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*weight_decay"):
-        surrogate_run(done + 4, path, weight_decay=0.5)
+        surrogate_run(done + 4, path, step=AdamW(1e-2, weight_decay=0.5))
     with pytest.raises(ValueError, match=r"model: two layers there, one layer here"):
         hm.embeddings.trainer.train_embeddings(
-            straight.corpus, 40, rate=1e-2, batch=24, rng=3, milestones=(5,), epochs=1, checkpoint=path
+            straight.corpus,
+            40,
+            AdamW(1e-2),
+            batch=24,
+            rng=3,
+            milestones=(5,),
+            epochs=1,
+            checkpoint=path,
         )
 
 
@@ -192,7 +200,12 @@ def test_surrogate_learns_as_the_specification_saw() -> None:
     """A-FIG-1 on A-DATA-7: loss 6.3e-5, r_v 0.918, r_p 0.821 there, by another seed and batch order."""
     model = hm.embeddings.KLevel.surrogate()
     end = train_two_layer(
-        model.draw(512, rng=0), 64, rate=1e-2, weight_decay=1e-8, epochs=60, milestones=(30, 48), rng=1
+        model.draw(512, rng=0),
+        64,
+        AdamW(1e-2, weight_decay=1e-8),
+        epochs=60,
+        milestones=(30, 48),
+        rng=1,
     )
     assert 5e-6 < end.loss < 1e-3
     assert 0.85 < end.r_v < 0.97
@@ -207,16 +220,15 @@ def test_surrogate_learns_as_the_specification_saw() -> None:
     ("change", "message"),
     [
         ({"dtype": "float16"}, "dtype must be one of"),
-        ({"weight_decay": -1.0}, "weight_decay must be a number of at least 0"),
-        ({"rate": 0.0}, "rate must be a positive number"),
+        ({"step": hm.steps.SGD(0.1)}, "step must be hm.steps.AdamW for the two-layer model, got SGD"),
         ({"start": (np.zeros((30, 3)), np.zeros(3), np.zeros(3))}, "start must hold vectors of d = 6"),
     ],
 )
 def test_bad_arguments_are_named(uneven: Instance, change: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        train_two_layer(uneven.corpus, 6, **{"rate": 0.1, "epochs": 1, "rng": 0, **change})
+        train_two_layer(uneven.corpus, 6, **{"step": AdamW(0.1), "epochs": 1, "rng": 0, **change})
 
 
 def test_divergence_says_so(uneven: Instance) -> None:
     with pytest.raises(FloatingPointError, match="training diverged in epoch"), np.errstate(all="ignore"):
-        train_two_layer(uneven.corpus, 6, rate=1e30, weight_decay=1.0, epochs=20, rng=0, threads=1)
+        train_two_layer(uneven.corpus, 6, AdamW(1e30, weight_decay=1.0), epochs=20, rng=0, threads=1)

@@ -2,14 +2,11 @@
 
 from hardmax.embeddings.minibatch.batches import epoch_order, rate_at
 from hardmax.embeddings.minibatch.observables import Deciles, LevelMeans, Observables
-from hardmax.embeddings.minibatch.optimisers import SGD, AdamW
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.minibatch.train import train_embeddings
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
 
 __all__ = [
-    "SGD",
-    "AdamW",
     "Deciles",
     "EmbeddingTraining",
     "LevelMeans",

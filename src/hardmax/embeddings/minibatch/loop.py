@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -16,14 +17,15 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.minibatch import checkpoint as files
 from hardmax.embeddings.minibatch.batches import epoch_batches, rate_at
 from hardmax.embeddings.minibatch.observables import Observables
-from hardmax.embeddings.minibatch.result import mean_by_epoch
+from hardmax.embeddings.minibatch.result import EmbeddingTraining, mean_by_epoch, two_layers
+from hardmax.train.steps import Step
 
 
 class Model(Protocol):
-    """Parameters with their optimiser."""
+    """Parameters with their step rule."""
 
     def step(self, batch: Corpus, rate: float) -> float:
-        """One optimiser step; returns the batch's loss before it, nan where the parameters overflowed."""
+        """One step; returns the batch's loss before it, nan where the parameters overflowed."""
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a = E p and c = E v of all tokens, float64."""
@@ -39,7 +41,7 @@ class Model(Protocol):
 class Plan:
     """How long and how fast to train, and where to keep the work."""
 
-    rate: float
+    rate: float  # of the first epochs
     milestones: Sequence[int]
     epochs: int
     batch: int
@@ -69,7 +71,7 @@ class Plan:
                 f"milestones must be a list of epochs, such as (100, 200), or (), got {milestones!r:.40}"
             ) from None
         return cls(
-            expect.positive("rate", rate),
+            rate,
             stages,
             expect.whole("epochs", epochs),
             expect.whole("batch", batch, 1),
@@ -85,12 +87,19 @@ class Epochs(NamedTuple):
 
     losses: np.ndarray  # (steps,)
     snapshots: tuple[Observables, ...]
-    stopped: str
+    event: str | None
 
-    @property
-    def end(self) -> Observables:
-        """The observables of the trained model."""
-        return self.snapshots[-1]
+    def training(
+        self, model: tuple[Any, Any, Any], loss: float, rule: Step, batch: int, layers: int = 1
+    ) -> EmbeddingTraining:
+        """The run, with E, p and v of the trained model."""
+        end, (E, p, v) = self.snapshots[-1], model
+        source = partial(end.corpus.problem, E, v) if layers == 1 else two_layers
+        return EmbeddingTraining(
+            end.corpus, end.epochs, end.a, end.c, source, "step", np.arange(len(self.losses)), None,
+            self.event, None, rule.name, {"losses": self.losses}, p,
+            E=E, v=v, loss=loss, snapshots=self.snapshots, batch=batch, layers=layers,
+        )  # fmt: skip
 
 
 def run(
@@ -161,8 +170,8 @@ def run(
             progress(epoch, mean)
     if kept[-1].epochs != epoch:
         kept.append(Observables(corpus, epoch, *model.observe()))
-    stopped = "loss" if mean <= plan.until_loss else "epochs"
-    return Epochs(np.array(losses), tuple(kept), stopped)
+    event = "loss reached" if mean <= plan.until_loss else None
+    return Epochs(np.array(losses), tuple(kept), event)
 
 
 def _diverged(epoch: int, rate: float) -> FloatingPointError:

@@ -178,7 +178,8 @@ class Observables:
 
         >>> import hardmax as hm
         >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
-        >>> trained = hm.embeddings.train_embeddings(corpus, 8, rate=0.1, epochs=20, batch=4, rng=0)
+        >>> step = hm.steps.AdamW(0.1)
+        >>> trained = hm.embeddings.train_embeddings(corpus, 8, step, epochs=20, batch=4, rng=0)
         >>> [(each.word, each.occurrences) for each in trained.top(1, by="negative")]
         [('bad', 4)]
         """

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hardmax.embeddings.minibatch.observables import Observables, Verdict, verdicts
+from hardmax.problem import Problem
+from hardmax.train.run import Run
 
 
-@dataclass(frozen=True, eq=False)
-class EmbeddingTraining(Observables):
-    """The end of a training: parameters, observables, and the loss of every step.
+@dataclass(frozen=True, eq=False, repr=False)
+class EmbeddingTraining(Run, Observables):
+    """A training by mini-batches: its parameters and observables at the end, and the loss of every step.
 
-    ``stopped`` is "epochs" or "loss" (the mean loss of an epoch fell to ``until_loss``). ``snapshots`` are
-    the observables after 0, 1, 2, 5, 10, 20, 50, ... epochs and at the end.
+    ``losses`` holds the mean loss of each batch, before its step; ``event`` is "loss reached" where the mean
+    of an epoch fell to ``until_loss``. ``snapshots`` are the observables after 0, 1, 2, 5, 10, 20, 50, ...
+    epochs and at the end; no vectors are kept on the way, so ``points`` is None.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
-    >>> trained = hm.embeddings.train_embeddings(corpus, 8, rate=0.1, epochs=20, batch=4, rng=0)
-    >>> [corpus.word(s) for s in trained.c.argsort()], trained.epochs, trained.stopped
-    (['bad', 'film', 'good'], 20, 'epochs')
+    >>> trained = hm.embeddings.train_embeddings(corpus, 8, hm.steps.AdamW(0.1), epochs=20, batch=4, rng=0)
+    >>> [corpus.word(s) for s in trained.c.argsort()], trained.epochs, trained.event
+    (['bad', 'film', 'good'], 20, None)
     """
 
-    E: np.ndarray  # (S, d)
-    p: np.ndarray  # (d,)
-    v: np.ndarray  # (d,)
-    loss: float  # of the trained model on the whole corpus
-    losses: np.ndarray  # (steps,) mean loss of each batch, before its step
-    snapshots: tuple[Observables, ...]
-    batch: int
-    stopped: str
-    layers: int = 1
+    E: np.ndarray = field(kw_only=True)  # (S, d)
+    v: np.ndarray = field(kw_only=True)  # (d,)
+    loss: float = field(kw_only=True)  # of the trained model on the whole corpus
+    snapshots: tuple[Observables, ...] = field(kw_only=True)
+    batch: int = field(kw_only=True)
+    layers: int = field(kw_only=True, default=1)
 
     def predict(self, sequences: Iterable[Any]) -> list[Verdict]:
         """What the model says of new sequences, words or token numbers; unknown words are passed over.
@@ -44,7 +44,8 @@ class EmbeddingTraining(Observables):
 
         >>> import hardmax as hm
         >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
-        >>> trained = hm.embeddings.train_embeddings(corpus, 8, rate=0.1, epochs=20, batch=4, rng=0)
+        >>> step = hm.steps.AdamW(0.1)
+        >>> trained = hm.embeddings.train_embeddings(corpus, 8, step, epochs=20, batch=4, rng=0)
         >>> [(each.label, each.word) for each in trained.predict(["a good book", "bad bad film", "so so"])]
         [(1, 'good'), (-1, 'bad'), (None, None)]
         """
@@ -58,6 +59,11 @@ class EmbeddingTraining(Observables):
     def epoch_losses(self) -> np.ndarray:
         """Loss curve: mean over the sequences of each epoch, as they were met."""
         return mean_by_epoch(self.losses, self.corpus.n, self.batch)
+
+
+def two_layers() -> Problem:
+    """Where a run of the two-layer model is asked for its problem."""
+    raise ValueError("a two-layer model is no Problem: its keys move with the first layer; use TwoLayer")
 
 
 def mean_by_epoch(losses: np.ndarray, n: int, batch: int) -> np.ndarray:

@@ -23,8 +23,8 @@ import numpy as np
 
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.minibatch.kernels import advance_rows, gradients_of_vectors, update_adamw, update_sgd
-from hardmax.embeddings.minibatch.optimisers import SGD, AdamW
 from hardmax.embeddings.one_layer import evaluate
+from hardmax.train.steps import SGD, AdamW
 
 BLOCKS = 16
 REMEMBERED = 64  # steps whose p, v and scalars are kept; then all rows are brought up to date
@@ -33,24 +33,25 @@ REMEMBERED = 64  # steps whose p, v and scalars are kept; then all rows are brou
 class OneLayerModel:
     """E, p and v with their moments; ``vectors`` holds p and v as rows. Arrays change in place.
 
-    Moments that the optimiser does not use have no columns.
+    Moments that the rule does not use have no columns.
     """
 
     def __init__(
-        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, optimiser: AdamW | SGD, kind: str, threads: int
+        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW | SGD, kind: str, threads: int
     ) -> None:
         self.E, self.vectors = E.astype(kind, order="C"), np.array([p, v], dtype=kind)
-        (S, d), used = E.shape, E.shape[1] if optimiser.adaptive else 0
+        self._adaptive = isinstance(rule, AdamW)
+        (S, d), used = E.shape, E.shape[1] if self._adaptive else 0
         self.E_first, self.E_second = np.zeros((S, d), kind), np.zeros((S, used), kind)
         self.first, self.second = np.zeros((2, d), kind), np.zeros((2, used), kind)
-        self.steps, self.optimiser = 0, optimiser
-        self._update = update_adamw if optimiser.adaptive else update_sgd
+        self.steps, self.rule = 0, rule
+        self._update = update_adamw if self._adaptive else update_sgd
         self.a, self.c = np.empty(S, kind), np.empty(S, kind)
         self._A, self._C = np.zeros(S, kind), np.zeros(S, kind)
         # Steps are counted from the last time that all rows were up to date.
         self._now, self._done = 0, np.zeros(S, np.intp)
         self._vectors_at = np.empty((REMEMBERED, 2, d), kind)
-        self._k_at = np.empty((REMEMBERED, optimiser.scalars(1, 0.0).size), kind)
+        self._k_at = np.empty((REMEMBERED, rule.scalars(1, 0.0).size), kind)
         self._parts = np.empty((BLOCKS, 2, d), kind)
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
@@ -80,7 +81,7 @@ class OneLayerModel:
         self._on_threads(gather)
         self.steps += 1
         k, now = self._k_at[self._now], self._now
-        k[:] = self.optimiser.scalars(self.steps, rate)
+        k[:] = self.rule.scalars(self.steps, rate)
         self._vectors_at[now] = self.vectors
         for i, g in enumerate(np.add.reduce(self._parts, axis=0)):
             self._update(self.vectors[i], g, self.first[i], self.second[i], k)
@@ -114,7 +115,7 @@ class OneLayerModel:
         def advance(thread: int) -> None:
             advance_rows(
                 self.E, self.E_first, self.E_second, shares[thread], self._done, self._A, self._C,
-                self._vectors_at, self._k_at, self._now, self.vectors, self.optimiser.adaptive,
+                self._vectors_at, self._k_at, self._now, self.vectors, self._adaptive,
                 self.a, self.c,
             )  # fmt: skip
 

@@ -14,20 +14,18 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.loop import Plan, run
-from hardmax.embeddings.minibatch.optimisers import SGD, AdamW
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.minibatch.step import OneLayerModel
 from hardmax.embeddings.one_layer import evaluate, read_vectors
+from hardmax.train.schedule import need_step
+from hardmax.train.steps import GD, SGD, AdamW, Step, settings
 
 
 def train_embeddings(
     corpus: Corpus,
     d: int,
+    step: Step,
     *,
-    optimiser: str = "adamw",
-    rate: float,
-    weight_decay: float = 0.0,
-    momentum: float = 0.0,
     epochs: int,
     batch: int = 128,
     milestones: Sequence[int] = (100, 200),
@@ -40,49 +38,62 @@ def train_embeddings(
     threads: int | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> EmbeddingTraining:
-    """Train E, p and v with "adamw" or "sgd" (``momentum``); the rate falls tenfold at each milestone.
+    """Train E, p and v of the one-layer model by mini-batches.
 
-    Parameters start as A-DEF-4 says, or at ``start`` = (E, p, v). Sequences are shuffled anew in each epoch,
-    and the last batch may be smaller. Training stops early once the mean loss of an epoch, over the batches
-    as they were met, is at most ``until_loss``. ``progress`` is called with the number of epochs done and
-    that mean.
-
-    With ``checkpoint`` the training is saved there every ``checkpoint_every`` epochs and at the end, and
-    continued from there if the file exists, to the same bits. More ``epochs`` than before go on from the end.
-    The number of threads (all cores by default) does not change the result.
+    Args:
+        corpus: the labelled sequences, shuffled anew in each epoch; the last batch may be smaller.
+        d: the dimension of the embeddings.
+        step: `hm.steps.AdamW`, `SGD` or `GD`, with a number as rate.
+        epochs: how many times through the corpus.
+        batch: sequences in a step.
+        milestones: epochs from which on the rate is a tenth of what it was.
+        rng: an int or a Generator, for the start and the order of the sequences.
+        start: (E, p, v); drawn as A-DEF-4 says by default.
+        dtype: "float32" or "float64" for the parameters; softmax and loss are always in float64.
+        checkpoint: a file where the training is saved every ``checkpoint_every`` epochs and at the end, and
+            from which it goes on if the file exists, to the same bits, also to more epochs than before.
+        checkpoint_every: epochs between two of these.
+        until_loss: stop once the mean loss of an epoch, over the batches as they were met, is at most this.
+        threads: how many; all cores by default. Their number does not change the result.
+        progress: called with the number of epochs done and that mean.
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.minibatch import train_embeddings
     >>> model = hm.embeddings.KLevel.surrogate()
-    >>> trained = train_embeddings(model.draw(512, rng=0), 64, rate=1e-2, epochs=30, batch=64, rng=0)
+    >>> step = hm.steps.AdamW(1e-2)
+    >>> trained = train_embeddings(model.draw(512, rng=0), 64, step, epochs=30, batch=64, rng=0)
     >>> trained.loss < 1e-2, trained.r_v > 0.9, trained.sign_accuracy() > 0.95
     (True, True, True)
     """
     d, kind = expect.whole("d", d, 1), expect.one_of("dtype", dtype, ("float32", "float64"))
-    decay, mass = expect.nonnegative("weight_decay", weight_decay), expect.nonnegative("momentum", momentum)
-    rule: AdamW | SGD
-    if expect.one_of("optimiser", optimiser, ("adamw", "sgd")) == "sgd":
-        rule = SGD(decay, mass)
-    elif mass:
-        raise ValueError(f'momentum must be 0 for "adamw", got {momentum}; AdamW has its own moments')
-    else:
-        rule = AdamW(decay)
+    rule = trainable(step)
     threads = cores() if threads is None else expect.whole("threads", threads, 1)
 
     rng = expect.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
     plan = Plan.read(
-        rate=rate, milestones=milestones, epochs=epochs, batch=batch, until_loss=until_loss,
+        rate=expect.positive("rate", rule.rate),
+        milestones=milestones, epochs=epochs, batch=batch, until_loss=until_loss,
         checkpoint=checkpoint, checkpoint_every=checkpoint_every, rng=rng,
     )  # fmt: skip
-    identity = {"model": "one layer", **rule.settings(), "dtype": kind, "start": digest(*vectors)}
+    identity = {"model": "one layer", **settings(rule), "dtype": kind, "start": digest(*vectors)}
     with OneLayerModel(*vectors, rule, kind, threads) as model:
         done = run(model, corpus, plan, identity, progress)
-    end, (p, v) = done.end, model.vectors
-    return EmbeddingTraining(
-        corpus, end.epochs, end.a, end.c, model.E, p, v,
-        evaluate(corpus, end.a, end.c).loss, done.losses, done.snapshots, plan.batch, done.stopped,
-    )  # fmt: skip
+    end, (p, v) = done.snapshots[-1], model.vectors
+    return done.training((model.E, p, v), evaluate(corpus, end.a, end.c).loss, rule, plan.batch)
+
+
+def trainable(step: Step) -> AdamW | SGD:
+    """The rule as the trainer's kernels know it: gradient descent is SGD without momentum."""
+    need_step(step)
+    rule = SGD(step.rate) if isinstance(step, GD) else step
+    if not isinstance(rule, AdamW | SGD):
+        raise ValueError(
+            f"step must be AdamW, SGD or GD of hm.steps where batches are taken, got {type(step).__name__}"
+        )
+    if isinstance(rule.rate, str) or np.ndim(rule.rate):
+        raise ValueError(f"rate must be one number for training by mini-batches, got {rule.rate!r:.40}")
+    return rule
 
 
 def starting_vectors(

@@ -14,17 +14,16 @@ from hardmax._lib.parallel import cores
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.loop import Plan, run
-from hardmax.embeddings.minibatch.optimisers import AdamW
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
-from hardmax.embeddings.minibatch.train import starting_vectors
+from hardmax.embeddings.minibatch.train import starting_vectors, trainable
+from hardmax.train.steps import AdamW, Step, settings
 
 
 def train_two_layer(
     corpus: Corpus,
     d: int,
+    step: Step,
     *,
-    rate: float,
-    weight_decay: float = 0.0,
     epochs: int,
     batch: int = 128,
     milestones: Sequence[int] = (100, 200),
@@ -37,7 +36,7 @@ def train_two_layer(
     threads: int | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> EmbeddingTraining:
-    """Train E, p and v of the two-layer model with AdamW; the rate falls tenfold at each milestone.
+    """Train E, p and v of the two-layer model by mini-batches; ``step`` must be `hm.steps.AdamW`.
 
     Arguments and result are those of `train_embeddings`; the loss is the two-layer model's, and a = E p,
     c = E v are those of the embeddings as they are, below the first layer. LayerNorm has no gain and no bias.
@@ -49,12 +48,15 @@ def train_two_layer(
 
     >>> import hardmax as hm
     >>> corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=0)
-    >>> trained = hm.embeddings.train_two_layer(corpus, 16, rate=2e-2, epochs=15, batch=16, rng=0)
+    >>> step = hm.steps.AdamW(2e-2)
+    >>> trained = hm.embeddings.train_two_layer(corpus, 16, step, epochs=15, batch=16, rng=0)
     >>> trained.loss < 1e-2, trained.r_v > 0.5
     (True, True)
     """
     d, kind = expect.whole("d", d, 1), expect.one_of("dtype", dtype, ("float32", "float64"))
-    rule = AdamW(expect.nonnegative("weight_decay", weight_decay))
+    rule = trainable(step)
+    if not isinstance(rule, AdamW):
+        raise ValueError(f"step must be hm.steps.AdamW for the two-layer model, got {type(step).__name__}")
     threads = cores() if threads is None else expect.whole("threads", threads, 1)
     try:
         from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel
@@ -66,15 +68,13 @@ def train_two_layer(
     rng = expect.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
     plan = Plan.read(
-        rate=rate, milestones=milestones, epochs=epochs, batch=batch, until_loss=until_loss,
+        rate=expect.positive("rate", rule.rate),
+        milestones=milestones, epochs=epochs, batch=batch, until_loss=until_loss,
         checkpoint=checkpoint, checkpoint_every=checkpoint_every, rng=rng,
     )  # fmt: skip
-    identity = {"model": "two layers", **rule.settings(), "dtype": kind, "start": digest(*vectors)}
+    identity = {"model": "two layers", **settings(rule), "dtype": kind, "start": digest(*vectors)}
     with TwoLayerModel(*vectors, rule, kind, threads) as model:
         done = run(model, corpus, plan, identity, progress)
         loss = model.loss(corpus)
-    end, W = done.end, model.arrays()["W"]
-    return EmbeddingTraining(
-        corpus, end.epochs, end.a, end.c, W[:-2], W[-2], W[-1],
-        loss, done.losses, done.snapshots, plan.batch, done.stopped, layers=2,
-    )  # fmt: skip
+    W = model.arrays()["W"]
+    return done.training((W[:-2], W[-2], W[-1]), loss, rule, plan.batch, layers=2)

@@ -25,8 +25,8 @@ import torch
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.minibatch.kernels import update_adamw
-from hardmax.embeddings.minibatch.optimisers import AdamW
 from hardmax.embeddings.torch_models import padded
+from hardmax.train.steps import AdamW
 
 EPSILON = 1e-5  # of the LayerNorm
 GROUP = 2**21  # numbers that the work on one group of sequences keeps in the cache, about
@@ -41,9 +41,9 @@ class TwoLayerModel:
     """
 
     def __init__(
-        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, optimiser: AdamW, kind: str, threads: int
+        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW, kind: str, threads: int
     ) -> None:
-        self.optimiser, self.steps, self._threads = optimiser, 0, threads
+        self.rule, self.steps, self._threads = rule, 0, threads
         # Memory of torch is aligned alike in every run, so that products round alike.
         self.W = torch.tensor(np.vstack([E, p, v]), dtype=getattr(torch, kind))
         self.first, self.second, self._by_W = (torch.zeros_like(self.W) for _ in range(3))
@@ -75,7 +75,7 @@ class TwoLayerModel:
             loss += part.loss
         self.steps += 1
         flat = [x.view(-1).numpy() for x in (self.W, self._by_W, self.first, self.second)]
-        k = self.optimiser.scalars(self.steps, rate).astype(flat[0].dtype)
+        k = self.rule.scalars(self.steps, rate).astype(flat[0].dtype)
 
         def move(start: int) -> None:
             x, g, first, second = (x[start : start + BLOCK] for x in flat)

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from hardmax.embeddings import Corpus, TwoLayer, initial_vectors
-from hardmax.embeddings.minibatch import AdamW, EmbeddingTraining
+from hardmax.embeddings.minibatch import EmbeddingTraining
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.minibatch.loop import Plan, run
+from hardmax.train.steps import AdamW, settings
 
 
 class ClosedForm:
     """E, p and v in one vector, so that AdamW goes over them at once; float64."""
 
-    def __init__(self, E: np.ndarray, p: np.ndarray, v: np.ndarray, optimiser: AdamW) -> None:
-        self.shape, self.optimiser, self.steps = E.shape, optimiser, 0
+    def __init__(self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW) -> None:
+        self.shape, self.rule, self.steps = E.shape, rule, 0
         self.x = np.concatenate([E.ravel(), p, v])
         self.first, self.second = np.zeros_like(self.x), np.zeros_like(self.x)
 
@@ -32,7 +33,7 @@ class ClosedForm:
         found = TwoLayer().gradients(batch, *self.parameters)
         self.steps += 1
         g = np.concatenate([found.E.ravel(), found.p, found.v])
-        update_adamw(self.x, g, self.first, self.second, self.optimiser.scalars(self.steps, rate))
+        update_adamw(self.x, g, self.first, self.second, self.rule.scalars(self.steps, rate))
         return found.loss
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
@@ -53,9 +54,8 @@ class ClosedForm:
 def train_closed_form(
     corpus: Corpus,
     d: int,
+    rule: AdamW,
     *,
-    rate: float,
-    weight_decay: float,
     epochs: int,
     milestones: Sequence[int],
     rng: int,
@@ -64,14 +64,11 @@ def train_closed_form(
     progress: Callable[[int, float], None] | None = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the two-layer model as `train_two_layer` does, but sequence by sequence."""
-    batch, draws, rule = 128, np.random.default_rng(rng), AdamW(weight_decay)
+    batch, draws, rate = 128, np.random.default_rng(rng), rule.rate
+    assert isinstance(rate, float)
     model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
     seed = int(draws.integers(2**63))
     plan = Plan(rate, milestones, epochs, batch, 0.0, seed, checkpoint, checkpoint_every)
-    done = run(model, corpus, plan, {"model": "two layers, closed form", **rule.settings()}, progress)
-    end, parameters = done.end, model.parameters
-    loss = TwoLayer().gradients(corpus, *parameters).loss
-    return EmbeddingTraining(
-        corpus, end.epochs, end.a, end.c, *parameters, loss, done.losses, done.snapshots, batch, done.stopped,
-        layers=2,
-    )  # fmt: skip
+    done = run(model, corpus, plan, {"model": "two layers, closed form", **settings(rule)}, progress)
+    loss = TwoLayer().gradients(corpus, *model.parameters).loss
+    return done.training(model.parameters, loss, rule, batch, layers=2)

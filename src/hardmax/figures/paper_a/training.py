@@ -14,6 +14,7 @@ from hardmax.embeddings import Corpus, KLevel
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.figures.figure import Setting
 from hardmax.figures.tables import Table, Tables
+from hardmax.train.steps import AdamW
 
 SEED = 0
 BINS = 20  # of equally many tokens, for the line of medians through real text
@@ -98,8 +99,7 @@ def train(
     return by(
         corpus,
         schedule.d,
-        rate=schedule.rate,
-        weight_decay=schedule.weight_decay,
+        AdamW(schedule.rate, weight_decay=schedule.weight_decay),
         epochs=schedule.epochs,
         milestones=schedule.milestones,
         rng=SEED,
