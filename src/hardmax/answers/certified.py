@@ -51,7 +51,7 @@ class Certified(Answer):
         return Text("\n".join([f"valid: {self.what}", *(f"not checked: {each}" for each in self.trusted)]))
 
 
-def certify(certificate: Mapping[str, Any] | str | os.PathLike[str]) -> Certified:
+def certify(certificate: Any) -> Certified:
     """Check a certificate in exact arithmetic, by code that shares nothing with the solver.
 
     Args:
@@ -66,6 +66,9 @@ def certify(certificate: Mapping[str, Any] | str | os.PathLike[str]) -> Certifie
     from hardmax._lib.reading import read_json
     from hardmax.margin.certify import certify as check
 
+    if not isinstance(certificate, Mapping | str | os.PathLike):
+        got = type(certificate).__name__
+        raise ValueError(f"certificate: expected the name of a file or what it holds, got {got}")
     if not isinstance(certificate, Mapping):
         file = Path(certificate)
         certificate = read_json(file, "a certificate")
