@@ -14,11 +14,35 @@ def escape(lines: list[str]) -> list[str]:
     \|p\| and W\* of :py:obj:`flow`, with ``rate``; x\_ too
     >>> escape([">>> 2 * 3", "6", "", "2 * 3"])
     ['>>> 2 * 3', '6', '', '2 \\* 3']
+    >>> print(*escape(["Args:", "    a: one", "        line", "    b, c: two", "", "end"]), sep="\n")
+    Arguments:
+    <BLANKLINE>
+    - ``a``: one
+      line
+    - ``b``, ``c``: two
+    <BLANKLINE>
+    end
     """
     made, example = [], False
-    for line in lines:
+    for line in _listed(lines):
         example = bool(line.strip()) and (example or line.lstrip().startswith(">>>"))
         made.append(line if example else "".join(map(_escaped, CODE.split(line))))
+    return made
+
+
+def _listed(lines: list[str]) -> list[str]:
+    """Lines below "Args:" as the items of a list, which reStructuredText would run together."""
+    made, inside = [], False
+    for line in lines:
+        inside = inside and line.startswith("    ")
+        item = re.match(r"    (\w+(?:, \w+)*): (.*)", line)
+        if line == "Args:":
+            made, inside = [*made, "Arguments:", ""], True
+        elif inside and item:
+            names = ", ".join(f"``{name}``" for name in item[1].split(", "))
+            made.append(f"- {names}: {item[2]}")
+        else:
+            made.append(f"  {line.strip()}" if inside else line)
     return made
 
 

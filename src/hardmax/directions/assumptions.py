@@ -81,8 +81,15 @@ def assumption_c(
 ) -> AssumptionC:
     """Estimate nu of Assumption C: the least (Gamma - M(s)) / max_i (1 - s_i,selected) over attention s.
 
-    M(s) is the label margin of the attended values (0 if they do not separate). ``inputs`` restricts it, for
-    example to the support of the label SVM, as Theorem 6 does. Random weights, then a local search.
+    M(s) is the label margin of the attended values (0 if they do not separate). Random weights, then a local
+    search.
+
+    Args:
+        problem: with values and labels.
+        selection: one token per input.
+        inputs: those that the maximum looks at, for example the support of the label SVM, as Theorem 6 does.
+        rng: a seed or a Generator.
+        draws: how many random weights to try.
 
     >>> import hardmax as hm
     >>> round(hm.directions.assumption_c(hm.data.named("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)

@@ -284,9 +284,13 @@ def feasible_selections(
 ) -> Enumeration:
     """Every selection that some p makes, each with its certified max-margin solution; there may be T^n.
 
-    The search stops after ``limit`` feasible selections or after ``seconds``. ``min_margin`` leaves out
-    smaller margins; ``top`` asks for that many of the largest, best first. ``progress`` is called with the
-    share of the search that is done.
+    Args:
+        problem: whose tokens are selected.
+        limit: stop after this many feasible selections.
+        seconds: stop after this time.
+        min_margin: leave out smaller margins.
+        top: give that many of the largest margins, best first.
+        progress: called with the share of the search that is done.
 
     >>> import hardmax as hm
     >>> search = hm.feasible_selections(hm.data.named("B-FIG-1b"))

@@ -42,7 +42,11 @@ def relaxed_max_margin(
 ) -> MaxMargin:
     """The relaxed SVM (10): inputs in the support of the label SVM are separated by 1, the others by 0.
 
-    ``relax`` names other inputs to be separated by 0; then no labels are needed.
+    Args:
+        problem: with values and labels, unless ``relax`` is given.
+        selection: one token per input.
+        relax: the inputs to be separated by 0; those outside the support of the label SVM by default.
+        exact: ask for rational numbers.
 
     >>> import hardmax as hm
     >>> hm.directions.relaxed_max_margin(hm.data.named("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()

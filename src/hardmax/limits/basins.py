@@ -21,6 +21,12 @@ def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float
     The boundary is itself made of trajectories: from it p goes to no locally optimal direction, which is why
     "gradient descent can only go to locally optimal directions" holds for almost every start at best.
 
+    Args:
+        problem: whose gradient flow is followed.
+        start: a p(0) of the basin.
+        other: a p(0) outside of it.
+        tolerance: how near to the boundary the answer is.
+
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import basin_boundary
     >>> x, y = basin_boundary(hm.data.named("B-FIG-1b"), [20.0, 1.5], [20.0, 2.0], tolerance=1e-4)

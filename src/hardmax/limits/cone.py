@@ -89,10 +89,18 @@ def local_path(
     the centre and from ``rng``'s points on the rim of the cone, at the inner, a middle and the outer radius,
     and Newton's method finishes on the outer sphere: a minimum, with no claim to be the global one.
 
+    Args:
+        problem: whose risk is minimised.
+        q: the axis of the cone.
+        mu: its width: p with 1 - cos to q of at most mu.
+        R0: the least |p|.
+        radii: the largest |p|; the path has them in ascending order.
+        rng: a seed or a Generator, for points on the rim.
+
     >>> import hardmax as hm
     >>> from hardmax.limits import local_path
     >>> path = local_path(hm.data.named("B-FIG-1b"), [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
-    >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbors score higher: it stays behind
+    >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbours score higher: it stays behind
     ([20.0, 20.0], [-1.0, -1.0])
     """
     axis = problem.vector("q", q)

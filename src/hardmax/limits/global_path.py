@@ -95,6 +95,12 @@ def regularization_path(
     of B-NEW-2 where it exists; as many random directions, followed from small radii to large ones; and the
     winner at the next larger radius, followed back. In the plane a grid over all angles is one more.
 
+    Args:
+        problem: with fixed scores, of which not all tie.
+        radii: of the balls.
+        starts: how many feasible directions to start from, and random ones.
+        rng: a seed or a Generator, for the random ones.
+
     >>> import hardmax as hm
     >>> from hardmax.limits import regularization_path
     >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])

@@ -77,6 +77,14 @@ def joint_path(
     random ones and from the answer at the next smaller radius. Ends are compared by their risk. Where its
     last digits no longer tell them apart (R times the margin above 35 or so), the followed one is kept.
 
+    Args:
+        problem: with values and labels, whose head is free.
+        radii: the bounds R on |p|.
+        rho: the ratio r/R; one of rho and r.
+        r: a fixed bound on |v|.
+        starts: how many feasible directions to start from, and random ones.
+        rng: a seed or a Generator, for the random ones.
+
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import joint_path
     >>> path = joint_path(hm.data.named("B-FIG-3a"), [5.0, 10.0], rho=1.0)

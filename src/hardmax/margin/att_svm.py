@@ -23,11 +23,15 @@ def max_margin(
 ) -> MaxMargin:
     """The shortest p by which every selected key beats the other keys of its input by 1, or a proof of none.
 
-    ``selection`` is one token per input, as numbers or as a `Selection` without ties; the best-scoring tokens
-    if absent. Rows are labelled (i, t). Copies of a token (equal key and score) are one token, named by the
-    lowest index; a twin of the selected key with another score makes the selection infeasible. Inputs with
-    one token ask for nothing, and p is zero if no input does. ``exact`` asks for rational numbers.
-    `Constraints` are solved as they are.
+    Rows are labelled (i, t). Copies of a token (equal key and score) are one token, named by the lowest
+    index; a twin of the selected key with another score makes the selection infeasible. Inputs with one token
+    ask for nothing, and p is zero if no input does.
+
+    Args:
+        problem: or `Constraints`, which are solved as they are.
+        selection: one token per input, as numbers or as a `Selection` without ties; the best-scoring tokens
+            by default.
+        exact: ask for rational numbers.
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-8")
@@ -52,7 +56,10 @@ def max_margin_batch(
 ) -> list[MaxMargin]:
     """`max_margin` of many small problems in one call, on all cores, each with its certificate.
 
-    One selection per problem, or none for a list of `Constraints`, whose rows say what is selected.
+    Args:
+        problems: or a list of `Constraints`.
+        selections: one per problem; none with `Constraints`, whose rows say what is selected.
+        workers: the number of threads; one for each core by default.
 
     >>> import hardmax as hm
     >>> problems = list(hm.data.fig9_oracle(d=100, trials=20))

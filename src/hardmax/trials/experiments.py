@@ -52,7 +52,13 @@ def outcomes(
     none. ``misalignment``: 1 - cos of p to p_mm; ``margin``: 1/|p_mm|; ``norm``: |p|. ``eta_ratio``: the step
     over eta_c, above which p swings (B-NEW-3), for locally optimal selections. What is undefined is nan.
 
-    ``starts`` holds p(0) of every problem, the origin by default. ``workers`` is the number of threads.
+    Args:
+        problems: to train on.
+        rate: the step size.
+        steps: how many to take.
+        starts: p(0) of every problem; the origin by default.
+        measure: the columns of a row, by the names above.
+        workers: the number of threads; one for each core by default.
 
     >>> import hardmax as hm
     >>> from hardmax.trials.experiments import outcomes

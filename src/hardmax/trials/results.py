@@ -221,9 +221,15 @@ def run_one(
 ) -> dict[str, Any]:
     """Run one trial of a sweep, or of a store, in this process; its exception, if any, is raised here.
 
-    Nothing is recorded. ``cell`` is the number of the cell, as `Sweep.failures` gives it. ``function`` is the
-    one that the sweep was made with, as `sweep` takes it; what this process itself ran need not be named. A
-    store is data that others may have made: no function is ever loaded because a store names it.
+    Nothing is recorded. A store is data that others may have made: no function is ever loaded because a store
+    names it.
+
+    Args:
+        sweep: or the file of a store.
+        cell: the number of the cell, as `Sweep.failures` gives it.
+        trial: its number in the cell.
+        function: the one that the sweep was made with, as `sweep` takes it; what this process itself ran need
+            not be named.
 
     >>> import hardmax as hm
     >>> result = hm.sweep("operator:truediv", {"d": 2}, 1, workers=0)

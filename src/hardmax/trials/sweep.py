@@ -52,19 +52,27 @@ def sweep(
     stand in a file; "module:name" and "path/to/file.py:name" will do too. A lambda, or a function of a
     notebook, runs in this process with ``workers=0``.
 
-    ``grid`` maps names to lists of values (all combinations), or lists the cells. A trial's seed follows
-    from the root ``seed``, the cell's parameters and the trial's number alone (see `hardmax.trials.grid`).
+    A trial's seed follows from the root ``seed``, the cell's parameters and the trial's number alone (see
+    `hardmax.trials.grid`). Every worker uses one thread. A trial that raises is recorded as failed.
 
-    ``store`` is a file that keeps the results; if it exists, only what is missing is run. More cells and
-    more trials extend it, ``retry_failed`` runs failed trials again, and ``allow_changes`` goes on although
-    code, libraries or ``data_files`` changed. Without a store the results are kept in memory.
-
-    ``backend`` is "local" (``workers`` processes, one for each core by default), "dask" or "ray"; these two
-    start a cluster on this machine, or join the one at ``address``. Every worker uses one thread. A trial
-    that raises is recorded as failed; one whose worker died is tried again ``retries`` times. Batches take
-    about half a second unless ``batch`` gives their size; results do not depend on it. ``progress`` is
-    called after each batch, and every second while none ends, with a `hardmax.trials.pace.Progress`; what it
-    raises stops the sweep.
+    Args:
+        function: what a trial is.
+        grid: names to lists of values (all combinations), or a list of cells.
+        trials: of each cell.
+        store: a file that keeps the results; if it exists, only what is missing is run, and more cells and
+            more trials extend it. Without one the results are kept in memory.
+        seed: the root of all seeds.
+        batched: the function takes several trials of a cell at once.
+        backend: "local", "dask" or "ray"; these two start a cluster on this machine, or join another.
+        address: of the cluster to join.
+        workers: processes, one for each core by default.
+        batch: trials in a batch; by default as many as take about half a second. Results do not depend on it.
+        retries: how often a trial whose worker died is tried again.
+        progress: called after each batch, and every second while none ends, with a
+            `hardmax.trials.pace.Progress`; what it raises stops the sweep.
+        data_files: what the function reads, so that a change of it is noticed.
+        retry_failed: run failed trials of the store again.
+        allow_changes: go on although code, libraries or data files changed.
 
     >>> import random
     >>> import hardmax as hm
