@@ -2,13 +2,19 @@
 # again until pyproject.toml or constraints.txt changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-extras mutations docs torch bench clean
+.PHONY: help reproduce check test test-extras coverage mutations docs torch bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 venv := .venv
 python := $(venv)/bin/python
 install := $(python) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+pytest := OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q
+spread := -n auto --dist worksteal
+plain := NUMBA_DISABLE_JIT=1 $(pytest) -m "not slow and not compiled and not no_cover" tests/train tests/margin
+matter := tests/problem tests/train tests/margin tests/directions tests/embeddings/test_gram.py \
+	tests/nexttoken/test_training.py tests/cli/test_certify.py tests/cli/test_cli.py tests/docs/test_architecture.py
 
 # The doctor compiles what numba's cache lacks; what it finds amiss is for those who ask it.
 compile := $(venv)/bin/hardmax doctor >/dev/null || true
@@ -24,8 +30,10 @@ stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.docs-* $(venv)/.torch-*
 
 help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
-	@echo "make test        lint, types, all tests that need neither PyTorch nor a browser, coverage"
+	@echo "make check       lint, types and the tests that matter most, in a minute or so"
+	@echo "make test        lint, types, all tests that need neither PyTorch nor a browser"
 	@echo "make test-extras install PyTorch and run the tests that need it, and those in a browser if chromium is there"
+	@echo "make coverage    all tests once more, and the lines that none of them runs"
 	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
 	@echo "make torch       install PyTorch, as make test-extras and make bench do"
@@ -36,25 +44,34 @@ help:
 reproduce: $(core)
 	@$(venv)/bin/hardmax reproduce
 
-# While mypy keeps one core busy, the other compiles the kernels, which the processes of the tests would do once
-# each. Lines inside compiled kernels can only be counted by a second run without the compiler, over the folders
-# that test kernels and without what would take too long interpreted; the report joins both. Every core has a
-# process of its own, so BLAS gets one thread in each.
+# The kernels are compiled once, not by every process of the tests. Beside that and beside the tests, types are
+# checked, and the tests of kernels run once more without the compiler, where an index out of bounds is an error.
+# Every core has a process of its own, so BLAS gets one thread in each.
 test: $(dev)
 	@$(python) -m ruff check --quiet .
-	@$(python) -m hardmax doctor --quiet >/dev/null & $(python) -m mypy; status=$$?; wait $$! && exit $$status
+	@mkdir -p build
+	@{ $(python) -m mypy && $(plain); } >build/beside.txt 2>&1 & \
+	trap 'kill $$! 2>/dev/null' INT TERM; \
+	$(python) -m hardmax doctor --quiet >/dev/null && $(pytest) $(spread) -m "not extra"; status=$$?; \
+	wait $$! || status=1; cat build/beside.txt; exit $$status
+
+# For those who are changing code, in a minute or so: what would be worst to break.
+check: $(dev)
+	@$(python) -m ruff check --quiet .
+	@$(python) -m mypy & $(pytest) $(spread) -m "not extra and not slow" $(matter); status=$$?; wait $$! && exit $$status
+
+# Tracing doubles the time of the tests. Lines inside compiled kernels can only be counted in the run without the
+# compiler; the report joins both.
+coverage: $(dev)
 	@rm -f .coverage .coverage.*
-	@COVERAGE_FILE=.coverage.compiled OPENBLAS_NUM_THREADS=1 \
-		$(python) -m pytest -q -n auto --dist worksteal --cov --cov-report=
-	@COVERAGE_FILE=.coverage.jitless NUMBA_DISABLE_JIT=1 OPENBLAS_NUM_THREADS=1 \
-		$(python) -m pytest -q -n auto --dist worksteal --cov --cov-report= \
-		-m "not slow and not compiled and not no_cover" tests/train tests/margin
+	@COVERAGE_FILE=.coverage.compiled $(pytest) $(spread) --cov --cov-report=
+	@COVERAGE_FILE=.coverage.plain $(plain) $(spread) --cov --cov-report=
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
 
-# What make test skips on a machine without PyTorch or a browser, and says so.
+# What make test leaves out: tests that need PyTorch or a browser.
 test-extras: $(torch)
-	@OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q -n auto --dist worksteal -m extra
+	@$(pytest) $(spread) -m extra
 
 mutations: $(dev)
 	@$(python) tests/test_mutations.py

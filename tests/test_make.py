@@ -15,6 +15,14 @@ def test_every_test_that_waits_for_pytorch_or_a_browser_is_marked():
     assert unmarked == []
 
 
+def test_the_tests_that_matter_most_are_there():
+    """Those of make check, named in the Makefile."""
+    named = re.search(r"^matter := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    places = named.group(1).replace("\\", " ").split()
+    assert "tests/margin" in places
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
 def test_continuous_integration_begins_with_the_command_of_the_readme():
     commands = [
         line

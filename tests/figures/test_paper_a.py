@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +20,9 @@ IDS = ("A-FIG-L2", "A-FIG-T5")
 ERRATA = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")
 
 
-@cache
-def computed(id):
-    return hm.figure(id)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
-def test_claims_hold(id):
+def test_claims_hold(id, computed):
     figure = computed(id)
     assert [(claim.id, claim.measured) for claim in figure.failed] == []
     ids = [claim.id for claim in figure.claims]
@@ -38,7 +32,7 @@ def test_claims_hold(id):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
-def test_draws_the_same_from_saved_tables(id, check_redrawn):
+def test_draws_the_same_from_saved_tables(id, check_redrawn, computed):
     check_redrawn(computed(id))
 
 
@@ -193,7 +187,7 @@ def test_claims_about_the_basins_can_fail():
 
 
 @pytest.mark.slow
-def test_tables_of_theorem_5_agree_with_each_other():
+def test_tables_of_theorem_5_agree_with_each_other(computed):
     tables = computed("A-FIG-T5").tables
     rows = (tables["datasets"][name] for name in ("dataset", "d", "misalignment"))
     for number, d, end in zip(*rows, strict=True):

@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -24,14 +23,9 @@ IDS = ("A-FIG-1", "A-FIG-2", "A-FIG-3", "A-FIG-4")
 SURROGATE = KLevel.surrogate()
 
 
-@cache
-def computed(id):
-    return hm.figure(id)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
-def test_claims_hold_and_the_picture_redraws(id, check_redrawn):
+def test_claims_hold_and_the_picture_redraws(id, check_redrawn, computed):
     figure = computed(id)
     assert [(claim.id, claim.measured) for claim in figure.failed] == []
     ids = [claim.id for claim in figure.claims]
@@ -44,7 +38,7 @@ def test_claims_hold_and_the_picture_redraws(id, check_redrawn):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id, sources", [("A-FIG-1", ["IMDB"]), ("A-FIG-3", ["IMDB", "Yelp"])])
-def test_a_surrogate_says_on_the_figure_that_it_is_one(id, sources):
+def test_a_surrogate_says_on_the_figure_that_it_is_one(id, sources, computed):
     figure = computed(id)
     assert figure.tables["cases"]["text"].tolist() == [False] * len(sources)
     canvas = figure.plot()
@@ -58,7 +52,7 @@ def test_a_surrogate_says_on_the_figure_that_it_is_one(id, sources):
 
 
 @pytest.mark.slow
-def test_synthetic_numbers_from_its_own_tables():
+def test_synthetic_numbers_from_its_own_tables(computed):
     tables = computed("A-FIG-2").tables
     tokens = part(tables["tokens"], "case", synthetic.KLEVEL)
     assert len(tokens["token"]) == 2048  # at this size every token occurs

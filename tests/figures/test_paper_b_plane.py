@@ -1,7 +1,5 @@
 """The figures of paper B in the plane: their claims hold, their numbers are the oracles', they redraw."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -13,13 +11,8 @@ IDS = ("B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-2", "B-FIG-3a", "B-FIG-3b", "B
        "B-FIG-4", "B-FIG-5", "B-FIG-8", "B-FIG-INDEX", "B-FIG-CHAOS")  # fmt: skip
 
 
-@cache
-def computed(id):
-    return hm.figure(id)
-
-
 @pytest.fixture(params=IDS)
-def figure(request):
+def figure(request, computed):
     return computed(request.param)
 
 
@@ -46,7 +39,7 @@ def test_named_data_of_fig_1c(oracles):
     assert all(np.allclose(found[tokens], p, rtol=1e-9) for tokens, p in wanted.items())
 
 
-def test_paths_are_those_of_the_oracles(oracles):
+def test_paths_are_those_of_the_oracles(oracles, computed):
     cases = {
         (each["data"], *each["p0"], each["iterations"]): each["p"]
         for each in oracles["b"]["ngd_trajectories"]["cases"]
@@ -62,7 +55,7 @@ def test_paths_are_those_of_the_oracles(oracles):
         assert [rows["p1"][at], rows["p2"][at]] == pytest.approx([float(x) for x in cases[case]], abs=1e-10)
 
 
-def test_joint_paths_are_those_of_the_oracles(oracles):
+def test_joint_paths_are_those_of_the_oracles(oracles, computed):
     for case in oracles["b"]["joint_ngd_fig3"]["cases"]:
         rows = computed(f"B-FIG-{case['figure']}").tables["paths"]
         t = case["iterations"]
@@ -70,7 +63,7 @@ def test_joint_paths_are_those_of_the_oracles(oracles):
         assert found == pytest.approx([float(x) for x in (*case["p"], *case["v"])], abs=1e-10)
 
 
-def test_limit_angles_are_those_of_the_oracle(oracles):
+def test_limit_angles_are_those_of_the_oracle(oracles, computed):
     rows = part(computed("B-FIG-RHO").tables["limits"], "data", "fig3b")
     table = oracles["b"]["fig3_svms"]["b"]["rho_interpolated_limit_angle_deg"]
     for each in table:
@@ -79,7 +72,7 @@ def test_limit_angles_are_those_of_the_oracle(oracles):
             assert rows["degrees"][at] == pytest.approx([each["angle_deg"]], abs=1e-9)
 
 
-def test_a_few_numbers():
+def test_a_few_numbers(computed):
     curves = computed("B-FIG-3c").tables["curves"]
     assert [curves["optimal"][0], curves["top"][0]] == pytest.approx([0.4230, 0.7311], abs=5e-5)
     angles = computed("B-FIG-5").tables["angles"]
@@ -95,7 +88,7 @@ def test_a_few_numbers():
     )
 
 
-def test_the_boundary_of_fig_1b_parts_the_starts():
+def test_the_boundary_of_fig_1b_parts_the_starts(computed):
     edge = computed("B-FIG-1b").tables["boundary"]
     problem = hm.data.named("B-FIG-1b")
     for x, y in zip(edge["x"][::9], edge["y"][::9], strict=True):
@@ -107,7 +100,7 @@ def test_the_boundary_of_fig_1b_parts_the_starts():
 
 
 @pytest.mark.no_cover
-def test_the_ramp_of_rho_is_where_the_least_risk_goes():
+def test_the_ramp_of_rho_is_where_the_least_risk_goes(computed):
     """B-NEW-1b between the two selections: at 90 digits, the best direction of p for v = rho R (0, 1)."""
     mp = pytest.importorskip("mpmath")
     tokens = [[(0, 0), (1, 1)], [(0, 0), (2, -1)], [("1.6", "1.2"), ("0.6", "2.4")]]

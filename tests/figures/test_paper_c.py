@@ -1,11 +1,8 @@
 """The figures of paper C: their claims hold and can fail, their numbers are the oracles', they redraw."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
-import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
 from hardmax.figures.paper_c import bounds, example, rate, runs, stage1
 from hardmax.figures.tables import part
@@ -14,13 +11,8 @@ from hardmax.nexttoken import generate, named_sentences, train
 IDS = ("C-FIG-1", "C-FIG-2a", "C-FIG-2b", "C-FIG-2c", "C-FIG-2d", "C-FIG-2e", "C-FIG-2f")
 
 
-@cache
-def computed(id):
-    return hm.figure(id)
-
-
 @pytest.fixture(params=IDS)
-def figure(request):
+def figure(request, computed):
     return computed(request.param)
 
 
@@ -44,7 +36,7 @@ def test_draws_the_same_from_saved_tables(figure, check_redrawn):
     check_redrawn(figure)
 
 
-def test_sentences_and_deciding_tokens_are_those_of_example_1(oracles):
+def test_sentences_and_deciding_tokens_are_those_of_example_1(oracles, computed):
     expected = oracles["c"]["C-ORC-1_example1"]
     tables = computed("C-FIG-1").tables
     following = dict(zip(tables["next"]["sample"].tolist(), tables["next"]["token"].tolist(), strict=True))
@@ -59,7 +51,7 @@ def test_sentences_and_deciding_tokens_are_those_of_example_1(oracles):
     assert len(found) == expected["N"]
 
 
-def test_first_dataset_is_that_of_the_oracle(oracles):
+def test_first_dataset_is_that_of_the_oracle(oracles, computed):
     expected = oracles["c"]["C-ORC-9_fig2_V20"]
     assert generate(rng=0, **runs.SETTINGS["short"]).sentences == expected["raw_sentences"]
     row = {name: column[0] for name, column in computed("C-FIG-2d").tables["runs"].items()}
@@ -71,7 +63,7 @@ def test_first_dataset_is_that_of_the_oracle(oracles):
             assert curve[column][curve["step"] == step] == pytest.approx([value], rel=1e-11)
 
 
-def test_stage_1_is_that_of_the_oracle(oracles):
+def test_stage_1_is_that_of_the_oracle(oracles, computed):
     expected = oracles["c"]["C-ORC-9_fig2_V20"]["L0"]
     curve = computed("C-FIG-2a").tables["loss"]
     for step, loss in expected.items():
@@ -79,7 +71,7 @@ def test_stage_1_is_that_of_the_oracle(oracles):
     assert computed("C-FIG-2c").tables["norm"]["norm"][900] == pytest.approx(900 * 0.2 / 20**0.5, rel=1e-12)
 
 
-def test_bands_hold_the_curves():
+def test_bands_hold_the_curves(computed):
     for id, column in (("C-FIG-2d", "loss"), ("C-FIG-2e", "cosine"), ("C-FIG-2f", "norm")):
         tables = computed(id).tables
         for setting in ("short", "long"):
@@ -91,8 +83,8 @@ def test_bands_hold_the_curves():
 
 @pytest.mark.slow
 @pytest.mark.no_cover
-def test_rate(oracles, check_redrawn):
-    figure = hm.figure("C-FIG-RATE")
+def test_rate(oracles, check_redrawn, computed):
+    figure = computed("C-FIG-RATE")
     test_claims_hold(figure)
     check_redrawn(figure)
     expected = oracles["c"]["C-ORC-8_asymptotic_rate_example1"]
@@ -104,9 +96,9 @@ def test_rate(oracles, check_redrawn):
 
 
 @pytest.mark.slow
-def test_bounds(check_redrawn):
+def test_bounds(check_redrawn, computed):
     """Beyond 900 steps the truth is a flow; where it takes over, steps of the paper's size agree with it."""
-    figure = hm.figure("C-FIG-BOUNDS")
+    figure = computed("C-FIG-BOUNDS")
     test_claims_hold(figure)
     check_redrawn(figure)
     for setting, seed in (("short", 0), ("derangement", 1)):

@@ -1,5 +1,7 @@
 """Paths do not depend on the units of the keys: powers of two change no digit."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -30,15 +32,24 @@ def test_regularization_path(power):
     assert path.angle([1.0, 3.0])[-1] == pytest.approx(np.radians(0.1533), rel=1e-3)
 
 
+@cache
+def unscaled_local_path():
+    return local_path(hm.data.named("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
+
+
 @pytest.mark.parametrize("power", POWERS)
 def test_local_path(power):
-    c = 2.0**power
-    base, scaled = keys_of("B-FIG-1b", c)
-    expected = local_path(base, [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
+    c, expected = 2.0**power, unscaled_local_path()
+    _, scaled = keys_of("B-FIG-1b", c)
     path = local_path(scaled, [1.0, 0.0], mu=2e-4, R0=20.0 / c, radii=np.array([50.0, 200.0]) / c)
     np.testing.assert_array_equal(path.points * c, expected.points)
     assert path.tends_to_q
     assert expected.tends_to_q
+
+
+@cache
+def unscaled_joint_path():
+    return joint_path(hm.data.named("B-FIG-3a"), [5.0], rho=1.0, starts=2)
 
 
 @pytest.mark.parametrize("power", [-530, 3, 530])
@@ -49,7 +60,7 @@ def test_joint_path(power):
     head = base.head
     parts = [np.array(base.split(x)) for x in (base.keys * a, head.values * b)]
     scaled = hm.Problem.from_values(*parts, head.labels, head.v / b)
-    expected = joint_path(base, [5.0], rho=1.0, starts=2)
+    expected = unscaled_joint_path()
     path = joint_path(scaled, [5.0 / a], rho=a / b, starts=2)
     np.testing.assert_array_equal(path.points * a, expected.points)
     np.testing.assert_array_equal(path.heads * b, expected.heads)
