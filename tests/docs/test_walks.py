@@ -1,0 +1,115 @@
+"""The five walks of the architecture page: data visits their files in that order, and seldom comes back."""
+
+import json
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+SECTION = PAGE.split("## Five walks\n")[1].split("\n## ")[0]
+WALKS = {
+    part.split("\n")[0]: re.findall(r"^\d+\. `(\S+)`", part, re.MULTILINE)
+    for part in SECTION.split("\n### ")[1:]
+}
+
+# Returns to a package already left that each walk may have: half of what they were in 0.1.
+RETURNS = {
+    "A problem is solved": 7,
+    "Flow, and the margin it tends to": 3,
+    "Sentences are learned": 6,
+    "Texts are learned": 5,
+    "A figure is made": 7,
+}
+
+# Runs every walk twice, since the first time imports, and prints which file was called first, second, ...
+TRACE = """
+import contextlib, io, json, os, sys
+import hardmax as hm
+from hardmax.cli import main
+
+folder = sys.argv[1]
+os.environ["HARDMAX_CACHE"] = folder
+
+def command(*words):
+    def run():
+        sys.argv = ["hardmax", *words]
+        with contextlib.suppress(SystemExit):
+            main()
+    return run
+
+def flow():
+    path = hm.flow(hm.data.sphere(n=4, T=6, d=10, rng=0), until_norm=1e4)
+    path.misalignment(hm.max_margin(path.problem, path.selection()))
+
+def texts(rows=[]):
+    rows += [f"a good film {i} great,1\\na bad film {i} awful,0" for i in range(20)]  # not in the cache
+    with open(f"{folder}/reviews.csv", "w") as file:
+        file.write("text,label\\n" + "\\n".join(rows))
+    made = hm.embeddings.text_corpus(f"{folder}/reviews.csv", least=1, workers=1)
+    run = hm.embeddings.train_embeddings(made.corpus, 8, rate=0.05, epochs=2, batch=8, rng=0)
+    run.top(2)
+
+walks = {
+    "A problem is solved": command("solve", "examples/three-inputs.json"),
+    "Flow, and the margin it tends to": flow,
+    "Sentences are learned": command("ntp", "train", "examples/svop.txt", "--out", f"{folder}/m.npz"),
+    "Texts are learned": texts,
+    "A figure is made": command("reproduce", "B-FIG-1a", "--out", f"{folder}/figures"),
+}
+root = os.path.dirname(hm.__file__) + os.sep
+found = {}
+for title, walk in walks.items():
+    walk()
+    order = found[title] = []
+
+    def note(frame, event, argument, order=order):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(root) and code.co_flags & 1:
+            name = code.co_filename[len(root):].replace(os.sep, "/")
+            if name not in order:
+                order.append(name)
+
+    sys.setprofile(note)
+    walk()
+    sys.setprofile(None)
+print("TRACE" + json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def visited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("walks")
+    run = subprocess.run(
+        [sys.executable, "-c", TRACE, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.rsplit("TRACE", 1)[1])
+
+
+def returns(files):
+    """How often a list of files comes back to a package that it has left."""
+    packages = [file.split("/")[0] for file in files]
+    entered = [b for a, b in pairwise(["", *packages]) if a != b]
+    return len(entered) - len(set(entered))
+
+
+def test_every_walk_is_told():
+    assert list(WALKS) == list(RETURNS)
+    assert all(len(files) >= 10 for files in WALKS.values())
+
+
+@pytest.mark.parametrize("title", RETURNS)
+def test_data_visits_the_files_in_this_order(title, visited):
+    order = visited[title]
+    assert [file for file in WALKS[title] if file not in order] == []
+    assert sorted(WALKS[title], key=order.index) == WALKS[title]
+
+
+@pytest.mark.parametrize("title", RETURNS)
+def test_data_seldom_comes_back(title):
+    assert returns(WALKS[title]) <= RETURNS[title]
