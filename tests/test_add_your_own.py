@@ -1,8 +1,12 @@
-"""Parts of one's own, written outside the package: every verb takes them (docs/dynamics.md)."""
+"""Parts of one's own, written outside the package: every verb takes them (docs/add-your-own.md)."""
+
+import doctest
+from pathlib import Path
 
 import numpy as np
 
 import hardmax as hm
+from hardmax.theory import Hypothesis, Outcome, statement
 
 
 def test_a_step_rule():
@@ -27,3 +31,36 @@ def test_a_step_rule():
     assert all((each.p == run.p).all() for each in batch)
     both = hm.descend(hm.data.named("B-FIG-3a"), (Signum(0.1), hm.steps.GD(0.1)), steps=5, wrt=("p", "v"))
     assert np.abs(both.p).max() <= 0.5 + 1e-12
+
+
+def test_a_statement(tmp_path):
+    """A conjecture of one's own: 2,000 steps of descent from zero select the best token of every input."""
+
+    @statement("MINE-1", "Best tokens win", "descent selects argmax score", kind="finite", label="conjecture")
+    def best_tokens_win(problem: hm.Problem, steps: int = 2000) -> Outcome:
+        best = [tokens[0] for tokens in hm.optimal_tokens(problem).sets]
+        target = hm.max_margin(problem, best)
+        met = Hypothesis("the best tokens are separable", target.is_certified, target.status)
+        if not met.holds:
+            return Outcome((met,))
+        found = hm.descend(problem, steps=steps).selection().tokens
+        wrong = sum(a != b for a, b in zip(found, best, strict=True))
+        return Outcome((met,), 0.5 - wrong, {"selected": found}, witness=found, proof="the run itself")
+
+    problem = hm.data.named("B-FIG-8")
+    assert hm.check("MINE-1", problem).verdict == "consistent"
+    drawn = (hm.data.sphere(n=3, T=4, d=3, rng=seed) for seed in range(40))
+    assert {hm.check("MINE-1", each).verdict for each in drawn} == {"consistent", "refuted", "not applicable"}
+    problem.save(tmp_path / "mine.json")
+    answer = hm.verify(["MINE-1"], on=tmp_path / "mine.json")
+    assert [each.check.verdict for each in answer.checks] == ["consistent"]
+    assert answer.exit_code == 0
+    assert "MINE-1" in str(hm.check("MINE-1", problem))
+    assert list(hm.checks())[-1] == "MINE-1"
+
+
+def test_the_page_runs():
+    page = Path(__file__).parents[1] / "docs" / "add-your-own.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.attempted > 10
+    assert found.failed == 0
