@@ -37,17 +37,14 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(
-        "the top token's weight has the other sign",
-        "train/softmax.py",
-        {
-            "weights[top] = -total": "weights[top] = total",
-            "(table[token, j] - table[reference, j])": "(table[token, j] + table[reference, j])",
-        },
+        "the top token's key is added, not taken away",
+        "problem/kernels.py",
+        {"(table[token, j] - table[reference, j])": "(table[token, j] + table[reference, j])"},
         ("tests/train/test_gradient_oracles.py", "tests/train/test_descent.py"),
     ),
     Mutation(
         "tied tokens are not held equal",
-        "margin/closed_forms.py",
+        "margin/pattern_rows.py",
         {"pairs = [*wins, *ties]": "pairs, ties = [*wins], []"},
         ("tests/margin/test_oracles.py", "tests/embeddings/test_patterns.py"),
     ),
