@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardmax._lib.lazy import lazy
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public packages and modules: hm.heads, hm.steps, ...
 _MODULES = {
