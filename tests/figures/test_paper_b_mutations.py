@@ -65,7 +65,7 @@ def test_another_start_of_joint_training(monkeypatch):
 
 
 def test_the_limits_of_the_two_joint_figures_differ(monkeypatch):
-    monkeypatch.setattr(joint.hm, "relaxed_max_margin", hm.max_margin, raising=False)
+    monkeypatch.setattr(hm.directions, "relaxed_max_margin", hm.max_margin, raising=False)
     assert {"p-relax", "p-200", "p-1000"} <= fails("B-FIG-3b")
 
 

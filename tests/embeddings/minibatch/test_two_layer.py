@@ -183,7 +183,7 @@ def test_kill_then_resume_gives_the_same_bits(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*weight_decay"):
         surrogate_run(done + 4, path, step=AdamW(1e-2, weight_decay=0.5))
     with pytest.raises(ValueError, match=r"model: two layers there, one layer here"):
-        hm.embeddings.trainer.train_embeddings(
+        hm.embeddings.train_embeddings(
             straight.corpus,
             40,
             AdamW(1e-2),
