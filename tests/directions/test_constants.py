@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hardmax.data import named, sphere
-from hardmax.directions.constants import local_constants
+from hardmax.directions.direction import local_constants
 from hardmax.directions.position import _count, _every, general_position
 from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem

@@ -7,8 +7,7 @@ import pytest
 
 from hardmax.data import named
 from hardmax.directions.assumptions import assumption_b, assumption_d
-from hardmax.directions.constants import local_constants
-from hardmax.directions.direction import directional_margin
+from hardmax.directions.direction import directional_margin, local_constants
 from hardmax.directions.enumerate import feasible_selections, locally_optimal
 from hardmax.directions.joint_margins import relaxed_max_margin
 from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap

@@ -12,7 +12,7 @@ from hardmax.data import fig9_oracle, named, sphere
 from hardmax.directions.direction import directional_margin, in_cone
 from hardmax.directions.enumerate import feasible_selections
 from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap, selection_of
-from hardmax.limits.offset import path_offset
+from hardmax.limits.late import path_offset
 from hardmax.margin.att_svm import global_max_margins, max_margin, max_margin_batch
 from hardmax.margin.constraints import Constraints
 from hardmax.problem import Problem

@@ -9,7 +9,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.limits import LateResidual, late_residual
-from hardmax.limits.offset import path_offset
+from hardmax.limits.late import path_offset
 from hardmax.margin.att_svm import max_margin
 
 

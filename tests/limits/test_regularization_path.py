@@ -8,7 +8,7 @@ import pytest
 import hardmax as hm
 from hardmax.limits import regularization_path
 from hardmax.limits.landscape import Landscape
-from hardmax.limits.offset import path_offset
+from hardmax.limits.late import path_offset
 from hardmax.limits.searching import scan_circle
 from hardmax.margin.att_svm import max_margin
 

@@ -12,7 +12,7 @@ import pytest
 from hardmax.data import gaussian, named, sphere
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
 from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
-from hardmax.limits.offset import path_offset
+from hardmax.limits.late import path_offset
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.certify import certify
 from hardmax.margin.sets import set_max_margin

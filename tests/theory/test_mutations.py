@@ -8,7 +8,7 @@ import pytest
 
 import hardmax.directions.assumptions
 from hardmax.directions.assumptions import assumption_d
-from hardmax.directions.constants import local_constants
+from hardmax.directions.direction import local_constants
 from hardmax.directions.joint_margins import interpolated_max_margin
 from hardmax.directions.neighbors import selection_of
 from hardmax.margin.att_svm import max_margin

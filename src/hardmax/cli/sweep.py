@@ -21,8 +21,8 @@ from hardmax.cli.output import Output, command, spared, writable
 
 if TYPE_CHECKING:
     from hardmax.cli.progress import Progress as Bar
-    from hardmax.trials.pace import Progress
     from hardmax.trials.plan import Plan
+    from hardmax.trials.work import Progress
 
 LINE = 30.0  # seconds between lines of progress where no bar can be drawn
 

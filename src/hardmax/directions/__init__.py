@@ -13,7 +13,7 @@ _NAMES = {
     "Enumeration": "enumerate",
     "FeasibleSelection": "enumerate",
     "GeneralPosition": "position",
-    "LocalConstants": "constants",
+    "LocalConstants": "direction",
     "Neighbors": "neighbors",
     "PlaneDisplay": "display",
     "assumption_b": "assumptions",
@@ -24,7 +24,7 @@ _NAMES = {
     "in_cone": "direction",
     "interpolated_max_margin": "joint_margins",
     "label_max_margin": "joint_margins",
-    "local_constants": "constants",
+    "local_constants": "direction",
     "relaxed_max_margin": "joint_margins",
     "score_gap": "neighbors",
 }

@@ -6,13 +6,13 @@ from .assumptions import AssumptionD as AssumptionD
 from .assumptions import assumption_b as assumption_b
 from .assumptions import assumption_c as assumption_c
 from .assumptions import assumption_d as assumption_d
-from .constants import LocalConstants as LocalConstants
-from .constants import local_constants as local_constants
 from .critical import CriticalDirection as CriticalDirection
 from .critical import CriticalDirections as CriticalDirections
 from .direction import Direction as Direction
+from .direction import LocalConstants as LocalConstants
 from .direction import directional_margin as directional_margin
 from .direction import in_cone as in_cone
+from .direction import local_constants as local_constants
 from .display import PlaneDisplay as PlaneDisplay
 from .enumerate import Enumeration as Enumeration
 from .enumerate import FeasibleSelection as FeasibleSelection

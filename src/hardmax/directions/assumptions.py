@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from hardmax._lib.expect import generator
-from hardmax.directions.constants import slope_range
+from hardmax.directions.direction import slope_range
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Floats
 from hardmax.problem import Problem

@@ -1,14 +1,17 @@
-"""What one direction selects, by which margin, and against whom (B-DEF-16); cones around it."""
+"""What one direction selects, by which margin, against whom (B-DEF-16); the cone around p_mm (B-THM-L7)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib.arrays import misalignment
+from hardmax.directions.neighbors import Chosen, is_locally_optimal, row_gaps, solution, tight_rows
 from hardmax.problem import Problem
+from hardmax.problem.losses import Loss
 from hardmax.problem.selection import Selection, selected_tokens, slot_gaps
 
 # A direction that someone computed is off by its own rounding, which nothing here can know: margins this near
@@ -81,3 +84,97 @@ def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
     True
     """
     return misalignment(p, q) <= mu and float(np.linalg.norm(p)) >= R
+
+
+@dataclass(frozen=True)
+class LocalConstants:
+    """Cone and bounds of Lemma 7, with delta over all non-neighbours (B-ERR-08).
+
+    In the cone cos(p, p_mm) >= 1 - mu with |p| >= R_bar there is no stationary point, and for q in the cone
+    with |q| = |p_mm|: c avg <= -<grad L(p), q> <= C avg, avg the mean softmax mass off the selected tokens.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> found = hm.directions.local_constants(problem, hm.max_margin(problem, [0, 1]))
+    >>> found.delta, round(found.mu, 6), round(found.half_angle, 2), round(found.R_bar, 2)
+    (0.5, 0.015625, 10.14, 10.4)
+    """
+
+    Theta: float  # margin 1/|p_mm|
+    A: float  # largest |k_it| over Theta
+    Gamma: float  # largest range of an input's scores
+    gap_least: float  # least score gap to a neighbour
+    gap_most: float  # largest score gap to a neighbour
+    delta: float  # half the least slack of a non-neighbour; inf if there is none
+    mu: float
+    R_bar: float
+    c: float
+    C: float
+    A_bar: float  # largest distance of two keys of an input
+
+    @property
+    def half_angle(self) -> float:
+        """Half the opening of the cone, in degrees."""
+        return math.degrees(math.acos(1 - self.mu))
+
+    @property
+    def cosine(self) -> float:
+        """Lower bound on -cos(q, grad L) in the cone: c Theta / (A_bar C)."""
+        return self.c * self.Theta / (self.A_bar * self.C)
+
+
+def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
+    """The constants for a locally optimal selection with a neighbour; its solution, or its tokens.
+
+    |l'| is taken over [-B, B] with B the largest |score|, which holds every prediction.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.named("B-FIG-1b")
+    >>> found = hm.directions.local_constants(problem, [1])
+    >>> round(found.R_bar, 2), round(found.c, 4), round(found.C, 3), round(found.A_bar, 4)
+    (107.36, 0.0303, 1.316, 1.4866)
+    """
+    best = solution(problem, chosen)
+    if not is_locally_optimal(problem, best):
+        raise ValueError("max_margin must belong to a locally optimal selection: Lemma 7 speaks of no other")
+    slack = best.decided.slack
+    assert slack is not None
+    near = np.zeros(len(slack), dtype=bool)
+    near[tight_rows(best)] = True
+    if not near.any():
+        raise ValueError("max_margin must have a neighbour; where no token competes there is no direction")
+    gaps = row_gaps(problem, best)[near]
+    keys = problem.split(problem.keys[problem.tokens])
+    spread = max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)
+    ranges = [float(np.ptp(g)) for g in problem.split(problem.scores)]
+    Theta = best.margin
+    A = float(np.linalg.norm(problem.keys[problem.tokens], axis=1).max()) / Theta
+    delta = 0.5 * float(slack[~near].min(initial=np.inf))
+    least, most = float(gaps.min()), float(gaps.max())
+    slope_least, slope_most = slope_range(problem.loss, float(np.abs(problem.scores).max()))
+    T, Gamma = int(problem.sizes.max()), max(ranges)
+    return LocalConstants(
+        Theta=Theta,
+        A=A,
+        Gamma=Gamma,
+        gap_least=least,
+        gap_most=most,
+        delta=delta,
+        mu=(min(0.5, delta) / A) ** 2 / 8,
+        R_bar=max(2.0, 1 / delta) / Theta * math.log(64 * T * Gamma * A / least),
+        c=slope_least * least / 8,
+        C=2 * slope_most * most,
+        A_bar=spread,
+    )
+
+
+def slope_range(loss: Loss, B: float, lowest: float | None = None) -> tuple[float, float]:
+    """Least and largest |l'| on [-B, B] (or [lowest, B]), over a grid with both ends: exact if monotone.
+
+    >>> import hardmax as hm
+    >>> from hardmax.directions.direction import slope_range
+    >>> [round(x, 4) for x in slope_range(hm.data.named("B-FIG-8").loss, 1.0)]
+    [0.2689, 0.7311]
+    """
+    logs = loss.log_slopes(np.linspace(-B if lowest is None else lowest, B, 1001))
+    return math.exp(logs.min()), math.exp(logs.max())

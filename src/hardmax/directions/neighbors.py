@@ -1,7 +1,7 @@
 """SVM neighbours of a selection, and local optimality (B-DEF-12).
 
 A neighbour's row is tight at p_mm, exactly. Rational solutions say which rows are; float solutions enclose
-every slack (`hardmax.margin.tight`), and what they leave open is settled in rational arithmetic, up to 200
+every slack (`hardmax.margin.measure`), and what they leave open is settled in rational arithmetic, up to 200
 rows. Beyond that a verdict may stay open: it is True if every row that could be tight has a positive score
 gap, False if some row that is certainly tight has not, else None.
 """
@@ -16,8 +16,8 @@ import numpy as np
 
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Floats
+from hardmax.margin.measure import Tight
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.tight import Tight
 from hardmax.problem import Problem
 from hardmax.problem.selection import leaders, slot_gaps
 

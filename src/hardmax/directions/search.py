@@ -16,10 +16,9 @@ from hardmax._lib.kernels import kernel
 from hardmax.margin.att_svm import RESOLUTION, AttentionRows
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, work
-from hardmax.margin.measure import EPS, measure, rounding
+from hardmax.margin.measure import EPS, Tight, enclose, measure, rounding
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import kept, proves
-from hardmax.margin.tight import Tight, enclose
 from hardmax.problem import Problem
 
 _TINY = 1e-30  # rows shorter than this, keys being near 1, are left to `solve`, which scales each row

@@ -9,11 +9,11 @@ _NAMES = {
     "LateResidual": "late",
     "LocalPath": "cone",
     "RegularizationPath": "global_path",
-    "basin_boundary": "basins",
+    "basin_boundary": "stationary",
     "joint_path": "head_path",
     "late_residual": "late",
     "local_path": "cone",
-    "path_offset": "offset",
+    "path_offset": "late",
     "regularization_path": "global_path",
 }
 

@@ -1,6 +1,5 @@
 """Types of the public names: the same as the table in __init__.py."""
 
-from .basins import basin_boundary as basin_boundary
 from .cone import LocalPath as LocalPath
 from .cone import local_path as local_path
 from .global_path import RegularizationPath as RegularizationPath
@@ -10,4 +9,5 @@ from .head_path import joint_path as joint_path
 from .late import LateComparison as LateComparison
 from .late import LateResidual as LateResidual
 from .late import late_residual as late_residual
-from .offset import path_offset as path_offset
+from .late import path_offset as path_offset
+from .stationary import basin_boundary as basin_boundary

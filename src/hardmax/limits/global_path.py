@@ -12,7 +12,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.landscape import Landscape
-from hardmax.limits.offset import path_offset
+from hardmax.limits.late import path_offset
 from hardmax.limits.searching import (
     NOISE,
     Minimum,

@@ -12,8 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from hardmax.limits.late import LateResidual
-from hardmax.limits.offset import support_weights
+from hardmax.limits.late import LateResidual, support_weights
 
 
 class LateMap:

@@ -1,4 +1,4 @@
-"""Finite stationary points of the risk with their Morse index, looked for on the line and in the plane.
+"""Finite stationary points of the risk and their index, on the line and in the plane; where basins end.
 
 The direction of the gradient is interpolated linearly on a grid whose cells grow with |p|; every simplex on
 which the interpolant vanishes starts Newton's method. What is found is checked; that nothing is missing is
@@ -11,10 +11,14 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from hardmax._lib import expect
 from hardmax.limits.field import Field
+from hardmax.problem import Problem
+from hardmax.train.flow import flow
 from hardmax.train.gradient import expand, settle_at
 
 CELLS = {1: 400, 2: 96}  # along each axis of the first grid
@@ -128,3 +132,45 @@ def _newton(field: Field, start: np.ndarray, radius: float) -> StationaryPoint |
             return StationaryPoint(p + step, None if flat else int((curvatures < 0).sum()))
         p = p + step * min(1.0, LONGEST / length)
     return None
+
+
+# Flows are followed until p is this many times longer than where they began: beside the boundary, too, they
+# have left it by then.
+FAR = 10.0
+
+
+def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float = 1e-6) -> np.ndarray:
+    """The point between two starts at which the basin of the first one's selection ends.
+
+    The boundary is itself made of trajectories: from it p goes to no locally optimal direction, which is why
+    "gradient descent can only go to locally optimal directions" holds for almost every start at best.
+
+    Args:
+        problem: whose gradient flow is followed.
+        start: a p(0) of the basin.
+        other: a p(0) outside of it.
+        tolerance: how near to the boundary the answer is.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.limits import basin_boundary
+    >>> x, y = basin_boundary(hm.data.named("B-FIG-1b"), [20.0, 1.5], [20.0, 2.0], tolerance=1e-4)
+    >>> bool(abs(y - (0.1 * x + np.log(90 / 111))) < 1e-4)
+    True
+    """
+    near, far = problem.vector("start", start), problem.vector("other", other)
+    expect.positive("tolerance", tolerance)
+    norm = FAR * max(1.0, float(np.linalg.norm(near)), float(np.linalg.norm(far)))
+
+    def end(p: np.ndarray) -> tuple[tuple[int, ...], ...]:
+        return flow(problem, start=p, until_norm=norm).selection().sets
+
+    home = end(near)
+    if end(far) == home:
+        raise ValueError(f"start and other must end at different selections, both end at {home}")
+    while np.linalg.norm(far - near) > tolerance:
+        middle = 0.5 * (near + far)
+        if end(middle) == home:
+            near = middle
+        else:
+            far = middle
+    return 0.5 * (near + far)

@@ -1,4 +1,4 @@
-"""What a float pair (p, multipliers) proves: the KKT residual and a rigorous interval for the margin.
+"""What a float pair (p, multipliers) proves: the KKT residual, an interval for the margin, the tight rows.
 
 Let rows a_j have bounds h_j >= 0 (inequality) or be equalities a_j.p = h_j, and let N be the minimum norm,
 the margin being 1/N.
@@ -12,15 +12,35 @@ the margin being 1/N.
 Rounding is allowed for: a computed a_j.p is off by at most (d + 8) eps |a_j||p|. A float p meets an
 equality only up to rounding; with `shift` the caller states the length of a correction, proved to exist,
 that makes such rows hold exactly, and the lower end pays for it.
+
+Which rows are tight at the true p_mm: every slack of a float solution, enclosed by its own residuals.
+
+Scale rows to length 1 and p to length 1. Let W be the equalities and the rows with a multiplier, s the least
+singular value of W, and ``away`` = |p - sum_j l_j row_j|. The shortest vector p_W that makes W tight is
+within
+
+    off = away + |W p - h| / s
+
+of p, and its multipliers within (away + off)/s of the given ones. If these stay positive, and every other
+row is met by more than ``off``, then p_W is p_mm and W are exactly the tight rows.
+
+Otherwise only nearness is known: with t = min a_j.p / h_j the point p/t is feasible, so |p/t - p_mm|^2 <=
+|p/t|^2 - |p_mm|^2 and |p_mm| >= h.l / |sum_j l_j row_j|; a row with a larger slack is not tight, and none is
+certain to be. Bounds allow for rounding, also that of the rows.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hardmax.margin.constraints import Bools, Floats
+from hardmax._lib.arrays import polar
+from hardmax.margin.constraints import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from hardmax.margin.solution import MaxMargin
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -92,3 +112,149 @@ def measure(
         waste = used * np.sum(np.abs(multipliers) * row_norms, axis=-1)
         upper = np.where(gain > 0, (norm_u * (1 + rounding(terms)) + waste) / gain, np.inf)
     return Measured(kkt, lower, upper)
+
+
+SMALL = 1e-290  # shorter vectors have lost digits
+Sigma = Callable[
+    [Ints, Ints], Floats
+]  # members of the stack, their rows W -> least singular values, from below
+
+
+class Tight(NamedTuple):
+    """Rows that are tight for certain, and rows that may be; a rational solution has no doubtful ones.
+
+    >>> Tight(np.array([True, False]), np.array([True, True])).doubtful.tolist()
+    [False, True]
+    """
+
+    certain: Bools
+    possible: Bools
+
+    @property
+    def doubtful(self) -> Bools:
+        """Rows of which floats do not tell."""
+        return self.possible & ~self.certain
+
+
+def enclose(A: Floats, h: Floats, equal: Bools, weights: Floats, p: Floats, blur: float = 0.0) -> Tight:
+    """Tight rows of a stack of solutions: rows A (B, m, d), bounds, multipliers (B, m) and p (B, d).
+
+    ``blur`` bounds the error of the rows' inner products, where the rows were made from a Gram matrix.
+
+    >>> one = np.ones((1, 2))
+    >>> rows = np.array([[[1.0], [1.0 + 5e-7]]])
+    >>> enclose(rows, one, one < 0, np.array([[1.0, 0.0]]), np.ones((1, 1))).possible.tolist()
+    [[True, False]]
+    """
+    d = A.shape[2]
+    with np.errstate(all="ignore"):  # what leaves the floats decides nothing
+        norms, units = polar(A)
+        idle, norms = norms == 0, np.where(norms > 0, norms, 1.0)
+        size, q = polar(p)
+        w = weights * norms / size[:, None]
+        g = h / norms / size[:, None]
+        reach = np.einsum("bmd,bd->bm", units, q)
+        total = np.abs(w).sum(axis=1)
+        rest = q - np.einsum("bmd,bm->bd", units, w)
+        away = np.sqrt(np.einsum("bd,bd->b", rest, rest)) + rounding(d + A.shape[1]) * (1 + total)
+        error = 2 * rounding(d) * (1 + np.abs(g))
+        error[(norms < SMALL) | (size < SMALL)[:, None]] = np.inf
+        vague = blur / norms.min(axis=1, initial=np.inf) ** 2
+        if blur:  # the vector that counts is sum_j l_j row_j of the true rows
+            error = error + (away + vague * total)[:, None]
+
+    def sigma(members: Ints, W: Ints) -> Floats:
+        chosen = np.take_along_axis(units[members], W[..., None], axis=1)
+        k = W.shape[1]
+        if k > d or not np.isfinite(chosen).all():
+            return np.zeros(len(members))
+        least = np.linalg.svd(chosen, compute_uv=False)[:, -1] - 8 * k * rounding(d)
+        squared: Floats = np.maximum(least, 0.0) ** 2 - 2 * k * vague[members]
+        return np.sqrt(np.maximum(squared, 0.0))
+
+    return _judge(reach, g, equal, w, away, error, idle, sigma)
+
+
+def enclose_gram(G: Floats, h: Floats, equal: Bools, weights: Floats, blur: float) -> Tight:
+    """The same for one problem whose rows are known by their inner products G, each right up to ``blur``.
+
+    >>> enclose_gram(np.eye(2), np.ones(2), np.zeros(2, bool), np.ones(2), EPS).certain.tolist()
+    [True, True]
+    """
+    with np.errstate(all="ignore"):
+        norms = np.sqrt(np.maximum(np.diag(G), 0.0))
+        idle, norms = norms == 0, np.where(norms > 0, norms, 1.0)
+        size = np.sqrt(weights @ G @ weights)
+        units = G / norms[:, None] / norms
+        w, g = weights * norms / size, h / norms / size
+        vague = rounding(len(h)) + blur / norms.min(initial=np.inf) ** 2
+        total = np.abs(w).sum()
+        away = vague * total**2
+        reach, error = units @ w, vague * total + (rounding(4) + away) * np.abs(g)
+
+    def sigma(members: Ints, W: Ints) -> Floats:
+        chosen = units[np.ix_(W[0], W[0])]
+        if not np.isfinite(chosen).all():
+            return np.zeros(1)
+        squared = np.linalg.eigvalsh(chosen)[0] - 8 * len(W[0]) * vague
+        return np.sqrt(np.maximum(np.array([squared]), 0.0))
+
+    found = _judge(
+        reach[None], g[None], equal[None], w[None], np.array([away]), error[None], idle[None], sigma
+    )
+    return Tight(found.certain[0], found.possible[0])
+
+
+def enclose_many(solutions: Sequence[MaxMargin]) -> None:
+    """Compute the enclosures of many solutions in stacks of one shape, where they are kept."""
+    groups: dict[tuple[int, ...], list[MaxMargin]] = {}
+    for best in solutions:
+        c = best.constraints
+        if best.certificate == "float" and best.p is not None and c.origin is None and c.count:
+            groups.setdefault((c.count, best.p.size), []).append(best)
+    for members in groups.values():
+        rows, p = (
+            np.stack([best.constraints.rows() for best in members]),
+            np.stack([np.ravel(best.p) for best in members]),  # type: ignore[arg-type]
+        )
+        h, equal, weights = (
+            np.stack(list(column))
+            for column in zip(
+                *((b.constraints.h, b.constraints.equal, b.multipliers) for b in members), strict=True
+            )
+        )
+        found = enclose(rows, h, equal, weights, p)
+        for best, certain, possible in zip(members, found.certain, found.possible, strict=True):
+            best.__dict__["enclosure"] = Tight(certain, possible)  # where cached_property looks
+
+
+def _judge(
+    reach: Floats, g: Floats, equal: Bools, w: Floats, away: Floats, error: Floats, idle: Bools, sigma: Sigma
+) -> Tight:
+    """The two arguments above, on a stack; ``idle`` marks rows of length zero, which ask for nothing."""
+    with np.errstate(all="ignore"):
+        slack = np.where(idle, 0.0, reach - g)
+        working = (equal | (w != 0)) & ~idle
+        proved = np.zeros(len(slack), dtype=bool)
+        counts = working.sum(axis=1)
+        for k in np.unique(counts[counts > 0]).tolist():
+            members = np.flatnonzero(counts == k)
+            W = np.nonzero(working[members])[1].reshape(-1, k)
+            least = sigma(members, W)
+            missing = np.abs(slack[members]) + error[members]
+            missing = np.sqrt((np.take_along_axis(missing, W, axis=1) ** 2).sum(axis=1))
+            off = away[members] + missing / least
+            kept = np.where(equal[members] | ~working[members], np.inf, w[members]).min(axis=1)
+            room = np.where(working[members] | idle[members], np.inf, slack[members] - error[members])
+            proved[members] = (least > 0) & (kept > (away[members] + off) / least) & (room.min(axis=1) > off)
+        asks = g > 0
+        t = np.min(np.where(asks, (reach - error) / g, np.inf), axis=1, initial=np.inf)
+        longest, shortest = (1 + away) / t, (g * w).sum(axis=1) * (1 - 4 * EPS * w.shape[1]) / (1 + away)
+        apart = np.sqrt(np.maximum(longest**2 - shortest**2, 0.0) + 16 * EPS)
+        near = apart + np.abs(1 / t - 1) * (1 + away) + away
+        homogeneous = np.any(equal | (~asks & ~idle & (slack < error)), axis=1)
+        near = np.where(homogeneous | ~(t > 0), np.inf, near)
+        loose = slack - error > near[:, None]
+    certain = np.where(proved[:, None], working, equal) | idle
+    possible = np.where(proved[:, None], working, ~loose) | idle
+    return Tight(certain, possible)

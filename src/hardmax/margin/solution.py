@@ -18,9 +18,8 @@ from hardmax._lib.files import whole_text
 from hardmax._lib.notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
-from hardmax.margin.measure import EPS
+from hardmax.margin.measure import EPS, Tight, enclose, enclose_gram
 from hardmax.margin.rationals import bracket, root, to_float
-from hardmax.margin.tight import Tight, enclose, enclose_gram
 from hardmax.problem.selection import Selection
 
 SHOWN = 8  # labels of the support in a notebook
@@ -161,7 +160,7 @@ class MaxMargin:
 
     @cached_property
     def enclosure(self) -> Tight:
-        """Which rows are tight, and which may be, as far as this solution tells (`hardmax.margin.tight`)."""
+        """Which rows are tight, and which may be, as far as this solution tells (`margin.measure`)."""
         c, weights = self.constraints, self.multipliers
         none = np.zeros(c.count, dtype=bool)
         if self.slack is None or weights is None or self.norm == 0:

@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.directions.neighbors import known_gap, row_gaps
+from hardmax.margin.measure import enclose_many
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.tight import enclose_many
 from hardmax.problem.selection import slot_gaps
 from hardmax.train.run import Run
 

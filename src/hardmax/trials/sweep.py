@@ -11,13 +11,12 @@ from typing import Any
 
 from hardmax._lib import expect
 from hardmax.trials.backends import BACKENDS, Backend, WorkerDied, open_backend
-from hardmax.trials.backends.here import Here
+from hardmax.trials.backends.local import Here
 from hardmax.trials.grid import Grid, cell_key, seeds
-from hardmax.trials.pace import Clock, Progress, Sizes
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
 from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
-from hardmax.trials.work import FAILED, Batch, Job, Outcome
+from hardmax.trials.work import FAILED, Batch, Clock, Job, Outcome, Progress, Sizes
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000
@@ -69,7 +68,7 @@ def sweep(
         batch: trials in a batch; by default as many as take about half a second. Results do not depend on it.
         retries: how often a trial whose worker died is tried again.
         progress: called after each batch, and every second while none ends, with a
-            `hardmax.trials.pace.Progress`; what it raises stops the sweep.
+            `hardmax.trials.work.Progress`; what it raises stops the sweep.
         data_files: what the function reads, so that a change of it is noticed.
         retry_failed: run failed trials of the store again.
         allow_changes: go on although code, libraries or data files changed.

@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arrays import misalignment
-from hardmax.directions.constants import LocalConstants, local_constants, slope_range
-from hardmax.directions.direction import directional_margin, in_cone
+from hardmax.directions.direction import (
+    LocalConstants,
+    directional_margin,
+    in_cone,
+    local_constants,
+    slope_range,
+)
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.position import general_position
 from hardmax.limits import LocalPath, local_path

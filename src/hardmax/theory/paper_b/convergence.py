@@ -11,7 +11,7 @@ from flint import fmpq, fmpq_mat
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_b
-from hardmax.directions.constants import local_constants
+from hardmax.directions.direction import local_constants
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.neighbors import is_locally_optimal
 from hardmax.margin.att_svm import max_margin

@@ -12,8 +12,7 @@ import numpy as np
 from flint import arb
 
 from hardmax._lib.expect import generator
-from hardmax.directions.constants import LocalConstants, local_constants
-from hardmax.directions.direction import in_cone
+from hardmax.directions.direction import LocalConstants, in_cone, local_constants
 from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap
 from hardmax.limits import late_residual
 from hardmax.margin.att_svm import max_margin

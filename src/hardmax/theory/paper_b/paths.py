@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax._lib.arrays import misalignment
 from hardmax.limits import regularization_path
-from hardmax.limits.offset import path_offset
+from hardmax.limits.late import path_offset
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid

@@ -18,7 +18,8 @@ from typing import Any
 
 from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
-from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome
+from hardmax.trials.provenance import Function
+from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_batch
 from hardmax.trials.worker import READY
 
 Handle = futures.Future[list[Outcome]]
@@ -122,3 +123,31 @@ def _reap(process: subprocess.Popen[bytes]) -> str:
             with contextlib.suppress(OSError):  # what was buffered for a dead process
                 pipe.close()
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+class Here:
+    """The plain loop behind the same seam, for debugging and for notebooks."""
+
+    capacity = 1
+
+    def __init__(self, function: Function, batched: bool, seed: int) -> None:
+        self.function = function
+        self.batched = batched
+        self.seed = seed
+
+    def submit(self, batch: Batch) -> Handle:
+        """Run the batch now."""
+        handle: Handle = futures.Future()
+        handle.set_result(run_batch(self.function, self.batched, self.seed, batch))
+        return handle
+
+    def wait(self, handles: Collection[Handle], seconds: float | None = None) -> list[Handle]:
+        """All of them."""
+        return list(handles)
+
+    def outcomes(self, handle: Handle) -> list[Outcome]:
+        """What became of the batch."""
+        return handle.result()
+
+    def close(self) -> None:
+        """Nothing was started."""
