@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.trials import pace
+from hardmax.trials import work
 from hardmax.trials.provenance import load, named
 
 TASKS = Path(__file__).with_name("tasks.py")
@@ -230,8 +230,8 @@ def test_progress_counts_up(plain):
 
 def test_rate_is_that_of_the_last_half_minute(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(pace.time, "monotonic", lambda: now[0])
-    clock = pace.Clock(10, 0, 1000)
+    monkeypatch.setattr(work.time, "monotonic", lambda: now[0])
+    clock = work.Clock(10, 0, 1000)
     for second in range(1, 101):
         now[0] = float(second)
         told = clock.count(1 if second <= 50 else 4, 0)
@@ -241,14 +241,14 @@ def test_rate_is_that_of_the_last_half_minute(monkeypatch):
 
 
 def test_batches_grow_to_half_a_second_and_shrink_in_a_new_cell():
-    sizes = pace.Sizes(None)
+    sizes = work.Sizes(None)
     seconds = {0: 1e-3, 1: 0.1}
     chosen = []
     for cell in (0, 0, 0, 0, 0, 1, 1, 1):
         chosen.append(sizes.next(cell))
         sizes.measure(cell, chosen[-1], chosen[-1] * seconds[cell])
     assert chosen == [1, 8, 64, 499, 500, 50, 5, 5] or chosen == [1, 8, 64, 500, 500, 50, 5, 5]
-    assert pace.Sizes(3).next(0) == 3
+    assert work.Sizes(3).next(0) == 3
 
 
 @pytest.mark.parametrize(
