@@ -18,7 +18,6 @@ from hardmax.nexttoken import (
     named_sentences,
     train,
 )
-from hardmax.nexttoken.direction import StationaryPoint
 from hardmax.nexttoken.measures import loss, target_masses
 from hardmax.nexttoken.model import literal_gradient
 
@@ -97,12 +96,11 @@ def test_slack_relations_go_to_the_true_solution(oracles, margin, expected):
 def test_pulls_that_cancel_are_a_stationary_point():
     """C-ERR-02: AB -> A has no deciding token, and at zero A and B pull equally."""
     samples = samples_of("C-ERR-02")
-    with pytest.raises(StationaryPoint, match="after 0 steps"):
-        train(samples, steps=5)
+    run = train(samples, steps=5)
+    assert (run.event, run.steps) == ("stationary point", 0)
     pairs = Pairs.of(samples)
     stage = StageTwo(pairs, OutputValue.aligned(pairs.collocation, 2.0))
-    with pytest.raises(StationaryPoint):
-        stage.direction(np.zeros(pairs.P))
+    assert stage.direction(np.zeros(pairs.P)).log_norm == -np.inf
     assert not stage.gradient(np.zeros(pairs.P)).any()
 
 

@@ -19,8 +19,8 @@ from hardmax.nexttoken import (
     orders,
     stage_1,
 )
-from hardmax.nexttoken.edges import edges_of
 from hardmax.nexttoken.model import literal_gradient
+from hardmax.train.edges import edges_of
 
 
 def pairs_of(name):
@@ -28,6 +28,10 @@ def pairs_of(name):
     return Pairs.of(
         Samples.from_sentences([text.words(i) for i in range(text.n)], vocabulary=text.vocabulary)
     )
+
+
+def problem_of(pairs):
+    return pairs.samples.problem(OutputValue.aligned(pairs.collocation, 1.0))
 
 
 def numbers(rows):
@@ -141,9 +145,9 @@ def test_merging_changes_no_step(seed):
 
 
 def test_no_edges_where_a_sentence_has_none_or_two_deciding_tokens():
-    assert edges_of(pairs_of("C-ERR-02")) is None
-    assert edges_of(pairs_of("C-EXT-2")) is None
-    assert edges_of(Pairs.of(Samples.from_sentences(["a b c"]))) is None  # n(b) is missing
+    assert edges_of(problem_of(pairs_of("C-ERR-02"))) is None
+    assert edges_of(problem_of(pairs_of("C-EXT-2"))) is None
+    assert edges_of(problem_of(Pairs.of(Samples.from_sentences(["a b c"])))) is None  # n(b) is missing
     pairs = pairs_of("C-EXT-2")
     stage = StageTwo(pairs, stage_1(pairs.collocation, 1, 1.0))
     with pytest.raises(ValueError, match="not exact here"):

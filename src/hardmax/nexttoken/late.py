@@ -20,10 +20,10 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.limits.landscape import Expanded
 from hardmax.limits.searching import minimize
-from hardmax.nexttoken.edges import edges_of
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.output_value import OutputValue
+from hardmax.train.edges import edges_of
 
 # Singular values below this, relative to the largest, are zero.
 ZERO = 1e-9
@@ -98,7 +98,8 @@ def late_of(star: KqStar) -> Late | None:
     >>> late_of(KqStar.of(Pairs.of(Samples.from_sentences(["a b b", "b a"])))).omega.round(6).tolist()
     [0.333333]
     """
-    edges = edges_of(star.pairs)
+    # the relations do not depend on the margin
+    edges = edges_of(star.pairs.samples.problem(OutputValue.aligned(star.pairs.collocation, 1.0)))
     if edges is None or star.values is None or not len(edges.top):
         return None
     weights = np.exp(star.pairs.log_weight)

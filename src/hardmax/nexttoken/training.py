@@ -55,6 +55,7 @@ class Training:
     first_rate: float | None = None
     stage_1_steps: int | None = None
     signed_steps: int = 0
+    event: str | None = None  # "stationary point" where the sentences' pulls cancel
     _stage: StageTwo | None = field(default=None, repr=False)
 
     @property
@@ -234,22 +235,27 @@ def train(
     stage = StageTwo(pairs, W_ov) if steps > done else None
     a = point(pairs, start)
     wanted = steps_to_record(_log_spaced(steps) if record is None else record, steps)
-    times, points, signed = [done], [a.copy()], 0
+    times, points, signed, event = [done], [a.copy()], 0, None
     piece = max(1, REPORT // max(1, len(pairs.pair))) if progress or stop else steps
     for until in wanted[wanted > done].tolist():
         while done < until and not (stop and stop()):
             assert stage is not None
             some = min(until - done, piece)
-            signed += stage.descend(a, rate, some)
-            done += some
+            taken, plain = stage.descend(a, rate, some)
+            done, signed = done + taken, signed + plain
             if progress:
-                progress(some)
+                progress(taken)
+            if taken < some:
+                event = "stationary point"
+                break
         if done > times[-1]:
             times.append(done)
             points.append(a.copy())
+        if event:
+            break
     return Training(
         pairs, W_ov, rate, "step", np.array(times, dtype=np.float64), np.array(points),
-        None if given else first_rate, None if given else int(stage1), signed, stage,
+        None if given else first_rate, None if given else int(stage1), signed, event, stage,
     )  # fmt: skip
 
 

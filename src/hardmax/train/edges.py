@@ -20,7 +20,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax._lib import compiling
+from hardmax.problem import Problem
+from hardmax.problem.keys import OneHot
+from hardmax.problem.output_value import Floats, Ints
+
+compiling.listen()
 
 # Up to this margin e^(2 margin) is a float and the sentences' weights need no exponents of their own.
 PLAIN = 300.0
@@ -50,47 +55,67 @@ class Edges(NamedTuple):
     is_grouped: bool  # whether some sentence has two such entries
 
 
-def edges_of(pairs: Pairs) -> Edges | None:
-    """The edges of a dataset; None where a sentence does not have exactly one token with n(x) = next token.
+def edges_of(problem: Problem) -> Edges | None:
+    """The edges of a next-token problem; None where the structured form does not apply.
 
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.edges import edges_of
-    >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
-    >>> edges = edges_of(pairs)
-    >>> words = pairs.samples.vocabulary
-    >>> [f"{words[pairs.token[o]]}>{words[pairs.token[x]]}" for o, x in zip(edges.top, edges.low)]
+    It needs one-hot keys, a cross-entropy with W_ov = margin W_ov*, weights, an n(x) of every token that
+    competes, and in every input with two tokens or more exactly one with n(x) = next token.
+
+    >>> from hardmax.nexttoken import Samples, collocation, stage_1
+    >>> from hardmax.train.edges import edges_of
+    >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
+    >>> problem = samples.problem(stage_1(collocation(samples), 20, 0.1))
+    >>> edges, words = edges_of(problem), problem.head.words
+    >>> [samples.vocabulary[words[o]] + ">" + samples.vocabulary[words[x]]
+    ...  for o, x in zip(edges.top, edges.low)]
     ['S>P', 'V>S', 'O>S', 'O>V', 'O>P']
     """
-    if not pairs.is_reachable or (np.add.reduceat(pairs.is_optimal, pairs.offsets[:-1]) != 1).any():
+    head = problem.head.cross_entropy
+    if head is None or head.queries is None or head.W_ov.margin is None or problem.weights is None:
         return None
-    aside = np.flatnonzero(~pairs.is_optimal)
-    row = pairs.row[aside]
-    best = pairs.offsets[:-1][row]  # the optimal entry is the first of its sentence
-    key, edge = np.unique(pairs.pair[best] * pairs.P + pairs.pair[aside], return_inverse=True)
-    top, low = key // pairs.P, key % pairs.P
-    size = np.bincount(row, minlength=pairs.n)
-    offsets = np.concatenate([[0], np.cumsum(size)])
-    output = pairs.collocation[pairs.token[pairs.pair[aside]]]
+    if not isinstance(problem.table, OneHot) or head.W_ov.margin == 0.0:
+        return None
+    # Inputs by query; in each the token with n(x) = next token first, then by n(x).
+    sizes, starts = problem.sizes, problem.offsets[:-1]
+    inputs = np.flatnonzero(sizes > 1)
+    queries = head.queries[problem.tokens[starts[inputs]]]
+    order = np.argsort(queries, kind="stable")
+    inputs, queries = inputs[order], queries[order]
+    bounds = np.concatenate([[0], np.cumsum(sizes[inputs])])
+    row = np.repeat(np.arange(len(inputs)), sizes[inputs])
+    slot = np.arange(bounds[-1]) - bounds[row] + starts[inputs][row]
+    word = head.words[problem.tokens[slot]]
+    output = head.W_ov.collocation[word]
+    is_aside = output != head.targets[inputs][row]
+    order = np.lexsort((word, output, is_aside, row))
+    slot, output, is_aside = slot[order], output[order], is_aside[order]
+    if not len(inputs) or (output < 0).any() or (np.add.reduceat(~is_aside, bounds[:-1]) != 1).any():
+        return None
+    aside = np.flatnonzero(is_aside)
+    row, best = row[aside], slot[bounds[:-1]][row[aside]]
+    pair, P = problem.tokens, problem.d
+    key, edge = np.unique(pair[best] * P + pair[slot[aside]], return_inverse=True)
+    top, low = key // P, key % P
+    output = output[aside]
     is_first = (np.diff(output, prepend=-1) != 0) | (np.diff(row, prepend=-1) != 0)
     first = np.maximum.accumulate(np.where(is_first, np.arange(len(aside)), 0))
-    distinct = np.bincount(row[is_first], minlength=pairs.n) + 1
-    queries = pairs.query[pairs.pair[pairs.offsets[:-1]]]
-    sentence_offsets = np.append(np.flatnonzero(np.diff(queries, prepend=-1)), pairs.n)
-    edge_offsets = np.append(np.flatnonzero(np.diff(pairs.query[top], prepend=-1)), len(top))
-    log_scale = np.maximum.reduceat(pairs.log_weight, sentence_offsets[:-1])
-    weight = np.exp(pairs.log_weight - np.repeat(log_scale, np.diff(sentence_offsets)))
+    distinct = np.bincount(row[is_first], minlength=len(inputs)) + 1
+    sentence_offsets = np.append(np.flatnonzero(np.diff(queries, prepend=-1)), len(inputs))
+    edge_offsets = np.append(np.flatnonzero(np.diff(head.queries[top], prepend=-1)), len(top))
+    log_weight = problem.log_weights[inputs]
+    log_scale = np.maximum.reduceat(log_weight, sentence_offsets[:-1])
+    counts = np.ones(len(pair)) if problem.counts is None else problem.counts
     return Edges(
         top.astype(np.uint32),
         low.astype(np.uint32),  # pairs, and so edges, go by query
         edge_offsets.astype(np.int64),
         sentence_offsets.astype(np.int64),
-        offsets.astype(np.int64),
+        np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(inputs)))]).astype(np.int64),
         edge.astype(np.uint32),
-        pairs.count[aside] / pairs.count[best],
+        counts[slot[aside]] / counts[best],
         first.astype(np.uint32),
-        (pairs.samples.V - distinct).astype(np.float64),
-        weight,
+        (head.W_ov.V - distinct).astype(np.float64),
+        np.exp(log_weight - np.repeat(log_scale, np.diff(sentence_offsets))),
         log_scale,
         bool((~is_first).any()),
     )

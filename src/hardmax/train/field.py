@@ -1,0 +1,114 @@
+"""The right-hand side of a gradient flow, whatever its clock: the force at a point and its derivative."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from hardmax.problem import Problem
+from hardmax.problem.keys import Dense
+from hardmax.problem.slots import slots_of
+from hardmax.train.coordinates import orthonormal_basis
+from hardmax.train.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
+from hardmax.train.loops import shifted_force
+from hardmax.train.scale import scaled
+
+# The flow starts where it has moved this far, relative to the scale on which the gradient changes.
+FIRST_MOVE = 1e-10
+
+# A pull this small beside its parts is rounding.
+NOISE = 1e-14
+
+# The speed at a trial point may be anything; it is capped here instead of overflowing.
+OVERFLOW = 300.0
+
+
+class Field:
+    """The right-hand side, in an orthonormal basis of the span that p moves in, with keys of size one.
+
+    With keys divided by c the flow of c p is the same in the time c^2 t, so tolerances can be plain numbers.
+    """
+
+    def __init__(self, problem: Problem, p: np.ndarray) -> None:
+        self.problem, self.scale = problem, scaled(problem, to_one=True)
+        seen, y = self.scale.problem, self.scale.point(p, "start")
+        slots = slots_of(seen)
+        self.basis = orthonormal_basis(slots)
+        self.start = self.basis.T @ y
+        self.origin = y - self.basis @ self.start
+        table = Dense(np.ascontiguousarray(seen.keys @ self.basis))
+        self.reduced = replace(seen, table=table, W=None)
+        self.slots = replace(slots, table=table)
+        self.is_linear = not problem.head.moves
+        self.is_compiled = self.is_linear and problem.loss.is_compiled
+        self.scores = slots.merge(problem.scores) if self.is_linear else np.zeros(len(slots.tokens))
+        self.scratch = [np.empty(len(slots.tokens)), *(np.empty(problem.n) for _ in range(5))]
+
+    def whole(self, y: np.ndarray) -> np.ndarray:
+        """p of coordinates in the basis, in units in which keys have size one."""
+        return self.origin + self.basis @ y.astype(float)
+
+    def settle(self, y: np.ndarray) -> Settled:
+        """Attention at a point."""
+        return settle_at(self.reduced, y.astype(float), self.slots)
+
+    def expand(self, y: np.ndarray) -> Expansion:
+        """First and second order at a point."""
+        settled = self.settle(y)
+        return expand(self.reduced, settled, settled.differences(self.slots.keys))
+
+    def first_log_time(self) -> float:
+        """log t at which p has just begun to move, seen from the gradient and its derivative at the start."""
+        change = pull_of(self.settle(self.start), self.slots.table, self.problem.total).log_norm
+        if self.is_linear:
+            second = self.expand(self.start)
+            steepest = float(np.abs(second.H).max())
+            if steepest > 0.0:
+                change = max(change, second.common - math.log(self.problem.total) + math.log(steepest))
+        return math.log(FIRST_MOVE) - change
+
+    def limit(self, y: np.ndarray) -> np.ndarray | None:
+        """The minimiser at which y has come to rest, by Newton's method; None while p still travels."""
+        if not self.is_linear:
+            return None
+        y = y.astype(float)
+        for _ in range(10):
+            at = self.expand(y)
+            step = np.linalg.lstsq(at.H, -at.V, rcond=1e-13)[0]
+            if np.linalg.norm(step) > 1e-6 * (1.0 + np.linalg.norm(y)):
+                return None
+            if at.V @ at.H @ at.V >= 0.0:  # uphill: a saddle that p is leaving
+                return None
+            y = y + step
+            if np.linalg.norm(step) <= 4e-16 * np.linalg.norm(y) or np.linalg.norm(at.V) <= 2e-16 * at.size:
+                return y
+        return None
+
+    def force(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> np.ndarray:
+        """e^tau times minus the gradient, from logit gaps to the top slots that have tau added already."""
+        slots, problem = self.slots, self.problem
+        if self.is_compiled:
+            F = np.empty(D.shape[1])
+            shifted_force(
+                gaps, D, tops, self.scores, slots.counts, slots.offsets, problem.log_weights, problem.total,
+                tau, problem.loss.log_slope, OVERFLOW, *self.scratch, F,
+            )  # fmt: skip
+            return F
+        settled = settle_gaps(self.reduced, slots, gaps, tops, tau)
+        scale = np.exp(np.minimum(settled.log_scale, OVERFLOW)) / problem.total
+        return (settled.per_slot(scale) * settled.weights) @ D
+
+    def bend(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> tuple[np.ndarray, bool]:
+        """The derivative of the force by p, and whether the pulls cancel to rounding."""
+        if self.is_linear:
+            second = expand(self.reduced, settle_gaps(self.reduced, self.slots, gaps, tops, tau), D)
+            is_noise = bool(np.linalg.norm(second.V) <= NOISE * second.size)
+            return second.H * (math.exp(min(second.common, OVERFLOW)) / self.problem.total), is_noise
+        h = 1e-6
+        columns = [
+            self.force(gaps + h * D[:, j], tau, D, tops) - self.force(gaps - h * D[:, j], tau, D, tops)
+            for j in range(D.shape[1])
+        ]
+        return np.stack(columns, axis=1) / (2 * h), False
