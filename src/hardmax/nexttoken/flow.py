@@ -15,6 +15,7 @@ from hardmax.nexttoken.stage1 import stage_1
 from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
 from hardmax.problem.output_value import OutputValue
 from hardmax.train.arc import FIRST, follow
+from hardmax.train.edge_flow import LeftForm
 
 
 def train_by_flow(
@@ -31,9 +32,9 @@ def train_by_flow(
 ) -> Training:
     """Algorithm 1 with stage 2 as a flow, to the time ``until`` on the clock of steps of size ``rate``.
 
-    The flow is what steps tend to as ``rate`` does to zero with the arc length rate x time fixed. It needs
-    the structured form along the way; where `train` has to take signed steps, this raises. Times to
-    ``record`` are every factor of 2 by default.
+    The flow is what steps tend to as ``rate`` does to zero with the arc length rate x time fixed: that of
+    `hm.flow` with the clock "arc length". It needs the structured form along the way; where `train` has to
+    take signed steps, this raises. Times to ``record`` are every factor of 2 by default.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.flow import train_by_flow
@@ -57,7 +58,18 @@ def train_by_flow(
     p = np.zeros(stage.problem.d)
     p[: pairs.P] = point(pairs, start)
     lengths = rate * wanted
-    _, _, points, event = follow(stage.problem, p, [], lengths[-1], lengths)
+    if stage.steps.edges is None:
+        raise ValueError(
+            "samples: the flow needs W_ov = margin W_ov* and exactly one deciding token type in every "
+            "sentence; use train, which takes signed steps"
+        )
+    try:
+        _, _, points, event = follow(stage.problem, p, [], lengths[-1], lengths, only_edges=True)
+    except LeftForm:
+        raise ValueError(
+            "samples: a flux changes sign on the way (Assumption 3 is violated); use train, which takes "
+            "signed steps"
+        ) from None
     return Training(
         pairs, W_ov, rate, "flow", np.append(0.0, wanted), points[:, : pairs.P],
         None if given else first_rate, None if given else int(stage1), 0, event, stage,

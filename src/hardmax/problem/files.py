@@ -15,12 +15,14 @@ from hardmax._lib import expect
 from hardmax._lib.files import whole, whole_text
 from hardmax._lib.reading import LARGEST_JSON, read_arrays, read_bytes, read_json
 from hardmax.problem import Problem
-from hardmax.problem.heads import Head, LinearHead, Scores
+from hardmax.problem.heads import CrossEntropy, Head, LinearHead, Scores
 from hardmax.problem.keys import Dense, Gram, Keys, OneHot
 from hardmax.problem.losses import LOSSES, as_loss
+from hardmax.problem.output_value import OutputValue
 
 _JSON_NAMES = {"keys", "scores", "values", "labels", "head", "loss", "counts", "weights"}
-_ARRAY_NAMES = _JSON_NAMES | {"tokens", "offsets", "W", "gram", "one_hot"}
+_NEXT_TOKEN = {"collocation", "words", "targets", "queries", "margin", "entries"}
+_ARRAY_NAMES = _JSON_NAMES | _NEXT_TOKEN | {"tokens", "offsets", "W", "gram", "one_hot"}
 
 
 def read_problem(path: Path) -> Problem:
@@ -76,7 +78,8 @@ def _saved_loss(problem: Problem) -> str:
 def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
     """The problem made of the arrays that `problem_arrays` gives; ``path`` is named in refusals."""
     _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
-    known = "scores" in arrays or {"values", "labels", "head"} <= arrays.keys()
+    heads = ({"scores"}, {"values", "labels", "head"}, {"collocation", "words", "targets"})
+    known = any(names <= arrays.keys() for names in heads)
     if "offsets" not in arrays or not arrays.keys() & {"keys", "one_hot"} or not known:
         raise ValueError(
             f"{path} must hold keys, offsets and either scores or values, labels and head; "
@@ -109,9 +112,28 @@ def _head(arrays: dict[str, np.ndarray], table: Keys, tokens: np.ndarray, offset
     loss = as_loss(str(arrays.get("loss", "logistic")))
     if "scores" in arrays:
         return Scores(expect.finite_array("scores", arrays["scores"], (len(tokens),)), loss)
+    if "targets" in arrays:
+        return _cross_entropy(arrays, table.shape[0], len(offsets) - 1)
     values = expect.finite_array("values", arrays["values"], (table.shape[0], None))
     labels = expect.signs("labels", arrays["labels"], len(offsets) - 1)
     return LinearHead(values, labels, expect.finite_array("head", arrays["head"], (values.shape[1],)), loss)
+
+
+def _cross_entropy(arrays: dict[str, np.ndarray], N: int, n: int) -> Head:
+    """The head of a next-token problem."""
+    collocation = arrays["collocation"]
+    if ("margin" in arrays) == ("entries" in arrays):
+        raise ValueError("give either margin, for a multiple of W_ov*, or entries, a table B[v, x]")
+    if "margin" in arrays:
+        W_ov = OutputValue.aligned(collocation, float(expect.finite_array("margin", arrays["margin"], ())))
+    else:
+        W_ov = OutputValue.of_table(collocation, arrays["entries"])
+    sizes = {"words": N, "targets": n} | ({"queries": N} if "queries" in arrays else {})
+    found = {name: expect.ids(name, arrays[name], size).astype(np.intp) for name, size in sizes.items()}
+    for name, numbers in found.items():
+        if (numbers < 0).any() or (numbers >= W_ov.V).any():
+            raise ValueError(f"{name} must be tokens from 0 to {W_ov.V - 1}, got {numbers.tolist()!r:.60}")
+    return CrossEntropy(W_ov, found["words"], found["targets"], found.get("queries"))
 
 
 def _map(arrays: dict[str, np.ndarray], head: Head, table: Keys, path: Path) -> Any:
@@ -213,6 +235,8 @@ def _as_json(problem: Problem) -> dict[str, Any]:
             "values": rows(linear.values), "labels": linear.labels.tolist(), "head": linear.v.tolist()
         }  # fmt: skip
     problem.head.arrays()  # refuses what no file can hold
+    if problem.head.moves:
+        raise ValueError("scores that move with the attention have no form in JSON; save the problem as .npz")
     return content | {"scores": [part.tolist() for part in problem.split(problem.scores)]}
 
 

@@ -26,6 +26,9 @@ from hardmax.train.field import Field
 # The first step's length, and the largest factor from one step to the next.
 FIRST, GROWTH = 0.125, 8.0
 
+# A flow that in so many steps comes only a tenth farther is stuck.
+STEPS = 1_000
+
 # Steps this short may be those at a finite limit, which is looked for.
 SHORT = 1e-3
 
@@ -56,10 +59,13 @@ def follow(
     ends: Sequence[Callable[[np.ndarray, float], float]],
     until_length: float | None,
     record: Iterable[float] | None,
+    *,
+    only_edges: bool = False,
 ) -> tuple[Problem, np.ndarray, Any, str | None]:
     """The problem, arc lengths, points (in extended precision) and event of the flow from p.
 
-    Where the edge form of a next-token problem is left, the rest of the way is that of any problem.
+    Where the edge form of a next-token problem is left, the rest of the way is that of any problem, with
+    dense matrices; `LeftForm` is raised there instead if ``only_edges``.
     """
     last = math.inf if until_length is None else expect.positive("until_length", until_length)
     wanted = [] if record is None else np.unique([float(s) for s in record]).tolist()
@@ -73,7 +79,8 @@ def follow(
             event = path.go(EdgeField(problem, edges, p), ends)
             return problem, np.array(path.lengths), np.array(path.points), event
         except LeftForm:
-            pass
+            if only_edges:
+                raise
     event = path.go(_Arc(problem, np.asarray(path.p, dtype=np.float64)), ends)
     return problem, np.array(path.lengths), np.array(path.points), event
 
@@ -91,7 +98,15 @@ class _Path:
     def __init__(self, p: Any, wanted: list[float], last: float, keep_all: bool) -> None:
         self.p, self.s, self.sigma = p, 0.0, FIRST
         self.lengths, self.points = [0.0], [p]
+        self.steps, self.mark = 0, 0.0
         self.wanted, self.last, self.keep_all = wanted, last, keep_all
+
+    def _is_stuck(self) -> bool:
+        """Whether many steps brought less than a tenth of the way: the field turns faster than it moves."""
+        if self.steps % STEPS:
+            return False
+        before, self.mark = self.mark, self.s
+        return self.s < 1.1 * before
 
     def keep(self) -> None:
         """Keep the present point."""
@@ -127,10 +142,14 @@ class _Path:
                 heading = ((end - x) / np.longdouble(length)).astype(np.float64)
                 x, s = end, s + length
                 self.p, self.s = field.whole(x) / unit, s / unit
+                self.steps += 1
                 if self.keep_all or crossed:
                     self.keep()
                 if crossed:
                     return None
+                if self._is_stuck():
+                    self.keep()
+                    return "precision exhausted"
                 resting = field.limit(x) if length < SHORT else None
                 if resting is not None:
                     self.keep()
