@@ -9,6 +9,41 @@ import hardmax as hm
 from hardmax.theory import Hypothesis, Outcome, statement
 
 
+def test_a_head():
+    """Attention whose attended value is squashed, u = y tanh(a.z): one method, and every verb works."""
+
+    class Squashed(hm.heads.Head):
+        def __init__(self, values, labels, a):
+            self.values, self.labels, self.a = values, labels, a
+            self.loss = hm.data.named("B-FIG-8").loss
+
+        def attend(self, at):
+            x = at.rows(self.values) @ self.a
+            u = np.tanh(at.mean(x[:, None])[:, 0])
+            return at.per_slot(self.labels * (1.0 - u**2)) * x, self.labels * u
+
+    rng = np.random.default_rng(0)
+    keys, labels = rng.normal(size=(3, 4, 6)), np.array([1.0, -1.0, 1.0])
+    problem = hm.Problem.from_head(keys, Squashed(rng.normal(size=(12, 2)), labels, np.array([1.0, -0.5])))
+    same = hm.Problem.from_psi(
+        keys, problem.head.values.reshape(3, 4, 2), labels, lambda z: np.tanh(z @ problem.head.a),
+        lambda z: (1 - np.tanh(z @ problem.head.a) ** 2)[:, None] * problem.head.a,
+    )  # fmt: skip
+    p = rng.normal(size=6)
+    assert hm.misalignment(hm.gradient(problem, p).direction, hm.gradient(same, p).direction) < 1e-28
+    assert abs(hm.risk(problem, p) - hm.risk(same, p)) < 1e-15
+    run = hm.descend(problem, hm.steps.Normalized(0.1), steps=300)
+    far = hm.flow(problem, until_norm=1e3)
+    along = hm.flow(problem, clock="arc length", until_norm=1e3)
+    assert far.misalignment(along) < 1e-18
+    best = hm.max_margin(problem, far.selection())
+    assert far.misalignment(best) < 1e-4
+    assert hm.is_locally_optimal(problem, best)
+    assert far.selection().tokens in [found.selection for found in hm.locally_optimal(problem)]
+    assert hm.optimal_tokens(problem).sets == hm.optimal_tokens(same).sets
+    assert hm.excess_risk(problem, run.p, run.selection().tokens).log < 0
+
+
 def test_a_step_rule():
     """Sign descent with momentum (Signum), in plain Python."""
 

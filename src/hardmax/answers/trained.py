@@ -230,6 +230,11 @@ class Learning:
             self.samples, steps=self.steps, start=self.start, after=after, progress=progress, stop=stop,
             **self.settings,
         )  # fmt: skip
+        if run.event:
+            raise ValueError(
+                f"{self.name}: the stage-2 gradient is exactly 0 after {run.steps:,} steps: the sentences' "
+                "pulls cancel, so there is no direction to take"
+            )
         reached = Reached.by(run, before=signed)
         save_model(self.model, run.predictor, reached)
         again = ["hardmax", "ntp", "train", self.name, "--out", str(self.model), "--resume", *self.options]

@@ -12,6 +12,8 @@ from hardmax.problem.output_value import Floats
 from hardmax.problem.slots import Slots, slots_of
 from hardmax.train.edges import Scratch, descend_edges, edges_of, fill_log_fluxes, gather
 from hardmax.train.gradient import Gradient, pull_of, settle_at
+from hardmax.train.loops import DONE, STATIONARY
+from hardmax.train.schedule import Rule
 
 
 class EdgeSteps:
@@ -74,3 +76,21 @@ class EdgeSteps:
                 p += rate * pull.direction
                 taken, plain = taken + 1, plain + 1
         return taken, plain
+
+    def loop(
+        self, problem: Problem, p: Floats, rule: Rule, record: np.ndarray, wanted: object
+    ) -> tuple[np.ndarray, int]:
+        """Normalised steps as `descend` asks for them: points and status."""
+        points, done = np.empty((len(record), problem.d)), 0
+        for k, until in enumerate(record.tolist()):
+            while done < until:
+                same = 1  # steps of one rate go in one call
+                while done + same < until and rule.rates[done + same] == rule.rates[done]:
+                    same += 1
+                taken, _ = self.descend(p, float(rule.rates[done]), same)
+                done += taken
+                if taken < same:
+                    points[k:] = p
+                    return points, STATIONARY
+            points[k] = p
+        return points, DONE

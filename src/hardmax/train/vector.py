@@ -15,6 +15,7 @@ from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.slots import slots_of
 from hardmax.train.coordinates import Coordinates, choose, differences, orthonormal_basis
+from hardmax.train.edge_steps import EdgeSteps
 from hardmax.train.gradient import pull_of, settle_at
 from hardmax.train.loops import (
     BY_RULE,
@@ -61,6 +62,10 @@ def train_p(
 
 def fast_path(problem: Problem, rule: Rule) -> Loop:
     """The loop for this structure of problem and rule; the plain one can do everything."""
+    if problem.head.cross_entropy is not None and rule.kind == UNIT_ALONG and not rule.constants.any():
+        steps = EdgeSteps(problem)
+        if steps.edges is not None:
+            return steps.loop
     stored = isinstance(problem.table, Dense) and not problem.head.moves and problem.loss.is_compiled
     return _compiled if stored and rule.is_compiled else _plain
 
