@@ -36,7 +36,7 @@ SHORT = 1e-3
 class ArcField(Protocol):
     """A right-hand side that makes the steps' own coordinates."""
 
-    unit: float  # arc lengths of the state over those of p
+    power: int  # the state and its arc lengths are those of p times 2^power
     is_bold: bool  # whether a length that was too long for one step is tried again in the next
     start: Any
 
@@ -44,7 +44,7 @@ class ArcField(Protocol):
         """A step from x."""
 
     def whole(self, x: Any) -> Any:
-        """p of a state, times the unit."""
+        """p of a state, times 2^power."""
 
     def limit(self, x: Any) -> Any | None:
         """The finite limit that x has come to, if it has."""
@@ -56,7 +56,7 @@ class ArcField(Protocol):
 def follow(
     problem: Problem,
     p: np.ndarray,
-    ends: Sequence[Callable[[np.ndarray, float], float]],
+    ends: Sequence[Callable[[np.ndarray, int], float]],
     until_length: float | None,
     record: Iterable[float] | None,
     *,
@@ -86,10 +86,10 @@ def follow(
 
 
 def stop_at(
-    end: Callable[[np.ndarray, float], float], whole: Callable[[Any], Any], unit: float
+    end: Callable[[np.ndarray, int], float], whole: Callable[[Any], Any], power: int
 ) -> Callable[[Any], float]:
     """An end of a flow as a function of its state."""
-    return lambda x: end(np.asarray(whole(x), dtype=np.float64), unit)
+    return lambda x: end(np.asarray(whole(x), dtype=np.float64), power)
 
 
 class _Path:
@@ -114,21 +114,22 @@ class _Path:
             self.lengths.append(self.s)
             self.points.append(self.p)
 
-    def go(self, field: ArcField, ends: Sequence[Callable[[np.ndarray, float], float]]) -> str | None:
+    def go(self, field: ArcField, ends: Sequence[Callable[[np.ndarray, int], float]]) -> str | None:
         """Follow a field to an end; the event that stopped it, if one did."""
-        x, heading, unit = field.start, None, field.unit
+        x, heading, power = field.start, None, field.power
         reason = field.event(x)
         if reason is not None:
             return reason
-        stops = [stop_at(end, field.whole, unit) for end in ends]
+        stops = [stop_at(end, field.whole, power) for end in ends]
         targets = [s for s in self.wanted if s > self.s]
-        s, sigma = self.s * unit, self.sigma
+        s, sigma = float(np.ldexp(self.s, power)), self.sigma
         for target in [*targets, self.last] if not targets or targets[-1] < self.last else targets:
-            while s < target * unit:
+            goal = float(np.ldexp(target, power))
+            while s < goal:
                 if any(stop(x) <= 0.0 for stop in stops):
                     self.keep()
                     return None
-                asked = min(sigma, target * unit - s)
+                asked = min(sigma, goal - s)
                 leg = field.leg(x, heading)
                 taken = accepted(leg.step, asked)
                 if taken is None:
@@ -141,7 +142,7 @@ class _Path:
                     end, _ = leg.step(length)
                 heading = ((end - x) / np.longdouble(length)).astype(np.float64)
                 x, s = end, s + length
-                self.p, self.s = field.whole(x) / unit, s / unit
+                self.p, self.s = np.ldexp(field.whole(x), -power), float(np.ldexp(s, -power))
                 self.steps += 1
                 if self.keep_all or crossed:
                     self.keep()
@@ -153,7 +154,7 @@ class _Path:
                 resting = field.limit(x) if length < SHORT else None
                 if resting is not None:
                     self.keep()
-                    self.points[-1] = self.p = field.whole(resting) / unit
+                    self.points[-1] = self.p = np.ldexp(field.whole(resting), -power)
                     return "stationary point"
                 # a step that was cut short to end at a target says little about the next one
                 cut = length < sigma and (length == asked or field.is_bold)
@@ -170,7 +171,7 @@ class _Arc:
     def __init__(self, problem: Problem, p: np.ndarray) -> None:
         self.field = Field(problem, p)
         self.start = self.field.start.astype(np.longdouble)
-        self.unit, self.is_bold = math.ldexp(1.0, self.field.scale.exponent), False
+        self.power, self.is_bold = self.field.scale.exponent, False
 
     def leg(self, x: Any, heading: np.ndarray | None) -> Leg:
         """A step from x."""

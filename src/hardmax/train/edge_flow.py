@@ -30,7 +30,7 @@ class LeftForm(Exception):
 class EdgeField:
     """The right-hand side -G/|G| on the edges of a problem, as `hardmax.train.arc` takes it."""
 
-    unit, is_bold = 1.0, True
+    power, is_bold = 0, True
 
     def __init__(self, problem: Problem, edges: Edges, p: Any) -> None:
         head = problem.head.cross_entropy

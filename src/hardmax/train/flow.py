@@ -37,8 +37,8 @@ SLOW = 0.01
 # A flow is stuck in noise if in this many steps neither log t advances by 1 nor p by a tenth of its norm.
 STEPS = 1_000
 
-# Of p in units in which keys have size one, and these units: positive before the end.
-Stop = Callable[[np.ndarray, float], float]
+# Of p times 2^power, in whose units keys have size one, and that power: positive before the end.
+Stop = Callable[[np.ndarray, int], float]
 
 
 def flow(
@@ -92,18 +92,17 @@ def flow(
         until_norm = 1e6
     if until_norm is not None:
         limit = expect.positive("until_norm", until_norm)
-        ends.append(lambda y, unit: limit * unit - float(np.linalg.norm(y)))
+        ends.append(lambda y, power: float(np.ldexp(limit, power)) - float(np.linalg.norm(y)))
     if until_misalignment is not None:
         target, value = until_misalignment
         least = expect.positive("until_misalignment[1]", value)
-        ends.append(lambda y, unit: misalignment(y, target) - least if y.any() else 1.0)
+        ends.append(lambda y, power: misalignment(y, target) - least if y.any() else 1.0)
     if clock == "arc length":
         return _whole(*follow(problem, p, ends, until_length, record), clock)
     field = Field(problem, p)
     if until_norm is not None:
         field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
-    unit = math.ldexp(1.0, field.scale.exponent)
-    stops = [stop_at(end, lambda x: field.whole(x[:-1]), unit) for end in ends]
+    stops = [stop_at(end, lambda x: field.whole(x[:-1]), field.scale.exponent) for end in ends]
     if until_log_time is not None:
         last = float(expect.finite_array("until_log_time", until_log_time, ()))
         stops.append(lambda x: last - _log_time(field, x))
