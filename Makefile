@@ -52,7 +52,8 @@ test: $(dev)
 	@mkdir -p build
 	@{ $(python) -m mypy && $(plain); } >build/beside.txt 2>&1 & \
 	trap 'kill $$! 2>/dev/null' INT TERM; \
-	$(python) -m hardmax doctor --quiet >/dev/null && $(pytest) $(spread) -m "not extra"; status=$$?; \
+	{ $(python) -m hardmax doctor --quiet >build/doctor.txt || ! cat build/doctor.txt; } && \
+	$(pytest) $(spread) -m "not extra"; status=$$?; \
 	wait $$! || status=1; cat build/beside.txt; exit $$status
 
 # For those who are changing code, in a minute or so: what would be worst to break.

@@ -65,7 +65,7 @@ def _nothing() -> None:
     """Stand in for a kernel of this package when numba is asked for its cache."""
 
 
-MESSAGE = "hardmax: compiling kernels, once per installation, half a minute to a minute ..."
+MESSAGE = "hardmax: compiling kernels, once per installation, some seconds to a minute ..."
 
 
 class Compiled:

@@ -12,18 +12,16 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 LITTLE = 200_000  # elementary steps that a process takes without the compiler, some tenths of a second
 
 
 def kernel(
     cost: Callable[..., float] | None = None, signature: Callable[[], Any] | None = None, **options: Any
-) -> Callable[[Function], Function]:
+) -> Callable[[Callable[..., Any]], Any]:
     """Compile a serial function that releases the GIL, with numba's options, when it is called.
 
     ``cost`` estimates the elementary steps of a call from its arguments, infinite if plain Python would not
@@ -40,8 +38,8 @@ def kernel(
     0.6000000000000001
     """
 
-    def decorate(function: Function) -> Function:
-        return cast(Function, Kernel(cast(FunctionType, function), cost, signature, options))
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        return Kernel(cast(FunctionType, function), cost, signature, options)
 
     return decorate
 

@@ -241,18 +241,23 @@ def compile_kernels() -> None:
     import hardmax.embeddings.minibatch.kernels  # its kernels are compiled on import
     from hardmax.figures.paper_b.official import OFFICIAL, official_end
     from hardmax.margin.batch import solve_batch
-    from hardmax.nexttoken import Samples, analyze, named_sentences, train
+    from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
 
     problem = hm.data.sphere(n=4, T=6, d=3, rng=0)
     for coordinates in ("primal", "gram", "qr"):
         hm.descend(problem, steps=2, coordinates=coordinates)
+    for rule in (hm.steps.AdamW(0.1), hm.steps.SGD(0.1)):
+        hm.descend(problem, rule, steps=2)
     hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
     hm.flow(problem, until_norm=2.0)
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
     list(hm.locally_optimal(problem))
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         analyze(named_sentences(name))
-        train(Samples.from_sentences(named_sentences(name)), steps=50, rate=0.02)
+        samples = Samples.from_sentences(named_sentences(name))
+        train(samples, steps=50, rate=0.02)
+        for W_ov in (stage_1(collocation(samples), steps=20, rate=0.1), np.eye(samples.V)):
+            hm.gradient(samples.problem(W_ov), None)
     for arithmetic in OFFICIAL:
         official_end([problem], arithmetic, steps=1)
 

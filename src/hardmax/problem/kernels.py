@@ -8,6 +8,7 @@ import numpy as np
 from numba import float64, intp, njit, types
 
 from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, TABLE, UNDERFLOW, VECTOR, VECTORIZED
+from hardmax._lib.kernels import kernel
 
 
 @njit(types.void(TABLE, INDEX, INDEX, VECTOR, OUT, OUT_INDEX), cache=True, nogil=True, fastmath=VECTORIZED)
@@ -60,7 +61,7 @@ def gather(table, tokens, offsets, tops, weights, log_scale, V):  # type: ignore
     return common
 
 
-@njit(types.void(INDEX, INDEX, VECTOR, OUT, OUT_INDEX), cache=True, nogil=True)
+@kernel(signature=lambda: types.void(INDEX, INDEX, VECTOR, OUT, OUT_INDEX))
 def one_hot_gaps(tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def]
     """The same for unit vectors as keys."""
     for i in range(offsets.size - 1):
@@ -73,7 +74,7 @@ def one_hot_gaps(tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def
             gaps[slot] = p[tokens[slot]] - best
 
 
-@njit(float64(INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT), cache=True, nogil=True)
+@kernel(signature=lambda: float64(INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT))
 def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
     """The same for unit vectors as keys; an input's weights sum to zero, so each goes to its own entry."""
     common = np.max(log_scale)
@@ -89,7 +90,7 @@ def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignor
     return common
 
 
-@njit(types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, intp, float64, OUT, OUT), cache=True, nogil=True)
+@kernel(signature=lambda: types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, intp, float64, OUT, OUT))
 def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  # type: ignore[no-untyped-def]
     """For W_ov = margin W_ov*: what every column has in common cancels, so z_v = margin M_v."""
     mass, seen = np.zeros(V), np.zeros(V, np.bool_)
@@ -124,7 +125,7 @@ def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  #
         u[i] = lead - peak - math.log(total)
 
 
-@njit(types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, TABLE, OUT, OUT), cache=True, nogil=True)
+@kernel(signature=lambda: types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, TABLE, OUT, OUT))
 def attend_table(words, offsets, shares, tops, targets, columns, h, u):  # type: ignore[no-untyped-def]
     """For any table; ``columns`` holds the columns B[:, x] as rows."""
     V = columns.shape[1]

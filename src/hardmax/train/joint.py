@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit
+from numba import float64, int64
 
 from hardmax._lib.arrays import exponent
 from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot
+from hardmax._lib.kernels import kernel
 from hardmax.problem import Problem
 from hardmax.problem.heads import LinearHead
 from hardmax.problem.kernels import gaps_to_top, gather
@@ -91,14 +92,13 @@ def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, Linea
     return scale, replace(head, values=scale.problem.keys, v=scale.point(head.v, "head"))
 
 
-@njit(
-    ENDED(
+@kernel(
+    signature=lambda: ENDED(
         TABLE, INDEX, INDEX, VECTOR, TABLE, VECTOR, VECTOR, float64, OUT, OUT, INDEX, OUT_TABLE, OUT_TABLE,
         SLOPE,
         VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
         VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
-    ),
-    cache=True, nogil=True,
+    )
 )  # fmt: skip
 def _descend_both(  # type: ignore[no-untyped-def]
     keys, tokens, offsets, counts, values, labels, log_weights, log_total, p, v, record, points, heads,

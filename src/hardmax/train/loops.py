@@ -10,6 +10,7 @@ import numpy as np
 from numba import boolean, float64, int64, njit, types
 
 from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, VECTORIZED, dot
+from hardmax._lib.kernels import kernel
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.train.softmax import settle
 from hardmax.train.updates import UPDATE
@@ -155,12 +156,11 @@ def primal_loop(by_rule: bool) -> Any:
     return descend_primal
 
 
-@njit(
-    ENDED(
+@kernel(
+    signature=lambda: ENDED(
         TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, INDEX, OUT_TABLE,
         boolean, float64, SLOPE,
-    ),
-    cache=True, nogil=True,
+    )
 )  # fmt: skip
 def descend_gram(  # type: ignore[no-untyped-def]
     gram, row, offsets, counts, scores, log_weights, log_total, start, rates, record, coefficients,

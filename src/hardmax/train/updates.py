@@ -7,10 +7,12 @@ changes), the rate and the number of the step, and fills in the move.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numba import float64, int64, njit, types
+from numba.extending import is_jitted
 
 from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR
 
@@ -24,8 +26,15 @@ class CompiledUpdate:
     _numba_type_ = UPDATE
 
     def __init__(self, function: Any) -> None:
-        self.function = function
+        self._plain = function
         self._address: int | None = None
+
+    @cached_property
+    def function(self) -> Any:
+        """Compiled when a loop first takes it; one's own may have been before."""
+        if is_jitted(self._plain):
+            return self._plain
+        return njit(SIGNATURE, cache=True, nogil=True, error_model="numpy")(self._plain)
 
     def __call__(self, *arguments: Any) -> None:
         self.function(*arguments)
@@ -37,17 +46,13 @@ class CompiledUpdate:
         return self._address
 
 
-def _update(function: Any) -> CompiledUpdate:
-    return CompiledUpdate(njit(SIGNATURE, cache=True, nogil=True, error_model="numpy")(function))
-
-
-@_update
+@CompiledUpdate
 def nothing(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
     """Stand in where a loop takes the move along minus the gradient itself."""
     move[:] = 0.0
 
 
-@_update
+@CompiledUpdate
 def heavy_ball(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
     """SGD: state holds the parameters and the velocity."""
     momentum, decay = constants[0], constants[1]
@@ -58,7 +63,7 @@ def heavy_ball(direction, exponents, constants, state, rate, step, move):  # typ
         x[j] += move[j]
 
 
-@_update
+@CompiledUpdate
 def adam(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
     """AdamW: state holds the parameters, m and v, where m = m exp(s_m) and v = v exp(2 s_v) by coordinate.
 
