@@ -17,7 +17,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.patterns import Pattern, distinct_tokens
-from hardmax.margin.pattern_rows import disjoint, pattern
+from hardmax.margin.pattern_rows import Classes, pattern
 from hardmax.margin.solve import solve
 
 RANK = 1e-12  # singular values above this share of the largest are not rounding
@@ -61,8 +61,8 @@ def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterab
     True
     """
     above: dict[int, set[int]] = {}
-    classes = disjoint(s for tokens in sequences for s in tokens)
     sets = [sorted(set(chosen)) for chosen in selection]
+    classes = Classes()
     for inside in sets:
         for s in inside[1:]:
             classes.merge(inside[0], s)
