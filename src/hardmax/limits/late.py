@@ -17,6 +17,7 @@ support rows is frozen. Where the support rows are independent, w has a closed f
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -246,6 +247,21 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     if status == "zero multiplier":
         unknown = np.full(span.shape[1], math.nan)
         return LateResidual(problem, max_margin, status, None, span, unknown, math.nan, math.nan)
+    expand = late_risk(log_c, across, span)
+    z = minimize(expand, np.zeros(span.shape[1])).p
+    end = expand(z)
+    curvatures = np.linalg.eigvalsh(end.hessian)
+    steepest = float(curvatures[-1]) if len(curvatures) else 0.0
+    eta_c = 2.0 / (float(np.linalg.norm(p)) * steepest) if steepest else math.inf
+    with np.errstate(over="ignore", under="ignore"):  # of keys beyond 1e154 the curvatures are no floats
+        curvatures, w = np.ldexp(curvatures, 2 * power), np.ldexp(span @ z, -power)
+    return LateResidual(
+        problem, max_margin, status, w, span, curvatures, end.value, math.ldexp(eta_c, -power)
+    )
+
+
+def late_risk(log_c: np.ndarray, across: np.ndarray, span: np.ndarray) -> Callable[[np.ndarray], Expanded]:
+    """F(R) = log sum_e c_e exp(-d_e.R) with its derivatives, as a function of z, R = span z."""
 
     def expand(z: np.ndarray) -> Expanded:
         exponents = log_c - across @ (span @ z)
@@ -257,16 +273,7 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
         mean = share @ rows
         return Expanded(top + math.log(mass), -mean, (share[:, None] * rows).T @ rows - np.outer(mean, mean))
 
-    z = minimize(expand, np.zeros(span.shape[1])).p
-    end = expand(z)
-    curvatures = np.linalg.eigvalsh(end.hessian)
-    steepest = float(curvatures[-1]) if len(curvatures) else 0.0
-    eta_c = 2.0 / (float(np.linalg.norm(p)) * steepest) if steepest else math.inf
-    with np.errstate(over="ignore", under="ignore"):  # of keys beyond 1e154 the curvatures are no floats
-        curvatures, w = np.ldexp(curvatures, 2 * power), np.ldexp(span @ z, -power)
-    return LateResidual(
-        problem, max_margin, status, w, span, curvatures, end.value, math.ldexp(eta_c, -power)
-    )
+    return expand
 
 
 def _status(D: np.ndarray, multipliers: np.ndarray, p: np.ndarray) -> str:

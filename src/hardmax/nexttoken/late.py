@@ -18,15 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.limits.landscape import Expanded
+from hardmax.limits.late import ZERO, late_risk
 from hardmax.limits.searching import minimize
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.output_value import OutputValue
 from hardmax.train.edges import edges_of
-
-# Singular values below this, relative to the largest, are zero.
-ZERO = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,17 +134,7 @@ def _general(star: KqStar, omega: Floats) -> Late | None:
     across = D - np.outer(D @ unit, unit)
     _, sizes, vectors = np.linalg.svd(across, full_matrices=False)
     span = vectors[sizes > ZERO * sizes.max(initial=1.0)].T
-    rows, log_omega = across @ span, np.log(omega[tight])
-
-    def expand(z: Floats) -> Expanded:
-        exponents = log_omega - rows @ z
-        top = float(exponents.max())
-        share = np.exp(exponents - top)
-        mass = float(share.sum())
-        share /= mass
-        mean = share @ rows
-        return Expanded(top + math.log(mass), -mean, (share[:, None] * rows).T @ rows - np.outer(mean, mean))
-
+    expand = late_risk(np.log(omega[tight]), across, span)
     found = minimize(expand, np.zeros(span.shape[1]), within=1e3)
     if found.slope > 1e-7:
         return None  # a tight relation with multiplier zero: the residual grows without bound, ever slower
