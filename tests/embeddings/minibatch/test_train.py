@@ -170,9 +170,9 @@ def test_threads_change_no_bit(dtype, rule):
             batch=16,
             rng=3,
             dtype=dtype,
-            threads=threads,
+            workers=workers,
         )
-        for threads in (1, 2, 3, 7)
+        for workers in (1, 2, 3, 7)
     ]
     for end in ends[1:]:
         for name in ("E", "p", "v", "a", "c", "losses"):
@@ -246,11 +246,11 @@ def test_a_corpus_is_asked_for_by_name():
 def test_the_last_step_may_not_end_in_infinity_either(tmp_path):
     path = tmp_path / "run.npz"
     with pytest.raises(FloatingPointError, match="training diverged in epoch 1"), np.errstate(all="ignore"):
-        train_embeddings(ragged_corpus(), 4, AdamW(1e30), epochs=1, rng=0, threads=1, checkpoint=path)
+        train_embeddings(ragged_corpus(), 4, AdamW(1e30), epochs=1, rng=0, workers=1, checkpoint=path)
     assert not path.exists()
 
 
 def test_divergence_says_so():
     # numpy keeps errstate per thread, and without the compiler the kernels are numpy
     with pytest.raises(FloatingPointError, match="training diverged in epoch"), np.errstate(all="ignore"):
-        train_embeddings(ragged_corpus(), 4, SGD(1e12, weight_decay=9.0), epochs=60, rng=0, threads=1)
+        train_embeddings(ragged_corpus(), 4, SGD(1e12, weight_decay=9.0), epochs=60, rng=0, workers=1)

@@ -144,7 +144,7 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two_layer_step, "GROUP", 2**14)
     monkeypatch.setattr(two_layer_step, "BLOCK", 2**10)
     before = torch.get_num_threads()
-    one, *others = (surrogate_run(3, threads=threads) for threads in (1, 2, 3))
+    one, *others = (surrogate_run(3, workers=workers) for workers in (1, 2, 3))
     for other in others:
         for name in PARTS:
             assert getattr(other, name).tobytes() == getattr(one, name).tobytes()
@@ -231,4 +231,4 @@ def test_bad_arguments_are_named(uneven: Instance, change: Any, message: str) ->
 
 def test_divergence_says_so(uneven: Instance) -> None:
     with pytest.raises(FloatingPointError, match="training diverged in epoch"), np.errstate(all="ignore"):
-        train_two_layer(uneven.corpus, 6, AdamW(1e30, weight_decay=1.0), epochs=20, rng=0, threads=1)
+        train_two_layer(uneven.corpus, 6, AdamW(1e30, weight_decay=1.0), epochs=20, rng=0, workers=1)

@@ -37,7 +37,7 @@ class OneLayerModel:
     """
 
     def __init__(
-        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW | SGD, kind: str, threads: int
+        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW | SGD, kind: str, workers: int
     ) -> None:
         self.E, self.vectors = E.astype(kind, order="C"), np.array([p, v], dtype=kind)
         self._adaptive = isinstance(rule, AdamW)
@@ -53,8 +53,8 @@ class OneLayerModel:
         self._vectors_at = np.empty((REMEMBERED, 2, d), kind)
         self._k_at = np.empty((REMEMBERED, rule.scalars(1, 0.0).size), kind)
         self._parts = np.empty((BLOCKS, 2, d), kind)
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._workers = workers
+        self._pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
         self._catch_up()
 
     def __enter__(self) -> OneLayerModel:
@@ -76,7 +76,7 @@ class OneLayerModel:
         self._A[rows], self._C[rows] = point.A[rows], point.C[rows]
 
         def gather(thread: int) -> None:
-            gradients_of_vectors(self.E, rows, self._A, self._C, thread, self._threads, self._parts)
+            gradients_of_vectors(self.E, rows, self._A, self._C, thread, self._workers, self._parts)
 
         self._on_threads(gather)
         self.steps += 1
@@ -110,7 +110,7 @@ class OneLayerModel:
         self._done[:] = 0
 
     def _advance(self, rows: np.ndarray) -> None:
-        shares = np.array_split(rows, self._threads)
+        shares = np.array_split(rows, self._workers)
 
         def advance(thread: int) -> None:
             advance_rows(
@@ -123,7 +123,7 @@ class OneLayerModel:
 
     def _on_threads(self, work: Callable[[int], None]) -> None:
         """One call for each thread, the first of them here."""
-        others = [self._pool.submit(work, t) for t in range(1, self._threads)] if self._pool else []
+        others = [self._pool.submit(work, t) for t in range(1, self._workers)] if self._pool else []
         work(0)
         for other in others:
             other.result()

@@ -35,7 +35,7 @@ def train_embeddings(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10,
     until_loss: float = 0.0,
-    threads: int | None = None,
+    workers: int | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the one-layer model by mini-batches.
@@ -54,7 +54,7 @@ def train_embeddings(
             from which it goes on if the file exists, to the same bits, also to more epochs than before.
         checkpoint_every: epochs between two of these.
         until_loss: stop once the mean loss of an epoch, over the batches as they were met, is at most this.
-        threads: how many; all cores by default. Their number does not change the result.
+        workers: how many threads; all cores by default. Their number does not change the result.
         progress: called with the number of epochs done and that mean.
 
     >>> import hardmax as hm
@@ -67,7 +67,7 @@ def train_embeddings(
     """
     d, kind = expect.whole("d", d, 1), expect.one_of("dtype", dtype, ("float32", "float64"))
     rule = trainable(step)
-    threads = cores() if threads is None else expect.whole("threads", threads, 1)
+    workers = cores() if workers is None else expect.whole("workers", workers, 1)
 
     rng = expect.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
@@ -77,7 +77,7 @@ def train_embeddings(
         checkpoint=checkpoint, checkpoint_every=checkpoint_every, rng=rng,
     )  # fmt: skip
     identity = {"model": "one layer", **settings(rule), "dtype": kind, "start": digest(*vectors)}
-    with OneLayerModel(*vectors, rule, kind, threads) as model:
+    with OneLayerModel(*vectors, rule, kind, workers) as model:
         done = run(model, corpus, plan, identity, progress)
     end, (p, v) = done.snapshots[-1], model.vectors
     return done.training((model.E, p, v), evaluate(corpus, end.a, end.c).loss, rule, plan.batch)

@@ -33,7 +33,7 @@ def train_two_layer(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10,
     until_loss: float = 0.0,
-    threads: int | None = None,
+    workers: int | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the two-layer model by mini-batches; ``step`` must be `hm.steps.AdamW`.
@@ -57,7 +57,7 @@ def train_two_layer(
     rule = trainable(step)
     if not isinstance(rule, AdamW):
         raise ValueError(f"step must be hm.steps.AdamW for the two-layer model, got {type(step).__name__}")
-    threads = cores() if threads is None else expect.whole("threads", threads, 1)
+    workers = cores() if workers is None else expect.whole("workers", workers, 1)
     try:
         from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel
     except ImportError as missing:
@@ -73,7 +73,7 @@ def train_two_layer(
         checkpoint=checkpoint, checkpoint_every=checkpoint_every, rng=rng,
     )  # fmt: skip
     identity = {"model": "two layers", **settings(rule), "dtype": kind, "start": digest(*vectors)}
-    with TwoLayerModel(*vectors, rule, kind, threads) as model:
+    with TwoLayerModel(*vectors, rule, kind, workers) as model:
         done = run(model, corpus, plan, identity, progress)
         loss = model.loss(corpus)
     W = model.arrays()["W"]

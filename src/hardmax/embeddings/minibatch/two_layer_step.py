@@ -41,9 +41,9 @@ class TwoLayerModel:
     """
 
     def __init__(
-        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW, kind: str, threads: int
+        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW, kind: str, workers: int
     ) -> None:
-        self.rule, self.steps, self._threads = rule, 0, threads
+        self.rule, self.steps, self._workers = rule, 0, workers
         # Memory of torch is aligned alike in every run, so that products round alike.
         self.W = torch.tensor(np.vstack([E, p, v]), dtype=getattr(torch, kind))
         self.first, self.second, self._by_W = (torch.zeros_like(self.W) for _ in range(3))
@@ -54,8 +54,8 @@ class TwoLayerModel:
         self._open.enter_context(serial_blas())
         self._open.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)
-        if self._threads > 1:
-            pool = ThreadPoolExecutor(self._threads, initializer=torch.set_num_threads, initargs=(1,))
+        if self._workers > 1:
+            pool = ThreadPoolExecutor(self._workers, initializer=torch.set_num_threads, initargs=(1,))
             self._map = self._open.enter_context(pool).map
         return self
 
