@@ -70,9 +70,9 @@ def train_by_flow(
             "samples: a flux changes sign on the way (Assumption 3 is violated); use train, which takes "
             "signed steps"
         ) from None
-    return Training(
-        pairs, W_ov, rate, "flow", np.append(0.0, wanted), points[:, : pairs.P],
-        None if given else first_rate, None if given else int(stage1), 0, event, stage,
+    return Training.of(
+        pairs, W_ov, rate, "flow", np.append(0.0, wanted), points[:, : pairs.P], event=event, stage=stage,
+        first_rate=None if given else first_rate, stage_1_steps=None if given else int(stage1),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from hardmax.nexttoken.predict import Prediction, Predictor
 from hardmax.nexttoken.stage1 import stage_1
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.output_value import OutputValue, best_loss, star_norm
+from hardmax.train.run import Run
 from hardmax.train.schedule import steps_to_record
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
@@ -30,12 +31,14 @@ STEPS, FIRST_RATE, RATE = 900, 0.2, 0.05
 REPORT = 2_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Training:
+@dataclass(frozen=True, eq=False, repr=False)
+class Training(Run):
     """A run of Algorithm 1: W_ov, and W_kq as one value per pair at every recorded time.
 
     ``clock`` is "step" for normalised gradient descent and "flow" for its limit of small steps, with times
-    t so that eta t is the arc length. ``signed_steps`` of the steps left the structured form.
+    t so that eta t is the arc length. ``points`` are in extended precision where a flow went far; ``event``
+    is "stationary point" where the sentences' pulls cancel. ``signed_steps`` of the steps left the structured
+    form. All else that a `hardmax.Run` can say, it says of the problem `Samples.problem(W_ov)`.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
@@ -46,17 +49,41 @@ class Training:
     ('4.8e-04', True)
     """
 
-    pairs: Pairs
-    W_ov: OutputValue
-    rate: float
-    clock: str
-    times: Floats
-    points: Any  # (times, pairs), in extended precision where a flow went far
-    first_rate: float | None = None
-    stage_1_steps: int | None = None
-    signed_steps: int = 0
-    event: str | None = None  # "stationary point" where the sentences' pulls cancel
-    _stage: StageTwo | None = field(default=None, repr=False)
+    pairs: Pairs = field(kw_only=True)
+    W_ov: OutputValue = field(kw_only=True)
+    rate: float = field(kw_only=True)
+    first_rate: float | None = field(kw_only=True, default=None)
+    stage_1_steps: int | None = field(kw_only=True, default=None)
+    signed_steps: int = field(kw_only=True, default=0)
+    given_stage: StageTwo | None = field(kw_only=True, default=None)
+
+    @classmethod
+    def of(
+        cls,
+        pairs: Pairs,
+        W_ov: OutputValue,
+        rate: float,
+        clock: str,
+        times: Floats,
+        points: Any,
+        *,
+        event: str | None = None,
+        stage: StageTwo | None = None,
+        **more: Any,
+    ) -> Training:
+        """The run with values of the pairs at each time; the problem is made when it is asked for."""
+        source = partial(pairs.samples.problem, W_ov) if stage is None else stage.problem
+        name = "normalised gradient descent" if clock == "step" else "normalised gradient flow"
+        return cls(
+            source, clock, times, points, event, None, name,
+            pairs=pairs, W_ov=W_ov, rate=rate, given_stage=stage, **more,
+        )  # fmt: skip
+
+    def _p(self, at: int) -> np.ndarray:
+        """The pairs' values, and zero for the pairs that nothing moves."""
+        p = np.zeros(self.problem.d)
+        p[: self.pairs.P] = self.points[at]
+        return p
 
     @property
     def samples(self) -> Samples:
@@ -85,7 +112,7 @@ class Training:
     @cached_property
     def stage(self) -> StageTwo:
         """The gradient of stage 2 at any point."""
-        return StageTwo(self.pairs, self.W_ov) if self._stage is None else self._stage
+        return StageTwo(self.pairs, self.W_ov) if self.given_stage is None else self.given_stage
 
     @cached_property
     def orders(self) -> Orders:
@@ -253,9 +280,11 @@ def train(
             points.append(a.copy())
         if event:
             break
-    return Training(
+    return Training.of(
         pairs, W_ov, rate, "step", np.array(times, dtype=np.float64), np.array(points),
-        None if given else first_rate, None if given else int(stage1), signed, event, stage,
+        event=event, stage=stage,
+        first_rate=None if given else first_rate, stage_1_steps=None if given else int(stage1),
+        signed_steps=signed,
     )  # fmt: skip
 
 

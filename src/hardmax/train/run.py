@@ -141,15 +141,15 @@ class Run:
 
     def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
         """Tokens that p attends to most; ties are kept, and copies of a token are one token."""
-        return selected_tokens(self._problem(at), self._point(at), tolerance)
+        return selected_tokens(self._problem(at), self._p(at), tolerance)
 
     def attention(self, at: int = -1) -> list[np.ndarray]:
         """Attention weights of every input."""
-        return attention(self._problem(at), self._point(at))
+        return attention(self._problem(at), self._p(at))
 
     def attended(self, threshold: float = 1e-3, at: int = -1) -> Selection:
         """Tokens with at least that much attention."""
-        return attended(self._problem(at), self._point(at), threshold)
+        return attended(self._problem(at), self._p(at), threshold)
 
     def predictions(self, inputs: Problem | None = None, at: int = -1) -> np.ndarray:
         """Signed predictions u_i (positive is right) on the trained inputs, or on those of another problem.
@@ -162,7 +162,7 @@ class Run:
         >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
         ([1.981], 1.0)
         """
-        return predictions(self._problem(at, inputs), self._point(at))
+        return predictions(self._problem(at, inputs), self._p(at))
 
     def accuracy(self, inputs: Problem | None = None, at: int = -1) -> float:
         """Share of inputs with a positive signed prediction, of those trained on or of another problem."""
@@ -170,7 +170,7 @@ class Run:
 
     def defect(self, at: int = -1) -> float:
         """Mean attention that is not on the top token."""
-        return defect(self._problem(at), self._point(at))
+        return defect(self._problem(at), self._p(at))
 
     @cached_property
     def losses(self) -> np.ndarray:
@@ -179,13 +179,13 @@ class Run:
             return np.asarray(self.observed["losses"])
         self._every_point()
         loss = self.problem.loss
-        settled = (settle_at(self._problem(s), self.points[s]) for s in range(len(self.points)))
+        settled = (settle_at(self._problem(s), self._p(s)) for s in range(len(self.points)))
         return np.array([self.problem.average(loss.value(s.u)) for s in settled])
 
     def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
         """Risk minus that of a selection (the one of the end by default), as sign and log."""
         chosen = self.selection().tokens if selection is None else tuple(selection)
-        return excess_risk(self._problem(at), self._point(at), chosen)
+        return excess_risk(self._problem(at), self._p(at), chosen)
 
     def _point(self, at: int) -> np.ndarray:
         """The point of a snapshot."""
@@ -194,6 +194,10 @@ class Run:
         if at != -1:
             raise ValueError(f"at must be -1, got {at}: this run kept observables on the way, not points")
         return self.final
+
+    def _p(self, at: int) -> np.ndarray:
+        """The point as the problem takes it."""
+        return self._point(at)
 
     def _every_point(self) -> np.ndarray:
         if self.points is None:
@@ -217,7 +221,10 @@ class Run:
         arrays |= {f"observed_{name}": a for name, a in self.observed.items()}
         arrays |= {"times": self.times, "clock": self.clock, "method": self.method}
         arrays |= {"event": self.event or ""}
-        arrays |= {"end": self.final} if self.points is None else {"points": self.points}
+        if self.points is None:
+            arrays["end"] = self.final
+        else:
+            arrays["points"] = np.array([self._p(s) for s in range(len(self.times))])
         if self.heads is not None:
             arrays["heads"] = self.heads
         with whole(path) as file:

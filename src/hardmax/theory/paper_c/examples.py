@@ -101,4 +101,4 @@ def rare_sentence(
     unit = stage.direction(np.zeros(pairs.P)).unit
     points = np.array([-t * rate * unit for t in (0.0, *times)])
     assert all(np.array_equal(stage.direction(a).unit, unit) for a in points)
-    return Training(pairs, W_ov, rate, "step", np.array([0.0, *times]), points)
+    return Training.of(pairs, W_ov, rate, "step", np.array([0.0, *times]), points)
