@@ -23,7 +23,7 @@ from hardmax.nexttoken import (
     train,
     train_by_flow,
 )
-from hardmax.nexttoken.measures import log_excess_loss, loss
+from hardmax.nexttoken.observables import log_excess_loss, loss
 
 seeds = st.integers(0, 10**6)
 

@@ -19,11 +19,12 @@ from hardmax.nexttoken import (
     train,
     train_by_flow,
 )
-from hardmax.nexttoken.measures import log_excess_loss
+from hardmax.nexttoken.observables import log_excess_loss
 from hardmax.nexttoken.star import KqStar as Star
 from hardmax.problem.keys import OneHot
-from hardmax.train import arc, vector
-from hardmax.train.edges import edges_of
+from hardmax.train import vector
+from hardmax.train.edges.fluxes import edges_of
+from hardmax.train.flows import arc
 
 SVOP = ["S V O P", "V O P", "O P P", "P S V"]
 

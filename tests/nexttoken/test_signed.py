@@ -18,8 +18,8 @@ from hardmax.nexttoken import (
     named_sentences,
     train,
 )
-from hardmax.nexttoken.measures import loss, target_masses
 from hardmax.nexttoken.model import literal_gradient
+from hardmax.nexttoken.observables import loss, target_masses
 
 
 def samples_of(name):

@@ -20,7 +20,7 @@ from hardmax.nexttoken import (
     stage_1,
 )
 from hardmax.nexttoken.model import literal_gradient
-from hardmax.train.edges import edges_of
+from hardmax.train.edges.fluxes import edges_of
 
 
 def pairs_of(name):

@@ -14,9 +14,9 @@ from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.landscape import Landscape
 from hardmax.limits.searching import minimize
 from hardmax.problem import Problem
+from hardmax.problem.scale import scaled
 from hardmax.problem.selection import selected_tokens
 from hardmax.train.gradient import pull_of, settle_at
-from hardmax.train.scale import scaled
 
 # The plane: angles and radii of a grid, and how often it is refined around its best point.
 ANGLES, RADII, LEVELS = 201, 61, 6

@@ -16,10 +16,10 @@ from scipy.spatial import ConvexHull
 
 from hardmax._lib.compiled import INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
 from hardmax.problem.slots import slots_of
-from hardmax.train.coordinates import orthonormal_basis
 from hardmax.train.loops import scale_inputs
 from hardmax.train.softmax import settle
 

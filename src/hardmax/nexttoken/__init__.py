@@ -9,9 +9,9 @@ from hardmax.nexttoken.direction import PairGradient, StageTwo
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import Generated, generate, generate_by_rejection, named_sentences
 from hardmax.nexttoken.late import Late, late_of
-from hardmax.nexttoken.measures import Observables
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.model_file import load_model, save_model
+from hardmax.nexttoken.observables import Observables
 from hardmax.nexttoken.orders import Orders, collocation, complete, components, orders
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.predict import Prediction, Predictor, Regenerated, regenerate

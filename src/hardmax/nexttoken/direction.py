@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.problem.output_value import OutputValue
-from hardmax.train.edge_steps import EdgeSteps
+from hardmax.train.edges.steps import EdgeSteps
 
 
 @dataclass(frozen=True, eq=False)

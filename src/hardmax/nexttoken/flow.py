@@ -14,8 +14,8 @@ from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.stage1 import stage_1
 from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
 from hardmax.problem.output_value import OutputValue
-from hardmax.train.arc import FIRST, follow
-from hardmax.train.edge_flow import LeftForm
+from hardmax.train.edges.flow import LeftForm
+from hardmax.train.flows.arc import FIRST, follow
 
 
 def train_by_flow(

@@ -23,7 +23,7 @@ from hardmax.limits.searching import minimize
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.output_value import OutputValue
-from hardmax.train.edges import edges_of
+from hardmax.train.edges.fluxes import edges_of
 
 
 @dataclass(frozen=True, eq=False)

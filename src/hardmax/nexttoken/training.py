@@ -14,7 +14,7 @@ from hardmax._lib import expect
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.late import Late, late_of
-from hardmax.nexttoken.measures import Observables, log_excess_loss, loss, observe, target_masses
+from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
 from hardmax.nexttoken.orders import Orders, orders
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.predict import Prediction, Predictor

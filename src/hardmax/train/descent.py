@@ -9,7 +9,7 @@ from typing import Any
 from hardmax._lib import expect
 from hardmax._lib.parallel import cores
 from hardmax.problem import Problem
-from hardmax.train.coordinates import Coordinates
+from hardmax.problem.coordinates import Coordinates
 from hardmax.train.joint import train_both
 from hardmax.train.run import Run
 from hardmax.train.schedule import need_step

@@ -25,9 +25,9 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from hardmax._lib import expect
 from hardmax._lib.arrays import misalignment
 from hardmax.problem import Problem
-from hardmax.train.arc import follow, stop_at
-from hardmax.train.extrapolation import accepted, crossing, extrapolated
-from hardmax.train.field import Field
+from hardmax.train.flows.arc import follow, stop_at
+from hardmax.train.flows.extrapolation import accepted, crossing, extrapolated
+from hardmax.train.flows.field import Field
 from hardmax.train.gradient import pull_of
 from hardmax.train.run import Run
 

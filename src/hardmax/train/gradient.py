@@ -12,8 +12,8 @@ from hardmax._lib.arrays import lengths
 from hardmax.problem import Problem
 from hardmax.problem.heads import Attention
 from hardmax.problem.keys import Dense, Keys
+from hardmax.problem.scale import Scale, scaled
 from hardmax.problem.slots import Slots, slots_of
-from hardmax.train.scale import Scale, scaled
 from hardmax.train.softmax import log_slopes, settle
 
 

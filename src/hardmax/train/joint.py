@@ -14,11 +14,12 @@ from hardmax._lib.arrays import exponent
 from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot
 from hardmax._lib.kernels import kernel
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates
 from hardmax.problem.heads import LinearHead
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
+from hardmax.problem.scale import Scale, divided, moderate, scaled
 from hardmax.problem.slots import slots_of
-from hardmax.train.coordinates import Coordinates
 from hardmax.train.gradient import gradient
 from hardmax.train.loops import (
     BY_RULE,
@@ -32,7 +33,6 @@ from hardmax.train.loops import (
     step_factor,
 )  # fmt: skip
 from hardmax.train.run import Run
-from hardmax.train.scale import Scale, divided, moderate, scaled
 from hardmax.train.schedule import EVENTS, Rule, steps_to_record
 from hardmax.train.softmax import settle
 from hardmax.train.steps import Step

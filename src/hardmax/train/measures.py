@@ -11,9 +11,9 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.problem import Problem
+from hardmax.problem.scale import Scale, scaled
 from hardmax.problem.selection import Selection, chosen_slots
 from hardmax.train.gradient import Settled, attention_of, settle_at
-from hardmax.train.scale import Scale, scaled
 
 # Of the Gauss rule that follows a prediction from one token's to the present one.
 NODES = 24

@@ -11,10 +11,10 @@ import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
+from hardmax.problem.scale import Scale
 from hardmax.train.gradient import Gradient
 from hardmax.train.loops import ALONG, BY_RULE, DONE, NO_COMPETITOR, STATIONARY, UNIT_ALONG, step_factor
 from hardmax.train.measures import smoothness
-from hardmax.train.scale import Scale
 from hardmax.train.steps import GD, Normalized, Step
 from hardmax.train.updates import CompiledUpdate, nothing
 

@@ -12,10 +12,11 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates, choose, differences, orthonormal_basis
 from hardmax.problem.keys import Dense
+from hardmax.problem.scale import scaled
 from hardmax.problem.slots import slots_of
-from hardmax.train.coordinates import Coordinates, choose, differences, orthonormal_basis
-from hardmax.train.edge_steps import EdgeSteps
+from hardmax.train.edges.steps import EdgeSteps
 from hardmax.train.gradient import pull_of, settle_at
 from hardmax.train.loops import (
     BY_RULE,
@@ -28,7 +29,6 @@ from hardmax.train.loops import (
     primal_loop,
 )
 from hardmax.train.run import Run
-from hardmax.train.scale import scaled
 from hardmax.train.schedule import EVENTS, Rule, step_sizes, steps_to_record
 from hardmax.train.steps import GD, Normalized, Step
 

@@ -13,7 +13,7 @@ from hardmax.figures.paper_c.runs import run_of
 from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, RED
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.nexttoken import Samples, Training, named_sentences, train, train_by_flow
-from hardmax.nexttoken.measures import log_excess_loss, loss, target_masses
+from hardmax.nexttoken.observables import log_excess_loss, loss, target_masses
 from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.theory.paper_c import printed
 from hardmax.theory.paper_c.common import sizes_of

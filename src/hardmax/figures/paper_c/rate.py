@@ -216,7 +216,7 @@ def _law_claims(runs: Mapping[str, Training]) -> list[Claim]:
 
 def _loss_claims(run: Training) -> list[Claim]:
     """The law of the excess loss on the first dataset, and its slope."""
-    from hardmax.nexttoken.measures import log_excess_loss, log_off_masses
+    from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 
     assert run.late is not None
     logs = {t: log_excess_loss(run.pairs, run.W_ov, _at(run, t)) for t in LOSSES}

@@ -12,7 +12,7 @@ import numpy as np
 from hardmax.figures.figure import Scale, Setting
 from hardmax.figures.tables import Table
 from hardmax.nexttoken import Samples, Training, generate, train
-from hardmax.nexttoken.measures import loss
+from hardmax.nexttoken.observables import loss
 from hardmax.nexttoken.training import STEPS
 
 # Settings of the generator C-ALG-GEN by name, and their numbers as in the specification's tables.

@@ -22,7 +22,7 @@ from hardmax.figures.paper_c.runs import (
 )  # fmt: skip
 from hardmax.figures.style import BLUE, GRAY, INK, ORANGE
 from hardmax.figures.tables import Tables, part
-from hardmax.nexttoken.measures import accuracy
+from hardmax.nexttoken.observables import accuracy
 from hardmax.nexttoken.training import STEPS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax._lib.expect import whole
 from hardmax.nexttoken.late import Late
-from hardmax.nexttoken.measures import Observables
+from hardmax.nexttoken.observables import Observables
 from hardmax.nexttoken.training import Training
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_c import printed

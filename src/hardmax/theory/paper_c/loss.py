@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hardmax.nexttoken.measures import log_excess_losses, log_off_masses
+from hardmax.nexttoken.observables import log_excess_losses, log_off_masses
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.training import Training
 from hardmax.problem.output_value import OutputValue, best_loss

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.keys import Dense
+from hardmax.problem.scale import scaled
 from hardmax.problem.slots import slots_of
-from hardmax.train.coordinates import orthonormal_basis
 from hardmax.train.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.train.loops import shifted_force
-from hardmax.train.scale import scaled
 
 # The flow starts where it has moved this far, relative to the scale on which the gradient changes.
 FIRST_MOVE = 1e-10

@@ -15,8 +15,8 @@ from scipy.sparse.linalg import splu
 
 from hardmax.problem import Problem
 from hardmax.problem.output_value import Floats
-from hardmax.train.edges import Edges, Scratch, fill_log_flows, gather
-from hardmax.train.extrapolation import Leg, extrapolated
+from hardmax.train.edges.fluxes import Edges, Scratch, fill_log_flows, gather
+from hardmax.train.flows.extrapolation import Leg, extrapolated
 
 # Tokens that weigh less than this no longer change the flows; else differences of this size give the
 # derivative.
@@ -28,7 +28,7 @@ class LeftForm(Exception):
 
 
 class EdgeField:
-    """The right-hand side -G/|G| on the edges of a problem, as `hardmax.train.arc` takes it."""
+    """The right-hand side -G/|G| on the edges of a problem, as `hardmax.train.flows.arc` takes it."""
 
     power, is_bold = 0, True
 

@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.problem import Problem
 from hardmax.problem.output_value import Floats
 from hardmax.problem.slots import Slots, slots_of
-from hardmax.train.edges import Scratch, descend_edges, edges_of, fill_log_fluxes, gather
+from hardmax.train.edges.fluxes import Scratch, descend_edges, edges_of, fill_log_fluxes, gather
 from hardmax.train.gradient import Gradient, pull_of, settle_at
 from hardmax.train.loops import DONE, STATIONARY
 from hardmax.train.schedule import Rule
@@ -23,7 +23,7 @@ class EdgeSteps:
 
     >>> import numpy as np
     >>> from hardmax.nexttoken import Samples, collocation, stage_1
-    >>> from hardmax.train.edge_steps import EdgeSteps
+    >>> from hardmax.train.edges.steps import EdgeSteps
     >>> samples = Samples.from_sentences(["a b b", "b a"])
     >>> steps = EdgeSteps(samples.problem(stage_1(collocation(samples), 10, 0.1)))
     >>> p = np.zeros(2)

@@ -14,8 +14,8 @@ import numpy as np
 
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import differences
 from hardmax.problem.slots import slots_of
-from hardmax.train.coordinates import differences
 
 # Keys up to 2^64 and down to 2^-64 are left alone: their fourth powers are far inside the range.
 MODERATE = 64

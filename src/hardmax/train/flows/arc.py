@@ -18,10 +18,10 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 
 from hardmax._lib import expect
 from hardmax.problem import Problem
-from hardmax.train.edge_flow import EdgeField, LeftForm
-from hardmax.train.edges import edges_of
-from hardmax.train.extrapolation import Leg, accepted, crossing, extrapolated
-from hardmax.train.field import Field
+from hardmax.train.edges.flow import EdgeField, LeftForm
+from hardmax.train.edges.fluxes import edges_of
+from hardmax.train.flows.extrapolation import Leg, accepted, crossing, extrapolated
+from hardmax.train.flows.field import Field
 
 # The first step's length, and the largest factor from one step to the next.
 FIRST, GROWTH = 0.125, 8.0

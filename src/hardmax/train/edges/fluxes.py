@@ -62,7 +62,7 @@ def edges_of(problem: Problem) -> Edges | None:
     competes, and in every input with two tokens or more exactly one with n(x) = next token.
 
     >>> from hardmax.nexttoken import Samples, collocation, stage_1
-    >>> from hardmax.train.edges import edges_of
+    >>> from hardmax.train.edges.fluxes import edges_of
     >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
     >>> problem = samples.problem(stage_1(collocation(samples), 20, 0.1))
     >>> edges, words = edges_of(problem), problem.head.words

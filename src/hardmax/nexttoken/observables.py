@@ -20,7 +20,7 @@ def log_masses(pairs: Pairs, a: Any) -> Floats:
 
     >>> import numpy as np
     >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.measures import log_masses
+    >>> from hardmax.nexttoken.observables import log_masses
     >>> from hardmax.nexttoken.pairs import Pairs
     >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
     >>> np.exp(log_masses(pairs, np.array([np.log(3.0), 0.0]))).round(12).tolist()
@@ -42,7 +42,7 @@ def target_masses(pairs: Pairs, a: Any) -> Floats:
 
     >>> import numpy as np
     >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.measures import target_masses
+    >>> from hardmax.nexttoken.observables import target_masses
     >>> from hardmax.nexttoken.pairs import Pairs
     >>> target_masses(Pairs.of(Samples.from_sentences(["a b b", "b a"])), np.zeros(2)).tolist()
     [0.5]
@@ -104,7 +104,7 @@ def loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
 
     >>> import numpy as np
     >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.measures import loss
+    >>> from hardmax.nexttoken.observables import loss
     >>> from hardmax.nexttoken.pairs import Pairs
     >>> from hardmax.nexttoken.stage1 import stage_1
     >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
