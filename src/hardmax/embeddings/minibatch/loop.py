@@ -96,7 +96,7 @@ class Epochs(NamedTuple):
         end, (E, p, v) = self.snapshots[-1], model
         source = partial(end.corpus.problem, E, v) if layers == 1 else two_layers
         return EmbeddingTraining(
-            end.corpus, end.epochs, end.a, end.c, source, "step", np.arange(len(self.losses)), None,
+            end.corpus, end.epochs, end.a, end.c, source, "step", np.arange(1, len(self.losses) + 1), None,
             self.event, None, rule.name, {"losses": self.losses}, p,
             E=E, v=v, loss=loss, snapshots=self.snapshots, batch=batch, layers=layers,
         )  # fmt: skip
