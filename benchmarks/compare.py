@@ -100,8 +100,9 @@ def trainer() -> Callable[[], object]:
     import hardmax as hm
 
     train, corpus = hm.embeddings.train_embeddings, hm.embeddings.KLevel.surrogate().draw(512, rng=0)
-    options = {"epochs": 10, "batch": 64, "rng": 0, "threads": 1}
-    if "step" in inspect.signature(train).parameters:
+    named = inspect.signature(train).parameters
+    options = {"epochs": 10, "batch": 64, "rng": 0, "workers" if "workers" in named else "threads": 1}
+    if "step" in named:
         return lambda: train(corpus, 256, hm.steps.AdamW(1e-3), **options)
     return lambda: train(corpus, 256, rate=1e-3, **options)
 
