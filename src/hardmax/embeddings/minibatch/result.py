@@ -18,9 +18,9 @@ from hardmax.train.run import Run
 class EmbeddingTraining(Run, Observables):
     """A training by mini-batches: its parameters and observables at the end, and the loss of every step.
 
-    ``losses`` holds the mean loss of the batch of each step, before it; ``event`` is "loss reached" where the mean
-    of an epoch fell to ``until_loss``. ``snapshots`` are the observables after 0, 1, 2, 5, 10, 20, 50, ...
-    epochs and at the end; no vectors are kept on the way, so ``points`` is None.
+    ``losses`` holds the mean loss of the batch of each step, before it; ``event`` is "loss reached" where the
+    mean of an epoch fell to ``until_loss``. ``snapshots`` are the observables after 0, 1, 2, 5, 10, 20, 50,
+    ... epochs and at the end; no vectors are kept on the way, so ``points`` is None.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
