@@ -125,7 +125,9 @@ def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  #
         u[i] = lead - peak - math.log(total)
 
 
-@kernel(signature=lambda: types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, TABLE, OUT, OUT))
+@kernel(
+    signature=lambda: types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, TABLE, OUT, OUT), fastmath=VECTORIZED
+)
 def attend_table(words, offsets, shares, tops, targets, columns, h, u):  # type: ignore[no-untyped-def]
     """For any table; ``columns`` holds the columns B[:, x] as rows."""
     V = columns.shape[1]

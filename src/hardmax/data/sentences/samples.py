@@ -141,11 +141,12 @@ class Samples:
         key = np.repeat(self.query, sizes) * self.V + self.tokens
         moves = np.repeat(sizes > 1, sizes)
         pairs = np.unique(key[moves])
-        lone = np.setdiff1d(key[~moves], pairs)
         tokens = np.searchsorted(pairs, key)
         aside = np.flatnonzero(~moves)
-        aside = aside[pairs[np.minimum(tokens[aside], len(pairs) - 1)] != key[aside]] if len(pairs) else aside
-        tokens[aside] = len(pairs) + np.searchsorted(lone, key[aside])
+        if len(pairs):
+            aside = aside[pairs[np.minimum(tokens[aside], len(pairs) - 1)] != key[aside]]
+        lone, place = np.unique(key[aside], return_inverse=True)
+        tokens[aside] = len(pairs) + place
         pairs = np.concatenate([pairs, lone])
         head = CrossEntropy(W_ov, pairs % self.V, self.target, pairs // self.V)
         return Problem(
