@@ -94,6 +94,8 @@ def joint_path(
     head = problem.head.linear
     if head is None or problem.loss.name not in ("logistic", "exponential"):
         raise ValueError("problem must have values, labels and the logistic or the exponential loss")
+    if problem.weights is not None or problem.counts is not None:
+        raise ValueError("problem must have no weights or counts here; repeat its inputs and tokens instead")
     if (rho is None) == (r is None):
         raise ValueError("give either rho, for |v| <= rho R, or a fixed r")
     wanted = np.sort([expect.positive("radii", R) for R in radii])

@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any, Literal
 
 from hardmax.papers import Registry, places
+from hardmax.problem import Problem
 from hardmax.theory.telling import html, paragraph
 
 Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided", "consistent", "refuted"]
@@ -172,6 +173,11 @@ def statement_of(id: str) -> Statement:
     return STATEMENTS[id]
 
 
+def _is_weighted(subject: Any) -> bool:
+    """Whether a problem has weights or counts: the statements of paper B count inputs and tokens once."""
+    return isinstance(subject, Problem) and not (subject.weights is None and subject.counts is None)
+
+
 def check(
     id: str,
     subject: Any,
@@ -206,7 +212,11 @@ def check(
             f"{id} is about a {wanted.__name__}, got {type(subject).__name__}; "
             f"ask check({id!r}, {wanted.__name__.lower()}, ...)"
         )
-    outcome = found.test(subject, *evidence, **options)
+    outcome = (
+        Outcome((Hypothesis("equal weights, no counts", False),))
+        if id.startswith("B-") and _is_weighted(subject)
+        else found.test(subject, *evidence, **options)
+    )
     paper = _paper_verdict(found, outcome)
     if reading == "paper" and paper is None:
         raise ValueError(f"reading: {id} has no reading of the paper's own here; ask for the corrected one")
