@@ -18,8 +18,8 @@ from hardmax.nexttoken import (
     regenerate,
     structure,
 )
+from hardmax.nexttoken.generators import optimal_tokens
 from hardmax.nexttoken.realizable import Legality
-from hardmax.nexttoken.structure import optimal_tokens
 
 SETTINGS = {
     "cycle .5/3/8": {"permutation": "cycle", "lag0": 0.5, "max_lag": 3, "max_length": 8},

@@ -11,8 +11,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.trials import provenance
-from hardmax.trials.lock import StoreBusy
 from hardmax.trials.store import Store
+from hardmax.trials.stored import StoreBusy
 
 TASKS = Path(__file__).with_name("tasks.py")
 

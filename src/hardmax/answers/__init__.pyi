@@ -7,11 +7,11 @@ from .checked import ntp_check as ntp_check
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import Finding as Finding
 from .diagnosis import examine as examine
-from .drawn import Drawn as Drawn
-from .drawn import ntp_generate as ntp_generate
-from .predicted import Predicted as Predicted
-from .predicted import ntp_predict as ntp_predict
 from .reproduction import Reproduction as Reproduction
+from .sentences import Drawn as Drawn
+from .sentences import Predicted as Predicted
+from .sentences import ntp_generate as ntp_generate
+from .sentences import ntp_predict as ntp_predict
 from .solved import FlowEnd as FlowEnd
 from .solved import Solved as Solved
 from .swept import OneTrial as OneTrial

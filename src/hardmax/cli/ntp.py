@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from hardmax.answers.checked import MAX_LENGTH, ntp_check
-from hardmax.answers.drawn import ntp_generate
-from hardmax.answers.predicted import ntp_predict
+from hardmax.answers.sentences import ntp_generate, ntp_predict
 from hardmax.answers.trained import STEPS, Learning
 from hardmax.cli.errors import Interrupted
 from hardmax.cli.interrupts import noted

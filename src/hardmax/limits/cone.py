@@ -14,7 +14,7 @@ from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.landscape import Landscape
 from hardmax.limits.searching import minimize
 from hardmax.problem import Problem
-from hardmax.problem.scale import scaled
+from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import selected_tokens
 from hardmax.train.gradient import pull_of, settle_at
 

@@ -19,7 +19,7 @@ from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
-from hardmax.problem.slots import slots_of
+from hardmax.problem.layout import slots_of
 from hardmax.train.loops import scale_inputs
 from hardmax.train.softmax import settle
 

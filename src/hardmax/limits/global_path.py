@@ -24,7 +24,7 @@ from hardmax.limits.searching import (
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.sets import SetMaxMargin, set_max_margin
 from hardmax.problem import Problem
-from hardmax.problem.scale import scaled
+from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import optimal_tokens, selected_tokens
 
 # Starts agree when they end this close, in radians: what B-ALG-1 asks of a path that is to be believed.

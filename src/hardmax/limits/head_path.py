@@ -15,7 +15,7 @@ from hardmax.limits.global_path import AGREE
 from hardmax.limits.landscape import Expanded, Landscape
 from hardmax.limits.searching import NOISE, Expand, attracting_directions, minimize, random_directions
 from hardmax.problem import Problem
-from hardmax.problem.scale import scaled
+from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import optimal_tokens
 from hardmax.train.gradient import attended_values, settle_at
 from hardmax.train.joint import scaled_head, with_head

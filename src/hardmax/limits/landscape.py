@@ -15,8 +15,8 @@ import numpy as np
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.keys import Dense
+from hardmax.problem.layout import Slots, slots_of
 from hardmax.problem.selection import chosen_slots, score_gaps
-from hardmax.problem.slots import Slots, slots_of
 from hardmax.train.gradient import expand, settle_at
 
 # A fall of the prediction by less than exp of this leaves the loss's slope the same to the last digit.

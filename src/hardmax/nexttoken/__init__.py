@@ -7,7 +7,14 @@ from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.analysis import Analysis, Violation, analyze
 from hardmax.nexttoken.direction import PairGradient, StageTwo
 from hardmax.nexttoken.flow import train_by_flow
-from hardmax.nexttoken.generators import Generated, generate, generate_by_rejection, named_sentences
+from hardmax.nexttoken.generators import (
+    Generated,
+    Structure,
+    generate,
+    generate_by_rejection,
+    named_sentences,
+    structure,
+)
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.model_file import load_model, save_model
@@ -18,7 +25,6 @@ from hardmax.nexttoken.predict import Prediction, Predictor, Regenerated, regene
 from hardmax.nexttoken.realizable import RealizablePart, realizable_part
 from hardmax.nexttoken.stage1 import descend_stage_1, stage_1
 from hardmax.nexttoken.star import KqStar
-from hardmax.nexttoken.structure import Structure, structure
 from hardmax.nexttoken.training import Training, train
 from hardmax.nexttoken.unmerged import (
     Comparison,

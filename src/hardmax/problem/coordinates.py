@@ -1,4 +1,4 @@
-"""Coordinates in which descent is cheap (B-DEF-7): every step lies in the span of key differences.
+"""Units and coordinates: keys of 1e-160 or 1e160 are data like any other, and the span of their differences.
 
 Primal: p itself. QR: p in an orthonormal basis of that span. Gram: p = p(0) + sum_r c_r rows_r, where only
 the logits of the rows and their inner products are needed, so that a step does not depend on d.
@@ -6,13 +6,16 @@ the logits of the rows and their inner products are needed, so that a step does 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from hardmax._lib.arrays import exponent, lengths
+from hardmax.problem import Problem
 from hardmax.problem.keys import Keys
-from hardmax.problem.slots import Slots
+from hardmax.problem.layout import Slots, slots_of
 
 Coordinates = Literal["auto", "primal", "gram", "qr"]
 
@@ -65,3 +68,79 @@ def orthonormal_basis(slots: Slots) -> np.ndarray:
     rows = differences(slots).rows(slots.table)
     basis, _ = np.linalg.qr(rows.T)
     return np.ascontiguousarray(basis)
+
+
+# Keys up to 2^64 and down to 2^-64 are left alone: their fourth powers are far inside the range.
+MODERATE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """A problem with its keys divided by 2^exponent."""
+
+    problem: Problem
+    exponent: int
+
+    @property
+    def log(self) -> float:
+        """log of what the keys were divided by."""
+        return self.exponent * math.log(2.0)
+
+    def point(self, p: np.ndarray, name: str = "p") -> np.ndarray:
+        """p as the scaled problem sees it; refused where its logits would overflow."""
+        room = 1022 - self.problem.table.exponent - self.problem.d.bit_length() - self.exponent
+        if exponent(p) > room and p.any():
+            raise ValueError(
+                f"{name} must be at most {math.ldexp(1.0, min(room, 1023)):.1g} with these keys, "
+                f"got {np.abs(p).max():.3g}: its logits would leave the range of float64"
+            )
+        return self.shift(p, self.exponent, name)
+
+    def back(self, points: np.ndarray) -> np.ndarray:
+        """Points of the scaled problem in the user's units, refused if their logits overflowed."""
+        points = self.shift(points, -self.exponent, "p after some steps of this size")
+        self.point(points, "p after some steps")
+        return points
+
+    def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0, name: str = "rate") -> np.ndarray:
+        """Step sizes times 2^shift, for the scaled problem."""
+        power = self.exponent * (1 if normalized else 2) + shift
+        scaled = self.shift(rates, power, f"{name} is too large for keys of this size: the first step")
+        if power and (scaled < np.finfo(float).tiny).any():
+            raise ValueError(f"{name} is too small for keys of this size: no step could be told from zero")
+        return scaled
+
+    @staticmethod
+    def shift(x: np.ndarray, power: int, what: str) -> np.ndarray:
+        """x 2^power, or a ValueError that says what would leave the range of float64."""
+        if power:
+            with np.errstate(over="ignore", under="ignore"):
+                x = np.ldexp(x, power)
+        if not np.isfinite(x).all():
+            raise ValueError(f"{what} would leave the range of float64 (1.8e308); give other units")
+        return x
+
+
+def moderate(power: int) -> int:
+    """Half of an exponent that is far from zero: divided by that, rates, keys and p all stay in range."""
+    return power // 2 if abs(power) > MODERATE else 0
+
+
+def scaled(problem: Problem, *, to_one: bool = False) -> Scale:
+    """The problem with keys of moderate size, or with key differences of length about one."""
+    power = problem.table.exponent
+    safe = divided(problem, moderate(power))
+    if not to_one:
+        return safe
+    slots = slots_of(safe.problem)
+    whole = safe.exponent + exponent(lengths(differences(slots).rows(slots.table)))
+    return divided(problem, max(whole, power - 900))  # an input far from the others must not overflow
+
+
+def divided(problem: Problem, power: int) -> Scale:
+    """The problem with keys over 2^power."""
+    if power == 0:
+        return Scale(problem, 0)
+    W = problem.key_map
+    W = None if W is None else np.ldexp(W, -power)
+    return Scale(replace(problem, table=problem.table.over(power), W=W), power)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.problem.layout import Slots
 from hardmax.problem.losses import LOSSES, Loss
 from hardmax.problem.output_value import OutputValue
-from hardmax.problem.slots import Slots
 
 __all__ = ["Attention", "CrossEntropy", "Head", "LinearHead", "NonlinearHead", "Scores"]
 

@@ -26,8 +26,7 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import misalignment
 from hardmax.problem import Problem
 from hardmax.train.flows.arc import follow, stop_at
-from hardmax.train.flows.extrapolation import accepted, crossing, extrapolated
-from hardmax.train.flows.field import Field
+from hardmax.train.flows.field import Field, accepted, crossing, extrapolated
 from hardmax.train.gradient import pull_of
 from hardmax.train.run import Run
 

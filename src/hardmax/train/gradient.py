@@ -10,10 +10,10 @@ import numpy as np
 
 from hardmax._lib.arrays import lengths
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.heads import Attention
 from hardmax.problem.keys import Dense, Keys
-from hardmax.problem.scale import Scale, scaled
-from hardmax.problem.slots import Slots, slots_of
+from hardmax.problem.layout import Slots, slots_of
 from hardmax.train.softmax import log_slopes, settle
 
 

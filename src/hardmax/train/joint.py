@@ -14,12 +14,11 @@ from hardmax._lib.arrays import exponent
 from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot
 from hardmax._lib.kernels import kernel
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Coordinates
+from hardmax.problem.coordinates import Coordinates, Scale, divided, moderate, scaled
 from hardmax.problem.heads import LinearHead
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
-from hardmax.problem.scale import Scale, divided, moderate, scaled
-from hardmax.problem.slots import slots_of
+from hardmax.problem.layout import slots_of
 from hardmax.train.gradient import gradient
 from hardmax.train.loops import (
     BY_RULE,

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.problem import Problem
-from hardmax.problem.scale import Scale, scaled
+from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.selection import Selection, chosen_slots
 from hardmax.train.gradient import Settled, attention_of, settle_at
 

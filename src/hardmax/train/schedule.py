@@ -11,7 +11,7 @@ import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
-from hardmax.problem.scale import Scale
+from hardmax.problem.coordinates import Scale
 from hardmax.train.gradient import Gradient
 from hardmax.train.loops import ALONG, BY_RULE, DONE, NO_COMPETITOR, STATIONARY, UNIT_ALONG, step_factor
 from hardmax.train.measures import smoothness

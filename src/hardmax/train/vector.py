@@ -12,10 +12,9 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Coordinates, choose, differences, orthonormal_basis
+from hardmax.problem.coordinates import Coordinates, choose, differences, orthonormal_basis, scaled
 from hardmax.problem.keys import Dense
-from hardmax.problem.scale import scaled
-from hardmax.problem.slots import slots_of
+from hardmax.problem.layout import slots_of
 from hardmax.train.edges.steps import EdgeSteps
 from hardmax.train.gradient import pull_of, settle_at
 from hardmax.train.loops import (

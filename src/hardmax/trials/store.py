@@ -16,8 +16,8 @@ from typing import Any
 
 from hardmax.trials import stored
 from hardmax.trials.grid import Grid, Parameters, cell_key
-from hardmax.trials.lock import Lock, StoreBusy
 from hardmax.trials.provenance import changes, now
+from hardmax.trials.stored import Lock, StoreBusy
 from hardmax.trials.work import DONE, FAILED, Outcome
 
 SCHEMA = "hardmax.sweep/1"

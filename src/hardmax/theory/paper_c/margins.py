@@ -14,8 +14,8 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.margin.closed_forms import Block, Edge, blocks, kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
+from hardmax.nexttoken.generators import structure
 from hardmax.nexttoken.pairs import Ints
-from hardmax.nexttoken.structure import structure
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_c.common import Subject, analysis_of, assumptions, samples_of
 

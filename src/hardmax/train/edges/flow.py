@@ -16,7 +16,7 @@ from scipy.sparse.linalg import splu
 from hardmax.problem import Problem
 from hardmax.problem.output_value import Floats
 from hardmax.train.edges.fluxes import Edges, Scratch, fill_log_flows, gather
-from hardmax.train.flows.extrapolation import Leg, extrapolated
+from hardmax.train.flows.field import Leg, extrapolated
 
 # Tokens that weigh less than this no longer change the flows; else differences of this size give the
 # derivative.

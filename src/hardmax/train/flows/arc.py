@@ -20,8 +20,7 @@ from hardmax._lib import expect
 from hardmax.problem import Problem
 from hardmax.train.edges.flow import EdgeField, LeftForm
 from hardmax.train.edges.fluxes import edges_of
-from hardmax.train.flows.extrapolation import Leg, accepted, crossing, extrapolated
-from hardmax.train.flows.field import Field
+from hardmax.train.flows.field import Field, Leg, accepted, crossing, extrapolated
 
 # The first step's length, and the largest factor from one step to the next.
 FIRST, GROWTH = 0.125, 8.0
