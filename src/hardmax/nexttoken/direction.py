@@ -70,6 +70,11 @@ class StageTwo:
             raise ValueError("W_ov is 0 and so is the stage-2 gradient; train stage 1 for one step or more")
         self.pairs, self.W_ov = pairs, W_ov
         self.problem = pairs.samples.problem(W_ov)
+        if (self.problem.log_weights[pairs.sample] != pairs.log_weight).any():
+            # A frequency of e^-100,000,000 (C-ERR-06) is no float; its logarithm takes its place.
+            log_weights = self.problem.log_weights.copy()
+            log_weights[pairs.sample] = pairs.log_weight
+            vars(self.problem)["log_weights"] = log_weights
         self._p = np.zeros(self.problem.d)  # the pairs' values, then those that nothing moves
 
     @cached_property
