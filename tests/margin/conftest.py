@@ -32,6 +32,11 @@ def paper_c() -> dict[str, Any]:
     return load("c")
 
 
+@pytest.fixture(scope="session")
+def paper_d() -> dict[str, Any]:
+    return load("d")
+
+
 def fractions(rows: Any) -> list[list[Fraction]]:
     return [[Fraction(x) for x in row] for row in rows]
 

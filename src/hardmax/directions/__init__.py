@@ -25,6 +25,7 @@ _NAMES = {
     "interpolated_max_margin": "joint_margins",
     "label_max_margin": "joint_margins",
     "local_constants": "direction",
+    "local_optimality": "neighbors",
     "relaxed_max_margin": "joint_margins",
     "score_gap": "neighbors",
 }

@@ -20,6 +20,7 @@ from .joint_margins import interpolated_max_margin as interpolated_max_margin
 from .joint_margins import label_max_margin as label_max_margin
 from .joint_margins import relaxed_max_margin as relaxed_max_margin
 from .neighbors import Neighbors as Neighbors
+from .neighbors import local_optimality as local_optimality
 from .neighbors import score_gap as score_gap
 from .position import GeneralPosition as GeneralPosition
 from .position import general_position as general_position

@@ -13,10 +13,12 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.notebook import table
-from hardmax.directions.neighbors import attracts, known_gap
+from hardmax.directions.neighbors import Word, attracts, known_gap, unsettled
 from hardmax.directions.plane_sweep import sweep
 from hardmax.directions.search import Block, Leaf, Tree
 from hardmax.margin.constraints import Floats
+from hardmax.margin.norms import Norm
+from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens, slot_gaps
@@ -27,7 +29,8 @@ class FeasibleSelection:
     """A selection that some p makes, with its max-margin solution and what attracts about it.
 
     ``score_gap`` is the least score by which a selected token beats its SVM neighbours (inf without any; nan
-    where it is in doubt whether a row is tight, and so whether the selection is locally optimal).
+    where it is in doubt whether a row is tight, and so whether the selection is locally optimal, and where it
+    is tight at some of several optimal p).
 
     >>> import hardmax as hm
     >>> found = next(hm.locally_optimal(hm.data.named("B-FIG-1b")))
@@ -42,15 +45,21 @@ class FeasibleSelection:
 
     @property
     def locally_optimal(self) -> bool | None:
-        """Whether every selected token scores strictly above its neighbours; None if in doubt."""
+        """Whether every selected token scores strictly above its neighbours; None if in doubt, or weak."""
         return attracts(self.score_gap)
+
+    @property
+    def word(self) -> Word:
+        """How it attracts: "strong", "weak", "no" or "doubtful", as `local_optimality` says."""
+        verdict = self.locally_optimal
+        return unsettled(self.max_margin) if verdict is None else "strong" if verdict else "no"
 
     def _repr_html_(self) -> str:
         best = self.max_margin
         rows = [
             ("tokens", " ".join(map(str, self.selection))),
             ("margin", f"{best.margin:.6g} ({best.status}, {best.certificate})"),
-            ("attracts", "yes" if self.locally_optimal else "no"),
+            ("attracts", "yes" if self.locally_optimal else "no" if self.word == "no" else self.word),
             ("best scores", "yes" if self.globally_optimal else "no"),
             ("direction", "none: p is zero" if self.direction is None else str(self.direction.round(6))),
         ]
@@ -104,6 +113,7 @@ class Enumeration(Iterator[FeasibleSelection]):
         *,
         only_local: bool,
         progress: Progress | None,
+        norm: Norm | str | float = "l2",
     ) -> None:
         self.status: Literal["running", "complete", "truncated"] = "running"
         self.reason: str | None = None
@@ -113,7 +123,9 @@ class Enumeration(Iterator[FeasibleSelection]):
         self._problem = problem
         self._gaps: dict[tuple[int, int], Floats] = {}
         self._every_gap: dict[int, list[Floats]] = {}  # of all inputs that select this token
-        self._tree = Tree(problem, budget.min_margin)
+        self._norm = norm_of(norm)
+        self._is_l2 = self._norm.power == 2
+        self._tree = Tree(problem, budget.min_margin if self._is_l2 else 0.0)
         self._results = self._run()
 
     @property
@@ -146,7 +158,12 @@ class Enumeration(Iterator[FeasibleSelection]):
         elif self._problem.d == 2:
             leaves = self._around()
         else:
-            leaves = self._depth_first() if self._budget.top is None else self._best_first()
+            in_order = self._budget.top is not None and self._is_l2
+            leaves = self._best_first() if in_order else self._depth_first()
+        if not self._is_l2:
+            leaves = self._tree.in_norm(leaves, self._norm, self._has_time)
+            if self._budget.top is not None:
+                leaves = iter(sorted(leaves, key=lambda leaf: -leaf.best.margin))
         yielded = 0
         for leaf in leaves:
             if leaf.best.margin_interval[1] < self._budget.min_margin:
@@ -281,6 +298,7 @@ def feasible_selections(
     min_margin: float = 0.0,
     top: int | None = None,
     progress: Progress | None = None,
+    norm: Norm | str | float = "l2",
 ) -> Enumeration:
     """Every selection that some p makes, each with its certified max-margin solution; there may be T^n.
 
@@ -291,6 +309,7 @@ def feasible_selections(
         min_margin: leave out smaller margins.
         top: give that many of the largest margins, best first.
         progress: called with the share of the search that is done.
+        norm: of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
 
     >>> import hardmax as hm
     >>> search = hm.feasible_selections(hm.data.named("B-FIG-1b"))
@@ -298,7 +317,7 @@ def feasible_selections(
     ([(0,), (1,), (2,)], 3)
     """
     budget = Budget(limit, seconds, min_margin, top)
-    return Enumeration(problem, budget, only_local=False, progress=progress)
+    return Enumeration(problem, budget, only_local=False, progress=progress, norm=norm)
 
 
 def locally_optimal(
@@ -309,16 +328,18 @@ def locally_optimal(
     min_margin: float = 0.0,
     top: int | None = None,
     progress: Progress | None = None,
+    norm: Norm | str | float = "l2",
 ) -> Enumeration:
     """Every locally optimal selection: the max-margin directions that attract (Definition 2).
 
     Arguments as for `feasible_selections`; ``limit`` counts feasible selections, because all have to be
     looked at: neighbours, and with them local optimality, change with every input. What is in doubt is listed
-    too, with ``locally_optimal`` None; that can happen above 200 rows only.
+    too, with ``locally_optimal`` None; that can happen above 200 rows only. So are weak ones, in other norms,
+    and ``word`` tells them apart.
 
     >>> import hardmax as hm
     >>> sorted(found.selection for found in hm.locally_optimal(hm.data.named("B-FIG-8")))
     [(0, 0), (0, 1)]
     """
     budget = Budget(limit, seconds, min_margin, top)
-    return Enumeration(problem, budget, only_local=True, progress=progress)
+    return Enumeration(problem, budget, only_local=True, progress=progress, norm=norm)

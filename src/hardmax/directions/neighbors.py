@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Floats
 from hardmax.margin.measure import Tight
+from hardmax.margin.norms import Norm
+from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import leaders, slot_gaps
@@ -76,19 +78,51 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
     return known_gap(best, row_gaps(problem, best))
 
 
-def is_locally_optimal(problem: Problem, chosen: Chosen) -> bool | None:
+def is_locally_optimal(
+    problem: Problem, chosen: Chosen, *, norm: Norm | str | float | None = None
+) -> bool | None:
     """Whether the selection is feasible and each selected token scores strictly above its neighbours.
 
-    ``chosen`` is a solution or the tokens of a selection. None: in doubt, which happens above 200 rows only.
+    ``chosen`` is a solution, or the tokens of a selection, in l2 unless ``norm`` names another. None: in
+    doubt, which in l2 happens above 200 rows only, or weak (`hardmax.directions.local_optimality` tells).
 
     >>> import hardmax as hm
     >>> [hm.is_locally_optimal(hm.data.named("B-FIG-1b"), [t]) for t in range(3)]
     [True, True, False]
     """
-    best = solution(problem, chosen)
+    best = solution(problem, chosen, norm)
     if best.is_feasible is False:
         return False
     return None if best.slack is None else attracts(known_gap(best, row_gaps(problem, best)))
+
+
+Word = Literal["strong", "weak", "no", "doubtful"]
+
+
+def local_optimality(problem: Problem, chosen: Chosen, *, norm: Norm | str | float | None = None) -> Word:
+    """How a selection attracts in a norm, l2 by default (D-DEF-5): "strong", "weak", "no" or "doubtful".
+
+    The optimal p may fill a face. Strong: each selected token scores above the others of every row tight
+    anywhere on it. Weak: only above those of the rows tight on all of it. No: not even that, or infeasible.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [0.5, -1.0]]], [[1.0, 0.0, 2.0]])
+    >>> [hm.directions.local_optimality(problem, [0], norm=norm) for norm in ("l1", "l2", "linf")]
+    ['strong', 'strong', 'weak']
+    """
+    best = solution(problem, chosen, norm)
+    verdict = is_locally_optimal(problem, best)
+    return unsettled(best) if verdict is None else "strong" if verdict else "no"
+
+
+def unsettled(best: MaxMargin) -> Literal["weak", "doubtful"]:
+    """Why it is not said whether a selection attracts: by its face, which is known, or by what is not.
+
+    >>> import hardmax as hm
+    >>> unsettled(hm.max_margin(hm.Constraints.dense([[1.0, 1.0]]), norm="l1"))
+    'weak'
+    """
+    return "doubtful" if best.face is None else "weak"
 
 
 def attracts(gap: float) -> bool | None:
@@ -115,11 +149,16 @@ def _range(gaps: Floats, tight: Tight) -> tuple[float, float]:
     return float(gaps[tight.possible].min(initial=np.inf)), float(gaps[tight.certain].min(initial=np.inf))
 
 
-def solution(problem: Problem, chosen: Chosen) -> MaxMargin:
-    """The solution meant: one of this problem as it is, or that of the tokens given."""
+def solution(problem: Problem, chosen: Chosen, norm: Norm | str | float | None = None) -> MaxMargin:
+    """The solution meant: one of this problem as it is, or that of the tokens given, in l2 by default."""
     if not isinstance(chosen, MaxMargin):
-        return max_margin(problem, leaders(problem, chosen))
+        return max_margin(problem, leaders(problem, chosen), norm="l2" if norm is None else norm)
     selection_of(problem, chosen)
+    if norm is not None and norm_of(norm).name != chosen.norm_name:
+        raise ValueError(
+            f"norm must be that of the solution, {chosen.norm_name!r}, got {norm!r}; leave it out, or give "
+            "the tokens instead"
+        )
     return chosen
 
 

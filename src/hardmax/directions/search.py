@@ -15,8 +15,10 @@ import numpy as np
 from hardmax._lib.kernels import kernel
 from hardmax.margin.att_svm import RESOLUTION, AttentionRows
 from hardmax.margin.constraints import Bools, Floats, Ints
+from hardmax.margin.in_norm import solve_in
 from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, work
 from hardmax.margin.measure import EPS, Tight, enclose, measure, rounding
+from hardmax.margin.norms import Norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import kept, proves
 from hardmax.problem import Problem
@@ -264,6 +266,18 @@ class Tree:
                 yield Leaf(selection, best)
             elif not best.is_certified and best.is_feasible is not False:
                 self.undecided.append(selection)
+
+    def in_norm(self, leaves: Iterator[Leaf], norm: Norm, goes_on: Callable[[], bool]) -> Iterator[Leaf]:
+        """The same selections, because feasibility knows no norm, each solved in this one."""
+        for leaf in leaves:
+            if not goes_on():
+                return
+            self.qps += 1
+            best = solve_in(leaf.best.constraints, norm)
+            if best.is_certified:
+                yield Leaf(leaf.tokens, replace(best, selection=leaf.tokens))
+            else:
+                self.undecided.append(leaf.tokens)
 
     def nothing_to_select(self) -> Leaf:
         """The one selection of a problem whose inputs have one token each: p is zero."""

@@ -4,8 +4,11 @@ from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in. What most people need is at the top level of hardmax.
 _NAMES = {
+    "Face": "face",
     "InterpolatedMaxMargin": "label_svm",
+    "Norm": "norms",
     "SetMaxMargin": "sets",
+    "norm": "norms",
     "set_max_margin": "sets",
 }
 

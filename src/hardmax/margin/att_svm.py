@@ -10,6 +10,8 @@ import numpy as np
 
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Ints, Label
+from hardmax.margin.in_norm import solve_in
+from hardmax.margin.norms import Norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem
@@ -19,7 +21,11 @@ RESOLUTION = 1e-6  # margins below this, relative to the longest row, may come f
 
 
 def max_margin(
-    problem: Problem | Constraints, selection: Iterable[int] | None = None, *, exact: bool = False
+    problem: Problem | Constraints,
+    selection: Iterable[int] | None = None,
+    *,
+    exact: bool = False,
+    norm: Norm | str | float = "l2",
 ) -> MaxMargin:
     """The shortest p by which every selected key beats the other keys of its input by 1, or a proof of none.
 
@@ -32,6 +38,7 @@ def max_margin(
         selection: one token per input, as numbers or as a `Selection` without ties; the best-scoring tokens
             by default.
         exact: ask for rational numbers.
+        norm: in which p is shortest: "l1", "l2", "linf", or a power such as "l1.5" or 1.5.
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-8")
@@ -40,13 +47,15 @@ def max_margin(
     ([1.0, 3.0], ((0, 1), (1, 1)))
     >>> hm.max_margin(problem, [0, 1], exact=True).exact.norm_squared
     Fraction(1, 1)
+    >>> hm.max_margin(problem, [0, 0], norm="l1")
+    MaxMargin(certified, l1 margin=0.25, support=((0, 1), (1, 1)))
     """
     if isinstance(problem, Constraints):
         if selection is not None:
             raise ValueError("selection must be None with Constraints, whose rows say what is selected")
-        return solve(problem, exact)
+        return solve_in(problem, norm, exact)
     tokens = leaders(problem, optimal_tokens(problem) if selection is None else selection)
-    return replace(AttentionRows(problem).solve(list(enumerate(tokens)), exact), selection=tokens)
+    return replace(AttentionRows(problem).solve(list(enumerate(tokens)), exact, norm), selection=tokens)
 
 
 def max_margin_batch(
@@ -95,12 +104,21 @@ def max_margin_batch(
 
 
 def global_max_margins(
-    problem: Problem, *, exact: bool = False, known: Mapping[tuple[int, ...], MaxMargin] | None = None
+    problem: Problem,
+    *,
+    exact: bool = False,
+    known: Mapping[tuple[int, ...], MaxMargin] | None = None,
+    norm: Norm | str | float = "l2",
 ) -> Iterator[tuple[tuple[int, ...], MaxMargin]]:
     """Each selection of best-scoring tokens with its solution, or with its Farkas vector (B-DEF-11).
 
-    There is one selection without ties; with ties there are as many as combinations of tied tokens. What is
-    ``known`` already, by its selection, is not solved again.
+    There is one selection without ties; with ties there are as many as combinations of tied tokens.
+
+    Args:
+        problem: whose best-scoring tokens are meant.
+        exact: ask for rational numbers.
+        known: solutions by their selection, which are not computed again.
+        norm: in which p is shortest, as for `max_margin`.
 
     >>> import hardmax as hm
     >>> [(tokens, best.status) for tokens, best in hm.global_max_margins(hm.data.named("B-FIG-8"))]
@@ -111,7 +129,7 @@ def global_max_margins(
         if tokens in known:
             yield tokens, known[tokens]
         else:
-            yield tokens, replace(rows.solve(enumerate(tokens), exact), selection=tokens)
+            yield tokens, replace(rows.solve(enumerate(tokens), exact, norm), selection=tokens)
 
 
 class AttentionRows:
@@ -144,14 +162,16 @@ class AttentionRows:
             origin=self.problem.gram,
         )  # fmt: skip
 
-    def solve(self, chosen: Iterable[tuple[int, int]], exact: bool = False) -> MaxMargin:
+    def solve(
+        self, chosen: Iterable[tuple[int, int]], exact: bool = False, norm: Norm | str | float = "l2"
+    ) -> MaxMargin:
         """Solve for a partial selection, in the coordinates of the keys.
 
         Keys made from a Gram matrix are rounded, so what cannot be separated may seem to be, by a tiny
         margin: then the Gram matrix is asked, too.
         """
         constraints = self.constraints(chosen)
-        answer = solve(constraints, exact)
+        answer = solve_in(constraints, norm, exact)
         gram = self.problem.gram
         if gram is None or answer.is_feasible is False or not constraints.count:
             return answer

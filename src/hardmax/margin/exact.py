@@ -129,6 +129,15 @@ def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
     return Exact(False, tuple(full), (), Fraction(0))
 
 
+def active_set(gram: Any, bounds: Sequence[int], equal: Sequence[bool]) -> list[Any]:
+    """Weights of integer rows that combine to the shortest vector that meets them, or to a contradiction.
+
+    >>> active_set(fmpz_mat([[4]]), [1], [False])
+    [1/4]
+    """
+    return _ActiveSet(gram, bounds, equal).run([])
+
+
 def _fraction(value: Any) -> Fraction:
     return Fraction(int(value.p), int(value.q))
 

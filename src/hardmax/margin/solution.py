@@ -8,19 +8,23 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from hardmax._lib.arrays import length, polar
+from hardmax._lib.arrays import polar
 from hardmax._lib.files import whole_text
 from hardmax._lib.notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
 from hardmax.margin.measure import EPS, Tight, enclose, enclose_gram
+from hardmax.margin.norms import norm
 from hardmax.margin.rationals import bracket, root, to_float
 from hardmax.problem.selection import Selection
+
+if TYPE_CHECKING:
+    from hardmax.margin.face import Face
 
 SHOWN = 8  # labels of the support in a notebook
 LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute
@@ -36,7 +40,8 @@ class MaxMargin:
     where ``coefficients`` hold the solution. ``kkt`` is the largest relative residual of primal
     feasibility, stationarity and complementarity; 0 for exact certificates. ``selection`` is what it selects,
     one token per input, or a `Selection` of sets where several tie; None for a solution of `Constraints`.
-    Where a p is needed, `need` gives it or says why there is none.
+    Where a p is needed, `need` gives it or says why there is none. ``norm_name`` is the norm that is least;
+    in l1 and linf several p may be optimal: p is the shortest of them in l2, and ``face`` knows all.
 
     >>> import hardmax as hm
     >>> best = hm.max_margin(hm.Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))
@@ -56,10 +61,13 @@ class MaxMargin:
     farkas: Floats | None = None
     exact: Exact | None = None
     selection: tuple[int, ...] | Selection | None = None
+    norm_name: str = "l2"
+    face: Face | None = None
 
     def __repr__(self) -> str:
         tight = f", support={self.support}" if self.is_certified and len(self.support) <= 8 else ""
-        return f"MaxMargin({self.status}, margin={self.margin:.6g}{tight})"
+        norm = "" if self.norm_name == "l2" else f"{self.norm_name} "
+        return f"MaxMargin({self.status}, {norm}margin={self.margin:.6g}{tight})"
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, Any]] = [("status", f"{self.status} ({self.certificate})")]
@@ -68,7 +76,8 @@ class MaxMargin:
         else:
             low, high = self.margin_interval
             rows += [("margin", self.margin), ("proved to lie in", f"{low!r} to {high!r}")]
-            rows += [("|p|", self.norm), ("residual (kkt)", self.kkt)]
+            rows += [("|p|" if self.norm_name == "l2" else f"|p| in {self.norm_name}", self.norm)]
+            rows += [("residual (kkt)", self.kkt)]
             rows.append(
                 ("support", ", ".join(map(str, self.support[:SHOWN])) + ", ..." * (len(self.support) > SHOWN))
             )
@@ -116,13 +125,13 @@ class MaxMargin:
 
     @cached_property
     def norm(self) -> float:
-        """|p|: 0 if no row asks for anything, inf if infeasible, nan if nothing is known."""
+        """|p| in its norm: 0 if no row asks for anything, inf if infeasible, nan if nothing is known."""
         if self.status == "infeasible":
             return math.inf
         if self.exact is not None:
             return root(self.exact.norm_squared)
         if self.p is not None:
-            return length(self.p)
+            return norm(self.norm_name).value(self.p)
         if self.multipliers is None:
             return math.nan
         gram = self.constraints.gram()
@@ -142,8 +151,38 @@ class MaxMargin:
 
     @property
     def coefficients(self) -> Floats | None:
-        """Weights of the rows with ``p = sum_j c_j row_j``: the multipliers; the solution in Gram form."""
-        return self.multipliers
+        """Weights of the rows with ``p = sum_j c_j row_j``: the multipliers; the solution in Gram form.
+
+        None in other norms than l2, where p is no combination of the rows.
+        """
+        return self.multipliers if self.norm_name == "l2" else None
+
+    @property
+    def unique(self) -> bool | None:
+        """Whether no other p is optimal; None if that is not known."""
+        if self.face is not None:
+            return self.face.unique
+        return True if self.is_certified and norm(self.norm_name).strictly_convex else None
+
+    def deficit(self, u: ArrayLike) -> float:
+        """How far the direction u is from optimal: 1 - min_j row_j.u / (h_j |u| margin), in its norm.
+
+        Zero exactly if u is optimal; above 1 if u violates a row.
+
+        >>> import hardmax as hm
+        >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]]), norm="linf").deficit([1.0, 0.5])
+        0.25
+        """
+        asks = self.constraints.h > 0
+        direction = polar(np.asarray(u, dtype=np.float64).ravel())[1]
+        rows = self.constraints.rows()
+        if direction.shape != rows.shape[1:] or not direction.any() or self.margin in (0.0, math.inf):
+            raise ValueError(
+                f"deficit must have a direction u of {rows.shape[1]} numbers, not all zero, and a margin, "
+                f"got {direction.size} numbers and a margin of {self.margin:.6g}"
+            )
+        reach = float((rows[asks] @ direction / self.constraints.h[asks]).min())
+        return 1 - reach / (norm(self.norm_name).value(direction) * self.margin)
 
     @cached_property
     def slack(self) -> Floats | None:
@@ -163,6 +202,10 @@ class MaxMargin:
         """Which rows are tight, and which may be, as far as this solution tells (`margin.measure`)."""
         c, weights = self.constraints, self.multipliers
         none = np.zeros(c.count, dtype=bool)
+        if self.norm_name != "l2":
+            from hardmax.margin.in_norm import enclose_in
+
+            return enclose_in(self)
         if self.slack is None or weights is None or self.norm == 0:
             return Tight(none, ~none if math.isnan(self.norm) else none)
         if self.exact is not None and c.origin is None:
@@ -179,7 +222,7 @@ class MaxMargin:
     @cached_property
     def decided(self) -> MaxMargin:
         """This solution or, if it leaves open which rows are tight, the rational one, up to 200 rows."""
-        if self.multipliers is None or not self.enclosure.doubtful.any():
+        if self.norm_name != "l2" or self.multipliers is None or not self.enclosure.doubtful.any():
             return self
         from hardmax.margin.solve import settle
 
@@ -241,6 +284,7 @@ class MaxMargin:
             "schema": "hardmax.certificate/1",
             "status": self.status,
             "certificate": self.certificate,
+            "norm_name": self.norm_name,
             "table": None if tokens is None else [_texts(row) for row in tokens],
             "gram": None if c.token_gram is None else [_texts(row) for row in c.token_gram],
             "plus": c.plus.tolist(),

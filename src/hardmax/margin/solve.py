@@ -23,7 +23,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class _Scaled:
+class Scaled:
     """The same problem with rows and bounds near 1, by powers of two, so that no square over- or underflows.
 
     ``row'_j = 2^-a_j row_j``, ``h'_j = 2^(b - a_j) h_j``, hence ``p' = 2^b p`` and ``l'_j = 2^(a_j + b)
@@ -56,7 +56,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     """
     if not constraints.h.any():
         return from_exact(constraints, rational.zero(constraints))
-    scaled = _scale(constraints)
+    scaled = scale(constraints)
     impossible = np.flatnonzero(scaled.zero & (constraints.h != 0))
     if len(impossible):  # 0 >= h > 0: B-DEF-10's duplicate of the selected key
         weights = [Fraction(0)] * constraints.count
@@ -66,7 +66,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     with serial_blas():
         best, contradiction = _by_floats(scaled)
     if best is not None and scaled.faithful and proves(best[2]) and not exact:
-        answer = _result(constraints, scaled, *best, status="certified")
+        answer = unscaled(constraints, scaled, *best, status="certified")
         vector = best[0] if answer.p is None else answer.p.ravel()
         if kept(best[0], vector) and kept(best[1], np.asarray(answer.multipliers)):
             return answer
@@ -81,7 +81,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     if best is None:
         nothing = np.zeros(constraints.count)
         best = (np.zeros(scaled.A.shape[1]), nothing, Measured(np.inf, 0.0, np.inf))
-    return _result(constraints, scaled, *best, status="undecided")
+    return unscaled(constraints, scaled, *best, status="undecided")
 
 
 def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
@@ -124,7 +124,7 @@ def _tame(rows: Floats) -> tuple[Floats, Ints]:
     return np.ldexp(rows, -a[:, None]), a
 
 
-def _scale(constraints: Constraints) -> _Scaled:
+def scale(constraints: Constraints) -> Scaled:
     gram = None
     if constraints.token_gram is not None:
         # Rows from the spectral factor of the tokens' Gram matrix: only the engines see them.
@@ -149,13 +149,13 @@ def _scale(constraints: Constraints) -> _Scaled:
     b = -int((np.frexp(constraints.h[asks])[1] - a[asks]).max())
     h = np.ldexp(constraints.h, b - a)
     faithful = bool((np.abs(h[asks]) > 1e-290).all())
-    return _Scaled(np.ascontiguousarray(A), h, constraints.equal, norms, zero, a, b, faithful, gram)
+    return Scaled(np.ascontiguousarray(A), h, constraints.equal, norms, zero, a, b, faithful, gram)
 
 
 Candidate = tuple[Floats, Floats, Measured]
 
 
-def _by_floats(problem: _Scaled) -> tuple[Candidate | None, Ints | None]:
+def _by_floats(problem: Scaled) -> tuple[Candidate | None, Ints | None]:
     """The best float candidate, and rows suspected to contradict each other."""
     m, d = problem.A.shape
     A = problem.A
@@ -183,7 +183,7 @@ def _by_floats(problem: _Scaled) -> tuple[Candidate | None, Ints | None]:
     return best, contradiction
 
 
-def _evaluate(problem: _Scaled, guess: Floats) -> Candidate | None:
+def _evaluate(problem: Scaled, guess: Floats) -> Candidate | None:
     polished = polish(problem.A, problem.h, problem.equal, guess)
     if polished is None:
         return None
@@ -196,18 +196,18 @@ def _evaluate(problem: _Scaled, guess: Floats) -> Candidate | None:
         norm = float(np.sqrt(max(weights @ Mp, 0.0) + rounding(terms) * reach**2))
         # Inner products of Gram entries err by the rows' lengths times the reach of the weights.
         lengths = norms * (reach / norm if norm else 1.0)
-        shift, shifted = _correction(problem, Mp, lengths * norm * rounding(terms))
+        shift, shifted = correction(problem, Mp, lengths * norm * rounding(terms))
         return p, weights, measure(Mp, h, equal, weights, lengths, norm, norm, 0.0, terms, shift, shifted)
     Mp = problem.A @ p
     used = np.flatnonzero(weights)
     u = problem.A[used].T @ weights[used]
     norm = length(p)
-    shift, shifted = _correction(problem, Mp, norms * norm * rounding(len(p)))
+    shift, shifted = correction(problem, Mp, norms * norm * rounding(len(p)))
     measured = measure(Mp, h, equal, weights, norms, norm, length(u), length(p - u), len(p), shift, shifted)
     return p, weights, measured
 
 
-def _correction(problem: _Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools]:
+def correction(problem: Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools]:
     """Length of a step that makes the rows at hand hold exactly, and which rows these are.
 
     They are the equalities and the homogeneous rows that p may violate; where an equality is not homogeneous,
@@ -263,8 +263,8 @@ def kept(scaled: Floats, values: Floats) -> Any:
     return np.all((scaled == 0) | inside, axis=-1)
 
 
-def _result(
-    constraints: Constraints, scaled: _Scaled, p: Floats, weights: Floats, measured: Measured, status: Any
+def unscaled(
+    constraints: Constraints, scaled: Scaled, p: Floats, weights: Floats, measured: Measured, status: Any
 ) -> MaxMargin:
     """Undo the scaling; powers of two change no digit."""
     with np.errstate(over="ignore", under="ignore"):

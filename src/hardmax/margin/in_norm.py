@@ -1,0 +1,178 @@
+"""The verb `solve_in`: a max-margin problem in any norm, by the solver of that norm (D-DEF-3, D-ALG-1).
+
+Whether any p meets the rows does not depend on the norm, so the l2 solver decides that, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax.margin.constraints import Constraints, Floats
+from hardmax.margin.measure import EPS, Measured, Tight, measure, rounding
+from hardmax.margin.norms import Norm, norm
+from hardmax.margin.polyhedral import by_floats, solve_polyhedral
+from hardmax.margin.powers import newton
+from hardmax.margin.rationals import integer_rows
+from hardmax.margin.solution import MaxMargin
+from hardmax.margin.solve import EXACT_ROWS, Scaled, correction, kept, proves, scale, solve, unscaled
+
+DENOMINATOR = 10_000  # of fractions that a float is taken for, where they can then be proved right
+MOST_POWER = 16  # numerator and denominator of r - 1 up to which powers of fractions are compared
+EXACT_WIDTH = 40  # entries of p up to which l1 and linf are solved in fractions
+
+
+def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = False) -> MaxMargin:
+    """The p of least norm, certified, or a proof that there is none; in l2 it is `solve`.
+
+    l1 and linf are solved in fractions up to 200 rows and 40 entries of p, and in floats beyond.
+
+    >>> solve_in(Constraints.dense([[1.0, 1.0]]), "linf").p.tolist()
+    [0.5, 0.5]
+    """
+    ball = norm(name)
+    if ball.power == 2:
+        return solve(constraints, exact)
+    _fits(constraints, ball, exact)
+    plain = solve(constraints)
+    if plain.is_feasible is False or plain.norm == 0:
+        return replace(plain, norm_name=ball.name)
+    small = constraints.count <= EXACT_ROWS and math.prod(constraints.shape) <= EXACT_WIDTH
+    if ball.is_polyhedral and (small or exact):
+        return solve_polyhedral(constraints, ball)
+    scaled = scale(constraints)
+    if plain.p is None or plain.multipliers is None or not plain.p.any():
+        nothing = Measured(np.inf, 0.0, np.inf)
+        zeros = np.zeros(scaled.A.shape[1]), np.zeros(constraints.count)
+        answer = unscaled(constraints, scaled, *zeros, nothing, status="undecided")
+        return replace(answer, norm_name=ball.name)
+    if ball.is_polyhedral:
+        p, weights = by_floats(scaled.A, scaled.h, scaled.equal, ball)
+    else:
+        start = np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
+        p, weights, _ = newton(scaled.A, scaled.h, scaled.equal, ball.power, *start)
+    measured = _measured(scaled, ball, p, weights)
+    answer = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm_name=ball.name)
+    whole = kept(p, np.asarray(answer.p).ravel()) and kept(weights, np.asarray(answer.multipliers))
+    return answer if scaled.faithful and whole and proves(measured) else replace(answer, status="undecided")
+
+
+def _fits(constraints: Constraints, ball: Norm, exact: bool) -> None:
+    """Refuse a norm that this problem does not have, or that is not computed."""
+    if constraints.token_gram is not None or constraints.origin is not None:
+        raise ValueError(
+            f'norm must be "l2" for tokens known by a Gram matrix, which has no coordinates, got '
+            f"{ball.name!r}; give the tokens themselves"
+        )
+    if ball.of_matrix and len(constraints.shape) != 2:
+        raise ValueError(
+            f"norm must be one of vectors for a p of shape {constraints.shape}, got {ball.name!r}; choose "
+            '"l1", "l2", "linf" or a power such as "l1.5"'
+        )
+    if ball.of_matrix:
+        raise ValueError(
+            f"norm must be one of the entries of W, got {ball.name!r}, for which there is no solver yet; "
+            'choose "l1", "l2" (Frobenius), "linf" or a power such as "l1.5"'
+        )
+    if exact and not ball.is_polyhedral:
+        raise ValueError(
+            f"exact must be False with norm {ball.name!r}, whose solutions are not rational, got True; leave "
+            'it out, or choose "l1", "l2" or "linf"'
+        )
+
+
+def _measured(problem: Scaled, ball: Norm, p: Floats, weights: Floats) -> Measured:
+    """`measure` with lengths of p in the norm and lengths of rows in its dual."""
+    A, d = problem.A, len(p)
+    u, Mp = A.T @ weights, A @ p
+    size, other = ball.value(p), ball.dual.value(u)
+    gap = size - float(u @ p) / size
+    size, other = size * (1 + ball.rounding(d)), other * (1 + ball.dual.rounding(d))
+    lengths = ball.dual.of_rows(A) * (1 + ball.dual.rounding(d))
+    shift, shifted = correction(problem, Mp, lengths * size * rounding(d))
+    shift *= d ** max(0.0, 1 / ball.power - 0.5)  # it is a length in l2
+    return measure(Mp, problem.h, problem.equal, weights, lengths, size, other, abs(gap), d, shift, shifted)
+
+
+def enclose_in(best: MaxMargin) -> Tight:
+    """Which rows are tight at every optimal p, and which may be at some: what decides local optimality.
+
+    On a face rows are tight on all of it or on a part. In l_r the optimum is near p, by as much as the ball
+    is round, so that rows with more slack are not tight; a row without which the margin is larger is tight.
+
+    >>> rows = Constraints.dense([[1.0, 0.0], [1.0, 2.0]])
+    >>> enclose_in(solve_in(rows, "l3")).doubtful.tolist()
+    [False, False]
+    """
+    c, ball = best.constraints, norm(best.norm_name)
+    none = np.zeros(c.count, dtype=bool)
+    if best.face is not None:
+        return Tight(best.face.essential, best.face.essential | best.face.sometimes)
+    if best.norm == 0 or best.p is None:
+        return Tight(none, ~none if math.isnan(best.norm) else none)
+    if not ball.strictly_convex or c.equal.any() or not (c.h > 0).all():
+        return Tight(c.equal, ~none)
+    near = _near(best, ball)
+    tight = none.copy()
+    for j in np.flatnonzero(near):
+        without = solve_in(c.subset(np.delete(np.arange(c.count), j)), ball)
+        tight[j] = without.margin_interval[0] > best.margin_interval[1]
+    if (near & ~tight).any():
+        exactly = _rational(best, ball)
+        return Tight(tight, near) if exactly is None else Tight(exactly, exactly)
+    return Tight(tight, near)
+
+
+def _rational(best: MaxMargin, ball: Norm) -> np.ndarray | None:
+    """The tight rows, exactly, where p and its multipliers are small fractions up to a factor; else None.
+
+    With r - 1 = a/b and g = sum_j l_j row_j, p is optimal if it has the signs of g, if |p_k|^a is
+    proportional to |g_k|^b, and if the rows with a multiplier are those that p meets by least.
+    """
+    slope = Fraction(ball.power) - 1
+    if max(slope.numerator, slope.denominator) > MOST_POWER or best.p is None or best.multipliers is None:
+        return None
+    rows, _, _ = integer_rows(best.constraints)
+    p, weights = _small(best.p.ravel()), _small(best.multipliers)
+    every = range(best.constraints.count)
+    g = [sum((weights[j] * int(rows[j, k]) for j in every), Fraction(0)) for k in range(len(p))]
+    reach = [
+        sum((x * int(rows[j, k]) for k, x in enumerate(p)), Fraction(0)) / Fraction(h)
+        for j, h in enumerate(best.constraints.h.tolist())
+    ]
+    tight = [value == min(reach) for value in reach]
+    first = max(range(len(p)), key=lambda k: abs(p[k]))
+    if g[first] == 0 or min(reach) <= 0 or not all(tight[j] or not weights[j] for j in every):
+        return None
+    matches = all(
+        x * y >= 0 and abs(x / p[first]) ** slope.numerator == abs(y / g[first]) ** slope.denominator
+        for x, y in zip(p, g, strict=True)
+    )
+    return np.array(tight, dtype=bool) if matches and g[first] * p[first] > 0 else None
+
+
+def _small(values: Floats) -> list[Fraction]:
+    """Fractions of small denominators near the values divided by the largest."""
+    return [Fraction(float(x)).limit_denominator(DENOMINATOR) for x in values / np.abs(values).max()]
+
+
+def _near(best: MaxMargin, ball: Norm) -> np.ndarray:
+    """Rows that the true optimum may meet with equality, by the uniform convexity of l_r.
+
+    For unit x, y whose mean is no shorter than s: |x - y|^r <= 2^r (1 - s^r) if r >= 2 (Clarkson), and
+    |x - y|^2 <= 4 (1 - s^2)/(r - 1) if r < 2 (Ball, Carlen and Lieb). Here s is the ratio of the bounds.
+    """
+    c, r, p = best.constraints, ball.power, np.asarray(best.p).ravel()
+    lower, upper = best.margin_interval
+    with np.errstate(all="ignore"):
+        share = 16 * len(p) * EPS + (upper - lower) / upper
+        loss = -math.expm1(max(r, 2.0) * math.log1p(-min(share, 1 - EPS)))
+        apart = 2 * loss ** (1 / r) if r >= 2 else 2 * math.sqrt(loss / (r - 1))
+        rows = c.rows()
+        lengths = ball.dual.of_rows(rows) * (1 + ball.dual.rounding(len(p)))
+        reach = rows @ (p / ball.value(p)) - lengths * (apart + 2 * rounding(len(p)) + ball.rounding(len(p)))
+        loose: np.ndarray = reach > c.h * upper
+    return ~loose

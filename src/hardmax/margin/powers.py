@@ -1,0 +1,143 @@
+"""Max-margin problems in l_r, 1 < r < inf: Newton's method, a weighted l2 problem per step (D-ALG-1).
+
+Minimise sum_k |p_k|^r / r over the rows. With g = sum_j l_j row_j, optimality is p = sign(g)|g|^(1/(r-1)).
+With H = (r-1)|p|^(r-2), the quadratic model at p is the problem of the shortest sqrt(H)(x - a), where
+a = p (r-2)/(r-1), over the same rows: an active-set solver takes it, and gives multipliers too. The model is
+the same whether p or g is given; for r > 2 the step is taken in p and for r < 2 in the multipliers, where
+nothing is infinite at an entry that tends to zero. Far from r = 2 the powers between come first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.margin.constraints import Bools, Floats
+from hardmax.margin.engines import by_daqp, by_nnls, polish
+from hardmax.margin.norms import Norm
+
+STEPS = 60  # Newton steps for one power
+CONDITION = 1e-14  # ratio of the least to the largest slope that a model may have
+TINY = 1e-6  # an entry of p, relative to the largest, that may stand for zero
+GOOD = 1e-14  # relative width at which to stop,
+AFTER = 3  # and for how many steps more: it is the square of the error of p
+
+
+class Pair(NamedTuple):
+    """A p and multipliers, and the relative width of the interval that they prove, rounding left aside."""
+
+    p: Floats
+    weights: Floats
+    width: float
+
+
+def newton(A: Floats, h: Floats, equal: Bools, power: float, p: Floats, weights: Floats) -> Pair:
+    """p and multipliers for l_r from those for l2, multipliers scaled to N*(A'l) = N(p).
+
+    >>> rows, one = np.array([[2.0, 1.0]]), np.ones(1)
+    >>> found = newton(rows, one, one < 0, 3.0, np.array([0.4, 0.2]), np.array([0.2]))
+    >>> (found.p**2 / found.p[1] ** 2).round(12).tolist(), found.width < 1e-12
+    ([2.0, 1.0], True)
+    """
+    stages = max(1, math.ceil(abs(math.log2(power - 1)) / 1.5))
+    best = _scored(A, h, equal, power, p, weights)
+    for stage in range(1, stages + 1):
+        r = 1 + (power - 1) ** (stage / stages)
+        found = _stage(A, h, equal, r if stage < stages else power, p, weights)
+        p, weights = found.p, found.weights
+    best = found if found.width < best.width else best
+    # For r > 2 an entry that tends to zero gets there by a factor per step only.
+    small = np.abs(best.p) < TINY * np.abs(best.p).max()
+    flat = _scored(A, h, equal, power, np.where(small, 0.0, best.p), best.weights)
+    return flat if flat.width <= max(best.width, GOOD) else best
+
+
+def _stage(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> Pair:
+    best = _scored(A, h, equal, r, p, weights)
+    idle = settled = 0
+    with np.errstate(all="ignore"):
+        for _ in range(STEPS):
+            weights = _on_ray(A, h, r, weights)
+            x, target = _model(A, h, equal, r, p if r > 2 else _point(A, r, weights), weights)
+            if r > 2:
+                p, weights = _towards(lambda q: _energy(q, r), p, x), target
+            else:
+                weights = _towards(lambda w: _energy(A.T @ w, r / (r - 1)) - h @ w, weights, target)
+                p = _point(A, r, weights)
+            tried = [_scored(A, h, equal, r, q, weights) for q in (p, x)]
+            found = min(tried, key=lambda pair: max(pair.width, GOOD))
+            idle = 0 if found.width < 0.9 * best.width else idle + 1
+            best = min(found, best, key=lambda pair: max(pair.width, GOOD))
+            settled += best.width < GOOD
+            if settled == AFTER or idle == 8:
+                break
+    return best
+
+
+def _model(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The best x of the quadratic model at p, and its multipliers; both as they were if no solver has it."""
+    sizes = np.abs(p) / np.abs(p).max()
+    unit = np.abs(p).max() ** (r - 2) * (r - 1)  # H is taken relative to this, and so are multipliers
+    slope = sizes ** (r - 2)
+    slope = (
+        np.maximum(slope, CONDITION * slope.max()) if r > 2 else np.minimum(slope, slope.min() / CONDITION)
+    )
+    centre, scale = p * ((r - 2) / (r - 1)), 1 / np.sqrt(slope)
+    rows, bounds = A * scale, h - A @ centre
+    if not (np.isfinite(rows).all() and np.isfinite(bounds).all()):
+        return p, weights
+    for engine in (by_daqp, by_nnls):
+        guess = engine(rows, bounds, equal)
+        polished = (
+            None if guess is None or guess.contradiction else polish(rows, bounds, equal, guess.multipliers)
+        )
+        if polished is not None:
+            return centre + scale * polished[0], polished[1] * unit
+    return p, weights
+
+
+def _towards(energy: object, start: Floats, end: Floats) -> Floats:
+    """The first of the points at 1, 1/2, 1/4, ... of the way at which a convex energy is not larger."""
+    assert callable(energy)
+    before, share = energy(start), 1.0
+    for _ in range(40):
+        point = start + share * (end - start)
+        if energy(point) <= before:
+            return point
+        share /= 2
+    return start
+
+
+def _energy(x: Floats, power: float) -> float:
+    return float(np.sum(np.abs(x) ** power)) / power
+
+
+def _point(A: Floats, r: float, weights: Floats) -> Floats:
+    g = A.T @ weights
+    point: Floats = np.sign(g) * np.abs(g) ** (1 / (r - 1))
+    return point
+
+
+def _on_ray(A: Floats, h: Floats, r: float, weights: Floats) -> Floats:
+    """The multipliers scaled to the best of their ray."""
+    q = r / (r - 1)
+    g = A.T @ weights
+    top = np.abs(g).max()
+    scaled = weights / top
+    return scaled * (float(h @ scaled) / float(np.sum(np.abs(g / top) ** q))) ** (1 / (q - 1))
+
+
+def _scored(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> Pair:
+    norm = Norm(r)
+    reach, u = A @ p, A.T @ weights
+    asks = h > 0
+    t = float((reach[asks] / h[asks]).min(initial=np.inf)) if not h[equal].any() else 1.0
+    size, other, gain = norm.value(p), norm.dual.value(u), float(h @ weights)
+    if not (t > 0 and size > 0 and other > 0 and gain > 0 and math.isfinite(size * other)):
+        return Pair(p, weights, math.inf)
+    if math.isfinite(t):
+        p, size = p / t, size / t
+    width = 1 - gain / (size * other)
+    return Pair(p, weights * (size / other), abs(width) if math.isfinite(width) else math.inf)
