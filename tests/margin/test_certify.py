@@ -138,8 +138,9 @@ def test_the_checker_stands_alone() -> None:
     imports = {
         line.split()[1].split(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))
     }
-    assert imports == {"__future__", "hashlib", "json", "math", "fractions", "pathlib", "typing"}
-    assert len(source.splitlines()) < 220
+    allowed = {"__future__", "decimal", "fractions", "hashlib", "json", "math", "pathlib", "re", "typing"}
+    assert imports == allowed
+    assert len(source.splitlines()) < 260
 
 
 def test_numbers_that_are_not_finite_prove_nothing_and_labels_are_said_to_be_names() -> None:

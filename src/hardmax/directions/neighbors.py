@@ -106,7 +106,7 @@ def local_optimality(problem: Problem, chosen: Chosen, *, norm: Norm | str | flo
     anywhere on it. Weak: only above those of the rows tight on all of it. No: not even that, or infeasible.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [0.5, -1.0]]], [[1.0, 0.0, 2.0]])
+    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [-0.5, -1.0]]], [[1.0, 0.0, 2.0]])
     >>> [hm.directions.local_optimality(problem, [0], norm=norm) for norm in ("l1", "l2", "linf")]
     ['strong', 'strong', 'weak']
     """

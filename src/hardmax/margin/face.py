@@ -21,7 +21,6 @@ import numpy as np
 from flint import fmpq, fmpz, fmpz_mat  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import ArrayLike
 
-from hardmax._lib.arrays import polar
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.exact import active_set
 from hardmax.margin.linear import Polyhedron
@@ -142,13 +141,15 @@ class Face:
 
     def distance(self, u: ArrayLike) -> float:
         """The Euclidean distance of u/N(u) to it: zero exactly if u is optimal."""
-        direction = polar(np.asarray(u, dtype=np.float64).ravel())[1]
-        size = self.norm.value(direction)
-        if len(direction) != self.polyhedron.width or not size > 0 or not math.isfinite(size):
+        given = np.asarray(u, dtype=np.float64).ravel()
+        if len(given) != self.polyhedron.width or not np.isfinite(given).all() or not given.any():
             raise ValueError(
                 f"u must be {self.polyhedron.width} finite numbers, not all zero, got {np.asarray(u)!s:.60}"
             )
-        point = [Fraction(float(x)) for x in direction / size]
+        whole = [Fraction(x) for x in given.tolist()]
+        sizes = [abs(x) for x in whole]
+        size = sum(sizes, Fraction(0)) if self.norm.power == 1 else max(sizes)
+        point = [x / size for x in whole]
         near = self.nearest(point)
         return root(sum(((a - b) ** 2 for a, b in zip(point, near, strict=True)), Fraction(0)))
 
