@@ -230,5 +230,7 @@ def test_bad_arguments_are_named(uneven: Instance, change: Any, message: str) ->
 
 
 def test_divergence_says_so(uneven: Instance) -> None:
-    with pytest.raises(FloatingPointError, match="training diverged in epoch"), np.errstate(all="ignore"):
-        train_two_layer(uneven.corpus, 6, AdamW(1e30, weight_decay=1.0), epochs=20, rng=0, workers=1)
+    with np.errstate(all="ignore"):
+        run = train_two_layer(uneven.corpus, 6, AdamW(1e30, weight_decay=1.0), epochs=20, rng=0, workers=1)
+    assert run.event is not None
+    assert run.event.startswith("diverged in epoch")

@@ -82,6 +82,9 @@ class Plan:
         )
 
 
+DIVERGED = "diverged"  # how the event of a training that broke begins
+
+
 class Epochs(NamedTuple):
     """What a loop leaves beside the model."""
 
@@ -94,6 +97,8 @@ class Epochs(NamedTuple):
     ) -> EmbeddingTraining:
         """The run, with E, p and v of the trained model."""
         end, (E, p, v) = self.snapshots[-1], model
+        if self.event is not None and self.event.startswith(DIVERGED):
+            loss = math.nan
         source = partial(end.corpus.problem, E, v) if layers == 1 else two_layers
         return EmbeddingTraining(
             end.corpus, end.epochs, end.a, end.c, source, "step", np.arange(1, len(self.losses) + 1), None,
@@ -143,17 +148,20 @@ def run(
         kept.append(Observables(corpus, 0, *model.observe()))
     if path is not None and epoch < plan.epochs and mean > plan.until_loss:
         files.check_folder(path)
+    event = None
     while epoch < plan.epochs and mean > plan.until_loss:
         rate = rate_at(plan.rate, plan.milestones, epoch)
         for part in epoch_batches(corpus, plan.batch, plan.seed, epoch):
             losses.append(model.step(part, rate))
             if not math.isfinite(losses[-1]):
-                raise _diverged(epoch + 1, plan.rate)
+                break
+        a, c = model.observe()
+        if not (math.isfinite(losses[-1]) and np.isfinite(a).all() and np.isfinite(c).all()):
+            # neither a snapshot nor a checkpoint: both keep what was there before
+            event = f"{DIVERGED} in epoch {epoch + 1}: lower the rate ({plan.rate:g})"
+            break
         epoch += 1
         mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
-        a, c = model.observe()
-        if not (np.isfinite(a).all() and np.isfinite(c).all()):  # before it could become a checkpoint
-            raise _diverged(epoch, plan.rate)
         last = epoch == plan.epochs or mean <= plan.until_loss
         if last or _recorded(epoch):
             kept.append(Observables(corpus, epoch, a, c))
@@ -168,14 +176,11 @@ def run(
             files.save(path, {**model.arrays(), **arrays}, same)
         if progress is not None:
             progress(epoch, mean)
-    if kept[-1].epochs != epoch:
+    if event is None and kept[-1].epochs != epoch:
         kept.append(Observables(corpus, epoch, *model.observe()))
-    event = "loss reached" if mean <= plan.until_loss else None
+    if event is None and mean <= plan.until_loss:
+        event = "loss reached"
     return Epochs(np.array(losses), tuple(kept), event)
-
-
-def _diverged(epoch: int, rate: float) -> FloatingPointError:
-    return FloatingPointError(f"training diverged in epoch {epoch}: lower rate ({rate:g})")
 
 
 def _recorded(epoch: int) -> bool:

@@ -19,8 +19,9 @@ class EmbeddingTraining(Run, Observables):
     """A training by mini-batches: its parameters and observables at the end, and the loss of every step.
 
     ``losses`` holds the mean loss of the batch of each step, before it; ``event`` is "loss reached" where the
-    mean of an epoch fell to ``until_loss``. ``snapshots`` are the observables after 0, 1, 2, 5, 10, 20, 50,
-    ... epochs and at the end; no vectors are kept on the way, so ``points`` is None.
+    mean of an epoch fell to ``until_loss``, and begins with "diverged" where E, p or v became infinite: the
+    observables are then those of the last snapshot before that. ``snapshots`` are the observables after 0, 1,
+    2, 5, 10, 20, 50, ... epochs and at the end; no vectors are kept on the way, so ``points`` is None.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
@@ -70,4 +71,5 @@ def mean_by_epoch(losses: np.ndarray, n: int, batch: int) -> np.ndarray:
     """Batch losses averaged over each epoch's n sequences; the last batch of an epoch may be smaller."""
     first = np.arange(0, n, batch)
     share = np.minimum(batch, n - first) / n
-    return np.asarray(losses).reshape(-1, len(first)) @ share
+    whole = len(losses) // len(first) * len(first)  # a training that diverged ends within an epoch
+    return np.asarray(losses)[:whole].reshape(-1, len(first)) @ share
