@@ -282,3 +282,8 @@ def test_an_analysis_will_do():
 
     assert check("C-LEM-6", analyze(named_sentences("C-EX-1"))).holds
     assert check("C-THM-P2", analyze(named_sentences("C-EX-1"))).holds
+
+
+def test_tokens_that_are_continued_alike_teach_nothing():
+    """bb, abb: both tokens of "a b" go on with b, so that the stage-2 gradient is zero everywhere."""
+    assert check("C-THM-1", [list("bb"), list("abb")], steps=100).verdict == "not applicable"

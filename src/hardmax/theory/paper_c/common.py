@@ -13,6 +13,7 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.analysis import Analysis, Dataset, analyze
+from hardmax.nexttoken.orders import collocation
 from hardmax.nexttoken.training import Training, train
 from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_c.printed import Sizes
@@ -91,9 +92,11 @@ def assumptions(data: Subject) -> list[Hypothesis]:
 
 
 def pulls(data: Subject) -> Hypothesis:
-    """Stage 2 has something to learn: a sentence with two distinct tokens."""
-    sizes = np.diff(samples_of(data).offsets)
-    return Hypothesis("a sentence has two tokens", bool((sizes > 1).any()), int((sizes > 1).sum()))
+    """Stage 2 has something to learn: a sentence with two tokens that are not continued alike."""
+    samples = samples_of(data)
+    next_token, starts = collocation(samples)[samples.tokens], samples.offsets[:-1]
+    unlike = np.minimum.reduceat(next_token, starts) != np.maximum.reduceat(next_token, starts)
+    return Hypothesis("a sentence has two tokens", bool(unlike.any()), int(unlike.sum()))
 
 
 def settling_length(run: Training) -> float:
