@@ -81,9 +81,9 @@ def solved(monkeypatch):
     calls = []
     original = att_svm.AttentionRows.solve
 
-    def count(self, chosen, exact=False):
+    def count(self, chosen, exact=False, norm="l2"):
         calls.append(exact)
-        return original(self, chosen, exact)
+        return original(self, chosen, exact, norm)
 
     monkeypatch.setattr(att_svm.AttentionRows, "solve", count)
     return calls

@@ -41,6 +41,8 @@ def _head(found: Solved) -> Text:
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     attract = sum(each.locally_optimal is True for each in found.selections)
     text = Text(f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {problem.d}\n")
+    if found.norm_name != "l2":
+        text.append(f"p is shortest in the norm {found.norm_name}, and margins are in this norm\n")
     count = f"feasible selections: {found.found}, of which attract: {attract} ({found.qps} problems solved)"
     if found.cut is None:
         return text.append(count)
@@ -81,7 +83,7 @@ def _table(listed: Sequence[FeasibleSelection]) -> Text:
 
 def _line(k: int, found: FeasibleSelection, letters: int, numbers: int, pairs: int) -> list[str]:
     best = found.max_margin
-    attracts = {True: "yes", False: "no", None: "doubtful"}[found.locally_optimal]
+    attracts = {"strong": "yes"}.get(found.word, found.word)
     return [
         str(k),
         _tokens(found.selection, letters),

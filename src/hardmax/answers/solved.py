@@ -112,6 +112,7 @@ class Solved(Answer):
     interrupted: bool
     critical: CriticalDirections | None
     flow: FlowEnd | None
+    norm_name: str = "l2"
 
     @property
     def status(self) -> str:
@@ -134,7 +135,7 @@ class Solved(Answer):
             "status": self.status,
             "feasible": self.found if self.cut is None else None,
             "qps": self.qps,
-            "norm_name": "l2",
+            "norm_name": self.norm_name,
             "multiplicities": [{"token": pair, "count": count} for pair, count in repeated(self.problem)],
             "selections": [_selection_fields(found) for found in self.selections],
             "global": [_global_fields(tokens, best) for tokens, best in self.best],
@@ -206,7 +207,7 @@ def _selection_fields(found: FeasibleSelection) -> dict[str, Any]:
     elif not math.isfinite(best.norm):
         direction, status = None, "p is too long for a float; multiply the keys by a large number"
     elif found.locally_optimal is None:
-        status = "doubtful"
+        status = found.word
     return {
         "selection": found.selection,
         "direction": direction,

@@ -16,6 +16,7 @@ from hardmax.answers.solved import Best, FlowEnd, Solved
 if TYPE_CHECKING:
     from hardmax.directions.critical import CriticalDirections
     from hardmax.directions.enumerate import Enumeration, FeasibleSelection
+    from hardmax.margin.norms import Norm
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
 
@@ -34,6 +35,7 @@ def solve(
     flow: bool = False,
     start: Any = None,
     critical: bool = False,
+    norm: Norm | str | float = "l2",
 ) -> Solved:
     """List the directions that attract training, each with a proof, as `hardmax solve` does.
 
@@ -46,6 +48,7 @@ def solve(
         flow: run gradient flow and say where it goes.
         start: where the flow begins, zero by default.
         critical: list attractors and saddles at infinity with their index.
+        norm: in which each p is shortest, and so which selections attract; as for `max_margin`.
 
     >>> import hardmax as hm
     >>> found = hm.solve(hm.data.named("B-FIG-1b"), flow=True)
@@ -61,7 +64,7 @@ def solve(
     if start is not None and not flow:
         raise ValueError("start says where the flow begins; add flow=True")
     begin, start_name = (None, "zero") if start is None else (posed.vector("start", start), "given")
-    job = Solving(posed, all, limit, seconds, exact, flow, begin, critical, name, start_name)
+    job = Solving(posed, all, limit, seconds, exact, flow, begin, critical, name, start_name, norm)
     job.run()
     return job.answer()
 
@@ -83,6 +86,7 @@ class Solving:
     with_critical: bool = False
     name: str = "problem"
     start_name: str = "zero"
+    norm: Norm | str | float = "l2"
 
     search: Enumeration | None = field(default=None, init=False)
     listed: list[FeasibleSelection] = field(default_factory=list, init=False)
@@ -93,13 +97,28 @@ class Solving:
     critical: CriticalDirections | None = field(default=None, init=False)
     flow: FlowEnd | None = field(default=None, init=False)
 
+    def __post_init__(self) -> None:
+        from hardmax.margin.att_svm import AttentionRows
+        from hardmax.margin.in_norm import check_norm
+        from hardmax.margin.norms import norm
+
+        self.norm = norm(self.norm)
+        if self.norm.power == 2:
+            return
+        check_norm(AttentionRows(self.problem).constraints([]), self.norm, self.exact)
+        if self.with_critical:
+            raise ValueError(
+                f"norm must be l2 with critical, whose index is one of gradient flow, got {self.norm.name}; "
+                "leave one of them out"
+            )
+
     def run(self, progress: Callable[[float], None] | None = None) -> None:
         """Search, and follow the flow if that is asked for; ``progress`` is told the share that is done."""
         from hardmax.directions.enumerate import feasible_selections
 
         end = math.inf if self.seconds is None else time.monotonic() + self.seconds
         self.search = feasible_selections(
-            self.problem, limit=self.limit, seconds=self.seconds, progress=progress
+            self.problem, limit=self.limit, seconds=self.seconds, progress=progress, norm=self.norm
         )
         self._collect(self.search)
         self._globally(end)
@@ -113,6 +132,8 @@ class Solving:
 
     def answer(self) -> Solved:
         """What has been found so far."""
+        from hardmax.margin.norms import norm
+
         search = self.search
         whole = search is not None and search.status == "complete"
         return Solved(
@@ -120,6 +141,7 @@ class Solving:
             search.found if search else 0, search.qps if search else 0,
             None if whole else (search and search.reason) or "interrupted",
             search.undecided if search else (), not self.is_whole, self.critical, self.flow,
+            norm(self.norm).name,
         )  # fmt: skip
 
     def _collect(self, search: Enumeration) -> None:
@@ -129,7 +151,7 @@ class Solving:
         for found in search:
             if self.every or found.locally_optimal is not False:
                 if self.exact and found.max_margin.certificate != "exact":
-                    proof = max_margin(self.problem, found.selection, exact=True)
+                    proof = max_margin(self.problem, found.selection, exact=True, norm=self.norm)
                     found = replace(found, max_margin=proof, score_gap=score_gap(self.problem, proof))
                 self.listed.append(found)
             if found.globally_optimal and not (self.exact and found.max_margin.certificate != "exact"):
@@ -145,7 +167,7 @@ class Solving:
 
         if time.monotonic() > end and len(self.problem.tokens) > LARGE:
             return
-        selections = global_max_margins(self.problem, exact=self.exact, known=self.known)
+        selections = global_max_margins(self.problem, exact=self.exact, known=self.known, norm=self.norm)
         most = sys.maxsize if self.limit is None else min(self.limit, sys.maxsize)
         for found in itertools.islice(selections, most):
             self.best.append(found)

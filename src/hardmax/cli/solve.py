@@ -34,6 +34,9 @@ def solve(
     critical: Annotated[
         bool, typer.Option("--critical", help="List attractors and saddles at infinity with their index.")
     ] = False,
+    norm: Annotated[
+        str, typer.Option(metavar="NAME", help="In which p is shortest: l1, l2, linf, or a power, as l1.5.")
+    ] = "l2",
     flow: Annotated[bool, typer.Option("--flow", help="Run gradient flow and say where it goes.")] = False,
     start: Annotated[
         str | None,
@@ -65,7 +68,7 @@ def solve(
         _provable(certificates, inputs)
     # reading has taken some of the time; the search needs a positive rest to say that it has none
     left = max(started + seconds - time.monotonic(), 1e-9)
-    job = Solving(problem, every, limit, left, exact, flow, begin, critical, str(file), start_name)
+    job = Solving(problem, every, limit, left, exact, flow, begin, critical, str(file), start_name, norm)
     with out.progress("searching", STEPS) as bar:
         try:
             with none_lost():

@@ -134,7 +134,7 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     >>> round(found.R_bar, 2), round(found.c, 4), round(found.C, 3), round(found.A_bar, 4)
     (107.36, 0.0303, 1.316, 1.4866)
     """
-    best = solution(problem, chosen)
+    best = solution(problem, chosen).only_l2()
     if not is_locally_optimal(problem, best):
         raise ValueError("max_margin must belong to a locally optimal selection: Lemma 7 speaks of no other")
     slack = best.decided.slack

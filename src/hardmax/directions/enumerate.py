@@ -17,6 +17,7 @@ from hardmax.directions.neighbors import Word, attracts, known_gap, unsettled
 from hardmax.directions.plane_sweep import sweep
 from hardmax.directions.search import Block, Leaf, Tree
 from hardmax.margin.constraints import Floats
+from hardmax.margin.in_norm import check_norm
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
@@ -126,6 +127,7 @@ class Enumeration(Iterator[FeasibleSelection]):
         self._norm = norm_of(norm)
         self._is_l2 = self._norm.power == 2
         self._tree = Tree(problem, budget.min_margin if self._is_l2 else 0.0)
+        check_norm(self._tree.rows.constraints([]), self._norm)
         self._results = self._run()
 
     @property

@@ -50,7 +50,7 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     multipliers = max_margin.decided.multipliers
     if max_margin.direction is None or multipliers is None:
         raise ValueError(f"max_margin must have a direction, got none: it is {max_margin.status}")
-    near, log_c = support_weights(problem, max_margin)
+    near, log_c = support_weights(problem, max_margin.only_l2())
     # Inputs that stand there several times ask for one row: what they weigh adds up.
     D, same = np.unique(max_margin.constraints.rows()[near], axis=0, return_inverse=True)
     firsts = near[[int(np.flatnonzero(same == row)[0]) for row in range(len(D))]]

@@ -36,7 +36,7 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
     ball = norm(name)
     if ball.power == 2:
         return solve(constraints, exact)
-    _fits(constraints, ball, exact)
+    check_norm(constraints, ball, exact)
     plain = solve(constraints)
     if plain.is_feasible is False or plain.norm == 0:
         return replace(plain, norm_name=ball.name)
@@ -60,8 +60,13 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
     return answer if scaled.faithful and whole and proves(measured) else replace(answer, status="undecided")
 
 
-def _fits(constraints: Constraints, ball: Norm, exact: bool) -> None:
-    """Refuse a norm that this problem does not have, or that is not computed."""
+def check_norm(constraints: Constraints, ball: Norm, exact: bool = False) -> None:
+    """Refuse a norm that this problem does not have, or that is not computed.
+
+    >>> check_norm(Constraints.dense([[1.0]]), Norm(1.0), exact=True)
+    """
+    if ball.power == 2:
+        return
     if constraints.token_gram is not None or constraints.origin is not None:
         raise ValueError(
             f'norm must be "l2" for tokens known by a Gram matrix, which has no coordinates, got '

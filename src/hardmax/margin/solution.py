@@ -114,6 +114,12 @@ class MaxMargin:
             why = f"undecided: only a margin in [{low:.6g}, {high:.6g}] is proved; ask for exact=True"
         raise ValueError(f"max_margin must have a certified p, got {why}")
 
+    def only_l2(self) -> MaxMargin:
+        """This solution; a ValueError in another norm than l2, for statements that are about l2 alone."""
+        if self.norm_name != "l2":
+            raise ValueError(f"max_margin must be in l2, got {self.norm_name}; leave norm out of max_margin")
+        return self
+
     @property
     def fractions(self) -> NDArray[Any] | None:
         """p as rational numbers, in its shape; None if only floats are known, or coefficients."""
