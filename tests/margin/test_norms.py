@@ -270,10 +270,11 @@ def test_norms_that_do_not_fit() -> None:
 
 
 def test_nothing_to_select_and_one_row() -> None:
-    empty = hm.max_margin(hm.Problem.from_scores([[[1.0, 2.0]]], [[1.0]]), norm="l1")
-    assert empty.norm == 0
-    assert empty.is_certified
-    assert hm.certify(empty.to_dict()).valid
+    for name in ("l1", "l1.5", "linf"):
+        empty = hm.max_margin(hm.Problem.from_scores([[[1.0, 2.0]]], [[1.0]]), norm=name)
+        assert empty.norm == 0
+        assert empty.is_certified
+        assert hm.certify(empty.to_dict()).valid
     for name in ("l1", "l1.5", "l3", "linf"):  # one row: the margin is the dual norm, p the steepest step
         best, ball = solve_in(hm.Constraints.dense([[3.0, -4.0]]), name), norm(name)
         assert best.margin == pytest.approx(ball.dual.value([3.0, -4.0]), rel=1e-14)

@@ -167,7 +167,7 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         return f"infeasible: the Farkas vector combines rows into 0 >= {_shown(gain)}", checks
     p = u if c["p"] is None else _vector(c["p"])
     if ball.power not in (1, 2, math.inf):
-        checks["certificate: expected float in this norm"] = not exact
+        checks["certificate: expected float in this norm"] = not exact or not any(p)
     if exact and ball.power != 2:
         size, other = ball.length(p), ball.dual.length(u)
         slack = zip(_minus(space.reach(p), h), equal, strict=True)
