@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -165,6 +166,71 @@ def test_steps_and_values_of_matrices() -> None:
     assert nuclear.step(M) == pytest.approx(np.array([[0.0, 1.0], [0.0, 0.0]]))
     assert not nuclear.is_polyhedral
     assert not nuclear.strictly_convex
+
+
+def matrix_rows(data: dict[str, Any], selection: list[int]) -> hm.Constraints:
+    """Rows (x_selected - x_t) z' of an unknown matrix."""
+    sizes = [len(tokens) for tokens in data["tokens"]]
+    first = np.cumsum([0, *sizes])
+    pairs = [(i, t) for i, size in enumerate(sizes) for t in range(size) if t != selection[i]]
+    return hm.Constraints.pairs(
+        np.vstack(data["tokens"]),
+        [int(first[i]) + selection[i] for i, _ in pairs],
+        [int(first[i]) + t for i, t in pairs],
+        right=data["queries"],
+        right_of=[i for i, _ in pairs],
+    )
+
+
+@pytest.mark.parametrize("name", ["w22", "w33", "w44"])
+def test_matrices(paper_d: dict[str, Any], name: str) -> None:
+    """Frobenius, nuclear and spectral margins; both ends of the interval by their definition."""
+    pytest.importorskip("clarabel", reason="the extra cone")
+    data = paper_d["matrix"][name]
+    for known in data["selections"]:
+        rows = matrix_rows(data, known["selection"])
+        for each, truth in known["norms"].items():
+            best, ball = solve_in(rows, each), norm(each)
+            assert best.is_certified
+            assert best.margin == pytest.approx(truth["margin"], rel=1e-9)
+            lower, upper = best.margin_interval
+            assert lower <= truth["margin"] * (1 + 1e-9)
+            assert upper >= truth["margin"] * (1 - 1e-9)
+            u = np.tensordot(best.multipliers, rows.rows(), 1).reshape(rows.shape)
+            assert ball.dual.value(u) / best.multipliers.sum() == pytest.approx(best.margin, rel=1e-8)
+            assert best.deficit(best.p) == pytest.approx(0, abs=1e-12)
+            assert best.deficit(truth["W"]) == pytest.approx(0, abs=1e-8)
+    nuclear = solve_in(rows, "nuclear")
+    assert nuclear.unique is None
+    with pytest.raises(
+        ValueError, match="max_margin must be in a norm of the entries to be saved, got nuclear"
+    ):
+        nuclear.to_dict()
+    assert solve_in(rows, "l1").is_certified  # of the entries
+
+
+def test_matrices_without_the_extra(paper_d: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "clarabel", None)
+    data = paper_d["matrix"]["w22"]
+    with pytest.raises(
+        ValueError, match=r"without the extra cone, got .nuclear.; install it with pip .*\[cone\]"
+    ):
+        solve_in(matrix_rows(data, data["best"]), "nuclear")
+
+
+def test_matrices_with_equalities_and_of_no_solution() -> None:
+    pytest.importorskip("clarabel", reason="the extra cone")
+    rows = hm.Constraints.pairs(
+        np.eye(2), [0, 1], [-1, -1], equal=np.array([False, True]), right=[[1.0, 1.0], [1.0, -1.0]],
+        right_of=[0, 1],
+    )  # fmt: skip
+    # W_00 + W_01 >= 1 and W_10 = W_11: the first row of W is all that is asked
+    for each, size in (("nuclear", math.sqrt(0.5)), ("spectral", math.sqrt(0.5))):
+        best = solve_in(rows, each)
+        assert best.is_certified
+        assert best.norm == pytest.approx(size, rel=1e-8)
+    against = hm.Constraints.pairs(np.eye(2), [0, 0], [-1, -1], right=[[1.0], [-1.0]], right_of=[0, 1])
+    assert solve_in(against, "spectral").status == "infeasible"
 
 
 def test_equalities() -> None:

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.margin.cones import by_cone
 from hardmax.margin.constraints import Constraints, Floats
 from hardmax.margin.measure import EPS, Measured, Tight, measure, rounding
 from hardmax.margin.norms import Norm, norm
@@ -18,17 +19,29 @@ from hardmax.margin.polyhedral import by_floats, solve_polyhedral
 from hardmax.margin.powers import newton
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import EXACT_ROWS, Scaled, correction, kept, proves, scale, solve, unscaled
+from hardmax.margin.solve import (
+    EXACT_ROWS,
+    TOLERANCE,
+    Scaled,
+    correction,
+    kept,
+    proves,
+    scale,
+    solve,
+    unscaled,
+)
 
 DENOMINATOR = 10_000  # of fractions that a float is taken for, where they can then be proved right
 MOST_POWER = 16  # numerator and denominator of r - 1 up to which powers of fractions are compared
+CONE_TOLERANCE = 1e-8  # relative width of a certified interval in the nuclear and the spectral norm
 EXACT_WIDTH = 40  # entries of p up to which l1 and linf are solved in fractions
 
 
 def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = False) -> MaxMargin:
     """The p of least norm, certified, or a proof that there is none; in l2 it is `solve`.
 
-    l1 and linf are solved in fractions up to 200 rows and 40 entries of p, and in floats beyond.
+    l1 and linf are solved in fractions up to 200 rows and 40 entries of p, and in floats beyond. The nuclear
+    and the spectral norm of a matrix need the extra cone.
 
     >>> solve_in(Constraints.dense([[1.0, 1.0]]), "linf").p.tolist()
     [0.5, 0.5]
@@ -49,15 +62,20 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
         zeros = np.zeros(scaled.A.shape[1]), np.zeros(constraints.count)
         answer = unscaled(constraints, scaled, *zeros, nothing, status="undecided")
         return replace(answer, norm_name=ball.name)
-    if ball.is_polyhedral:
+    p, weights = np.zeros(scaled.A.shape[1]), np.zeros(constraints.count)
+    if ball.of_matrix:
+        found = by_cone(scaled.A, scaled.h, scaled.equal, ball, constraints.shape)
+        p, weights = (p, weights) if found is None else found
+    elif ball.is_polyhedral:
         p, weights = by_floats(scaled.A, scaled.h, scaled.equal, ball)
     else:
         start = np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
         p, weights, _ = newton(scaled.A, scaled.h, scaled.equal, ball.power, *start)
-    measured = _measured(scaled, ball, p, weights)
+    measured = _measured(scaled, ball, p, weights, constraints.shape)
     answer = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm_name=ball.name)
     whole = kept(p, np.asarray(answer.p).ravel()) and kept(weights, np.asarray(answer.multipliers))
-    return answer if scaled.faithful and whole and proves(measured) else replace(answer, status="undecided")
+    good = scaled.faithful and whole and proves(measured, CONE_TOLERANCE if ball.of_matrix else TOLERANCE)
+    return answer if good else replace(answer, status="undecided")
 
 
 def check_norm(constraints: Constraints, ball: Norm, exact: bool = False) -> None:
@@ -77,11 +95,6 @@ def check_norm(constraints: Constraints, ball: Norm, exact: bool = False) -> Non
             f"norm must be one of vectors for a p of shape {constraints.shape}, got {ball.name!r}; choose "
             '"l1", "l2", "linf" or a power such as "l1.5"'
         )
-    if ball.of_matrix:
-        raise ValueError(
-            f"norm must be one of the entries of W, got {ball.name!r}, for which there is no solver yet; "
-            'choose "l1", "l2" (Frobenius), "linf" or a power such as "l1.5"'
-        )
     if exact and not ball.is_polyhedral:
         raise ValueError(
             f"exact must be False with norm {ball.name!r}, whose solutions are not rational, got True; leave "
@@ -89,17 +102,25 @@ def check_norm(constraints: Constraints, ball: Norm, exact: bool = False) -> Non
         )
 
 
-def _measured(problem: Scaled, ball: Norm, p: Floats, weights: Floats) -> Measured:
-    """`measure` with lengths of p in the norm and lengths of rows in its dual."""
+def _measured(problem: Scaled, ball: Norm, p: Floats, weights: Floats, shape: tuple[int, ...]) -> Measured:
+    """`measure` with lengths of p in the norm and lengths of rows in its dual, or above these."""
     A, d = problem.A, len(p)
     u, Mp = A.T @ weights, A @ p
-    size, other = ball.value(p), ball.dual.value(u)
+    size, other = ball.value(p.reshape(shape)), ball.dual.value(u.reshape(shape))
+    if size == 0 or other == 0:
+        return Measured(np.inf, 0.0, np.inf)
     gap = size - float(u @ p) / size
     size, other = size * (1 + ball.rounding(d)), other * (1 + ball.dual.rounding(d))
-    lengths = ball.dual.of_rows(A) * (1 + ball.dual.rounding(d))
+    if ball.of_matrix:  # between l2 and these norms there is at most the root of the rank
+        root = math.sqrt(min(shape))
+        lengths = problem.norms * root * (1 + rounding(d))
+    else:
+        root = d ** max(0.0, 1 / ball.power - 0.5)
+        lengths = ball.dual.of_rows(A) * (1 + ball.dual.rounding(d))
     shift, shifted = correction(problem, Mp, lengths * size * rounding(d))
-    shift *= d ** max(0.0, 1 / ball.power - 0.5)  # it is a length in l2
-    return measure(Mp, problem.h, problem.equal, weights, lengths, size, other, abs(gap), d, shift, shifted)
+    return measure(
+        Mp, problem.h, problem.equal, weights, lengths, size, other, abs(gap), d, shift * root, shifted
+    )
 
 
 def enclose_in(best: MaxMargin) -> Tight:

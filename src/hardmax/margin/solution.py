@@ -188,7 +188,8 @@ class MaxMargin:
                 f"got {direction.size} numbers and a margin of {self.margin:.6g}"
             )
         reach = float((rows[asks] @ direction / self.constraints.h[asks]).min())
-        return 1 - reach / (norm(self.norm_name).value(direction) * self.margin)
+        size = norm(self.norm_name).value(direction.reshape(self.constraints.shape))
+        return 1 - reach / (size * self.margin)
 
     @cached_property
     def slack(self) -> Floats | None:
@@ -271,6 +272,11 @@ class MaxMargin:
         ['1/2']
         """
         c, exact = self.constraints, self.exact
+        if norm(self.norm_name).of_matrix:
+            raise ValueError(
+                f"max_margin must be in a norm of the entries to be saved, got {self.norm_name}; its "
+                "margin_interval is what it proves"
+            )
         tokens = c.table
         if c.entries is not None:
             width = math.prod(c.entries)

@@ -228,14 +228,14 @@ def correction(problem: Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools
     return missing / (0.99 * float(values[-1])), rows | problem.zero
 
 
-def proves(measured: Measured) -> Any:
+def proves(measured: Measured, tolerance: float = TOLERANCE) -> Any:
     """Whether a measurement certifies optimality, for one problem or for each of a batch.
 
     >>> bool(proves(Measured(kkt=1e-15, lower=1.0, upper=1.0 + 1e-12)))
     True
     """
-    narrow = measured.lower >= (1 - TOLERANCE) * measured.upper
-    return (measured.kkt <= TOLERANCE) & (measured.lower > 0) & narrow
+    narrow = measured.lower >= (1 - tolerance) * measured.upper
+    return (measured.kkt <= tolerance) & (measured.lower > 0) & narrow
 
 
 def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
