@@ -39,11 +39,7 @@ class Polyhedron:
         self._matrix = fmpz_mat(len(rows), self.width, [x for row in self.rows for x in row])
 
     def _times(self, x: Sequence[Any]) -> list[Any]:
-        numbers = [fmpq(v) for v in x]
-        common = fmpz(1)
-        for v in numbers:
-            common = common.lcm(v.q)
-        whole = fmpz_mat(self.width, 1, [(v * common).p for v in numbers])
+        whole, common = _column(x)
         return [fmpq(v, common) for v in (self._matrix * whole).entries()]
 
     def slack(self, x: Sequence[Any]) -> list[Any]:
@@ -77,15 +73,8 @@ class Polyhedron:
         working = self.independent([*(j for j, e in enumerate(self.equal) if e), *rows])
         if len(working) < self.width:
             return None
-        x = self._meet(working)
+        x = _solved(fmpz_mat([self.rows[j] for j in working]), [self.bounds[j] for j in working])
         return (x, working) if self.holds(x) else None
-
-    def _meet(self, working: list[int]) -> list[Any]:
-        inverse = fmpz_mat([self.rows[j] for j in working]).inv()
-        return [
-            sum((inverse[i, k] * self.bounds[j] for k, j in enumerate(working)), fmpq(0))
-            for i in range(self.width)
-        ]
 
     def climb(self, goal: Sequence[Any], x: Sequence[Any], working: Sequence[int] | None = None) -> Vertex:
         """The best vertex for ``goal``, from a point x inside, or from a vertex and the rows that fix it.
@@ -97,11 +86,8 @@ class Polyhedron:
         chosen = self._descend_to_vertex(aim, point, fixed) if working is None else list(working)
         held, stalls = set(fixed), False
         while True:
-            inverse = fmpz_mat([self.rows[j] for j in chosen]).inv()
-            weights = [
-                sum((aim[i] * inverse[i, k] for i in range(self.width) if aim[i]), fmpq(0))
-                for k in range(self.width)
-            ]
+            matrix = fmpz_mat([self.rows[j] for j in chosen])
+            weights = _solved(matrix.transpose(), aim)
             leaving = [k for k, j in enumerate(chosen) if weights[k] < 0 and j not in held]
             if not leaving:
                 full = [fmpq(0)] * len(self.rows)
@@ -110,7 +96,9 @@ class Polyhedron:
                 return Vertex(point, chosen, full)
             order: Callable[[int], Any] = chosen.__getitem__ if stalls else weights.__getitem__
             k = min(leaving, key=order)
-            length, entering = self._first_wall(point, [-inverse[i, k] for i in range(self.width)])
+            length, entering = self._first_wall(
+                point, _solved(matrix, [-int(i == k) for i in range(self.width)])
+            )
             stalls = length == 0
             chosen[k] = entering
 
@@ -157,3 +145,17 @@ class Polyhedron:
         for line, column in enumerate(pivots):
             edge[column] = -fmpq(reduced[line, free], denominator)
         return edge
+
+
+def _column(values: Sequence[Any]) -> tuple[Any, Any]:
+    """Rational numbers as a column of integers over one denominator."""
+    numbers, common = [fmpq(v) for v in values], fmpz(1)
+    for v in numbers:
+        common = common.lcm(v.q)
+    return fmpz_mat(len(numbers), 1, [(v * common).p for v in numbers]), common
+
+
+def _solved(matrix: Any, values: Sequence[Any]) -> list[Any]:
+    """The x with ``matrix x = values``."""
+    whole, common = _column(values)
+    return [v / common for v in matrix.solve(whole).entries()]
