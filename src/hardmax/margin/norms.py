@@ -125,8 +125,8 @@ def norm(name: Norm | str | float) -> Norm:
     """The norm of a name: "l1", "l2", "linf", a power such as "l1.5" or 1.5, "nuclear", "spectral".
 
     >>> import hardmax as hm
-    >>> [hm.margin.norm(name).name for name in ("l2", "frobenius", 3, "l1.50")]
-    ['l2', 'l2', 'l3', 'l1.5']
+    >>> [hm.margin.norm(name).name for name in ("l2", "frobenius", 3, "l1.50", "1.5")]
+    ['l2', 'l2', 'l3', 'l1.5', 'l1.5']
     >>> hm.margin.norm("l0.5")
     Traceback (most recent call last):
     ValueError: norm must be a power above 1, got 'l0.5'; "l1" is the least power that gives a norm
@@ -150,10 +150,10 @@ def norm(name: Norm | str | float) -> Norm:
 
 
 def _power(name: Any) -> float | None:
-    """The number in "l1.5", or the number itself; None if it is neither."""
+    """The number in "l1.5" or "1.5", or the number itself; None if it is neither."""
     if isinstance(name, str):
         text = name.removeprefix("l")
-        return float(text) if name != text and re.fullmatch(r"-?\d+(\.\d*)?([eE][+-]?\d+)?", text) else None
+        return float(text) if re.fullmatch(r"-?\d+(\.\d*)?([eE][+-]?\d+)?", text) else None
     if isinstance(name, bool | np.bool_) or not isinstance(name, int | float | np.integer | np.floating):
         return None
     return None if math.isnan(name) else float(name)
