@@ -138,6 +138,25 @@ def test_duality(rows: list[list[float]], name: str) -> None:
     assert scaled.margin == pytest.approx(2.0**40 * best.margin, rel=1e-12)
 
 
+def test_strong_duality_on_random_rows() -> None:
+    """500 rows per norm: every problem is certified or refuted, in all norms alike; margins grow with r."""
+    rng = np.random.default_rng(0)
+    statuses = []
+    for _ in range(100):
+        A = rng.standard_normal((5, 3))
+        A[:, 0] += 0.5
+        found = [solve_in(hm.Constraints.dense(A), each) for each in NAMES]
+        statuses += [{best.status for best in found}]
+        for smaller, larger in itertools.pairwise(found):
+            assert smaller.margin_interval[0] <= larger.margin_interval[1]
+        for best in found:
+            low, high = best.margin_interval
+            assert high - low <= 1e-9 * high
+    assert {len(each) for each in statuses} == {1}
+    assert statuses.count({"infeasible"}) > 20
+    assert statuses.count({"certified"}) > 20
+
+
 @settings(max_examples=15, deadline=None)
 @given(tables)
 def test_powers_near_two_are_near_l2(rows: list[list[float]]) -> None:
