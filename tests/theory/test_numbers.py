@@ -200,11 +200,14 @@ def test_the_selection_switches_with_rho():
 @pytest.mark.slow
 @pytest.mark.no_cover
 def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
-    """From R_bar descent first leaves the cone of some selections; from R0 with (49) no flow does."""
+    """From R_bar descent first leaves the cone of some selections; from R0 with (49) no flow does.
+
+    docs/errata.md tells of range(12), half a minute: 22 selections, of which [8, 13].
+    """
     from hardmax.directions.enumerate import locally_optimal
 
     left = []
-    for seed in range(12):
+    for seed in range(4):
         problem = hm.data.gaussian(n=2, T=3, d=4, rng=seed)
         for each in list(locally_optimal(problem))[:3]:
             found = check("B-THM-3", problem, selection=each.selection)
@@ -215,8 +218,8 @@ def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
             left.append(
                 (found.measured["overshoot from each radius"][0] > 1e-6, found.paper_verdict == "holds")
             )
-    assert len(left) == 22
-    assert np.sum(left, axis=0).tolist() == [8, 13]
+    assert len(left) == 5
+    assert np.sum(left, axis=0).tolist() == [2, 3]
 
 
 def test_the_radius_of_theorem_3_on_the_shipped_instance():
