@@ -52,7 +52,7 @@ MUTATIONS = (
         "certified is what the solver says",
         "margin/solve.py",
         {
-            "return (measured.kkt <= TOLERANCE) & (measured.lower > 0) & narrow": (
+            "return (measured.kkt <= tolerance) & (measured.lower > 0) & narrow": (
                 "return np.ones_like(narrow, dtype=bool)"
             )
         },
