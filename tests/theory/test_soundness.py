@@ -151,3 +151,16 @@ def test_few_random_problems_are_undecided():
     assert len(verdicts) > 12
     assert verdicts.count("undecided") <= 0.1 * len(verdicts)
     assert verdicts.count("holds") == len(verdicts) - verdicts.count("undecided")
+
+
+@pytest.mark.parametrize(
+    "id", ["B-THM-2", "B-THM-L3", "B-THM-L4", "B-THM-L5", "B-THM-L6", "B-THM-L14", "B-EQ-73"]
+)
+def test_equal_keys_with_other_scores_get_a_verdict(id):
+    """Problem 1716 of the fuzz: all keys of the only input are equal, its scores are not; p moves nothing."""
+    problem = draw_problem(1716)
+    assert hm.check(id, problem, **options_of(id, problem, 1716)).verdict in (
+        "not applicable",
+        "vacuous",
+        "holds",
+    )

@@ -61,6 +61,17 @@ def longest_difference(problem: Problem) -> float:
     return max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)
 
 
+def unit_length(problem: Problem) -> float:
+    """|p| at which logits move by at most one; 1 where all keys of each input are equal and p moves nothing.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_b.common import unit_length
+    >>> unit_length(hm.Problem.from_scores([[[-1.0], [-1.0]]], [[1.0, 2.0]]))
+    1.0
+    """
+    return 1 / (longest_difference(problem) or 1.0)
+
+
 def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
     """Sets of tokens with every copy of theirs: a token that stands several times loses nothing to itself.
 

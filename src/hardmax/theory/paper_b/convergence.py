@@ -27,6 +27,7 @@ from hardmax.theory.paper_b.common import (
     longest_difference,
     second_gap,
     separable_best,
+    unit_length,
 )
 from hardmax.theory.paper_b.cone import absorbing_radius, is_absorbed
 from hardmax.train.descent import descend
@@ -116,11 +117,11 @@ def _other_limit(problem: Problem, path: Run, limit: MaxMargin, claimed: MaxMarg
 
 def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
     """The paper's wording, for any start, without separable tokens: from a stationary point p never moves."""
-    path = flow(problem, start=start, until_norm=FAR / longest_difference(problem))
+    path = flow(problem, start=start, until_norm=FAR * unit_length(problem))
     found: dict[str, Any] = {"norm": path.norm, "event": path.event}
     if path.event is None:
         return Outcome(hypotheses, measured=found)
-    proof = stationary_near(problem, path.p, 1e-6 / longest_difference(problem))
+    proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
     return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=-1.0, paper_proof=proof)
 
 

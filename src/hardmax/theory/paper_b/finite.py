@@ -25,10 +25,10 @@ from hardmax.theory.paper_b.balls import BallProblem, settle
 from hardmax.theory.paper_b.common import (
     ROUNDING,
     log_lost,
-    longest_difference,
     nothing_outside,
     one_selection,
     unit_directions,
+    unit_length,
     with_copies,
 )
 from hardmax.theory.proof import balls, largest, least, length
@@ -183,7 +183,7 @@ def risk_pays_for_attention(
         return Outcome(tuple(hypotheses))
     chance, slack, witness = generator(rng), math.inf, None
     values = problem.split(head.values[problem.tokens])
-    sets, unit = with_copies(problem, [(t,) for t in tokens]), 1 / longest_difference(problem)
+    sets, unit = with_copies(problem, [(t,) for t in tokens]), unit_length(problem)
     for scale in np.geomspace(0.1 * unit, 100.0 * unit, draws):
         p = scale * chance.normal(size=problem.d)
         lost = math.exp(float(log_lost(problem, p, sets).max()))

@@ -23,6 +23,7 @@ from hardmax.theory.paper_b.common import (
     longest_difference,
     separable_best,
     unit_directions,
+    unit_length,
 )
 from hardmax.theory.proof import balls, dot, largest, least, length
 from hardmax.train.descent import descend
@@ -106,7 +107,7 @@ def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> O
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
     chance, lowest, witness = generator(rng), math.inf, np.zeros(problem.d)
-    unit = 1 / longest_difference(problem)
+    unit = unit_length(problem)
     for scale in np.geomspace(1e-2 * unit, 1e3 * unit, draws):
         p = chance.normal(size=problem.d) * scale
         cosine = descent_cosine(gradient(problem, p).direction, best.direction)
@@ -220,7 +221,7 @@ def smooth_and_descending(
         decreasing_loss(problem),
         Hypothesis("eta <= 1/L_p", eta <= (1 + 1e-12) / bound.L_p, eta * bound.L_p),
     )
-    chance, curvature, unit = generator(rng), 0.0, 1 / longest_difference(problem)
+    chance, curvature, unit = generator(rng), 0.0, unit_length(problem)
     secant = (np.zeros(problem.d), np.ones(problem.d))
     for scale in np.geomspace(1e-2 * unit, 1e1 * unit, draws):
         p = chance.normal(size=problem.d) * scale

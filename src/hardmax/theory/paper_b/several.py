@@ -28,10 +28,10 @@ from hardmax.theory.paper_b.common import (
     decreasing_loss,
     late_radius,
     log_lost,
-    longest_difference,
     nothing_outside,
     second_gap,
     unit_directions,
+    unit_length,
     with_copies,
 )
 from hardmax.theory.paper_b.paths import FARTHEST, FLOOR
@@ -73,7 +73,7 @@ def excess_follows_lost_attention(
     chosen = [s[0] for s in inside]
     points = []
     solved = set_max_margin(problem, inside)
-    unit = 1 / longest_difference(problem)
+    unit = unit_length(problem)
     for scale in np.geomspace(0.1 * unit, 1e2 * unit, draws):
         q = unit_directions(problem.d, 1, chance)[0] if problem.d > 2 else chance.normal(size=problem.d)
         if solved.solutions and chance.random() < 0.5:  # half of them where little attention is lost
@@ -214,7 +214,7 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     )  # fmt: skip
     reduced = replace(problem, head=replace(head, loss=composed_loss(problem.loss, shape)))
     chance, worst, witness = generator(rng), 0.0, None
-    unit = 1 / (longest_difference(problem) or 1.0)
+    unit = unit_length(problem)
     for scale in np.geomspace(1e-1 * unit, 1e2 * unit, draws):
         p = scale * chance.normal(size=problem.d)
         one, two = gradient(nonlinear, p), gradient(reduced, p)
