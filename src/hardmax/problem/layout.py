@@ -33,6 +33,11 @@ class Layout:
         return self.table.shape[1]
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what is trained: (d,) of a vector p, (d_x, d_z) where p is a matrix read row by row."""
+        return (self.d,)
+
+    @property
     def keys(self) -> np.ndarray:
         """The token table, (N, d)."""
         return self.table.dense()
