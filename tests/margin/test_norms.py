@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.margin.in_norm import solve_in
-from hardmax.margin.linear import Polyhedron
 from hardmax.margin.norms import Norm, norm
+from hardmax.margin.norms.in_norm import solve_in
+from hardmax.margin.norms.linear import Polyhedron
 from hardmax.margin.solve import solve
 
 NAMES = ("l1", "l1.5", "l2", "l3", "linf")

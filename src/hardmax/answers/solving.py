@@ -99,8 +99,8 @@ class Solving:
 
     def __post_init__(self) -> None:
         from hardmax.margin.att_svm import AttentionRows
-        from hardmax.margin.in_norm import check_norm
         from hardmax.margin.norms import norm
+        from hardmax.margin.norms.in_norm import check_norm
 
         self.norm = norm(self.norm)
         if self.norm.power == 2:

@@ -17,9 +17,9 @@ from hardmax.directions.neighbors import Word, attracts, known_gap, unsettled
 from hardmax.directions.plane_sweep import sweep
 from hardmax.directions.search import Block, Leaf, Tree
 from hardmax.margin.constraints import Floats
-from hardmax.margin.in_norm import check_norm
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
+from hardmax.margin.norms.in_norm import check_norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens, slot_gaps

@@ -15,10 +15,10 @@ import numpy as np
 from hardmax._lib.kernels import kernel
 from hardmax.margin.att_svm import RESOLUTION, AttentionRows
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.in_norm import solve_in
 from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, work
 from hardmax.margin.measure import EPS, Tight, enclose, measure, rounding
 from hardmax.margin.norms import Norm
+from hardmax.margin.norms.in_norm import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import kept, proves
 from hardmax.problem import Problem

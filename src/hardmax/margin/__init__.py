@@ -4,7 +4,7 @@ from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in. What most people need is at the top level of hardmax.
 _NAMES = {
-    "Face": "face",
+    "Face": "norms.face",
     "InterpolatedMaxMargin": "label_svm",
     "Norm": "norms",
     "SetMaxMargin": "sets",

@@ -1,8 +1,8 @@
 """Types of the public names: the same as the table in __init__.py."""
 
-from .face import Face as Face
 from .label_svm import InterpolatedMaxMargin as InterpolatedMaxMargin
 from .norms import Norm as Norm
 from .norms import norm as norm
+from .norms.face import Face as Face
 from .sets import SetMaxMargin as SetMaxMargin
 from .sets import set_max_margin as set_max_margin

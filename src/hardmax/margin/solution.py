@@ -19,12 +19,12 @@ from hardmax._lib.notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
 from hardmax.margin.measure import EPS, Tight, enclose, enclose_gram
-from hardmax.margin.norms import norm
+from hardmax.margin.norms.definition import norm
 from hardmax.margin.rationals import bracket, root, to_float
 from hardmax.problem.selection import Selection
 
 if TYPE_CHECKING:
-    from hardmax.margin.face import Face
+    from hardmax.margin.norms.face import Face
 
 SHOWN = 8  # labels of the support in a notebook
 LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute
@@ -210,7 +210,7 @@ class MaxMargin:
         c, weights = self.constraints, self.multipliers
         none = np.zeros(c.count, dtype=bool)
         if self.norm_name != "l2":
-            from hardmax.margin.in_norm import enclose_in
+            from hardmax.margin.norms.in_norm import enclose_in
 
             return enclose_in(self)
         if self.slack is None or weights is None or self.norm == 0:

@@ -13,7 +13,7 @@ import numpy as np
 
 from hardmax._lib.extras import install
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.norms import Norm
+from hardmax.margin.norms.definition import Norm
 
 TOLERANCE = 1e-13  # asked of the solver, which stops where it cannot do better
 

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.margin.cones import by_cone
 from hardmax.margin.constraints import Constraints, Floats
 from hardmax.margin.measure import EPS, Measured, Tight, measure, rounding
-from hardmax.margin.norms import Norm, norm
-from hardmax.margin.polyhedral import by_floats, solve_polyhedral
-from hardmax.margin.powers import newton
+from hardmax.margin.norms.cones import by_cone
+from hardmax.margin.norms.definition import Norm, norm
+from hardmax.margin.norms.polyhedral import by_floats, solve_polyhedral
+from hardmax.margin.norms.powers import newton
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.engines import by_daqp, by_nnls, polish
-from hardmax.margin.norms import Norm
+from hardmax.margin.norms.definition import Norm
 
 STEPS = 60  # Newton steps for one power
 CONDITION = 1e-14  # ratio of the least to the largest slope that a model may have

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.exact import active_set
-from hardmax.margin.linear import Polyhedron
-from hardmax.margin.norms import Norm
+from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.linear import Polyhedron
 from hardmax.margin.rationals import root, to_float
 
 MOST_SETS = 5_000  # of rows that may fix a vertex

@@ -15,9 +15,9 @@ from flint import fmpq  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.exact import Exact
-from hardmax.margin.face import Face, face_of
-from hardmax.margin.linear import Polyhedron
-from hardmax.margin.norms import Norm
+from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.face import Face, face_of
+from hardmax.margin.norms.linear import Polyhedron
 from hardmax.margin.rationals import integer_rows, integers
 from hardmax.margin.solution import MaxMargin, from_exact
 
