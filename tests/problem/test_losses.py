@@ -23,7 +23,7 @@ SLOPE = {
     "correlation": lambda u: mpmath.mpf(1),
 }
 predictions = st.floats(-700, 700)
-names = pytest.mark.parametrize("name", list(LOSSES))
+names = pytest.mark.parametrize("name", list(FORMULA))
 
 
 @names
@@ -150,7 +150,7 @@ def test_a_rising_loss_is_refused(compiled):
         hm.descend(bent)
 
 
-@pytest.mark.parametrize("name", [*LOSSES, "own"])
+@pytest.mark.parametrize("name", [*FORMULA, "own"])
 def test_the_risk_falls_under_small_steps(name):
     loss = LOSSES.get(name) or FALLING["square"][0]
     rng = np.random.default_rng(3)

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numba import njit, types
+from numba import boolean, njit, types
 from scipy.spatial import ConvexHull
 
 from hardmax._lib.compiled import INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR
@@ -21,7 +21,7 @@ from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import slots_of
 from hardmax.train.loops import scale_inputs
-from hardmax.train.softmax import settle
+from hardmax.train.softmax import settle, take_logs
 
 TURN = 0.5 * math.pi  # two neighbours on the circle may differ by less than this
 
@@ -34,10 +34,12 @@ MOST = 2_000_000  # points of a sphere
 
 
 @njit(
-    types.void(TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, TABLE, SLOPE, OUT_TABLE), cache=True, nogil=True
+    types.void(TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, TABLE, SLOPE, boolean, OUT_TABLE),
+    cache=True,
+    nogil=True,
 )
 def _directions(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, scores, log_weights, points, log_slope, out
+    keys, tokens, offsets, counts, scores, log_weights, points, log_slope, in_log, out
 ):
     """`gradient(...).direction` at every row of ``points``."""
     n, slots = offsets.size - 1, tokens.size
@@ -48,6 +50,8 @@ def _directions(  # type: ignore[no-untyped-def]
     for m in range(points.shape[0]):
         gaps_to_top(keys, tokens, offsets, points[m], gaps, tops)
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
+        if in_log:
+            take_logs(tops, scores, lean, 0.0, depth, u)
         scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
         gather(keys, tokens, offsets, tops, weights, log_scale, out[m])
         largest = 0.0
@@ -99,7 +103,7 @@ class Field:
         slots = self.slots
         _directions(
             slots.keys, slots.tokens, slots.offsets, slots.counts, self._scores,
-            self.problem.log_weights, points, self.problem.loss.log_slope, out,
+            self.problem.log_weights, points, *self.problem.kernel_slope, out,
         )  # fmt: skip
         return out
 

@@ -15,8 +15,9 @@ from hardmax._lib import expect
 from hardmax._lib.files import whole, whole_text
 from hardmax._lib.reading import LARGEST_JSON, read_arrays, read_bytes, read_json
 from hardmax.problem import Problem
-from hardmax.problem.heads import CrossEntropy, Head, LinearHead, Scores
+from hardmax.problem.heads import CrossEntropy, Head, LinearHead
 from hardmax.problem.keys import Dense, Gram, Keys, OneHot
+from hardmax.problem.labels import scored
 from hardmax.problem.losses import LOSSES, as_loss
 from hardmax.problem.output_value import OutputValue
 
@@ -109,14 +110,15 @@ def _table(arrays: dict[str, np.ndarray], path: Path) -> Keys:
 
 
 def _head(arrays: dict[str, np.ndarray], table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Head:
-    loss = as_loss(str(arrays.get("loss", "logistic")))
+    loss = str(arrays.get("loss", "logistic"))
     if "scores" in arrays:
-        return Scores(expect.finite_array("scores", arrays["scores"], (len(tokens),)), loss)
+        return scored(expect.finite_array("scores", arrays["scores"], (len(tokens),)), offsets, loss)
     if "targets" in arrays:
         return _cross_entropy(arrays, table.shape[0], len(offsets) - 1)
     values = expect.finite_array("values", arrays["values"], (table.shape[0], None))
     labels = expect.signs("labels", arrays["labels"], len(offsets) - 1)
-    return LinearHead(values, labels, expect.finite_array("head", arrays["head"], (values.shape[1],)), loss)
+    v = expect.finite_array("head", arrays["head"], (values.shape[1],))
+    return LinearHead(values, labels, v, as_loss(loss))
 
 
 def _cross_entropy(arrays: dict[str, np.ndarray], N: int, n: int) -> Head:

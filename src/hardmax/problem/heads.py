@@ -90,6 +90,11 @@ class Head:
         """The head itself if it is a cross-entropy of next tokens, else None."""
         return None
 
+    @property
+    def in_log(self) -> Loss | None:
+        """The loss as a function of log u, where u is never negative and may underflow; else None."""
+        return None
+
     def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """gamma_it of every slot, for all attention."""
         raise ValueError("this head has no fixed scores; give the problem scores or a linear head")

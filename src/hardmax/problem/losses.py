@@ -141,7 +141,12 @@ def _is_jitted(function: Any) -> bool:
 
 
 def as_loss(loss: str | Loss) -> Loss:
-    """The built-in loss of that name, or the loss itself."""
+    """The built-in loss of that name, or the loss itself; the log loss has a head of its own."""
+    if loss is LOG or loss == "log":
+        raise ValueError(
+            'loss must be a function of any prediction here, got "log", which is for scores of 0 and 1; make '
+            'the problem with Problem.from_scores(keys, scores, loss="log")'
+        )
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
@@ -202,6 +207,25 @@ def _logistic_log_mean(score: float, fall: float) -> float:
     return math.log(mean) if mean < 0.5 else math.log1p(-_logistic_mean(-high, width))
 
 
+def _log_log_slope(u: float) -> float:
+    return -math.log(u) if u > 0.0 else math.inf
+
+
+def _log_log_mean(score: float, fall: float) -> float:
+    """Where u underflows the loss is not known by u; see `hardmax.problem.labels`."""
+    ratio = -fall / score
+    return math.log(-math.log1p(ratio) / fall) if ratio > -1.0 else math.inf
+
+
+# Of the attention u > 0 on a label, where a number is enough; the core takes it as a function of log u.
+LOG = Loss(
+    "log",
+    value=lambda u: -np.log(u),
+    log_slope=CompiledSlope(_log_log_slope, cache=True),
+    slope_rate=lambda u: -1.0 / u,
+    log_mean=_log_log_mean,
+)
+
 LOSSES: dict[str, Loss] = {
     "logistic": Loss(
         "logistic",
@@ -227,4 +251,5 @@ LOSSES: dict[str, Loss] = {
         constants=lambda lo, hi: (0.0, 1.0),
         log_mean=lambda score, fall: 0.0,
     ),
+    "log": LOG,
 }

@@ -12,8 +12,9 @@ import numpy as np
 
 from hardmax._lib import expect, notebook
 from hardmax._lib.arrays import isometric_keys
-from hardmax.problem.heads import Head, LinearHead, NonlinearHead, Scores
+from hardmax.problem.heads import Head, LinearHead, NonlinearHead
 from hardmax.problem.keys import Dense, Gram, Keys
+from hardmax.problem.labels import scored
 from hardmax.problem.layout import Layout
 from hardmax.problem.losses import LOSSES, Loss, as_loss
 
@@ -51,6 +52,9 @@ class Problem(Layout):
     def from_scores(cls, keys: Any, scores: Any, loss: str | Loss = "logistic") -> Problem:
         """Keys (n, T, d), or n arrays (T_i, d), and one score per token (B-DEF-1a).
 
+        With ``loss="log"`` scores are 1 on the tokens of an input's label and 0 elsewhere, and the loss is
+        minus the log of the attention on the label (D-DEF-7).
+
         >>> import hardmax as hm
         >>> hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]], loss="exponential").loss.name
         'exponential'
@@ -58,7 +62,7 @@ class Problem(Layout):
         table, offsets = expect.ragged("keys", keys, width=True)
         flat, score_offsets = expect.ragged("scores", scores, width=False)
         expect.same_tokens("scores", score_offsets, offsets)
-        return cls(Dense(table), _all_slots(offsets), offsets, Scores(flat, as_loss(loss)))
+        return cls(Dense(table), _all_slots(offsets), offsets, scored(flat, offsets, loss))
 
     @classmethod
     def from_values(
@@ -155,7 +159,7 @@ class Problem(Layout):
         # Equal rows are one token, and rounding in the eigenvectors must not tell them apart.
         _, first, same = np.unique(gram, axis=0, return_index=True, return_inverse=True)
         keys = isometric_keys(gram)[first[same.reshape(-1)]]
-        return cls(Gram(keys, gram), tokens, offsets, Scores(scores, as_loss(loss)))
+        return cls(Gram(keys, gram), tokens, offsets, scored(scores, offsets, loss))
 
     @classmethod
     def from_head(cls, keys: Any, head: Head) -> Problem:
@@ -224,6 +228,12 @@ class Problem(Layout):
     def loss(self) -> Loss:
         """The loss of the head."""
         return self.head.loss
+
+    @property
+    def kernel_slope(self) -> tuple[Any, bool]:
+        """log|l'| as kernels take it, and whether as a function of log u instead of u."""
+        in_log = self.head.in_log
+        return (self.loss.log_slope, False) if in_log is None else (in_log.log_slope, True)
 
     @cached_property
     def scores(self) -> np.ndarray:

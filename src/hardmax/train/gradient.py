@@ -14,7 +14,8 @@ from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.heads import Attention
 from hardmax.problem.keys import Dense, Keys
 from hardmax.problem.layout import Slots, slots_of
-from hardmax.train.softmax import log_slopes, settle
+from hardmax.problem.losses import Loss
+from hardmax.train.softmax import log_slopes, settle, take_logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,14 @@ class Settled:
     lean: np.ndarray
     log_mass: np.ndarray
     log_slopes: np.ndarray  # (n,) log|l'|, plus the log of the input's weight
+    # Where the loss is one of log u, see `softmax.take_logs`: what log_slopes leave of depth, and log u.
+    left: np.ndarray | None = None
+    log_u: np.ndarray | None = None
 
     @property
     def log_scale(self) -> np.ndarray:
         """log of the factor of each input's weights in minus the gradient times `total`, plus the shift."""
-        return self.depth - self.log_mass + self.log_slopes
+        return (self.depth if self.left is None else self.left) - self.log_mass + self.log_slopes
 
     @property
     def shares(self) -> np.ndarray:
@@ -101,11 +105,13 @@ def settle_gaps(
     """The same from the logit gaps to given top slots, each plus ``shift``."""
     if not problem.head.moves:
         settled = _settle(slots, gaps, tops, shift, slots.merge(problem.scores))
-        return replace(settled, log_slopes=_log_slopes(problem, settled.u))
+        if problem.head.in_log is not None:
+            return _in_log(problem, problem.head.in_log, settled)
+        return replace(settled, log_slopes=_log_slopes(problem, problem.loss, settled.u))
     plain = _settle(slots, gaps, tops, shift, np.zeros(len(gaps)))
     h, u = problem.head.attend(attention_of(problem, plain))
     settled = _settle(slots, gaps, tops, shift, h - plain.per_slot(h[tops]))
-    return replace(settled, u=u, log_slopes=_log_slopes(problem, u))
+    return replace(settled, u=u, log_slopes=_log_slopes(problem, problem.loss, u))
 
 
 def attention_of(problem: Problem, settled: Settled) -> Attention:
@@ -115,12 +121,28 @@ def attention_of(problem: Problem, settled: Settled) -> Attention:
     return Attention(problem.tokens, slots.offsets, settled.shares, settled.tops, merged)
 
 
-def _log_slopes(problem: Problem, u: np.ndarray) -> np.ndarray:
-    if problem.head.moves and problem.loss.is_compiled:  # such heads come with many inputs
-        slopes = np.empty(len(u))
-        log_slopes(np.ascontiguousarray(u), problem.loss.log_slope, slopes)
+def _in_log(problem: Problem, loss: Loss, settled: Settled) -> Settled:
+    """A settled point for a loss of log u."""
+    left, u = settled.depth.copy(), np.empty(problem.n)
+    take_logs(settled.tops, settled.scores, settled.lean, settled.shift, left, u)
+    log_u = u + np.where(left == settled.depth, 0.0, settled.depth - settled.shift)
+    return replace(settled, log_slopes=_log_slopes(problem, loss, u), left=left, log_u=log_u)
+
+
+def risk_of(problem: Problem, settled: Settled) -> float:
+    """The risk at a settled point."""
+    in_log = problem.head.in_log
+    if in_log is not None and settled.log_u is not None:
+        return problem.average(in_log.value(settled.log_u))
+    return problem.average(problem.loss.value(settled.u))
+
+
+def _log_slopes(problem: Problem, loss: Loss, x: np.ndarray) -> np.ndarray:
+    if problem.head.moves and loss.is_compiled:  # such heads come with many inputs
+        slopes = np.empty(len(x))
+        log_slopes(np.ascontiguousarray(x), loss.log_slope, slopes)
     else:
-        slopes = problem.loss.log_slopes(u)
+        slopes = loss.log_slopes(x)
     return slopes if problem.weights is None else slopes + problem.log_weights
 
 
@@ -217,7 +239,7 @@ def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
 
     Per input, with C = sum w D and the mean difference m under the attention, the derivative of C is
     sum w D D' - C m' - m C', where the zero sum of w removes the m m' term exactly; the loss adds
-    rate C (du/dp)'.
+    rate C (du/dp)'. For a loss of log u that would cancel, see `_label_bend`.
     """
     log_scale = settled.log_scale
     common = float(log_scale.max())
@@ -226,16 +248,44 @@ def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
     scale = np.exp(log_scale - common)
     pulls = settled.weights[:, None] * D
     C = settled.per_input(pulls)
-    m = settled.per_input(settled.shares[:, None] * D)
-    # du/dp of an input is C exp(depth) / mass, here without the shift.
-    bend = (
-        scale * problem.loss.slope_rates(settled.u) * np.exp(settled.depth - settled.shift - settled.log_mass)
-    )
-    cross = (scale[:, None] * C).T @ m
     weighted = settled.per_slot(scale)[:, None] * pulls
-    H = weighted.T @ D - cross - cross.T + (bend[:, None] * C).T @ C
+    if settled.log_u is not None:
+        H = _label_bend(problem, settled, D, common)
+    else:
+        m = settled.per_input(settled.shares[:, None] * D)
+        # du/dp of an input is C exp(depth) / mass, here without the shift.
+        log_du = settled.depth - settled.shift - settled.log_mass
+        bend = scale * problem.loss.slope_rates(settled.u) * np.exp(log_du)
+        cross = (scale[:, None] * C).T @ m
+        H = weighted.T @ D - cross - cross.T + (bend[:, None] * C).T @ C
     size = float(np.linalg.norm(weighted, axis=1).sum())
     return Expansion(H, weighted.sum(axis=0), common, size)
+
+
+def _label_bend(problem: Problem, settled: Settled, D: np.ndarray, common: float) -> np.ndarray:
+    """`Expansion.H` of the log loss: the covariance of the label's keys minus that of all keys of an input.
+
+    Each under the attention, as second moments of differences to the token that has most of it.
+    """
+    logits = settled.gaps - settled.shift
+    logits[settled.tops] = 0.0
+    logits += np.log(settled.slots.counts)
+    factor = settled.shift + problem.log_weights - common
+    firsts = settled.slots.offsets[:-1]
+    with np.errstate(divide="ignore"):
+        own = logits + np.log(settled.scores)
+    H = np.zeros((D.shape[1], D.shape[1]))
+    for sign, each in ((-1.0, logits), (1.0, own)):
+        most = np.maximum.reduceat(each, firsts)
+        mass = most + np.log(settled.per_input(np.exp(each - settled.per_slot(most))))
+        first = np.flatnonzero(each == settled.per_slot(most))
+        first = first[np.searchsorted(first, firsts)]
+        from_first = D - settled.per_slot(D[first])
+        shares = np.exp(each - settled.per_slot(mass - factor))
+        mean = settled.per_input(np.exp(each - settled.per_slot(mass))[:, None] * from_first)
+        part = settled.per_input(shares[:, None] * from_first)
+        H += sign * ((shares[:, None] * from_first).T @ from_first - part.T @ mean)
+    return H
 
 
 def hessian(problem: Problem, p: Any) -> np.ndarray:

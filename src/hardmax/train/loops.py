@@ -12,7 +12,7 @@ from numba import boolean, float64, int64, njit, types
 from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, VECTORIZED, dot
 from hardmax._lib.kernels import kernel
 from hardmax.problem.kernels import gaps_to_top, gather
-from hardmax.train.softmax import settle
+from hardmax.train.softmax import settle, take_logs
 from hardmax.train.updates import UPDATE
 
 # How a loop ended.
@@ -113,13 +113,13 @@ def primal_loop(by_rule: bool) -> Any:
 
     @njit(
         ENDED(
-            TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, INDEX, OUT_TABLE, SLOPE,
+            TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, INDEX, OUT_TABLE, SLOPE, boolean,
             VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
         ),
         cache=True, nogil=True,
     )  # fmt: skip
     def descend_primal(  # type: ignore[no-untyped-def]
-        keys, tokens, offsets, counts, scores, log_weights, log_total, p, record, points, log_slope,
+        keys, tokens, offsets, counts, scores, log_weights, log_total, p, record, points, log_slope, in_log,
         rates, kind, constants, update, state, unit,
     ):  # fmt: skip
         n, slots, d = offsets.size - 1, tokens.size, p.size
@@ -137,6 +137,8 @@ def primal_loop(by_rule: bool) -> Any:
                 break
             gaps_to_top(keys, tokens, offsets, p, gaps, tops)
             settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
+            if in_log:
+                take_logs(tops, scores, lean, 0.0, depth, u)
             scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
             common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
             shrunk = rescale(V)
@@ -159,12 +161,12 @@ def primal_loop(by_rule: bool) -> Any:
 @kernel(
     signature=lambda: ENDED(
         TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, INDEX, OUT_TABLE,
-        boolean, float64, SLOPE,
+        boolean, float64, SLOPE, boolean,
     )
 )  # fmt: skip
 def descend_gram(  # type: ignore[no-untyped-def]
     gram, row, offsets, counts, scores, log_weights, log_total, start, rates, record, coefficients,
-    normalized, epsilon, log_slope,
+    normalized, epsilon, log_slope, in_log,
 ):  # fmt: skip
     """The same in Gram coordinates; ``start`` holds the rows' logits at p(0), ``coefficients`` receives c."""
     n, slots, m = offsets.size - 1, row.size, start.size
@@ -200,6 +202,8 @@ def descend_gram(  # type: ignore[no-untyped-def]
             for slot in range(first, last):
                 gaps[slot] -= best
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
+        if in_log:
+            take_logs(tops, scores, lean, 0.0, depth, u)
         common = scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
         if common == -np.inf:
             coefficients[saved:] = c
@@ -228,8 +232,8 @@ def descend_gram(  # type: ignore[no-untyped-def]
 
 @njit(
     types.void(
-        VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, float64, SLOPE, float64,
-        OUT, OUT, OUT, OUT, OUT, OUT, OUT,
+        VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, float64, SLOPE, boolean,
+        float64, OUT, OUT, OUT, OUT, OUT, OUT, OUT,
     ),
     cache=True, nogil=True,
 )  # fmt: skip
@@ -244,6 +248,7 @@ def shifted_force(  # type: ignore[no-untyped-def]
     total,
     shift,
     log_slope,
+    in_log,
     cap,
     weights,
     u,
@@ -256,6 +261,8 @@ def shifted_force(  # type: ignore[no-untyped-def]
     """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
     n = offsets.size - 1
     settle(gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass)
+    if in_log:
+        take_logs(tops, scores, lean, shift, depth, u)
     F[:] = 0.0
     for i in range(n):
         log_scale[i] = depth[i] - log_mass[i] + (log_slope(u[i]) + log_weights[i])

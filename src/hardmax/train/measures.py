@@ -13,7 +13,10 @@ from hardmax._lib import expect
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.selection import Selection, chosen_slots
-from hardmax.train.gradient import Settled, attention_of, settle_at
+from hardmax.train.gradient import Settled, attention_of, risk_of, settle_at
+
+# Below this log of 1 - u the log of u is minus that to the last digit.
+VANISHING = -40.0
 
 # Of the Gauss rule that follows a prediction from one token's to the present one.
 NODES = 24
@@ -92,8 +95,7 @@ def risk(problem: Problem, p: Any) -> float:
     >>> hm.risk(problem, [0.0])
     -0.5
     """
-    settled = settle_at(problem, problem.vector("p", p))
-    return problem.average(problem.loss.value(settled.u))
+    return risk_of(problem, settle_at(problem, problem.vector("p", p)))
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,8 @@ def excess_risk(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog
     """
     chosen = chosen_slots(problem, selection)
     settled = settle_at(problem, problem.vector("p", p))
+    if problem.head.in_log is not None:
+        return _label_excess(problem, settled, chosen)
     if problem.head.moves:
         scores = problem.head.vertex_predictions(problem.tokens, problem.offsets)[chosen]
         falls = _moving_falls(problem, settled, chosen)
@@ -145,6 +149,24 @@ def excess_risk(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog
     for fall, score, weight in zip(falls, scores.tolist(), problem.log_weights.tolist(), strict=True):
         slope = problem.loss.log_mean_slope(score, float(fall))
         terms.append(SignedLog(fall.sign, fall.log + slope + weight - math.log(problem.total)))
+    return SignedLog.sum(terms)
+
+
+def _label_excess(problem: Problem, settled: Settled, chosen: np.ndarray) -> SignedLog:
+    """The risk of the log loss in the log domain: attending to the labels costs nothing."""
+    wrong = np.flatnonzero(problem.scores[chosen] == 0.0)
+    if wrong.size:
+        raise ValueError(
+            f"selection must be of label tokens with the log loss, got another in input {int(wrong[0])}, "
+            "where the risk is infinite; choose tokens with score 1"
+        )
+    # Loss of an input and 1 - u are alike where both vanish.
+    assert settled.log_u is not None
+    gaps = [_fall(settled, i, 1.0).log for i in range(problem.n)]
+    terms = []
+    for gap, log_u, weight in zip(gaps, settled.log_u.tolist(), problem.log_weights.tolist(), strict=True):
+        log = gap if gap < VANISHING else math.log(-log_u)
+        terms.append(SignedLog(1, log + weight - math.log(problem.total)))
     return SignedLog.sum(terms)
 
 
@@ -207,7 +229,7 @@ def smoothness(problem: Problem) -> Smoothness:
     >>> hm.train.smoothness(hm.Problem.from_scores([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight
     0.25
     """
-    if problem.loss.constants is None:
+    if problem.loss.constants is None and problem.head.in_log is None:
         raise ValueError(f"loss {problem.loss.name!r} has no constants; give Loss(..., constants=...)")
     scale = scaled(problem)
     within = _smoothness(scale.problem)
@@ -217,6 +239,10 @@ def smoothness(problem: Problem) -> Smoothness:
 
 def _smoothness(problem: Problem) -> np.ndarray:
     """(L_p, tight) for keys of moderate size."""
+    if problem.head.in_log is not None:  # a difference of two variances of k.q, each at most (range / 2)^2
+        inputs = problem.split(problem.keys[problem.tokens])
+        bound = problem.average(np.array([_diameter(own) ** 2 / 4 for own in inputs]))
+        return np.array([bound, bound])
     assert problem.loss.constants is not None
     B = float(np.abs(problem.scores).max())
     M0, M1 = problem.loss.constants(-B, B)
@@ -233,7 +259,11 @@ def _smoothness(problem: Problem) -> np.ndarray:
         else:
             k, g = np.linalg.norm(keys, 2), np.linalg.norm(gamma)
             paper.append(M0 * g**2 * k**2 + 3 * M1 * g * k**2)
-        spread = max((np.linalg.norm(keys - key, axis=1).max() for key in keys), default=0.0)
+        spread = _diameter(keys)
         gap = gamma.max() - gamma.min()
         tight.append(M0 * spread**2 * gap**2 / 16 + M1 * spread**2 * gap / 4)
     return np.array([problem.average(np.array(each)) for each in (paper, tight)])
+
+
+def _diameter(keys: np.ndarray) -> Any:
+    return max((np.linalg.norm(keys - key, axis=1).max() for key in keys), default=0.0)

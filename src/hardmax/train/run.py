@@ -17,7 +17,7 @@ from hardmax._lib.files import whole
 from hardmax._lib.reading import read_arrays
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, selected_tokens
-from hardmax.train.gradient import settle_at
+from hardmax.train.gradient import risk_of, settle_at
 from hardmax.train.measures import SignedLog, attended, attention, defect, excess_risk, predictions
 
 if TYPE_CHECKING:
@@ -178,9 +178,8 @@ class Run:
         if "losses" in self.observed:
             return np.asarray(self.observed["losses"])
         self._every_point()
-        loss = self.problem.loss
         settled = (settle_at(self._problem(s), self._p(s)) for s in range(len(self.points)))
-        return np.array([self.problem.average(loss.value(s.u)) for s in settled])
+        return np.array([risk_of(self.problem, s) for s in settled])
 
     def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
         """Risk minus that of a selection (the one of the end by default), as sign and log."""

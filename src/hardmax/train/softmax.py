@@ -81,3 +81,19 @@ def log_slopes(u, log_slope, out):  # type: ignore[no-untyped-def]
     """log|l'(u)| of an array."""
     for i in range(u.size):
         out[i] = log_slope(u[i])
+
+
+@njit(types.void(INDEX, VECTOR, VECTOR, float64, OUT, OUT), cache=True, nogil=True)
+def take_logs(tops, scores, lean, shift, depth, u):  # type: ignore[no-untyped-def]
+    """log u in place of u, for scores that are never negative, from what `settle` leaves.
+
+    u = score_top + exp(depth - shift) lean. Below a top token that scores zero u may underflow, and the slope
+    1/u takes exp(depth) out of the weights again: then depth becomes the shift, and u log(lean), without it.
+    """
+    for i in range(u.size):
+        score = scores[tops[i]]
+        if score > 0.0:
+            u[i] = math.log1p(math.exp(depth[i] - shift) * lean[i] / score) + math.log(score)
+        else:
+            depth[i] = shift
+            u[i] = math.log(lean[i])

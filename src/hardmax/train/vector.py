@@ -75,7 +75,7 @@ def _compiled(
     slots = slots_of(problem)
     scores = slots.merge(problem.scores)
     layout = (slots.offsets, slots.counts, scores, problem.log_weights, math.log(problem.total))
-    log_slope = problem.loss.log_slope
+    slope = problem.kernel_slope
     spans = differences(slots)
     chosen = choose(wanted, len(spans.plus), len(slots.tokens), problem.d, len(rule.rates))
     if chosen == "gram" and rule.kind == BY_RULE:  # its moves are no multiples of V
@@ -86,7 +86,7 @@ def _compiled(
         gram = spans.gram(problem.table)
         status, _ = descend_gram(
             gram, spans.row, *layout, rows @ p, rule.rates, record, c,
-            rule.kind == UNIT_ALONG, rule.constants[0], log_slope,
+            rule.kind == UNIT_ALONG, rule.constants[0], *slope,
         )  # fmt: skip
         if status != CANCELLED:
             # one by one: the same to the bit for any record
@@ -95,14 +95,14 @@ def _compiled(
     if chosen == "primal":
         points = np.empty((len(record), problem.d))
         status, _ = primal_loop(rule.kind == BY_RULE)(
-            slots.keys, slots.tokens, *layout, p, record, points, log_slope, *rule.arguments(p)
+            slots.keys, slots.tokens, *layout, p, record, points, *slope, *rule.arguments(p)
         )
         return points, status
     basis = orthonormal_basis(slots)
     keys, q = np.ascontiguousarray(slots.keys @ basis), basis.T @ p
     points = np.empty((len(record), len(q)))
     status, _ = primal_loop(rule.kind == BY_RULE)(
-        keys, slots.tokens, *layout, q.copy(), record, points, log_slope, *rule.arguments(q)
+        keys, slots.tokens, *layout, q.copy(), record, points, *slope, *rule.arguments(q)
     )
     return np.stack([p + basis @ (point - q) for point in points]), status
 

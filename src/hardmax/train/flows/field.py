@@ -165,7 +165,7 @@ class Field:
             F = np.empty(D.shape[1])
             shifted_force(
                 gaps, D, tops, self.scores, slots.counts, slots.offsets, problem.log_weights, problem.total,
-                tau, problem.loss.log_slope, OVERFLOW, *self.scratch, F,
+                tau, *problem.kernel_slope, OVERFLOW, *self.scratch, F,
             )  # fmt: skip
             return F
         settled = settle_gaps(self.reduced, slots, gaps, tops, tau)
