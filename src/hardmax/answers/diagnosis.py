@@ -251,6 +251,7 @@ def compile_kernels() -> None:
     hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
     hm.flow(problem, until_norm=2.0)
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
+    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)), norm="l1")
     list(hm.locally_optimal(problem))
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         analyze(named_sentences(name))

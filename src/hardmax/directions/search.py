@@ -275,7 +275,7 @@ class Tree:
             self.qps += 1
             best = solve_in(leaf.best.constraints, norm)
             if best.is_certified:
-                yield Leaf(leaf.tokens, replace(best, selection=leaf.tokens))
+                yield Leaf(leaf.tokens, best.selecting(leaf.tokens))
             else:
                 self.undecided.append(leaf.tokens)
 

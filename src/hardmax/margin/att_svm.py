@@ -55,20 +55,26 @@ def max_margin(
             raise ValueError("selection must be None with Constraints, whose rows say what is selected")
         return solve_in(problem, norm, exact)
     tokens = leaders(problem, optimal_tokens(problem) if selection is None else selection)
-    return replace(AttentionRows(problem).solve(list(enumerate(tokens)), exact, norm), selection=tokens)
+    return AttentionRows(problem).solve(list(enumerate(tokens)), exact, norm).selecting(tokens)
 
 
 def max_margin_batch(
     problems: Sequence[Problem] | Sequence[Constraints],
     selections: Sequence[Iterable[int]] | None = None,
     workers: int | None = None,
+    norm: Norm | str | float = "l2",
 ) -> list[MaxMargin]:
     """`max_margin` of many small problems in one call, on all cores, each with its certificate.
+
+    l1, l2 and linf are compiled. In l1 and linf an optimum that is proved to be the only one comes in floats
+    and makes its ``face`` when it is asked for; any other comes in fractions, as from `max_margin`. Further
+    norms are solved one by one.
 
     Args:
         problems: or a list of `Constraints`.
         selections: one per problem; none with `Constraints`, whose rows say what is selected.
         workers: the number of threads; one for each core by default.
+        norm: in which each p is shortest, as for `max_margin`.
 
     >>> import hardmax as hm
     >>> problems = list(hm.data.fig9_oracle(d=100, trials=20))
@@ -85,7 +91,7 @@ def max_margin_batch(
     if given:
         if len(given) < len(problems) or selections is not None:
             raise ValueError("problems must be Problems with selections, or Constraints alone, got both")
-        return solve_batch(given, workers=workers)
+        return solve_batch(given, workers=workers, norm=norm)
     posed = [each for each in problems if isinstance(each, Problem)]
     if len(posed) < len(problems):
         raise ValueError("problems must be a list of Problem or of Constraints, got something else in it")
@@ -95,10 +101,10 @@ def max_margin_batch(
     chosen = [leaders(problem, each) for problem, each in zip(posed, selections, strict=True)]
     rows = [AttentionRows(problem) for problem in posed]
     dense = [k for k, problem in enumerate(posed) if problem.gram is None]
-    solved = solve_batch([rows[k].constraints(enumerate(chosen[k])) for k in dense], workers=workers)
-    found = dict(zip(dense, solved, strict=True))
+    posed_rows = [rows[k].constraints(enumerate(chosen[k])) for k in dense]
+    found = dict(zip(dense, solve_batch(posed_rows, workers=workers, norm=norm), strict=True))
     return [
-        replace(found[k] if k in found else rows[k].solve(enumerate(tokens)), selection=tokens)
+        (found[k] if k in found else rows[k].solve(enumerate(tokens), norm=norm)).selecting(tokens)
         for k, tokens in enumerate(chosen)
     ]
 
@@ -129,7 +135,7 @@ def global_max_margins(
         if tokens in known:
             yield tokens, known[tokens]
         else:
-            yield tokens, replace(rows.solve(enumerate(tokens), exact, norm), selection=tokens)
+            yield tokens, rows.solve(enumerate(tokens), exact, norm).selecting(tokens)
 
 
 class AttentionRows:

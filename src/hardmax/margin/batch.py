@@ -13,6 +13,9 @@ from hardmax._lib.parallel import cores
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.kernel import FOUND, active_set, dot, work
 from hardmax.margin.measure import measure
+from hardmax.margin.norms import Norm
+from hardmax.margin.norms import norm as norm_of
+from hardmax.margin.norms.in_norm import solve_in, solve_many_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import proves, solve
 
@@ -55,12 +58,16 @@ def _solve_each(
 
 
 def solve_batch(
-    problems: Sequence[Constraints] | ArrayLike, h: ArrayLike = 1.0, workers: int | None = None
+    problems: Sequence[Constraints] | ArrayLike,
+    h: ArrayLike = 1.0,
+    workers: int | None = None,
+    norm: Norm | str | float = "l2",
 ) -> list[MaxMargin]:
     """Solve many problems: a list of `Constraints`, or rows stacked as (B, m, d) with bounds ``h``.
 
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the batch or on
-    the number of workers. What it cannot certify goes to `solve`, with exact arithmetic behind it.
+    the number of workers. What it cannot certify goes to `solve_in`, with exact arithmetic behind it, and so
+    do all problems in norms other than l1, l2 and linf.
 
     >>> from hardmax.margin.batch import solve_batch
     >>> first, second = solve_batch([[[2.0, 0.0]], [[0.0, 4.0]]])
@@ -68,7 +75,7 @@ def solve_batch(
     (2.0, 4.0)
     """
     if isinstance(problems, Sequence) and all(isinstance(c, Constraints) for c in problems):
-        return _solve_list([c for c in problems if isinstance(c, Constraints)], workers)
+        return _solve_list([c for c in problems if isinstance(c, Constraints)], workers, norm_of(norm))
     stacked = np.ascontiguousarray(problems, dtype=np.float64)
     if stacked.ndim != 3 or not np.isfinite(stacked).all():
         raise ValueError(f"problems must be finite rows of shape (B, m, d), got shape {stacked.shape}")
@@ -81,10 +88,10 @@ def solve_batch(
         raise ValueError(f"h must be finite bounds >= 0, got a minimum of {bounds.min()}")
     every, none, plain = np.arange(m), np.full(m, -1), np.zeros(m, dtype=bool)
     made = [Constraints(stacked[b], every, none, bounds[b], plain) for b in range(B)]
-    return _solve_stack(made, stacked, bounds, np.zeros((B, m), dtype=bool), workers)
+    return _solve_stack(made, stacked, bounds, np.zeros((B, m), dtype=bool), workers, norm_of(norm))
 
 
-def _solve_list(problems: list[Constraints], workers: int | None) -> list[MaxMargin]:
+def _solve_list(problems: list[Constraints], workers: int | None, ball: Norm) -> list[MaxMargin]:
     """Group by shape; problems known by a Gram matrix only are solved one by one."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, c in enumerate(problems):
@@ -93,19 +100,20 @@ def _solve_list(problems: list[Constraints], workers: int | None) -> list[MaxMar
     for shape, members in groups.items():
         chosen = [problems[i] for i in members]
         if len(shape) == 1 or shape[0] == 0:
-            solved = [solve(c) for c in chosen]
+            solved = [solve_in(c, ball) for c in chosen]
         else:
             rows = np.stack([c.rows() for c in chosen])
-            solved = _solve_stack(
-                chosen, rows, np.stack([c.h for c in chosen]), np.stack([c.equal for c in chosen]), workers
-            )
+            bounds, equal = np.stack([c.h for c in chosen]), np.stack([c.equal for c in chosen])
+            solved = _solve_stack(chosen, rows, bounds, equal, workers, ball)
         answers.update(zip(members, solved, strict=True))
     return [answers[i] for i in range(len(problems))]
 
 
 def _solve_stack(
-    problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int | None
+    problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int | None, ball: Norm
 ) -> list[MaxMargin]:
+    if ball.power != 2:
+        return solve_many_in(problems, A, h, equal, ball, workers or cores())
     B, m, d = A.shape
     norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
     tame = (norms > 1 / _TAME) & (norms < _TAME) & ((h == 0) | (np.abs(h) > 1 / _TAME)) & (np.abs(h) < _TAME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -62,7 +62,6 @@ class MaxMargin:
     exact: Exact | None = None
     selection: tuple[int, ...] | Selection | None = None
     norm_name: str = "l2"
-    face: Face | None = None
 
     def __repr__(self) -> str:
         tight = f", support={self.support}" if self.is_certified and len(self.support) <= 8 else ""
@@ -163,7 +162,31 @@ class MaxMargin:
         """
         return self.multipliers if self.norm_name == "l2" else None
 
-    @property
+    def selecting(self, tokens: tuple[int, ...] | Selection) -> MaxMargin:
+        """The same solution as that of a selection; what it has found out about itself stays known.
+
+        >>> import hardmax as hm
+        >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]])).selecting((0,)).selection
+        (0,)
+        """
+        made = replace(self, selection=tokens)
+        made.__dict__.update(self.__dict__ | made.__dict__)
+        return made
+
+    @cached_property
+    def face(self) -> Face | None:
+        """All optimal p, in l1 and linf up to 200 rows and 40 entries of p; else None.
+
+        It is made in fractions: with the solution by `max_margin`, when it is asked for by
+        `max_margin_batch` and by enumerations.
+        """
+        if not self.is_certified or self.norm == 0 or not norm(self.norm_name).is_polyhedral:
+            return None
+        from hardmax.margin.norms.in_norm import face_in
+
+        return face_in(self)
+
+    @cached_property
     def unique(self) -> bool | None:
         """Whether no other p is optimal; None if that is not known."""
         if self.face is not None:

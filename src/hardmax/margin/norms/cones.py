@@ -25,7 +25,7 @@ def by_cone(
 
     >>> one = np.ones(1)
     >>> W, _ = by_cone(np.array([[2.0, 0.0, 0.0, 1.0]]), one, one < 0, Norm(1.0, True), (2, 2))
-    >>> np.abs(W - [0.5, 0, 0, 0]).max() < 1e-6
+    >>> bool(np.abs(W - [0.5, 0, 0, 0]).max() < 1e-6)
     True
     """
     clarabel = _solver(norm)

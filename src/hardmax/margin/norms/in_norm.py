@@ -11,11 +11,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.margin.constraints import Constraints, Floats
-from hardmax.margin.measure import EPS, Measured, Tight, measure, rounding
+from hardmax.margin.constraints import Bools, Constraints, Floats
+from hardmax.margin.measure import EPS, Measured, Tight, rounding
 from hardmax.margin.norms.cones import by_cone
+from hardmax.margin.norms.corners import at_corners, by_highs, measured_in
 from hardmax.margin.norms.definition import Norm, norm
-from hardmax.margin.norms.polyhedral import by_floats, solve_polyhedral
+from hardmax.margin.norms.face import Face
+from hardmax.margin.norms.polyhedral import solve_polyhedral, tight_lines
 from hardmax.margin.norms.powers import newton
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
@@ -50,27 +52,116 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
     if ball.power == 2:
         return solve(constraints, exact)
     check_norm(constraints, ball, exact)
+    if ball.is_polyhedral and constraints.h.any():
+        return _at_a_corner(constraints, ball, exact)
     plain = solve(constraints)
     if plain.is_feasible is False or plain.norm == 0:
         return replace(plain, norm_name=ball.name)
-    small = constraints.count <= EXACT_ROWS and math.prod(constraints.shape) <= EXACT_WIDTH
-    if ball.is_polyhedral and (small or exact):
-        return solve_polyhedral(constraints, ball)
     scaled = scale(constraints)
     if plain.p is None or plain.multipliers is None or not plain.p.any():
-        nothing = Measured(np.inf, 0.0, np.inf)
-        zeros = np.zeros(scaled.A.shape[1]), np.zeros(constraints.count)
-        answer = unscaled(constraints, scaled, *zeros, nothing, status="undecided")
-        return replace(answer, norm_name=ball.name)
-    p, weights = np.zeros(scaled.A.shape[1]), np.zeros(constraints.count)
+        return _answer(constraints, scaled, ball, *_nothing(scaled))
     if ball.of_matrix:
         found = by_cone(scaled.A, scaled.h, scaled.equal, ball, constraints.shape)
-        p, weights = (p, weights) if found is None else found
-    elif ball.is_polyhedral:
-        p, weights = by_floats(scaled.A, scaled.h, scaled.equal, ball)
-    else:
-        start = np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
-        p, weights, _ = newton(scaled.A, scaled.h, scaled.equal, ball.power, *start)
+        return _answer(constraints, scaled, ball, *(_nothing(scaled) if found is None else found))
+    start = np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
+    p, weights, _ = newton(scaled.A, scaled.h, scaled.equal, ball.power, *start)
+    return _answer(constraints, scaled, ball, p, weights)
+
+
+def _at_a_corner(constraints: Constraints, ball: Norm, exact: bool) -> MaxMargin:
+    """l1 and linf: a corner in floats, which proves that there is a p at all, then fractions if small."""
+    scaled = scale(constraints)
+    stack = scaled.A[None], scaled.h[None], scaled.equal[None]
+    (p,), (weights,), _, (strict,) = at_corners(*stack, ball)
+    if not _measured(scaled, ball, p, weights, constraints.shape).lower > 0:
+        plain = solve(constraints)
+        if plain.is_feasible is False:
+            return replace(plain, norm_name=ball.name)
+        p, weights = by_highs(scaled.A, scaled.h, scaled.equal, ball)
+    if exact or is_small(constraints):
+        return solve_polyhedral(constraints, ball, tight_lines(scaled, ball, p, weights))
+    answer = _answer(constraints, scaled, ball, p, weights)
+    return only_optimum(answer) if strict and answer.is_certified else answer
+
+
+def solve_many_in(
+    problems: list[Constraints], A: Floats, h: Floats, equal: Bools, ball: Norm, workers: int = 1
+) -> list[MaxMargin]:
+    """`solve_in` of problems of one shape, whose rows, bounds and equalities are stacked: (B, m, d), (B, m).
+
+    In l1 and linf a corner that is proved to be the only optimum is the answer, in floats; its face can be
+    asked for.
+
+    >>> rows = np.array([[[2.0, 1.0]], [[0.0, 3.0]]])
+    >>> some, one = [Constraints.dense(each) for each in rows], np.ones((2, 1))
+    >>> [best.margin for best in solve_many_in(some, rows, one, one < 0, Norm(1.0))]
+    [2.0, 3.0]
+    """
+    if not ball.is_polyhedral:
+        return [solve_in(each, ball) for each in problems]
+    for each in problems:
+        check_norm(each, ball)
+    p, weights, _, strict = at_corners(A, h, equal, ball, workers)
+    Mp, u = (A @ p[..., None])[..., 0], (weights[:, None] @ A)[:, 0]
+    lengths = ball.dual.of_rows(A) * (1 + ball.dual.rounding(A.shape[2]))
+    measured = measured_in(
+        ball, h, equal, weights, Mp, (u * p).sum(axis=1), ball.of_rows(p), ball.dual.of_rows(u), lengths,
+        A.shape[2],
+    )  # fmt: skip
+    good = strict & proves(measured)
+    kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
+    return [
+        only_optimum(
+            MaxMargin(
+                c, "certified", "float", p[b].reshape(c.shape), weights[b], (lower[b], upper[b]), kkt[b],
+                norm_name=ball.name,
+            )
+        )
+        if good[b]
+        else solve_in(c, ball)
+        for b, c in enumerate(problems)
+    ]  # fmt: skip
+
+
+def only_optimum(best: MaxMargin) -> MaxMargin:
+    """The same solution, which is proved to be the only one, and tight where it has multipliers.
+
+    >>> only_optimum(solve_in(Constraints.dense([[2.0, 1.0]]), "l1")).unique
+    True
+    """
+    tight = np.asarray(best.multipliers) > 0
+    best.__dict__.update(unique=True, enclosure=Tight(tight, tight))  # where cached_property looks
+    return best
+
+
+def face_in(best: MaxMargin) -> Face | None:
+    """All optimal p of a solution in l1 or linf, in fractions; None beyond the size of these.
+
+    >>> face_in(solve_in(Constraints.dense([[1.0, 1.0]]), "l1")).dim
+    1
+    """
+    if best.p is None or best.multipliers is None or not is_small(best.constraints):
+        return None
+    scaled, ball = scale(best.constraints), norm(best.norm_name)
+    p, weights = np.ldexp(best.p.ravel(), scaled.b), np.ldexp(best.multipliers, scaled.a + scaled.b)
+    return solve_polyhedral(best.constraints, ball, tight_lines(scaled, ball, p, weights)).face
+
+
+def is_small(constraints: Constraints) -> bool:
+    """Whether l1 and linf are solved in fractions.
+
+    >>> is_small(Constraints.dense([[2.0, 1.0]]))
+    True
+    """
+    return constraints.count <= EXACT_ROWS and math.prod(constraints.shape) <= EXACT_WIDTH
+
+
+def _nothing(scaled: Scaled) -> tuple[Floats, Floats]:
+    return np.zeros(scaled.A.shape[1]), np.zeros(len(scaled.h))
+
+
+def _answer(constraints: Constraints, scaled: Scaled, ball: Norm, p: Floats, weights: Floats) -> MaxMargin:
+    """What p and the multipliers of the scaled problem prove."""
     measured = _measured(scaled, ball, p, weights, constraints.shape)
     answer = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm_name=ball.name)
     whole = kept(p, np.asarray(answer.p).ravel()) and kept(weights, np.asarray(answer.multipliers))
@@ -104,23 +195,19 @@ def check_norm(constraints: Constraints, ball: Norm, exact: bool = False) -> Non
 
 def _measured(problem: Scaled, ball: Norm, p: Floats, weights: Floats, shape: tuple[int, ...]) -> Measured:
     """`measure` with lengths of p in the norm and lengths of rows in its dual, or above these."""
-    A, d = problem.A, len(p)
+    A, h, equal, d = problem.A, problem.h, problem.equal, len(p)
     u, Mp = A.T @ weights, A @ p
     size, other = ball.value(p.reshape(shape)), ball.dual.value(u.reshape(shape))
     if size == 0 or other == 0:
         return Measured(np.inf, 0.0, np.inf)
-    gap = size - float(u @ p) / size
-    size, other = size * (1 + ball.rounding(d)), other * (1 + ball.dual.rounding(d))
     if ball.of_matrix:  # between l2 and these norms there is at most the root of the rank
         root = math.sqrt(min(shape))
         lengths = problem.norms * root * (1 + rounding(d))
     else:
         root = d ** max(0.0, 1 / ball.power - 0.5)
         lengths = ball.dual.of_rows(A) * (1 + ball.dual.rounding(d))
-    shift, shifted = correction(problem, Mp, lengths * size * rounding(d))
-    return measure(
-        Mp, problem.h, problem.equal, weights, lengths, size, other, abs(gap), d, shift * root, shifted
-    )
+    shift, shifted = correction(problem, Mp, lengths * size * (1 + ball.rounding(d)) * rounding(d))
+    return measured_in(ball, h, equal, weights, Mp, u @ p, size, other, lengths, d, shift * root, shifted)
 
 
 def enclose_in(best: MaxMargin) -> Tight:
