@@ -72,9 +72,9 @@ def _told_of_compiling() -> None:
 
 @pytest.fixture(scope="session")
 def oracles() -> dict[str, dict[str, Any]]:
-    """The reference values of the papers "a", "b" and "c", by the letter."""
+    """The reference values of the papers "a", "b", "c" and of part "d", by the letter."""
     folder = ROOT / "tests" / "oracles"
-    return {paper: json.loads((folder / f"paper-{paper}-oracles.json").read_text()) for paper in "abc"}
+    return {paper: json.loads((folder / f"paper-{paper}-oracles.json").read_text()) for paper in "abcd"}
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ _MODULES = {
     "margin": "margin",
     "nexttoken": "nexttoken",
     "papers": "papers",
-    "steps": "train.steps",
+    "steps": "steps",
     "theory": "theory",
     "train": "train",
     "trials": "trials",

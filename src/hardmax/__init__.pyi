@@ -9,6 +9,7 @@ from . import limits as limits
 from . import margin as margin
 from . import nexttoken as nexttoken
 from . import papers as papers
+from . import steps as steps
 from . import theory as theory
 from . import train as train
 from . import trials as trials
@@ -39,7 +40,6 @@ from .problem.selection import optimal_tokens as optimal_tokens
 from .problem.selection import selected_tokens as selected_tokens
 from .theory.check import check as check
 from .theory.check import checks as checks
-from .train import steps as steps
 from .train.descent import descend as descend
 from .train.descent import descend_batch as descend_batch
 from .train.flow import flow as flow

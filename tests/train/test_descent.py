@@ -219,7 +219,7 @@ def test_events():
         ({"rate": 0.0}, "rate must be a positive number, got 0"),
         ({"rate": -0.1}, "rate must be a positive number"),
         ({"rate": "fast"}, "rate must be"),
-        ({"rate": [0.1, 0.2]}, r"rate must have shape \(10,\)"),
+        ({"rate": [0.1, 0.2]}, r"rate must be one number or one for each of the 10 steps, got 2"),
         ({"start": [1.0]}, r"start must have shape \(2,\), got \(1,\)"),
         ({"start": [1.0, math.nan]}, "start must be finite"),
         ({"record": [11]}, "record must be step numbers from 0 to 10"),

@@ -246,7 +246,8 @@ def compile_kernels() -> None:
     problem = hm.data.sphere(n=4, T=6, d=3, rng=0)
     for coordinates in ("primal", "gram", "qr"):
         hm.descend(problem, steps=2, coordinates=coordinates)
-    for rule in (hm.steps.AdamW(0.1), hm.steps.SGD(0.1)):
+    rules = hm.steps
+    for rule in (rules.Adam(0.1), rules.SGD(0.1), rules.Sign(0.1), rules.Mirror(0.1, 3), rules.Momentum(0.1)):
         hm.descend(problem, rule, steps=2)
     hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
     hm.flow(problem, until_norm=2.0)

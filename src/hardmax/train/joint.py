@@ -61,6 +61,11 @@ def train_both(
     if coordinates not in ("auto", "primal"):
         raise ValueError(f'coordinates must be "auto" or "primal" where v is trained, got {coordinates!r}')
     problem.need_decreasing_loss()
+    for step in (step_p, step_v):
+        if step.of_matrix:
+            raise ValueError(
+                f"step must have a norm of vectors where v is trained, got {step.norm}; choose another"
+            )
     kept = steps_to_record(record, steps)
     scale, (by_head, head) = scaled(problem), scaled_head(problem)
     seen, p = replace(scale.problem, head=head), np.array(scale.point(p, "start"))
@@ -79,7 +84,7 @@ def train_both(
         status = _plain(seen, p, rules, kept, points, heads)
     points, heads = scale.back(points), by_head.back(heads)
     name = step_p.name if step_p.name == step_v.name else f"{step_p.name} of p, {step_v.name} of v"
-    return Run(problem, "step", kept, points, EVENTS[status], heads, f"joint {name}")
+    return Run(problem, "step", kept, points, EVENTS[status], heads, f"joint {name}", step=(step_p, step_v))
 
 
 def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearHead]:

@@ -1,10 +1,11 @@
-"""Compiled descent loops on p, in primal and in Gram coordinates; both stand on `softmax.settle`."""
+"""Compiled loops of the two rules along minus the gradient, in primal and in Gram coordinates.
+
+Both stand on `softmax.settle`; `train.rules.loop` has the loop of all other rules.
+"""
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import Any
 
 import numpy as np
 from numba import boolean, float64, int64, njit, types
@@ -103,59 +104,44 @@ def move_by_rule(  # type: ignore[no-untyped-def]
         x[j] += unit * move[j]
 
 
-@functools.cache
-def primal_loop(by_rule: bool) -> Any:
-    """Steps p in place; ``points`` receives p after the steps named in ``record`` (sorted, ends included).
-
-    One source, compiled once for the two rules along minus the gradient and once for all others: a branch
-    inside costs a tenth of a small problem's step.
-    """
-
-    @njit(
-        ENDED(
-            TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, INDEX, OUT_TABLE, SLOPE, boolean,
-            VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
-        ),
-        cache=True, nogil=True,
-    )  # fmt: skip
-    def descend_primal(  # type: ignore[no-untyped-def]
-        keys, tokens, offsets, counts, scores, log_weights, log_total, p, record, points, log_slope, in_log,
-        rates, kind, constants, update, state, unit,
-    ):  # fmt: skip
-        n, slots, d = offsets.size - 1, tokens.size, p.size
-        gaps, weights = np.empty(slots), np.empty(slots)
-        V, exponents, move = np.empty(d), np.empty(d), np.empty(d)
-        tops = np.empty(n, np.intp)
-        u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-        seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
-        saved = 0
-        for k in range(rates.size + 1):
-            if k == record[saved]:
-                points[saved] = p
-                saved += 1
-            if k == rates.size:
-                break
-            gaps_to_top(keys, tokens, offsets, p, gaps, tops)
-            settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
-            if in_log:
-                take_logs(tops, scores, lean, 0.0, depth, u)
-            scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
-            common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
-            shrunk = rescale(V)
-            if shrunk == -np.inf:
-                points[saved:] = p
-                return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
-            total = common + shrunk - log_total
-            if by_rule:
-                move_by_rule(p, V, total, rates[k], k, constants, update, state, unit, exponents, move)
-            else:
-                length = math.sqrt(dot(V, V))
-                factor = step_factor(rates[k], length, total, kind == UNIT_ALONG, constants[0])
-                for j in range(d):
-                    p[j] += factor * V[j]
-        return DONE, rates.size
-
-    return descend_primal
+@kernel(
+    signature=lambda: ENDED(
+        TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, INDEX, OUT_TABLE, SLOPE, boolean,
+        VECTOR, boolean, float64,
+    )
+)  # fmt: skip
+def descend_primal(  # type: ignore[no-untyped-def]
+    keys, tokens, offsets, counts, scores, log_weights, log_total, p, record, points, log_slope, in_log,
+    rates, normalized, epsilon,
+):  # fmt: skip
+    """Steps p in place; ``points`` receives p after the steps named in ``record`` (sorted, ends included)."""
+    n, slots, d = offsets.size - 1, tokens.size, p.size
+    gaps, weights, V = np.empty(slots), np.empty(slots), np.empty(d)
+    tops = np.empty(n, np.intp)
+    u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
+    saved = 0
+    for k in range(rates.size + 1):
+        if k == record[saved]:
+            points[saved] = p
+            saved += 1
+        if k == rates.size:
+            break
+        gaps_to_top(keys, tokens, offsets, p, gaps, tops)
+        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
+        if in_log:
+            take_logs(tops, scores, lean, 0.0, depth, u)
+        scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
+        common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
+        shrunk = rescale(V)
+        if shrunk == -np.inf:
+            points[saved:] = p
+            return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
+        length = math.sqrt(dot(V, V))
+        factor = step_factor(rates[k], length, common + shrunk - log_total, normalized, epsilon)
+        for j in range(d):
+            p[j] += factor * V[j]
+    return DONE, rates.size
 
 
 @kernel(

@@ -23,7 +23,9 @@ from hardmax.train.measures import SignedLog, attended, attention, defect, exces
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from hardmax.margin.solution import MaxMargin
     from hardmax.train.display import RunDisplay
+    from hardmax.train.steps import Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,7 @@ class Run:
     method: str = ""
     observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> one entry for each time
     end: np.ndarray | None = None  # (d,) the last point, where the others were not kept
+    step: Step | tuple[Step, Step] | None = None  # the rule, or that of p and that of v; None for a flow
 
     def __repr__(self) -> str:
         end = f"{self.clock} = {self._last_time:g}, |p| = {self.norm:g}"
@@ -138,6 +141,17 @@ class Run:
     def misalignments(self, other: Any) -> np.ndarray:
         """1 - cos at every snapshot; nan where p is zero."""
         return np.array([misalignment(p, other) if p.any() else math.nan for p in self._every_point()])
+
+    def deficit(self, best: MaxMargin, at: int = -1) -> float:
+        """How far the direction is from a max margin, in the norm of that: see `MaxMargin.deficit`.
+
+        >>> import hardmax as hm
+        >>> problem = hm.data.named("B-FIG-8")
+        >>> run = hm.descend(problem, hm.steps.Sign(0.01), steps=10_000)
+        >>> f"{run.deficit(hm.max_margin(problem, run.selection(), norm=run.step.norm)):.3g}"
+        '0.007'
+        """
+        return best.deficit(self._point(at))
 
     def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
         """Tokens that p attends to most; ties are kept, and copies of a token are one token."""

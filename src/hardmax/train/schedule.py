@@ -15,19 +15,28 @@ from hardmax.problem.coordinates import Scale
 from hardmax.train.gradient import Gradient
 from hardmax.train.loops import ALONG, BY_RULE, DONE, NO_COMPETITOR, STATIONARY, UNIT_ALONG, step_factor
 from hardmax.train.measures import smoothness
+from hardmax.train.rules.loop import CYCLE, EXHAUSTED, RUNAWAY
 from hardmax.train.steps import GD, Normalized, Step
 from hardmax.train.updates import CompiledUpdate, nothing
 
-EVENTS = {DONE: None, STATIONARY: "stationary point", NO_COMPETITOR: "no competing token"}
+EVENTS = {
+    DONE: None,
+    STATIONARY: "stationary point",
+    NO_COMPETITOR: "no competing token",
+    CYCLE: "cycle",
+    RUNAWAY: "runaway",
+    EXHAUSTED: "precision exhausted",
+}
+LARGEST = 1e250  # entries of p above it are a runaway: soon they would be no floats
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
     """A step rule for one vector of a scaled problem.
 
-    GD and Normalized move along minus the gradient by one factor, which loops take themselves: their rates
-    and epsilon are scaled. Any other rule runs in the user's units: the loop hands it the gradient there and
-    brings the move back.
+    GD and Normalized in l2 move along minus the gradient by one factor, which loops take themselves: their
+    rates and epsilon are scaled. Any other rule runs in the user's units: the loop hands it the gradient
+    there and brings the move back.
     """
 
     step: Step
@@ -36,22 +45,30 @@ class Rule:
     constants: np.ndarray
     update: Any  # a CompiledUpdate; None if only Python can call it
     unit: float = 1.0  # a move in the user's units times this power of two is one of the scaled problem
+    limit: float = LARGEST  # of the entries of p in the scaled problem
+    shape: tuple[int, ...] = (0,)  # of what is trained, for rules of matrices
 
     @classmethod
-    def of(cls, step: Step, steps: int, scale: Scale, *, shift: int = 0) -> Rule:
-        """The rule with one rate per step, times 2^shift, which may lie outside the range of float64."""
-        if isinstance(step, GD | Normalized):
+    def of(cls, step: Step, steps: int, scale: Scale, *, shift: int = 0, by_update: bool = False) -> Rule:
+        """The rule with one rate per step, times 2^shift, which may lie outside the range of float64.
+
+        With ``by_update`` every rule runs by its update.
+        """
+        if isinstance(step, GD | Normalized) and step.norm == "l2" and not by_update:
             normalized = isinstance(step, Normalized)
             rates = step_sizes(step, steps, scale, normalized, shift)
-            epsilon = damping(step.epsilon, scale) if isinstance(step, Normalized) else 0.0
             kind = UNIT_ALONG if normalized else ALONG
-            return cls(step, kind, rates, np.array([epsilon]), nothing)
+            return cls(step, kind, rates, np.array([damping(step.damping, scale)]), nothing)
         kernel = step.kernel
         if is_jitted(kernel):  # a user's own
             kernel = CompiledUpdate(kernel)
-        rates = step_sizes(step, steps, replace(scale, exponent=0), False, _plain_units(step, scale))
+        power = shift + _plain_units(step, scale)
+        rates = step_sizes(step, steps, replace(scale, exponent=0), False, power)
         constants = np.array(step.constants, dtype=np.float64)
-        return cls(step, BY_RULE, rates, constants, kernel, math.ldexp(1.0, scale.exponent))
+        unit, room = math.ldexp(1.0, scale.exponent), 1022 - scale.problem.table.exponent
+        most = math.ldexp(1.0, min(room - scale.problem.d.bit_length(), 1000))
+        limit = min(LARGEST * unit, most)
+        return cls(step, BY_RULE, rates, constants, kernel, unit, limit, scale.problem.shape)
 
     @property
     def is_compiled(self) -> bool:
@@ -62,10 +79,12 @@ class Rule:
         """The state before the first step, from the scaled start."""
         if self.kind != BY_RULE:
             return np.empty((0, x.size))
-        return np.ascontiguousarray(self.step.begin(x / self.unit), dtype=np.float64)
+        seen = x / self.unit
+        state = self.step.begin(seen.reshape(self.shape) if self.step.of_matrix else seen)
+        return np.ascontiguousarray(state, dtype=np.float64)
 
     def arguments(self, x: np.ndarray) -> tuple[Any, ...]:
-        """What a loop needs of it, in the order of its last arguments."""
+        """What a loop of two vectors needs of it, in the order of its last arguments."""
         return self.rates, self.kind, self.constants, self.update, self.begin(x), self.unit
 
     def moved(self, x: np.ndarray, pull: Gradient, state: np.ndarray, k: int) -> np.ndarray:
@@ -77,10 +96,16 @@ class Rule:
                 self.rates[k], 1.0, pull.log_norm, self.kind == UNIT_ALONG, self.constants[0]
             )
             return x + factor * pull.direction
-        exponents = np.full(x.size, pull.log_norm + math.log(self.unit))
-        move = self.step.update(pull.direction, exponents, state, float(self.rates[k]), k)
-        move = expect.finite_array(f"the move of {type(self.step).__name__}", move, x.shape)
-        return x + self.unit * move
+        return x + self.move(pull.direction, np.full(x.size, pull.log_norm), state, k)
+
+    def move(self, V: np.ndarray, exponents: np.ndarray, state: np.ndarray, k: int) -> np.ndarray:
+        """The move of step k in the scaled problem, where minus the gradient is V exp(exponents)."""
+        exponents = exponents + math.log(self.unit)
+        if self.step.of_matrix:
+            V, exponents = V.reshape(self.shape), exponents.reshape(self.shape)
+        move = self.step.update(V, exponents, state, float(self.rates[k]), k)
+        move = expect.finite_array(f"the move of {type(self.step).__name__}", move, V.shape)
+        return self.unit * move.ravel()
 
 
 def _plain_units(step: Step, scale: Scale) -> int:
@@ -111,9 +136,16 @@ def step_sizes(step: Step, steps: int, scale: Scale, normalized: bool, shift: in
     elif np.ndim(rate) == 0:
         rates = np.full(steps, expect.positive("rate", rate))
     else:
-        rates = expect.finite_array("rate", rate, (steps,))
+        rates = expect.finite_array("rate", rate, (None,))
+        if len(rates) != steps:
+            raise ValueError(
+                f"rate must be one number or one for each of the {steps} steps, got {len(rates)}; give as "
+                "many, or a number and decay="
+            )
         if (rates <= 0).any():
             raise ValueError(f"rate must be positive at every step, got {rates[rates <= 0][0]:g}")
+    if step.decay:
+        rates = rates / np.arange(1.0, steps + 1.0) ** step.decay
     return scale.rates(rates, normalized, shift)
 
 

@@ -52,6 +52,110 @@ def nothing(direction, exponents, constants, state, rate, step, move):  # type: 
     move[:] = 0.0
 
 
+@njit(float64(VECTOR, VECTOR, float64, OUT), cache=True, nogil=True, error_model="numpy")
+def steepest_step(direction, exponents, power, step):  # type: ignore[no-untyped-def]
+    """Fill in the unit step of l_power that gains most of direction * exp(exponents): `margin.norms` has it.
+
+    Returns the log of the dual norm, -inf for a zero vector. In l1 the first of those moves whose entries are
+    the largest up to a relative 1e-12: equal ones differ by rounding.
+    """
+    top, largest = -np.inf, 0.0
+    for j in range(step.size):
+        step[j] = 0.0
+        if direction[j] != 0.0:
+            top = max(top, exponents[j])
+    if top == -np.inf:
+        return top
+    for j in range(step.size):
+        if direction[j] != 0.0:
+            largest = max(largest, abs(direction[j]) * math.exp(exponents[j] - top))
+    if power == 1.0:
+        for j in range(step.size):
+            if abs(direction[j]) * math.exp(exponents[j] - top) >= (1.0 - 1e-12) * largest:
+                step[j] = math.copysign(1.0, direction[j])
+                break
+        return top + math.log(largest)
+    total, rest = 0.0, 1.0 / (power - 1.0)  # the dual power is 1 + rest
+    for j in range(step.size):
+        if direction[j] != 0.0:
+            share = abs(direction[j]) / largest * math.exp(exponents[j] - top)
+            if power == 2.0 or rest == 0.0:
+                size = share if rest > 0.0 else 1.0
+            elif share > 1e-300:
+                size = share**rest
+            else:  # it underflows, its root need not
+                size = math.exp(rest * (math.log(abs(direction[j]) / largest) + (exponents[j] - top)))
+            step[j] = math.copysign(size, direction[j])
+            total += share * size
+    length = total ** (1.0 / power) if power != 2.0 else math.sqrt(total)
+    for j in range(step.size):
+        step[j] /= length
+    return top + math.log(largest) + math.log(total) / (1.0 + rest)
+
+
+@CompiledUpdate
+def steepest(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
+    """GD and Normalized in any norm of vectors."""
+    power, normalized, epsilon = constants[0], constants[1], constants[2]
+    log_size = steepest_step(direction, exponents, power, move)
+    factor = rate
+    if normalized == 0.0:
+        factor = rate * math.exp(log_size)
+    elif epsilon > 0.0:
+        factor = rate / (1.0 + epsilon * math.exp(min(-log_size, 700.0)))
+    for j in range(move.size):
+        move[j] *= factor
+
+
+@CompiledUpdate
+def mirror(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
+    """Mirror: state holds the parameters and the dual point, whose image they are."""
+    power, normalized = constants[0], constants[1]
+    x, dual = state[0], state[1]
+    steepest_step(direction, exponents, power, move)
+    for j in range(move.size):
+        if normalized != 0.0:  # the gradient over its dual norm is a power of the steepest step
+            pull = move[j] if power == 2.0 else math.copysign(abs(move[j]) ** (power - 1.0), move[j])
+        else:
+            pull = math.exp(exponents[j]) * direction[j]
+        dual[j] += rate * pull
+        image = dual[j] if power == 2.0 else math.copysign(abs(dual[j]) ** (1.0 / (power - 1.0)), dual[j])
+        move[j] = image - x[j]
+        x[j] += move[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def blend(m, s, fade, weight, direction, e):  # type: ignore[no-untyped-def]
+    """A mean m exp(s) that fades by exp(fade), plus weight times sign(direction) exp(e): m and s anew."""
+    old = s + fade
+    s = max(old, e)
+    if s > -np.inf:
+        sign = math.copysign(1.0, direction) if direction != 0.0 else 0.0
+        m = m * math.exp(old - s) + weight * sign * math.exp(e - s)
+    return m, s
+
+
+@CompiledUpdate
+def momentum(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
+    """Momentum and Signum: state holds m, its exponents, and for how many steps it has been frozen."""
+    beta, power, normalized = constants[0], constants[1], constants[2]
+    fade = math.log(beta) if beta > 0.0 else -np.inf
+    m, s = state[0], state[1]
+    now, before, frozen = -np.inf, -np.inf, True
+    for j in range(move.size):
+        e = exponents[j] + math.log(abs(direction[j])) if direction[j] != 0.0 else -np.inf
+        m[j], s[j] = blend(m[j], s[j], fade, 1.0 - beta, direction[j], e)
+        now, before = max(now, e), max(before, s[j])
+        frozen = frozen and (e == -np.inf or e < s[j] - 50.0)
+    if not np.isinf(power):  # the largest coordinates decide; a sign is decided by its own
+        frozen = now < before - 50.0
+    state[2, 0] = state[2, 0] + 1.0 if frozen else 0.0
+    log_size = steepest_step(m, s, power, move)
+    factor = rate if normalized != 0.0 else rate * math.exp(log_size)
+    for j in range(move.size):
+        move[j] *= factor
+
+
 @CompiledUpdate
 def heavy_ball(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
     """SGD: state holds the parameters and the velocity."""
@@ -65,25 +169,25 @@ def heavy_ball(direction, exponents, constants, state, rate, step, move):  # typ
 
 @CompiledUpdate
 def adam(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
-    """AdamW: state holds the parameters, m and v, where m = m exp(s_m) and v = v exp(2 s_v) by coordinate.
+    """Adam, AdamW, RMSprop: state holds x, m and v, where m = m exp(s_m) and v = v exp(2 s_v) by coordinate.
 
     One exponent for all would overflow once m, v and the gradient decay at different rates (D-DEF-6).
     """
     beta1, beta2, epsilon, decay = constants[0], constants[1], constants[2], constants[3]
     fade1 = math.log(beta1) if beta1 > 0.0 else -np.inf
     fade2 = 0.5 * math.log(beta2) if beta2 > 0.0 else -np.inf
-    correct1 = -math.expm1((step + 1) * fade1)
-    correct2 = -math.expm1((step + 1) * 2.0 * fade2)
+    correct1, correct2 = 1.0, 1.0
+    if constants[4] != 0.0:
+        correct1 = -math.expm1((step + 1) * fade1)
+        correct2 = -math.expm1((step + 1) * 2.0 * fade2)
     x, m, s_m, v, s_v = state[0], state[1], state[2], state[3], state[4]
     for j in range(move.size):
         d, e = direction[j], -np.inf
         if d != 0.0:
             e = exponents[j] + math.log(abs(d))
-        sign = math.copysign(1.0, d) if d != 0.0 else 0.0
-        old_m, old_v = s_m[j] + fade1, s_v[j] + fade2
-        s_m[j], s_v[j] = max(old_m, e), max(old_v, e)
-        if s_m[j] > -np.inf:
-            m[j] = m[j] * math.exp(old_m - s_m[j]) + (1.0 - beta1) * sign * math.exp(e - s_m[j])
+        m[j], s_m[j] = blend(m[j], s_m[j], fade1, 1.0 - beta1, d, e)
+        old_v = s_v[j] + fade2
+        s_v[j] = max(old_v, e)
         if s_v[j] > -np.inf:
             v[j] = v[j] * math.exp(2.0 * (old_v - s_v[j])) + (1.0 - beta2) * math.exp(2.0 * (e - s_v[j]))
         move[j] = -rate * decay * x[j]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,27 +11,19 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Coordinates, choose, differences, orthonormal_basis, scaled
+from hardmax.problem.coordinates import Coordinates, choose, differences, known, orthonormal_basis, scaled
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import slots_of
 from hardmax.train.edges.steps import EdgeSteps
-from hardmax.train.gradient import pull_of, settle_at
-from hardmax.train.loops import (
-    BY_RULE,
-    CANCELLED,
-    DONE,
-    NO_COMPETITOR,
-    STATIONARY,
-    UNIT_ALONG,
-    descend_gram,
-    primal_loop,
-)
+from hardmax.train.loops import BY_RULE, CANCELLED, UNIT_ALONG, descend_gram, descend_primal
+from hardmax.train.rules.running import compiled_layout, descend_compiled, descend_plain, runs_compiled
 from hardmax.train.run import Run
 from hardmax.train.schedule import EVENTS, Rule, step_sizes, steps_to_record
 from hardmax.train.steps import GD, Normalized, Step
 
-# From a scaled problem, p(0), the rule, the steps to keep and the coordinates asked for: points and status.
-Loop = Callable[[Problem, np.ndarray, Rule, np.ndarray, Coordinates], tuple[np.ndarray, int]]
+# From a scaled problem, p(0), the rule, the steps to keep, the coordinates asked for and the number of inputs
+# of a step (0 for all of them): points and event.
+Loop = Callable[[Problem, np.ndarray, Rule, np.ndarray, Coordinates, int], tuple[np.ndarray, str | None]]
 
 
 def train_p(
@@ -44,19 +35,35 @@ def train_p(
     record: int | Sequence[int] | None,
     coordinates: Coordinates = "auto",
     shift: int = 0,
+    batch: Any = None,
 ) -> Run:
     """Steps of p, with rates times 2^shift, which as numbers may leave the range of float64."""
     problem.need_decreasing_loss()
+    need_shape(problem, step)
+    if batch is not None and expect.whole("batch", batch, 1) > problem.n:
+        raise ValueError(f"batch must be at most {problem.n}, the number of inputs, got {batch}")
     scale = scaled(problem)
     p = np.array(scale.point(problem.vector("start", start), "start"))
-    rule, kept = Rule.of(step, steps, scale, shift=shift), steps_to_record(record, steps)
-    if coordinates in ("gram", "qr") and not step.in_span:
+    by_update = batch is not None and batch < problem.n
+    rule = Rule.of(step, steps, scale, shift=shift, by_update=by_update)
+    kept = steps_to_record(record, steps)
+    if known(coordinates) in ("gram", "qr") and not step.in_span:
         raise ValueError(
             f'coordinates must be "auto" or "primal" for {type(step).__name__}, which leaves the span of the '
             f"keys, got {coordinates!r}"
         )
-    points, status = fast_path(scale.problem, rule)(scale.problem, p, rule, kept, coordinates)
-    return Run(problem, "step", kept, scale.back(points), EVENTS[status], method=step.name)
+    loop = fast_path(scale.problem, rule)
+    points, event = loop(scale.problem, p, rule, kept, coordinates, batch if by_update else 0)
+    return Run(problem, "step", kept, scale.back(points), event, method=step.name, step=step)
+
+
+def need_shape(problem: Problem, step: Step) -> None:
+    """Refuse a rule of matrices where a vector is trained."""
+    if step.of_matrix and len(problem.shape) != 2:
+        raise ValueError(
+            f"step must have a norm of vectors for a p of shape {problem.shape}, got {type(step).__name__} "
+            f"in the {step.norm} norm; choose another norm, or make the problem with Problem.from_queries"
+        )
 
 
 def fast_path(problem: Problem, rule: Rule) -> Loop:
@@ -65,63 +72,52 @@ def fast_path(problem: Problem, rule: Rule) -> Loop:
         steps = EdgeSteps(problem)
         if steps.edges is not None:
             return steps.loop
-    stored = isinstance(problem.table, Dense) and not problem.head.moves and problem.loss.is_compiled
-    return _compiled if stored and rule.is_compiled else _plain
+    if rule.kind == BY_RULE or not runs_compiled(problem, rule):
+        return _by_rule
+    return _along
 
 
-def _compiled(
-    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates
-) -> tuple[np.ndarray, int]:
+def _along(
+    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates, batch: int
+) -> tuple[np.ndarray, str | None]:
+    """GD and Normalized in l2, in the coordinates that cost least."""
     slots = slots_of(problem)
-    scores = slots.merge(problem.scores)
-    layout = (slots.offsets, slots.counts, scores, problem.log_weights, math.log(problem.total))
-    slope = problem.kernel_slope
+    layout, slope = compiled_layout(problem, slots), problem.kernel_slope
+    how = rule.rates, rule.kind == UNIT_ALONG, rule.constants[0]
     spans = differences(slots)
     chosen = choose(wanted, len(spans.plus), len(slots.tokens), problem.d, len(rule.rates))
-    if chosen == "gram" and rule.kind == BY_RULE:  # its moves are no multiples of V
-        chosen = "qr" if wanted == "gram" else "primal"
     if chosen == "gram":
         rows = spans.rows(slots.table)
         c = np.empty((len(record), len(rows)))
         gram = spans.gram(problem.table)
-        status, _ = descend_gram(
-            gram, spans.row, *layout, rows @ p, rule.rates, record, c,
-            rule.kind == UNIT_ALONG, rule.constants[0], *slope,
-        )  # fmt: skip
+        status, _ = descend_gram(gram, spans.row, *layout, rows @ p, rule.rates, record, c, *how[1:], *slope)
         if status != CANCELLED:
             # one by one: the same to the bit for any record
-            return np.stack([p + row @ rows for row in c]), status
+            return np.stack([p + row @ rows for row in c]), EVENTS[status]
         chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
     if chosen == "primal":
         points = np.empty((len(record), problem.d))
-        status, _ = primal_loop(rule.kind == BY_RULE)(
-            slots.keys, slots.tokens, *layout, p, record, points, *slope, *rule.arguments(p)
-        )
-        return points, status
+        status, _ = descend_primal(slots.keys, slots.tokens, *layout, p, record, points, *slope, *how)
+        return points, EVENTS[status]
     basis = orthonormal_basis(slots)
     keys, q = np.ascontiguousarray(slots.keys @ basis), basis.T @ p
     points = np.empty((len(record), len(q)))
-    status, _ = primal_loop(rule.kind == BY_RULE)(
-        keys, slots.tokens, *layout, q.copy(), record, points, *slope, *rule.arguments(q)
-    )
-    return np.stack([p + basis @ (point - q) for point in points]), status
+    status, _ = descend_primal(keys, slots.tokens, *layout, q.copy(), record, points, *slope, *how)
+    return np.stack([p + basis @ (point - q) for point in points]), EVENTS[status]
 
 
-def _plain(
-    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates
-) -> tuple[np.ndarray, int]:
-    """The same steps for heads, losses and rules that only Python can call."""
-    points, slots, state = np.empty((len(record), problem.d)), slots_of(problem), rule.begin(p)
-    for k in range(len(rule.rates) + 1):
-        points[record >= k] = p
-        if k == len(rule.rates):
-            break
-        settled = settle_at(problem, p, slots)
-        pull = pull_of(settled, slots.table, problem.total)
-        if pull.is_stationary:
-            return points, NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
-        p = rule.moved(p, pull, state, k)
-    return points, DONE
+def _by_rule(
+    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates, batch: int
+) -> tuple[np.ndarray, str | None]:
+    """Any other rule, and every rule where something is known to Python only."""
+    if not runs_compiled(problem, rule):
+        return descend_plain(problem, p, rule, record, batch=batch)
+    if wanted not in ("gram", "qr"):
+        return descend_compiled(problem, p, rule, record, batch=batch)
+    basis = orthonormal_basis(slots_of(problem))  # moves are no multiples of V: a Gram matrix is no use
+    q = basis.T @ p
+    points, event = descend_compiled(problem, q.copy(), rule, record, batch=batch, basis=basis)
+    return np.stack([p + basis @ (point - q) for point in points]), event
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,10 +159,10 @@ def train_W(
     W, values = problem.key_map, problem.head.values
     if W is None or values is None:
         raise ValueError("training W needs a problem made with from_tokens: keys W x of its values x")
-    if not isinstance(step, GD | Normalized):
+    if not isinstance(step, GD | Normalized) or step.norm != "l2":
         raise ValueError(
-            f"step must be GD or Normalized where W is trained, which map to steps of p, got "
-            f"{type(step).__name__}; train p instead"
+            f"step must be GD or Normalized in l2 where W is trained, which map to steps of p, got "
+            f"{type(step).__name__} in {step.norm}; train p instead"
         )
     if prompt is None:
         raise ValueError("prompt must be the vector u that W is trained with: the tokens see q = W'u")
@@ -183,7 +179,7 @@ def train_W(
         shift -= 2 * scale.exponent
     rates = step_sizes(step, steps, replace(scale, exponent=0), False)
     q = train_p(
-        seen, replace(step, rate=rates * size), steps, start=W.T @ u, record=record, shift=shift,
+        seen, replace(step, rate=rates * size, decay=0.0), steps, start=W.T @ u, record=record, shift=shift,
         coordinates=coordinates,
     )  # fmt: skip
-    return WeightRun(seen, q.clock, q.times, q.points, q.event, None, q.method, prompt=u, start=W)
+    return WeightRun(seen, q.clock, q.times, q.points, q.event, None, q.method, step=step, prompt=u, start=W)

@@ -18,7 +18,8 @@ from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.minibatch.step import OneLayerModel
 from hardmax.embeddings.one_layer import evaluate, read_vectors
 from hardmax.train.schedule import need_step
-from hardmax.train.steps import GD, SGD, AdamW, Step, settings
+from hardmax.train.steps import GD, SGD, AdamW, Step
+from hardmax.train.steps.base import settings
 
 
 def train_embeddings(
@@ -86,11 +87,13 @@ def train_embeddings(
 def trainable(step: Step) -> AdamW | SGD:
     """The rule as the trainer's kernels know it: gradient descent is SGD without momentum."""
     need_step(step)
-    rule = SGD(step.rate) if isinstance(step, GD) else step
+    rule = SGD(step.rate) if isinstance(step, GD) and step.norm == "l2" else step
     if not isinstance(rule, AdamW | SGD):
         raise ValueError(
             f"step must be AdamW, SGD or GD of hm.steps where batches are taken, got {type(step).__name__}"
         )
+    if step.decay:
+        raise ValueError(f"decay must be 0 for training by mini-batches, got {step.decay:g}; give milestones")
     if isinstance(rule.rate, str) or np.ndim(rule.rate):
         raise ValueError(f"rate must be one number for training by mini-batches, got {rule.rate!r:.40}")
     return rule

@@ -16,7 +16,8 @@ from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.loop import Plan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.minibatch.train import starting_vectors, trainable
-from hardmax.train.steps import AdamW, Step, settings
+from hardmax.train.steps import AdamW, Step
+from hardmax.train.steps.base import settings
 
 
 def train_two_layer(

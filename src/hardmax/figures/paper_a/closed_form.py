@@ -11,7 +11,8 @@ from hardmax.embeddings import Corpus, TwoLayer, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.minibatch.loop import Plan, run
-from hardmax.train.steps import AdamW, settings
+from hardmax.train.steps import AdamW
+from hardmax.train.steps.base import settings
 
 
 class ClosedForm:

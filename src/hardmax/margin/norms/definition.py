@@ -19,6 +19,7 @@ from hardmax.margin.measure import EPS
 
 KNOWN = '"l1", "l2", "linf", a power such as "l1.5" or 1.5, "frobenius", "nuclear" or "spectral"'
 _MATRIX = {"nuclear": 1.0, "spectral": math.inf}
+ROUNDING = 1e-13  # singular values below this share of the largest are zero to a steepest step
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Norm:
         if not self.of_matrix:
             return self._along(slope.ravel()).reshape(slope.shape)
         U, values, Vt = np.linalg.svd(slope, full_matrices=False)
-        kept = np.where(values > EPS * max(slope.shape) * values[0], values, 0.0)
+        kept = np.where(values > ROUNDING * values[0], values, 0.0)
         made: Floats = (U * self._along(kept)) @ Vt
         return made
 

@@ -12,8 +12,8 @@ from hardmax.problem.layout import Slots, slots_of
 from hardmax.problem.output_value import Floats
 from hardmax.train.edges.fluxes import Scratch, descend_edges, edges_of, fill_log_fluxes, gather
 from hardmax.train.gradient import Gradient, pull_of, settle_at
-from hardmax.train.loops import DONE, STATIONARY
-from hardmax.train.schedule import Rule
+from hardmax.train.loops import STATIONARY
+from hardmax.train.schedule import EVENTS, Rule
 
 
 class EdgeSteps:
@@ -78,9 +78,9 @@ class EdgeSteps:
         return taken, plain
 
     def loop(
-        self, problem: Problem, p: Floats, rule: Rule, record: np.ndarray, wanted: object
-    ) -> tuple[np.ndarray, int]:
-        """Normalised steps as `descend` asks for them: points and status."""
+        self, problem: Problem, p: Floats, rule: Rule, record: np.ndarray, wanted: object, batch: int
+    ) -> tuple[np.ndarray, str | None]:
+        """Normalised steps as `descend` asks for them: points and event."""
         points, done = np.empty((len(record), problem.d)), 0
         for k, until in enumerate(record.tolist()):
             while done < until:
@@ -91,6 +91,6 @@ class EdgeSteps:
                 done += taken
                 if taken < same:
                     points[k:] = p
-                    return points, STATIONARY
+                    return points, EVENTS[STATIONARY]
             points[k] = p
-        return points, DONE
+        return points, None
