@@ -1,6 +1,7 @@
 """The public surface: one lazy table of names, a stub that agrees, and a docstring whose example runs."""
 
 import ast
+import contextlib
 import doctest
 import importlib.util
 import inspect
@@ -11,8 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import typer
 
 import hardmax
+from hardmax.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
 NEEDS = {"embeddings.train_two_layer": "torch"}  # what make test does not install
@@ -88,6 +91,28 @@ def test_stub_and_table_agree(package):
             assert thing.__name__ == f"{module}.{original}"
         else:
             assert thing is getattr(importlib.import_module(module), original)
+
+
+# One word for one thing: `rate` (of a first step or stage `first_rate`), `workers`, `tolerance`, `rng`.
+OTHER_WORDS = {"eta", "eta0", "rate0", "rate_0", "lr", "learning_rate", "step_size", "threads", "n_jobs",
+               "n_workers", "processes", "tol", "random_state"}  # fmt: skip
+
+
+def parameters(thing):
+    """Names of all arguments of a function, or of a class and its methods."""
+    inside = [f for name, f in inspect.getmembers(thing, callable) if not name.startswith("_")]
+    for each in [thing, *inside] if inspect.isclass(thing) else [thing] if callable(thing) else []:
+        with contextlib.suppress(TypeError, ValueError):  # a class of another library
+            yield from inspect.signature(each).parameters
+
+
+def test_one_word_for_one_thing():
+    assert {name: found for name in PUBLIC if (found := OTHER_WORDS & {*parameters(PUBLIC[name])})} == {}
+    commands = [*typer.main.get_command(app).commands.values()]
+    commands += [inner for each in commands for inner in getattr(each, "commands", {}).values()]
+    assert len(commands) > 10
+    options = {word for each in commands for option in each.params for word in option.opts}
+    assert {f"--{word.replace('_', '-')}" for word in OTHER_WORDS} & options == set()
 
 
 def test_unknown_name_is_an_attribute_error():

@@ -143,7 +143,7 @@ def test_ntp_train_and_predict(command, valid_json, tmp_path):
     model = tmp_path / "model.npz"
     found = answers.ntp_train(SVOP, model, steps=50, rate=0.1)
     own = model.read_bytes()
-    arguments = ["ntp", "train", SVOP, "--out", model, "--steps", "50", "--eta", "0.1"]
+    arguments = ["ntp", "train", SVOP, "--out", model, "--steps", "50", "--rate", "0.1"]
     agree(found, command(*arguments), command(*arguments, "--json"), valid_json)
     assert model.read_bytes() == own
     told = answers.ntp_predict(model, "O S P")

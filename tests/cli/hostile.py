@@ -243,8 +243,8 @@ class Hostile:
     def train(self) -> list[str]:
         words, model = self.file("words.txt", "words.json"), self.output("o.npz")
         return ["ntp", "train", words, "--steps", "3", "--stage1", "3", "--out", model, *self.some(
-            uniform=None, max_length=self.number, repair=None, anyway=None, resume=None, eta=self.number,
-            eta0=self.number, stage1=lambda: self.rng.choice(["0", "1", "9" * 25, "x"]),
+            uniform=None, max_length=self.number, repair=None, anyway=None, resume=None, rate=self.number,
+            first_rate=self.number, stage1=lambda: self.rng.choice(["0", "1", "9" * 25, "x"]),
         )]  # fmt: skip
 
     def resume(self) -> list[str]:

@@ -79,10 +79,10 @@ def interrupt(number, *arguments):
 def test_an_interrupt_keeps_the_model_and_the_next_command_ends_with_the_same_bits(ntp, tmp_path, name):
     if name == "figure 2":
         write_sentences(tmp_path / "a file.txt", generate(rng=0).text)
-        number, options = signal.SIGINT, ["--steps", 150_000, "--eta", 0.03, "--uniform"]
+        number, options = signal.SIGINT, ["--steps", 150_000, "--rate", 0.03, "--uniform"]
     else:  # structured and signed steps in turn
         (tmp_path / "a file.txt").write_text(f"h o{20 * ' s h'} s\no s h s\ns h\n")
-        number, options = signal.SIGTERM, ["--steps", 60_000, "--eta", 0.02, "--eta0", 1]
+        number, options = signal.SIGTERM, ["--steps", 60_000, "--rate", 0.02, "--first-rate", 1]
     code, out, err = interrupt(number, "train", "a file.txt", "--out", "part.npz", *options, "--json")
     assert code == 130, err
     answer = json.loads(out)
@@ -121,7 +121,7 @@ def test_what_cannot_go_on(ntp, tmp_path):
     ntp("train", "svop.txt", "--out", "m")
     before = stored("m")
     for arguments, words in [
-        (["svop.txt", "--eta", 1], "the step of stage 2"),
+        (["svop.txt", "--rate", 1], "the step of stage 2"),
         (["svop.txt", "--stage1", 9], "stage 1"),
         (["other.txt"], "the sentences"),
         (["svop.txt", "--steps", 9], "holds 900 steps already"),
@@ -156,7 +156,7 @@ def test_from_real_text_to_a_prediction(ntp, tmp_path, shared_data, repair):
     code, answer, err = ntp("train", "part.txt", "--out", "m", *repair, "--json")
     assert (code, answer["realizable"], answer["status"]) == (0, True, "complete")
     assert bool(answer["repaired"]) == bool(repair)
-    assert "a larger --stage1 or --eta0 raises it" in err
+    assert "a larger --stage1 or --first-rate raises it" in err
     model = load_reached("m")[0]
     for line in {line for line in (tmp_path / "part.txt").read_text().splitlines() if len(line.split()) > 2}:
         *words, last = line.split()

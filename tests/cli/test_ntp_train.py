@@ -30,7 +30,7 @@ def example_1(tmp_path):
     return file
 
 
-OPTIONS = ("--eta0", 0.1, "--eta", 0.025)
+OPTIONS = ("--first-rate", 0.1, "--rate", 0.025)
 
 
 @pytest.mark.parametrize("stage1, probability, tied", [(20, 0.51381, 0.32019), (900, 1.0, 0.5)])
@@ -107,7 +107,7 @@ def test_undefined_numbers_are_null_with_a_reason(ntp, tmp_path):
 
 
 def test_steps_above_a_bound_are_reported(ntp, tmp_path, example_1):
-    code, out, err = ntp("train", example_1, "--out", tmp_path / "m", "--eta", 5, "--steps", 3, "--json")
+    code, out, err = ntp("train", example_1, "--out", tmp_path / "m", "--rate", 5, "--steps", 3, "--json")
     assert code == 0
     assert "above the bound of the condition eta < eta_c" in err
     broken = {c["condition"]: c["holds"] for c in json.loads(out)["conditions"]}
@@ -117,8 +117,8 @@ def test_steps_above_a_bound_are_reported(ntp, tmp_path, example_1):
 
 def test_mistakes_are_sentences(ntp, tmp_path, example_1):
     assert ntp("train", example_1, "--out", tmp_path / "no" / "m")[0] == 2
-    code, _, err = ntp("train", example_1, "--out", tmp_path / "m", "--eta", -1)
-    assert (code, "--eta must be a positive number" in err) == (2, True)
+    code, _, err = ntp("train", example_1, "--out", tmp_path / "m", "--rate", -1)
+    assert (code, "--rate must be a positive number" in err) == (2, True)
     single = tmp_path / "single.txt"
     single.write_text("a b\nb a\n")
     code, _, err = ntp("train", single, "--out", tmp_path / "m")
@@ -177,7 +177,7 @@ def test_a_short_first_stage_is_mentioned(ntp, tmp_path, example_1):
     assert ntp("train", example_1, "--out", tmp_path / "m", "--stage1", 1, "--quiet")[2] == ""
 
 
-@pytest.mark.parametrize("options", [[], ["--uniform", "--eta", 0.3]])
+@pytest.mark.parametrize("options", [[], ["--uniform", "--rate", 0.3]])
 def test_the_same_command_writes_the_same_bytes(ntp, tmp_path, example_1, options):
     printed = [ntp("train", example_1, "--out", tmp_path / "m", *options, "--json")[1] for _ in range(2)]
     assert printed[0] == printed[1]

@@ -67,7 +67,7 @@ class Trained(Answer):
         if top < UNCLEAR:
             told.append(
                 f"after {self.run.stage_1_steps:,} steps of stage 1 the right next token has a probability "
-                f"of at most {top:.2g}, however long stage 2 is; a larger --stage1 or --eta0 raises it"
+                f"of at most {top:.2g}, however long stage 2 is; a larger --stage1 or --first-rate raises it"
             )
         return told
 
@@ -203,8 +203,8 @@ class Learning:
             "n": self.analysis.n,
         }
         given = {
-            "--steps": (steps, STEPS), "--stage1": (stage1, STEPS), "--eta": (rate, None),
-            "--eta0": (first_rate, None), "--max-length": (trie.sentences.max_length, MAX_LENGTH),
+            "--steps": (steps, STEPS), "--stage1": (stage1, STEPS), "--rate": (rate, None),
+            "--first-rate": (first_rate, None), "--max-length": (trie.sentences.max_length, MAX_LENGTH),
         }  # fmt: skip
         flags = {"--uniform": uniform, "--repair": repair, "--anyway": anyway}
         self.options = [

@@ -117,8 +117,10 @@ def train(
     stage1: Annotated[
         int, typer.Option(min=1, max=MOST_STEPS, help="Steps of stage 1 (output-value matrix).")
     ] = STEPS,
-    eta: Annotated[float | None, typer.Option(help="Step of stage 2; 0.05/sqrt(V) by default.")] = None,
-    eta0: Annotated[float | None, typer.Option(help="Step of stage 1; 0.2/sqrt(V) by default.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Step size of stage 2; 0.05/sqrt(V) by default.")] = None,
+    first_rate: Annotated[
+        float | None, typer.Option(help="Step size of stage 1; 0.2/sqrt(V) by default.")
+    ] = None,
     uniform: Uniform = False,
     max_length: Annotated[
         int, typer.Option(min=2, max=10_000, help="Cut longer raw sentences.")
@@ -138,14 +140,15 @@ def train(
     from hardmax._lib import expect
     from hardmax.nexttoken import read_sentences
 
-    for name, step in (("--eta", eta), ("--eta0", eta0)):
-        if step is not None:
-            expect.positive(name, step)
+    for name, given in (("--rate", rate), ("--first-rate", first_rate)):
+        if given is not None:
+            expect.positive(name, given)
     writable("--out", model, file)
     sentences = read_sentences(file, max_length=max_length)
     for note in sentences.notes:
         out.say(f"{file}: {note}")
-    job = Learning(sentences, str(file), model, steps, stage1, eta, eta0, uniform, repair, anyway, resume)
+    settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume)
+    job = Learning(sentences, str(file), model, *settings)
     with out.progress("training", steps) as bar, noted() as interrupted:
         answer = job.run(bar.advance, interrupted)
     for remark in answer.remarks:
