@@ -77,7 +77,7 @@ def test_certify(command, valid_json, tmp_path):
     found = hm.certify(file)
     assert (found.valid, found.exit_code, found.what) == (False, 1, "nothing")
     agree(found, command("certify", file), command("certify", file, "--json"), valid_json)
-    with pytest.raises(ValueError, match=r"certificate: expected the name of a file .* got MaxMargin"):
+    with pytest.raises(ValueError, match=r"certificate must be the name of a file .* got MaxMargin"):
         hm.certify(hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]))
     with pytest.raises(ValueError, match="is not a certificate"):
         hm.certify(ROOT / "examples" / "opposed.json")

@@ -247,7 +247,7 @@ def test_words_that_a_terminal_cannot_show_are_spelled_out(ntp, file, monkeypatc
 
 @pytest.mark.parametrize(
     "content, words",
-    [(b"", "at least one sentence"), (b"a \xff\n", "save the file as UTF-8"), (b"a\0\n", "zero bytes")],
+    [(b"", "at least one sentence"), (b"a \xff\n", "save it as UTF-8"), (b"a\0\n", "zero bytes")],
 )
 def test_bad_files_are_exit_code_2(ntp, tmp_path, content, words):
     path = tmp_path / "bad.txt"

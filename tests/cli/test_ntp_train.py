@@ -124,7 +124,7 @@ def test_mistakes_are_sentences(ntp, tmp_path, example_1):
     code, _, err = ntp("train", single, "--out", tmp_path / "m")
     assert (code, "no sentence has two distinct tokens" in err) == (2, True)
     code, _, err = ntp("predict", example_1, "S P")
-    assert (code, "expected a model written by hardmax ntp train" in err) == (2, True)
+    assert (code, "must be a model written by hardmax ntp train" in err) == (2, True)
     ntp("train", example_1, "--out", tmp_path / "m")
     code, _, err = ntp("predict", tmp_path / "m", "S X")
     assert (code, "does not know 'X'" in err) == (2, True)

@@ -148,7 +148,7 @@ def test_other_files_are_refused(tmp_path):
     np.save(tmp_path / "other.npy", np.zeros(3))
     (tmp_path / "empty").write_bytes(b"")
     for name in ("other.npz", "other.npy", "empty"):
-        with pytest.raises(ValueError, match="expected a model written by hardmax ntp train"):
+        with pytest.raises(ValueError, match="must be a model written by hardmax ntp train"):
             load_model(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         load_model(tmp_path / "missing")
@@ -167,7 +167,7 @@ def test_damage_anywhere_in_a_file_is_said_or_harmless(tmp_path, samples):
         try:
             load_model(path)
         except ValueError as error:
-            said += str(error) == f"{path}: expected a model written by hardmax ntp train, got another file"
+            said += str(error) == f"{path} must be a model written by hardmax ntp train, got another file"
     assert said > 250
 
 

@@ -82,13 +82,13 @@ def test_an_array_that_was_changed(saved, tmp_path, name, change):
     if change in READABLE.get(name, ()):
         read(tmp_path / "m", arrays)
         return
-    with pytest.raises(ValueError, match="expected a model written by hardmax ntp train"):
+    with pytest.raises(ValueError, match="must be a model written by hardmax ntp train"):
         read(tmp_path / "m", arrays)
 
 
 @pytest.mark.parametrize("name", ["head", "collocation", "token", "query", "values", "orders"])
 def test_an_array_that_is_missing(saved, tmp_path, name):
-    with pytest.raises(ValueError, match="expected a model"):
+    with pytest.raises(ValueError, match="must be a model"):
         read(tmp_path / "m", {key: array for key, array in saved[1].items() if key != name})
 
 
@@ -96,13 +96,13 @@ def test_an_array_that_is_missing(saved, tmp_path, name):
 def test_a_head_that_was_changed(saved, tmp_path, change):
     head = json.loads(saved[1]["head"].tobytes()) | change
     arrays = saved[1] | {"head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)}
-    with pytest.raises(ValueError, match="expected a model"):
+    with pytest.raises(ValueError, match="must be a model"):
         read(tmp_path / "m", arrays)
 
 
 @pytest.mark.parametrize("head", [b"", b"{", b"[]", b"3", b"null", b'"x"', b"[" * 100_000, b"\xff"])
 def test_a_head_that_is_none(saved, tmp_path, head):
-    with pytest.raises(ValueError, match="expected a model"):
+    with pytest.raises(ValueError, match="must be a model"):
         read(tmp_path / "m", saved[1] | {"head": np.frombuffer(head, dtype=np.uint8)})
 
 
@@ -115,5 +115,5 @@ def test_bits_that_were_flipped_and_ends_that_were_cut(saved, tmp_path):
         try:
             load_model(tmp_path / "m")
         except ValueError as error:
-            refused += "expected a model" in str(error)
+            refused += "must be a model" in str(error)
     assert refused > 100

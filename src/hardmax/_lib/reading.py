@@ -31,7 +31,7 @@ def pieces(stream: IO[bytes], largest: int) -> Iterator[bytes]:
     while piece := stream.read(PIECE):
         seen += len(piece)
         if seen > largest:
-            raise ValueError(f"expected at most {size_of(largest)} of text once unpacked, got more; split it")
+            raise ValueError(f"text must be at most {size_of(largest)} once unpacked, got more; split it")
         yield piece
 
 
@@ -42,11 +42,11 @@ def lines(stream: IO[bytes], longest: int, largest: int) -> Iterator[bytes]:
         seen, number = seen + len(line), number + 1
         if len(line) > longest:
             raise ValueError(
-                f"line {number}: expected at most {size_of(longest)}, got a longer line; "
+                f"line {number} must be at most {size_of(longest)}, got a longer one; "
                 "is a quote or a bracket left open, or the file packed more than once?"
             )
         if seen > largest:
-            raise ValueError(f"expected at most {size_of(largest)} of text once unpacked, got more; split it")
+            raise ValueError(f"text must be at most {size_of(largest)} once unpacked, got more; split it")
         yield line
 
 
@@ -55,9 +55,7 @@ def read_bytes(path: str | PathLike[str], largest: int) -> bytes:
     with open(path, "rb") as stream:
         content = stream.read(largest + 1)
     if len(content) > largest:
-        raise ValueError(
-            f"{path}: expected at most {size_of(largest)}, got a larger file; give less at a time"
-        )
+        raise ValueError(f"{path} must be at most {size_of(largest)}, got a larger file; give less at a time")
     return content
 
 
@@ -109,7 +107,7 @@ def arrays_in(stream: IO[bytes], name: str) -> dict[str, np.ndarray]:
         unpacked = 0
     if unpacked > LARGEST_UNPACKED:
         raise ValueError(
-            f"{name}: expected packed arrays of at most {size_of(LARGEST_UNPACKED)}, got {unpacked:,} bytes; "
+            f"{name} must hold packed arrays of at most {size_of(LARGEST_UNPACKED)}, got {unpacked:,} bytes; "
             "save them with numpy.savez, which does not pack"
         )
     raise ValueError(f"{name} is not a readable npz file") from None

@@ -68,7 +68,7 @@ def certify(certificate: Any) -> Certified:
 
     if not isinstance(certificate, Mapping | str | os.PathLike):
         got = type(certificate).__name__
-        raise ValueError(f"certificate: expected the name of a file or what it holds, got {got}")
+        raise ValueError(f"certificate must be the name of a file or what it holds, got {got}")
     if not isinstance(certificate, Mapping):
         file = Path(certificate)
         certificate = read_json(file, "a certificate")

@@ -58,7 +58,7 @@ def solve(
     from hardmax.problem import Problem
 
     if not isinstance(problem, Problem | str | os.PathLike):
-        raise ValueError(f"problem: expected a Problem or the name of a file, got {type(problem).__name__}")
+        raise ValueError(f"problem must be a Problem or the name of a file, got {type(problem).__name__}")
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
     posed = problem if isinstance(problem, Problem) else Problem.load(name)
     if start is not None and not flow:

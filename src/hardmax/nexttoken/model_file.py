@@ -122,7 +122,7 @@ def load_model(path: str | PathLike[str]) -> Predictor:
     ...     load_model(pathlib.Path(folder, "notes.txt"))
     Traceback (most recent call last):
     ...
-    ValueError: .../notes.txt: expected a model written by hardmax ntp train, got another file
+    ValueError: .../notes.txt must be a model written by hardmax ntp train, got another file
     """
     return load_reached(path)[0]
 
@@ -144,7 +144,7 @@ def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
         arrays = read_arrays(path)
         return _model(arrays, parse_json(arrays["head"].tobytes()))
     except (ValueError, LookupError, TypeError):
-        raise ValueError(f"{path}: expected a model written by hardmax ntp train, got another file") from None
+        raise ValueError(f"{path} must be a model written by hardmax ntp train, got another file") from None
 
 
 def _model(arrays: dict[str, np.ndarray], head: Any) -> tuple[Predictor, Reached | None]:

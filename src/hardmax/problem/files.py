@@ -273,13 +273,15 @@ def _problem(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) ->
     scores: dict[str, list[float]] = {}
     for line, row in rows:
         if len(row) != len(names):
-            raise ValueError(f"{path}, line {line}: expected {len(names)} fields, got {len(row)}; {_PAGE}")
+            raise ValueError(f"{path}, line {line} must have {len(names)} fields, got {len(row)}; {_PAGE}")
         name = row[names.index("input")].strip()
         try:
             key = [float(row[at]) for at in coordinates]
             score = float(row[names.index("score")])
         except ValueError as error:
-            raise ValueError(f"{path}, line {line}: expected numbers ({error}); {_PAGE}") from None
+            raise ValueError(
+                f"{path}, line {line} must hold numbers, got another text ({error}); {_PAGE}"
+            ) from None
         keys.setdefault(name, []).append(key)
         scores.setdefault(name, []).append(score)
     if not keys:

@@ -83,8 +83,9 @@ def read_plan(file: str | os.PathLike[str], allow: Sequence[str] = ()) -> Plan:
     ValueError: mine.toml: trials must be an integer of at least 1, got None
     """
     path = Path(file)
+    content = read_bytes(path, LARGEST)
     try:
-        return _plan(path, tomllib.loads(read_bytes(path, LARGEST).decode("utf-8-sig")), allow)
+        return _plan(path, tomllib.loads(content.decode("utf-8-sig")), allow)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not a TOML file: {error}") from None
     except tomllib.TOMLDecodeError as error:
@@ -94,7 +95,7 @@ def read_plan(file: str | os.PathLike[str], allow: Sequence[str] = ()) -> Plan:
             f"{path.name} is not a sweep: it is nested too deeply; docs/sweeps.md shows one"
         ) from None
     except ValueError as error:
-        raise ValueError(f"{path.name}: {str(error).removeprefix(f'{path}: ')}") from None
+        raise ValueError(f"{path.name}: {error}") from None
 
 
 def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
@@ -102,7 +103,9 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
         if key not in KEYS:
             raise ValueError(f"{key} is not a key of a sweep; the keys are {', '.join(KEYS)}")
     if ("experiment" in content) == ("function" in content):
-        raise ValueError("expected experiment (a built-in one) or function ('file.py:name'), one of the two")
+        raise ValueError(
+            "a sweep must have experiment (a built-in one) or function ('file.py:name'), one of the two"
+        )
     fixed = _table("parameters", content)
     if "experiment" in content:
         function, batched = BUILT_IN, True
@@ -139,7 +142,7 @@ def _grid(content: Mapping[str, Any], fixed: dict[str, Any]) -> dict[str, list[A
         axes = {name: _axis(name, values) for name, values in _table("grid", content).items()}
         return {**{name: [value] for name, value in fixed.items() if name not in axes}, **axes}
     if "grid" in content:
-        raise ValueError("expected grid (all combinations) or cells (a list of tables), got both")
+        raise ValueError("a sweep must have grid (all combinations) or cells (a list of tables), got both")
     cells = content["cells"]
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise ValueError("cells must be a list of tables, one [[cells]] each")

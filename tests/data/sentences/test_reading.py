@@ -98,11 +98,11 @@ def test_invisible_words_are_mentioned(write):
         (b"", "x.txt", "at least one sentence"),
         (b"  \n\r\n", "x.txt", "at least one sentence"),
         (b"\xef\xbb\xbf", "x.txt", "at least one sentence"),
-        (b"a b\nc \xff d\n", "x.txt", "byte 0xff in line 2"),
-        (b"a \xed\xa0\x80\n", "x.txt", "byte 0xed in line 1"),
+        (b"a b\nc \xff d\n", "x.txt", "line 2 must be in UTF-8, got byte 0xff"),
+        (b"a \xed\xa0\x80\n", "x.txt", "line 1 must be in UTF-8, got byte 0xed"),
         ("a b\n".encode("utf-16"), "x.txt", "UTF-16"),
         (b"a\0b\n", "x.txt", "zero bytes"),
-        (b"[[1, 2]", "x.json", "expected JSON"),
+        (b"[[1, 2]", "x.json", "the JSON must be"),
         (b'{"a": 1}', "x.json", "list of lists"),
         (b"[1, 2]", "x.json", "list of lists"),
         (b"[]", "x.json", "at least one sentence"),
@@ -111,7 +111,7 @@ def test_invisible_words_are_mentioned(write):
         (b"[[null]]", "x.json", "got NoneType"),
         (b'[["a", "\\ud800"]]', "x.json", "Unicode"),
         (b'[["a", ""]]', "x.json", "got ''"),
-        (b"[" * 100_000, "x.json", "expected JSON"),
+        (b"[" * 100_000, "x.json", "the JSON must be"),
     ],
 )
 def test_broken_files_are_refused_in_words(write, content, name, words):
@@ -156,7 +156,7 @@ def test_a_line_is_never_held_whole(write, monkeypatch):
     assert (text.cut, text.cut_tokens) == (1, (64 << 10) - 10)
     assert peak < 16 << 20
     monkeypatch.setattr("hardmax._lib.reading.LARGEST_TEXT", 1 << 22)
-    with pytest.raises(ValueError, match=r"bomb.*at most 4 MiB of text once unpacked"):
+    with pytest.raises(ValueError, match=r"bomb.*at most 4 MiB once unpacked"):
         read_sentences(path, max_length=10)
 
 
@@ -165,7 +165,7 @@ def test_words_have_a_longest_length(write, content):
     if len(content) < 100:
         assert read_sentences(write(content)).n == 9
         return
-    with pytest.raises(ValueError, match="words of at most 1,048,576 characters"):
+    with pytest.raises(ValueError, match="words must have at most 1,048,576 characters"):
         read_sentences(write(content))
 
 
@@ -184,7 +184,7 @@ def test_json_beyond_its_limit(write, monkeypatch):
     monkeypatch.setattr("hardmax._lib.reading.LARGEST_JSON", 1 << 20)
     lists_of_ids = json.dumps([[1, 2]] * 300_000)
     for name in ("big.json", "big.txt"):
-        with pytest.raises(ValueError, match="JSON of at most 1 MiB"):
+        with pytest.raises(ValueError, match="JSON must be at most 1 MiB"):
             read_sentences(write(lists_of_ids, name))
     assert read_sentences(write("[Enter Hamlet]\n" * 200_000)).n == 200_000
 

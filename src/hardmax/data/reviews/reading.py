@@ -150,8 +150,8 @@ class ReviewReader(Iterator[Review]):
                     raise ValueError(f"{where}: {error}") from None
         if not found:
             raise ValueError(
-                f"{path} holds no reviews with labels; expected CSV, JSON lines or Parquet files, or folders "
-                "train/pos, train/neg, test/pos, test/neg of text files"
+                f"{path} must hold reviews with labels, got none; give CSV, JSON lines or Parquet files, or "
+                "folders train/pos, train/neg, test/pos, test/neg of text files"
             )
 
 

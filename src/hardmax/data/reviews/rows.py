@@ -77,7 +77,7 @@ def _single(stream: io.BufferedReader, label: str) -> Table:
 def _all_of(stream: io.BufferedReader, largest: int) -> bytes:
     content = stream.read(largest + 1)
     if len(content) > largest:
-        raise ValueError(f"expected at most {reading.size_of(largest)}, got more; split the file")
+        raise ValueError(f"the file must be at most {reading.size_of(largest)}, got more; split it")
     return content
 
 
@@ -91,7 +91,7 @@ def _decoded(content: bytes, line: int) -> str:
 
 
 def _encoding(line: int, byte: int) -> str:
-    return f"line {line}: expected UTF-8, got byte 0x{byte:02x}; save the file as UTF-8"
+    return f"line {line} must be in UTF-8, got byte 0x{byte:02x}; save the file as UTF-8"
 
 
 def _chosen(found: Sequence[str], wanted: Wanted) -> tuple[str, str]:
@@ -114,14 +114,14 @@ def _chosen(found: Sequence[str], wanted: Wanted) -> tuple[str, str]:
 
 def _csv(stream: io.BufferedReader, wanted: Wanted) -> Table:
     if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        raise ValueError("expected UTF-8, got UTF-16; save the file as UTF-8")
+        raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
     # A byte that is not UTF-8 becomes a mark that is found in its row, so that the row can be named.
     lines = _Lines(stream)
     blank, first = 0, next(lines, "").removeprefix("\ufeff")
     while first and not first.strip():
         blank, first = blank + 1, next(lines, "")
     if not first:
-        raise ValueError("the file is empty; expected a table with a column of texts and one of labels")
+        raise ValueError("the file must be a table with a column of texts and one of labels, got nothing")
     comma = max(",\t;", key=first.count)
     table = itertools.chain(["\n"] * blank, [first], lines)  # a message counts the blank lines too
     parsed = _blocks(csv.reader(table, delimiter=comma, strict=True), lines)
@@ -189,7 +189,7 @@ def _cells(
 ) -> Iterator[Row]:
     for line, row in rows:
         if len(row) != width:
-            raise ValueError(f"line {line}: expected {width} columns, got {len(row)}; mend or delete the row")
+            raise ValueError(f"line {line} must have {width} columns, got {len(row)}; mend or delete the row")
         content = row[text]
         if not content.isascii():
             _check_encoding(content, line)
@@ -210,7 +210,7 @@ def _json_lines(stream: io.BufferedReader, wanted: Wanted) -> Table:
     parsed = _objects(stream)
     first = next(parsed, None)
     if first is None:
-        raise ValueError("the file is empty; expected one JSON object a line, with a text and a label")
+        raise ValueError("the file must have one JSON object a line, with a text and a label, got nothing")
     text, label = _chosen(list(first[1]), wanted)
     return Table(label, _members(itertools.chain([first], parsed), text, label))
 
@@ -221,22 +221,24 @@ def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
         if not decoded.strip():
             continue
         if decoded.lstrip().startswith("["):
-            raise ValueError(f"line {line}: expected one JSON object a line, got a list; write JSON lines")
+            raise ValueError(f"line {line} must be one JSON object, got a list; write JSON lines")
         try:
             found = reading.parse_json(decoded)
         except reading.NotJson as error:
             raise ValueError(
-                f"line {line}: expected one JSON object ({error}); mend or delete the line"
+                f"line {line} must be one JSON object, got none ({error}); mend or delete the line"
             ) from None
         if not isinstance(found, dict):
-            raise ValueError(f"line {line}: expected one JSON object a line, got {decoded.strip():.40}")
+            raise ValueError(
+                f"line {line} must be one JSON object, got {decoded.strip():.40}; mend or delete it"
+            )
         yield line, found
 
 
 def _members(objects: Iterator[tuple[int, dict[str, Any]]], text: str, label: str) -> Iterator[Row]:
     for line, found in objects:
         if not isinstance(found.get(text), str):
-            raise ValueError(f"line {line}: expected a text {text!r}, got {found.get(text)!r:.40}; delete it")
+            raise ValueError(f"line {line} must have a text {text!r}, got {found.get(text)!r:.40}; delete it")
         yield Row(line, found[text], found.get(label))
 
 
@@ -264,5 +266,5 @@ def _columns(batches: Any, text: str, label: str) -> Iterator[Row]:
         for content, value in zip(found[text], found[label], strict=True):
             row += 1
             if not isinstance(content, str):
-                raise ValueError(f"row {row}: expected a text, got {content!r:.40}; delete the row")
+                raise ValueError(f"row {row} must have a text, got {content!r:.40}; delete it")
             yield Row(row, content, value)

@@ -52,7 +52,7 @@ class Decoded(Iterator[str]):
 
     def _text(self, content: bytes) -> str:
         if self._start and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise ValueError("expected UTF-8, got UTF-16; save the file as UTF-8")
+            raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
         waiting = len(self._decoder.getstate()[0])
         try:
             text = self._decoder.decode(content, final=self._ended)
@@ -63,11 +63,11 @@ class Decoded(Iterator[str]):
             )
             place = self._bytes - waiting + error.start
             raise ValueError(
-                f"expected UTF-8, got byte 0x{byte:02x} in line {line} (byte {place}); save the file as UTF-8"
+                f"line {line} must be in UTF-8, got byte 0x{byte:02x} (byte {place} of all); save it as UTF-8"
             ) from None
         self._bytes, self._lines = self._bytes + len(content), self._lines + content.count(b"\n")
         if "\0" in text:
-            raise ValueError("expected text, got a file with zero bytes; is it a text file in UTF-8?")
+            raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
         if self._start and text:
             self._start, self._marked = False, text.startswith("\ufeff")
             text = text.removeprefix("\ufeff")
@@ -102,7 +102,7 @@ def gather(pieces: Iterable[str], max_length: int | None) -> Sentences:
 
 def _refuse_long(length: int) -> None:
     if length > LONGEST_WORD:
-        raise ValueError(f"expected words of at most {LONGEST_WORD:,} characters, got a longer one")
+        raise ValueError(f"words must have at most {LONGEST_WORD:,} characters, got a longer one")
 
 
 class _Making:
@@ -136,12 +136,12 @@ class _Making:
     def refuse_many(self) -> None:
         if len(self._tokens) > MOST_TOKENS:
             raise ValueError(
-                f"expected at most {MOST_TOKENS:,} tokens, got more; choose a smaller max_length "
-                "(--max-length), or split the file"
+                f"the sentences must have at most {MOST_TOKENS:,} tokens, got more; choose a smaller "
+                "max_length (--max-length), or split the file"
             )
         if len(self._number) > LARGEST_VOCABULARY:
             raise ValueError(
-                f"expected at most {LARGEST_VOCABULARY:,} distinct tokens, got more; "
+                f"the sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got more; "
                 "split the text into fewer kinds of tokens"
             )
 

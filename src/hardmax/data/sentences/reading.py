@@ -102,7 +102,7 @@ def _undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the system's, not an unpacker's
             raise
-        raise ValueError(f"expected a file packed as its name says, got damage: {error}") from None
+        raise ValueError(f"the file must be packed as its name says, got damage: {error}") from None
 
 
 def _listed(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str]]:
@@ -125,7 +125,7 @@ def _listed(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str
             return None, [content]
         largest = reading.size_of(reading.LARGEST_JSON)
         raise ValueError(
-            f"expected JSON of at most {largest}, got more; write it as text, one sentence a line"
+            f"the JSON must be at most {largest}, got more; write it as text, one sentence a line"
         )
     data = _parsed(content, named)
     return data, [] if data is not None else [content] if content else []
@@ -139,14 +139,14 @@ def _parsed(text: str, named: bool) -> list[Any] | None:
     except reading.NotJson as error:
         if not named:
             return None
-        raise ValueError(f"expected JSON, a list of lists of words or ids: {error}") from None
+        raise ValueError(f"the JSON must be a list of lists of words or ids, got none ({error})") from None
     if not isinstance(data, list) or not all(isinstance(each, list) for each in data):
         if not named:
             return None
-        raise ValueError("expected a JSON list of lists of words or ids, got another shape")
+        raise ValueError("the JSON must be a list of lists of words or ids, got another shape")
     for word in (word for each in data for word in each if isinstance(word, str)):
         if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise ValueError(f"expected words of Unicode characters, got {word!a:.60}")
+            raise ValueError(f"words must be Unicode characters, got {word!a:.60}")
     return data
 
 

@@ -112,7 +112,7 @@ def _shorten(sentence: Any, i: int, max_length: int | None) -> tuple[list[Any], 
     """The tokens of a sentence that are kept, and the number of those that are not."""
     tokens = sentence.split() if isinstance(sentence, str) else values(sentence)
     if tokens is None:
-        raise ValueError(f"sentences[{i}]: expected a string or a list of words or ids, got {sentence!r:.60}")
+        raise ValueError(f"sentences[{i}] must be a string or a list of words or ids, got {sentence!r:.60}")
     kept = tokens[:max_length]
     return kept, len(tokens) - len(kept)
 
