@@ -20,7 +20,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.directions.corners import Corner, Geometry, Pair, Tie
 from hardmax.margin.constraints import Floats
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 
 LIMIT = 2_000_000
 
@@ -93,6 +93,7 @@ def critical_directions(
     (0, [1.0, 0.0], (1,))
     (1, [0.995, 0.0995], (1,))
     """
+    need_problem(problem)
     geometry = Geometry(problem)
     search = _Search(geometry, expect.whole("limit", limit, 1), seconds)
     tied = _tied_scores(geometry)

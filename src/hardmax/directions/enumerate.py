@@ -21,7 +21,7 @@ from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.norms.in_norm import check_norm
 from hardmax.margin.solution import MaxMargin
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 from hardmax.problem.selection import optimal_tokens, slot_gaps
 
 
@@ -318,6 +318,7 @@ def feasible_selections(
     >>> sorted(found.selection for found in search), search.qps
     ([(0,), (1,), (2,)], 3)
     """
+    need_problem(problem)
     budget = Budget(limit, seconds, min_margin, top)
     return Enumeration(problem, budget, only_local=False, progress=progress, norm=norm)
 
@@ -343,5 +344,6 @@ def locally_optimal(
     >>> sorted(found.selection for found in hm.locally_optimal(hm.data.named("B-FIG-8")))
     [(0, 0), (0, 1)]
     """
+    need_problem(problem)
     budget = Budget(limit, seconds, min_margin, top)
     return Enumeration(problem, budget, only_local=True, progress=progress, norm=norm)

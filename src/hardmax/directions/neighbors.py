@@ -20,7 +20,7 @@ from hardmax.margin.measure import Tight
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 from hardmax.problem.selection import leaders, slot_gaps
 
 Chosen = MaxMargin | Iterable[int]  # a solution, or the tokens to solve for
@@ -54,6 +54,7 @@ def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
     >>> hm.neighbors(hm.data.named("B-FIG-1b"), [1]).sets
     ((2,),)
     """
+    need_problem(problem)
     best = solution(problem, chosen)
     labels, tight = row_labels(best), _tight(best)
     near: list[list[int]] = [[] for _ in range(problem.n)]
@@ -90,6 +91,7 @@ def is_locally_optimal(
     >>> [hm.is_locally_optimal(hm.data.named("B-FIG-1b"), [t]) for t in range(3)]
     [True, True, False]
     """
+    need_problem(problem)
     best = solution(problem, chosen, norm)
     if best.is_feasible is False:
         return False

@@ -23,7 +23,7 @@ from hardmax.limits.searching import (
 )
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.sets import SetMaxMargin, set_max_margin
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import optimal_tokens, selected_tokens
 
@@ -108,6 +108,7 @@ def regularization_path(
     >>> path.points.round(4).tolist(), path.interior.tolist()
     ([[-0.6921]], [True])
     """
+    need_problem(problem)
     wanted = np.array([expect.positive("radii", R) for R in radii])
     if not wanted.size:
         raise ValueError("radii must hold at least one radius, got none")

@@ -14,7 +14,7 @@ from hardmax.margin.norms import Norm
 from hardmax.margin.norms.in_norm import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 from hardmax.problem.selection import leaders, optimal_tokens
 
 RESOLUTION = 1e-6  # margins below this, relative to the longest row, may come from rounding a Gram matrix
@@ -54,6 +54,7 @@ def max_margin(
         if selection is not None:
             raise ValueError("selection must be None with Constraints, whose rows say what is selected")
         return solve_in(problem, norm, exact)
+    need_problem(problem)
     tokens = leaders(problem, optimal_tokens(problem) if selection is None else selection)
     return AttentionRows(problem).solve(list(enumerate(tokens)), exact, norm).selecting(tokens)
 
@@ -130,6 +131,7 @@ def global_max_margins(
     >>> [(tokens, best.status) for tokens, best in hm.global_max_margins(hm.data.named("B-FIG-8"))]
     [((0, 0), 'certified')]
     """
+    need_problem(problem)
     rows, known = AttentionRows(problem), known or {}
     for tokens in itertools.product(*optimal_tokens(problem).sets):
         if tokens in known:

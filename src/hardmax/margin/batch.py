@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardmax._lib import expect
 from hardmax._lib.kernels import kernel
 from hardmax._lib.parallel import cores
 from hardmax.margin.constraints import Bools, Constraints, Floats
@@ -124,7 +125,8 @@ def _solve_stack(
         of = slice(start, start + _CHUNK)
         _solve_each(A[of], h[of], equal[of], norms[of], p[of], weights[of], Mp[of], sizes[of], found[of])
 
-    with ThreadPoolExecutor(max_workers=workers or cores()) as pool:
+    count = cores() if workers is None else expect.whole("workers", workers, 1)
+    with ThreadPoolExecutor(max_workers=count) as pool:
         list(pool.map(work, range(0, B, _CHUNK)))
     measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
     good = found & proves(measured)

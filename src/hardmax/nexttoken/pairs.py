@@ -50,6 +50,9 @@ class Pairs:
 
         `n` replaces the collocation of the data, say by one that was completed.
         """
+        if not isinstance(samples, Samples):
+            kind = type(samples).__name__
+            raise ValueError(f"samples must be Samples, got {kind}; make them with Samples.from_sentences")
         n = collocation(samples) if n is None else n
         samples = samples.merged()
         sizes = np.diff(samples.offsets)

@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent
 from hardmax._lib.notebook import table
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
     >>> hm.selected_tokens(problem, [1.0, 0.0]).sets
     ((0, 2),)
     """
+    need_problem(problem)
     q = problem.vector("q", q)
     q = np.ldexp(q, -exponent(q))  # the length of q is no part of the question
     length, sets = np.linalg.norm(q), []
@@ -84,6 +85,7 @@ def optimal_tokens(problem: Problem) -> Selection:
     >>> hm.optimal_tokens(problem).sets
     ((0,), (0, 1))
     """
+    need_problem(problem)
     alone = problem.head.vertex_predictions(problem.tokens, problem.offsets)
     largest = np.repeat(np.maximum.reduceat(alone, problem.offsets[:-1]), problem.sizes)
     best = (alone == largest) & (problem.groups == np.arange(len(alone)))
@@ -97,6 +99,7 @@ def is_globally_optimal(problem: Problem, selection: Any) -> bool:
     >>> hm.is_globally_optimal(hm.data.named("B-FIG-8"), [0, 1])
     False
     """
+    need_problem(problem)
     tokens = getattr(selection, "selection", selection)
     if tokens is None:
         raise ValueError("selection must be tokens, got a solution of Constraints, which names none")

@@ -102,6 +102,8 @@ def descend_batch(
     def run(chunk: Sequence[Problem]) -> list[Run]:
         return [descend(problem, step, record=record, **options) for problem in chunk]
 
+    if isinstance(problems, Problem):
+        raise ValueError("problems must be a list, got one problem; call descend")
     problems = list(problems)
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     if count == 1 or len(problems) < 2:

@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import misalignment
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 from hardmax.train.flows.arc import follow, stop_at
 from hardmax.train.flows.field import Field, accepted, crossing, extrapolated
 from hardmax.train.gradient import pull_of
@@ -78,6 +78,7 @@ def flow(
     >>> round(along.times[-1]), along.misalignment(path) < 1e-20
     (1000000, True)
     """
+    need_problem(problem)
     p = problem.vector("start", start)
     problem.need_decreasing_loss()
     if clock not in ("log t", "arc length"):

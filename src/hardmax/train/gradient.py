@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hardmax._lib.arrays import lengths
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.heads import Attention
 from hardmax.problem.keys import Dense, Keys
@@ -170,6 +170,7 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
     >>> hm.gradient(problem, None, wrt="W").direction.shape
     (10, 10)
     """
+    need_problem(problem)
     p = problem.vector("p", p)
     problem.need_decreasing_loss()
     if wrt == "p":
@@ -296,6 +297,7 @@ def hessian(problem: Problem, p: Any) -> np.ndarray:
     >>> float(hm.hessian(problem, [0.0])[0, 0]) + 0.0   # an inflection point of the sigmoid
     0.0
     """
+    need_problem(problem)
     if problem.head.moves:
         raise ValueError(
             "the Hessian is for linear heads; a nonlinear head would need psi's second derivative"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.selection import Selection, chosen_slots
 from hardmax.train.gradient import Settled, attention_of, risk_of, settle_at
@@ -30,6 +30,7 @@ def attention(problem: Problem, p: Any) -> list[np.ndarray]:
     >>> hm.attention(problem, [0.0])
     [array([0.5, 0.5])]
     """
+    need_problem(problem)
     settled = settle_at(problem, problem.vector("p", p))
     return problem.split(settled.slots.spread(settled.shares))
 
@@ -42,6 +43,7 @@ def defect(problem: Problem, p: Any) -> float:
     >>> f"{hm.defect(problem, [60.0]):.4g}"
     '8.757e-27'
     """
+    need_problem(problem)
     settled = settle_at(problem, problem.vector("p", p))
     shares = settled.slots.spread(settled.shares)
     # Copies of the top token are that token; a twin of it with another score counts as lost attention.
@@ -95,6 +97,7 @@ def risk(problem: Problem, p: Any) -> float:
     >>> hm.risk(problem, [0.0])
     -0.5
     """
+    need_problem(problem)
     return risk_of(problem, settle_at(problem, problem.vector("p", p)))
 
 
@@ -135,6 +138,7 @@ def excess_risk(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog
     >>> e.sign, round(e.log, 6)
     (1, -3001.313262)
     """
+    need_problem(problem)
     chosen = chosen_slots(problem, selection)
     settled = settle_at(problem, problem.vector("p", p))
     if problem.head.in_log is not None:
