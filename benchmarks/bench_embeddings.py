@@ -81,7 +81,7 @@ def theorem_5(n: int, T: int) -> dict[str, Any]:
     run = run_theorem_5(corpus, rng=1)
     return {
         "n": n, "T": T, "S": corpus.S, "d": f"{float(run.d):.3g}", "norm": run.path.norm,
-        "steps": len(run.path.times) - 1, "event": run.path.event, "misalignment": run.misalignment,
+        "steps": len(run.path.times) - 1, "event": run.path.event, "misalignment": run.misalignment_p,
         "important_only": run.selects_only_important, "cpu_seconds": time.process_time() - start,
     }  # fmt: skip
 

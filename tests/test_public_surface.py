@@ -115,6 +115,16 @@ def test_one_word_for_one_thing():
     assert {f"--{word.replace('_', '-')}" for word in OTHER_WORDS} & options == set()
 
 
+def test_one_signature_of_misalignment():
+    """1 - cos to another direction; what is predicted, or to a direction of its own, has another name."""
+    classes = [thing for thing in PUBLIC.values() if inspect.isclass(thing)]
+    methods = [each.misalignment for each in classes if callable(getattr(each, "misalignment", None))]
+    found = [inspect.signature(each).parameters for each in methods]
+    assert len(found) > 5
+    assert {tuple(each)[:2] for each in found} == {("self", "other")}
+    assert {tuple(each)[2:] for each in found} == {("at",), ()}  # a star is one direction, not a run
+
+
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = hardmax.no_such_name

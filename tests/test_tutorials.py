@@ -134,7 +134,7 @@ def test_is_my_dataset_realizable(run, capsys):
     assert run.loss < 1e-16
     assert run.masses.min() > 1 - 1e-6
     assert run.misalignment_kq == pytest.approx(8.34e-6, rel=1e-3)
-    assert run.late.misalignment(run.rate * 10_000) == pytest.approx(run.misalignment_kq, rel=1e-3)
+    assert run.late.predicted_misalignment(run.rate * 10_000) == pytest.approx(run.misalignment_kq, rel=1e-3)
     assert [each.next(1)[0][0] for each in names["answers"]] == ["wait", "wait", "pour", "boil"]
     assert [each.rule for each in names["answers"]] == ["unique", "unique", "ambiguous", "tie"]
     assert names["answers"][1].reason == "steep: optimal under the last token"

@@ -81,7 +81,7 @@ samples = hm.nexttoken.Samples.from_sentences(kept)
 run = hm.nexttoken.train(samples, steps=10_000, n=mended.n)
 print(f"loss {run.loss:.1e}; attention on the word that decides: at least {run.masses.min():.6f}")
 print(f"1 - cos between W_kq and its max-margin solution: {run.misalignment_kq:.2e}")
-print(f"the law of late training predicts {run.late.misalignment(run.rate * 10_000):.2e}")
+print(f"the law of late training predicts {run.late.predicted_misalignment(run.rate * 10_000):.2e}")
 
 # %%
 # The loss is as good as zero, and in every sentence the attention is where it should be: a softmax that has
@@ -123,7 +123,8 @@ figure.colorbar(image, ax=left)
 seen = run.observe()
 right.loglog(seen.times[1:], seen.misalignment[1:], label="measured")
 late = seen.times[seen.times >= 100]
-right.loglog(late, [run.late.misalignment(run.rate * t) for t in late], "--", label="law of late training")
+law = [run.late.predicted_misalignment(run.rate * t) for t in late]
+right.loglog(late, law, "--", label="law of late training")
 right.set(xlabel="step", title="1 - cos to the max-margin solution")
 right.legend()
 plt.show()

@@ -61,7 +61,7 @@ def test_at_the_threshold(seed: int) -> None:
     assert run.path.event is None
     assert run.selects_important
     assert run.selects_only_important
-    assert run.misalignment <= 1e-8
+    assert run.misalignment_p <= 1e-8
     assert run.best.norm <= 4 * corpus.n
     sequences = [tokens.tolist() for tokens in corpus.sequences()]
     form = important_only(sequences, run.important)
@@ -139,4 +139,4 @@ def test_sequences_of_one_token_leave_nothing_to_learn() -> None:
     run = run_theorem_5(assumption_4_corpus(2, 1, rng=0), rng=0)
     assert run.path.event == "no competing token"
     assert run.selects_only_important
-    assert math.isnan(run.misalignment)
+    assert math.isnan(run.misalignment_p)

@@ -29,7 +29,7 @@ def test_to_1e12(samples):
     run = train_by_flow(samples, 1e12, rate=0.025)
     assert run.clock == "flow"
     assert run.norm_kq == pytest.approx(2.5e10, rel=1e-9)
-    assert run.misalignment_kq / run.late.misalignment(2.5e10) == pytest.approx(1, abs=1e-5)
+    assert run.misalignment_kq / run.late.predicted_misalignment(2.5e10) == pytest.approx(1, abs=1e-5)
     assert run.misalignment_kq == pytest.approx(4.01e-22, rel=1e-3)
     assert run.log_excess_loss == pytest.approx(-2.5e10 / run.star.norm, rel=1e-8)
     middle = int(np.argmin(np.abs(run.times - 1e8)))
@@ -46,10 +46,10 @@ def test_figure_2_to_1e12(oracles):
     eta = run.rate
     assert run.times.tolist() == [0, 900, 1e5, 1e12]
     assert float(np.sqrt(run.points[1] @ run.points[1])) == pytest.approx(9.98115646, abs=1e-3)
-    assert run.star.misalignment(run.points[2]) / run.late.misalignment(eta * 1e5) == pytest.approx(
+    assert run.star.misalignment(run.points[2]) / run.late.predicted_misalignment(eta * 1e5) == pytest.approx(
         1.0005, abs=1e-4
     )
-    assert run.misalignment_kq / run.late.misalignment(eta * 1e12) == pytest.approx(1, abs=1e-5)
+    assert run.misalignment_kq / run.late.predicted_misalignment(eta * 1e12) == pytest.approx(1, abs=1e-5)
     assert eta * 1e12 - run.norm_kq == pytest.approx(0.277, abs=1e-2)
 
 

@@ -48,7 +48,7 @@ def test_rate_of_example_1(oracles):
     pairs = pairs_of(EXAMPLE_1)
     W_ov = OutputValue.aligned(pairs.collocation, 2 / math.sqrt(3))
     run = train(pairs.samples, W_ov=W_ov, rate=case["eta"], steps=case["t"])
-    ratio = run.misalignment_kq / run.late.misalignment(case["eta"] * case["t"])
+    ratio = run.misalignment_kq / run.late.predicted_misalignment(case["eta"] * case["t"])
     assert ratio == pytest.approx(case["ratio_measured_over_law"], abs=1e-8)
 
 
@@ -114,7 +114,7 @@ def test_descent_swings_just_above_the_threshold():
             record=[3998, 3999],
         )  # fmt: skip
         last = [late.beside(a) for a in run.points[-3:]]
-        ratio = run.misalignment_kq / late.misalignment(run.norm_kq)
+        ratio = run.misalignment_kq / late.predicted_misalignment(run.norm_kq)
         assert (np.linalg.norm(last[2] - last[1]) > 0.05) == swings
         assert np.linalg.norm(last[2] - last[0]) < 1e-3
         assert (abs(ratio - 1) < 1e-3) != swings

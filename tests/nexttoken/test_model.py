@@ -89,14 +89,14 @@ class TestStage1:
         closed, steps = stage_1(n, 900, rate), descend_stage_1(n, 900, rate)
         assert closed.stage_1_loss == pytest.approx(float(case["L0"]["900"]), rel=1e-12)
         assert steps.stage_1_loss == pytest.approx(float(case["L0"]["900"]), rel=1e-10)
-        assert (closed.norm, closed.misalignment) == (pytest.approx(900 * rate, rel=1e-13), 0.0)
-        assert steps.misalignment < 1e-24
+        assert (closed.norm, closed.misalignment_ov) == (pytest.approx(900 * rate, rel=1e-13), 0.0)
+        assert steps.misalignment_ov < 1e-24
         assert float(case["limit_loss"]) == pytest.approx(np.log1p(19 * np.exp(-closed.margin)), rel=1e-13)
 
     def test_large_margins_keep_their_direction(self):
         """Naive float64 gives 0.96199 for the cosine and 80.19 for the norm here."""
         end = descend_stage_1([1, 2, 3, 0], 900, 0.1)
-        assert end.misalignment < 1e-24
+        assert end.misalignment_ov < 1e-24
         assert end.norm == pytest.approx(90, rel=1e-12)
         unit, log_norm = gradient_ov([1, 2, 3, 0], 5000 * star_table([1, 2, 3, 0]))
         np.testing.assert_allclose(unit, -star_table([1, 2, 3, 0]) / np.sqrt(3), atol=1e-15)
@@ -108,7 +108,7 @@ class TestStage1:
         start = size * np.random.default_rng(0).standard_normal((4, 4))
         end = descend_stage_1([1, 2, 3, 0], 10_000, 0.1, start=start)
         np.testing.assert_allclose(end.table.sum(axis=0), start.sum(axis=0), atol=1e-10)
-        assert end.misalignment * 1e8 / misalignment_constant(start, 0.1) == pytest.approx(1, abs=5e-3)
+        assert end.misalignment_ov * 1e8 / misalignment_constant(start, 0.1) == pytest.approx(1, abs=5e-3)
 
     def test_tokens_without_a_next_token_stay_zero(self):
         end = descend_stage_1([1, -1, 0], 5, 0.1)
@@ -127,7 +127,7 @@ class TestStage1:
             OutputValue.aligned([3, 0], 1.0)
         with pytest.raises(ValueError, match="margin"):
             OutputValue.aligned([1, 0], -1.0)
-        assert np.isnan(OutputValue.aligned([1, 0], 0.0).misalignment)
+        assert np.isnan(OutputValue.aligned([1, 0], 0.0).misalignment_ov)
 
 
 def _trie(name):

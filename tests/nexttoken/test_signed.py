@@ -45,7 +45,7 @@ def test_confused_but_acyclic_goes_to_the_qp_direction():
     assert star == pytest.approx({"r": 1, "p": 0, "q": -1}, abs=1e-12)
     assert end.star.exact is None
     assert end.misalignment_kq == pytest.approx(2.4e-8, rel=0.01)
-    assert end.late.misalignment(2000.0, end.a) == pytest.approx(end.misalignment_kq, rel=1e-4)
+    assert end.late.predicted_misalignment(2000.0, end.a) == pytest.approx(end.misalignment_kq, rel=1e-4)
     assert end.signed_steps == 0
 
 
@@ -84,7 +84,7 @@ def test_slack_relations_go_to_the_true_solution(oracles, margin, expected):
     end = run("C-CEX-P2", margin, 0.05, 100_000)
     assert str(end.star.norm_squared) == case["true_norm2"]
     assert end.misalignment_kq == pytest.approx(expected, rel=2e-3)
-    assert end.late.misalignment(5000.0, end.a) == pytest.approx(end.misalignment_kq, rel=1e-3)
+    assert end.late.predicted_misalignment(5000.0, end.a) == pytest.approx(end.misalignment_kq, rel=1e-3)
     printed = end.pairs.table(end.star.values)
     words = case["vocabulary"]
     for word, value in case["paper_formula_column_q"].items():

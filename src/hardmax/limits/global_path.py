@@ -78,9 +78,13 @@ class RegularizationPath:
 
     def angle(self, other: Any) -> np.ndarray:
         """Angle in radians to a direction (a vector or a MaxMargin), at every radius; nan where p is zero."""
-        return 2.0 * np.arcsin(np.sqrt(self.misalignment(other) / 2.0))
+        return 2.0 * np.arcsin(np.sqrt(self.misalignments(other) / 2.0))
 
-    def misalignment(self, other: Any) -> np.ndarray:
+    def misalignment(self, other: Any, at: int = -1) -> float:
+        """1 - cos to a direction (a vector, a MaxMargin or a run) at one radius, the last by default."""
+        return misalignment(self.points[at], other)
+
+    def misalignments(self, other: Any) -> np.ndarray:
         """1 - cos to a direction, at every radius; nan where p is zero."""
         return np.array([misalignment(p, other) if p.any() else math.nan for p in self.points])
 

@@ -137,7 +137,7 @@ class LateResidual:
             raise ValueError("the residual has no limit: a tight row has the multiplier zero")
         return self.w if point is None else self.w + self.frozen(point)
 
-    def misalignment(self, norm: float, point: Any = None, *, rate: float = 0.0) -> float:
+    def predicted_misalignment(self, norm: float, point: Any = None, *, rate: float = 0.0) -> float:
         """Predicted 1 - cos to p_mm at a norm of p.
 
         ``rate`` is the step of normalised gradient descent; zero stands for the flow and the path. There is
@@ -176,7 +176,7 @@ class LateResidual:
             lengths(off),
             float(lengths(drift)),
             trajectory.misalignment(self.max_margin),
-            self.misalignment(trajectory.norm, trajectory.points[half]),
+            self.predicted_misalignment(trajectory.norm, trajectory.points[half]),
             _swing(trajectory, beside),
         )
 

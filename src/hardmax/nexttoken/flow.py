@@ -40,7 +40,7 @@ def train_by_flow(
     >>> from hardmax.nexttoken.flow import train_by_flow
     >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
     >>> run = train_by_flow(samples, 1e12, rate=0.025)
-    >>> f"{run.norm_kq:.4e}", round(run.misalignment_kq / run.late.misalignment(0.025e12), 6)
+    >>> f"{run.norm_kq:.4e}", round(run.misalignment_kq / run.late.predicted_misalignment(0.025e12), 6)
     ('2.5000e+10', 1.0)
     """
     pairs = Pairs.of(samples, n)

@@ -65,7 +65,7 @@ class Late:
         a = np.asarray(a, dtype=np.longdouble)
         return (a - (a @ wide) / (wide @ wide) * wide).astype(np.float64)
 
-    def misalignment(self, length: float, a: Floats | None = None) -> float:
+    def predicted_misalignment(self, length: float, a: Floats | None = None) -> float:
         """Predicted 1 - cos at the arc length eta t: |R_perp|^2 / (2 (eta t)^2).
 
         `a` is a late point that brings what is frozen, where relations are slack.

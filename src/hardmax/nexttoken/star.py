@@ -194,9 +194,9 @@ class KqStar:
         above = np.array([w.numerator for w in self.exact], dtype=np.longdouble)
         return above / np.array([w.denominator for w in self.exact], dtype=np.longdouble)
 
-    def misalignment(self, a: Any) -> float:
+    def misalignment(self, other: Any) -> float:
         """1 - cos between pairs' values and W_kq*; nan if either is zero or missing."""
-        a = np.asarray(a, dtype=np.longdouble)
+        a = np.asarray(other, dtype=np.longdouble)
         size = np.sqrt(a @ a)
         if self.values is None or not size > 0.0 or not self.norm > 0.0:
             return math.nan

@@ -164,7 +164,7 @@ class Training(Run):
     @property
     def misalignment_ov(self) -> float:
         """1 - cos(W_ov, W_ov*)."""
-        return self.W_ov.misalignment
+        return self.W_ov.misalignment_ov
 
     @property
     def misalignment_kq(self) -> float:
@@ -246,7 +246,7 @@ def train(
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
     >>> run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=10_000, rate=0.1)
-    >>> round(run.late.misalignment(1_000.0) / run.misalignment_kq, 3)
+    >>> round(run.late.predicted_misalignment(1_000.0) / run.misalignment_kq, 3)
     1.0
     """
     pairs = Pairs.of(samples, n)

@@ -138,7 +138,7 @@ class Comparison:
     def misalignment_ov(self) -> float:
         """1 - cos(B, W_ov*)."""
         model = self.merged.model
-        return OutputValue.of_table(pairs_of(model.samples).collocation, model.B).misalignment
+        return OutputValue.of_table(pairs_of(model.samples).collocation, model.B).misalignment_ov
 
     @property
     def misalignment_kq(self) -> float:

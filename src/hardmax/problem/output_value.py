@@ -25,7 +25,7 @@ class OutputValue:
 
     >>> from hardmax.problem.output_value import OutputValue
     >>> W_ov = OutputValue.aligned([1, 2, 0], margin=3.0)
-    >>> round(W_ov.norm**2, 12), W_ov.misalignment, W_ov.table[:, 0].tolist()
+    >>> round(W_ov.norm**2, 12), W_ov.misalignment_ov, W_ov.table[:, 0].tolist()
     (18.0, 0.0, [-1.0, 2.0, -1.0])
     """
 
@@ -67,7 +67,7 @@ class OutputValue:
         return float(np.linalg.norm(self.table))
 
     @property
-    def misalignment(self) -> float:
+    def misalignment_ov(self) -> float:
         """1 - cos to W_ov*; nan for zero weights."""
         if self.norm == 0.0:
             return math.nan

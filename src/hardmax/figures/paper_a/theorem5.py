@@ -170,7 +170,7 @@ def _datasets(runs: Mapping[int, TheoremFive]) -> Table:
         "eta0": np.array([int(found.thresholds.first_rate) for found in every]),
         "d": np.array([str(found.d) for found in every]),  # digits: no integer of 64 bits holds them
         "offset": np.array([offset(found) for found in every]),
-        "misalignment": np.array([found.misalignment for found in every]),
+        "misalignment": np.array([found.misalignment_p for found in every]),
         "p_hat_norm": np.array([found.best.norm for found in every]),
         "loss": np.array([found.loss for found in every]),
         "loss_bound": np.array([found.loss_bound for found in every]),
@@ -204,7 +204,7 @@ def _claims(runs: Mapping[int, TheoremFive], slack: TheoremFive, pinv: np.ndarra
         count("only-important", "flows that select no other token",
               [found.selects_only_important for found in every], "left open"),
         at_most(name + "direction", "1 - cos to the max-margin direction at |p| = 1e6",
-                [found.misalignment for found in every], 1e-8, paper="0 in the limit"),
+                [found.misalignment_p for found in every], 1e-8, paper="0 in the limit"),
         at_most(name + "direction-early", "the same at |p| = 1000 max(1, eta0 (max |alpha| - min |alpha|)/2)",
                 early, 1e-5),
         at_least(name + "margin", "lead of the important tokens at the end, of the largest possible",

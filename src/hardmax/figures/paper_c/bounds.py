@@ -213,7 +213,7 @@ def _curve_claims(
     law = []
     for name, run in runs.items():
         assert run.late is not None
-        law.append(curves[name]["misalignment"][-1] / run.late.misalignment(run.rate * END))
+        law.append(curves[name]["misalignment"][-1] / run.late.predicted_misalignment(run.rate * END))
     slack, ratio, faster = [], [], []
     for name, run in runs.items():
         margin, losses = run.W_ov.margin, run_of(name, DATASETS[name][0]).loss

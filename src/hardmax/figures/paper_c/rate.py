@@ -128,7 +128,7 @@ def _at(run: Training, t: int) -> Any:
 def _ratio(run: Training, t: int) -> float:
     """1 - cos over its law."""
     assert run.late is not None
-    return run.star.misalignment(_at(run, t)) / run.late.misalignment(run.rate * t)
+    return run.star.misalignment(_at(run, t)) / run.late.predicted_misalignment(run.rate * t)
 
 
 def _exponent(run: Training, low: int, high: int) -> float:
@@ -142,7 +142,7 @@ def _curves(runs: Mapping[str, Training]) -> Table:
         assert run.late is not None
         times = run.times[1:]
         found = np.array([run.star.misalignment(a) for a in run.points[1:]])
-        law = np.array([run.late.misalignment(run.rate * t) for t in times])
+        law = np.array([run.late.predicted_misalignment(run.rate * t) for t in times])
         for column, values in zip(
             columns.values(), (np.full(len(times), name), times, found, law), strict=True
         ):

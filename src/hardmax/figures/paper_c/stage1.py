@@ -121,7 +121,7 @@ def draw_2b(tables: Tables, canvas: Canvas) -> None:
 def fig_2b(setting: Setting) -> Findings:
     """1 - cos to W_ov* from zero, and from random entries, where it falls like K/t^2."""
     spreads = (0.0, *SPREADS)
-    off = {each: np.array([point.misalignment for point in descent(each)[1:]]) for each in spreads}
+    off = {each: np.array([point.misalignment_ov for point in descent(each)[1:]]) for each in spreads}
     moved = [descent(each)[-1].table.sum(axis=0) - descent(each)[0].table.sum(axis=0) for each in SPREADS]
     before = descent()[0].misalignment
     name = "C-FIG-2b."
@@ -159,7 +159,7 @@ def _late_law(setting: Setting) -> list[Claim]:
     for each in SPREADS:
         start = descent(each)[0]
         late = descend_stage_1(start.collocation, LATE, RATE, start=start.table)
-        ratio.append(late.misalignment * LATE**2 / misalignment_constant(start.table, RATE))
+        ratio.append(late.misalignment_ov * LATE**2 / misalignment_constant(start.table, RATE))
         setting.progress(len(ratio) / len(SPREADS))
     return [near("C-FIG-2b.random-law", "1 - cos over K/t^2 after 10,000 steps from spread 0.1 and 1", ratio,
                  1.0, 0.02)]  # fmt: skip

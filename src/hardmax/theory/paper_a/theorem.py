@@ -49,13 +49,13 @@ def described(run: TheoremFive) -> dict[str, Any]:
     return {
         "d": to_float(Fraction(run.d)), "norm": run.path.norm, "event": run.path.event,
         "selected": run.pattern, "only important tokens": run.selects_only_important,
-        "1 - cos to its own": run.misalignment, "(H1)-(H3)": run.conditions.holds,
+        "1 - cos to its own": run.misalignment_p, "(H1)-(H3)": run.conditions.holds,
     }  # fmt: skip
 
 
 def own_direction(run: TheoremFive) -> float:
     """How near p is to the max-margin direction of its own selection, in units of what is allowed."""
-    return 1 - run.misalignment / ALIGNED
+    return 1 - run.misalignment_p / ALIGNED
 
 
 @statement(

@@ -44,7 +44,7 @@ def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
     >>> problem = hm.data.named("B-FIG-8")
     >>> best = hm.max_margin(problem)
     >>> path = hm.regularization_path(problem, [300.0])
-    >>> path.misalignment(best)[0] < path_bound(problem, best, 300.0) < 0.03
+    >>> path.misalignment(best, 0) < path_bound(problem, best, 300.0) < 0.03
     True
     """
     return slowness(problem) / (R * best.margin)
@@ -94,7 +94,7 @@ def global_path(problem: Problem) -> Outcome:
     near, nearer = path.angle(limit).tolist()
     found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
     bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
-    slack = min(1 - nearer / still_away(near), *(1 - path.misalignment(limit) / bounds).tolist())
+    slack = min(1 - nearer / still_away(near), *(1 - path.misalignments(limit) / bounds).tolist())
     believed = float(slack) if path.is_reliable.all() and not path.interior.any() else None
     return Outcome(hypotheses, believed, found, paper_slack=believed)
 

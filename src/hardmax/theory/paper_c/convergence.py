@@ -199,7 +199,7 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
         return Outcome(tuple(hypotheses), 0.0, vacuous=True)
     seen = run.observe()
     t = float(run.times[-1])
-    ratio = float(seen.misalignment[-1]) / late.misalignment(run.rate * t)
+    ratio = float(seen.misalignment[-1]) / late.predicted_misalignment(run.rate * t)
     span = math.log(t / run.times[i])
     exponent = math.log(float(seen.misalignment[-1] / seen.misalignment[i])) / span
     fall = float(seen.log_excess[-1] - seen.log_excess[i]) / (t - float(run.times[i]))

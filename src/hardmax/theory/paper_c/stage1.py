@@ -182,7 +182,7 @@ def exact_deviation(n: Ints, t: int, W_ov: OutputValue, rate: float) -> float:
     entries = float(np.abs(W_ov.table - closed.table).max()) / (t * rate)
     at_most = closed.stage_1_loss or math.ulp(0.0)  # a loss below every float is zero in both
     loss = abs(W_ov.stage_1_loss - closed.stage_1_loss) / at_most
-    return max(entries / EXACT, W_ov.misalignment / EXACT, loss / EXACT_LOSS)
+    return max(entries / EXACT, W_ov.misalignment_ov / EXACT, loss / EXACT_LOSS)
 
 
 @statement(
@@ -219,11 +219,11 @@ def stage_1_converges(
         if t > 1:
             bound = printed.proposition_1(sizes, t, rate)
             below, above = W_ov.norm * 2 * sizes.star_ov / (t * rate) - 1, t * rate / W_ov.norm - 1
-            paper = guarded(min(paper, bound - W_ov.misalignment, below), above)
+            paper = guarded(min(paper, bound - W_ov.misalignment_ov, below), above)
     last = {c: printed.proposition_1(sizes, steps, rate, c) for c in (printed.MAIN, printed.APPENDIX)}
     found = {
         "deviation over rounding": off, "log of the loss over its bound": excess,
-        "1 - cos": walked[-1][1].misalignment, "allowed by constant": last, "t": steps,
+        "1 - cos": walked[-1][1].misalignment_ov, "allowed by constant": last, "t": steps,
         "steps taken, then the closed form": min(steps, BY_STEPS),
     }  # fmt: skip
     return Outcome(
