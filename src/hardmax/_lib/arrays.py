@@ -105,6 +105,11 @@ def half_square(a: np.ndarray, b: np.ndarray) -> float:
     return 0.5 * float(off @ off)
 
 
+def half_squares(rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """The same of many unit vectors, the rows, to one."""
+    return 0.5 * np.square(rows - unit).sum(axis=1)
+
+
 def misalignment(p: Any, other: Any) -> float:
     """1 - cos between two directions, without the 1e-16 floor of computing a cosine.
 

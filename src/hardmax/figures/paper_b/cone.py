@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.arrays import half_squares
 from hardmax.figures.claims import at_least, at_most, near
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_b.plane import (
@@ -148,7 +149,7 @@ def _in_cone(cone: hm.directions.LocalConstants, radii: object, angles: object) 
 
 def _gaps(path: hm.Run, best: hm.MaxMargin) -> np.ndarray:
     """1 - cos to p_mm at every step."""
-    return 0.5 * np.square(path.directions - best.direction).sum(axis=1)
+    return half_squares(path.directions, np.asarray(best.direction))
 
 
 def _overshoot(

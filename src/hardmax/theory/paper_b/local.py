@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from hardmax._lib.arrays import half_squares
 from hardmax._lib.expect import generator
 from hardmax.directions.direction import LocalConstants, in_cone, local_constants
 from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap
@@ -160,7 +161,7 @@ def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, 
     """The most by which normalised descent from these starts leaves the cone, over mu."""
     assert best.direction is not None
     paths = [descend(problem, Normalized(rate), steps=STEPS, start=start, record=1) for start in starts]
-    gaps = [0.5 * np.square(path.directions - best.direction).sum(axis=1) for path in paths]
+    gaps = [half_squares(path.directions, best.direction) for path in paths]
     return max(float(gap.max()) for gap in gaps) / mu - 1
 
 
