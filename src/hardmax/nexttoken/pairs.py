@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +51,7 @@ class Pairs:
 
         `n` replaces the collocation of the data, say by one that was completed.
         """
-        if not isinstance(samples, Samples):
-            kind = type(samples).__name__
-            raise ValueError(f"samples must be Samples, got {kind}; make them with Samples.from_sentences")
+        _need_samples(samples)
         n = collocation(samples) if n is None else n
         samples = samples.merged()
         sizes = np.diff(samples.offsets)
@@ -139,3 +138,9 @@ class Pairs:
 def pairs_of(samples: Samples) -> Pairs:
     """The pairs of a dataset, kept for the next gradient on the same samples."""
     return Pairs.of(samples)
+
+
+def _need_samples(samples: Any) -> None:
+    if not isinstance(samples, Samples):
+        kind = type(samples).__name__
+        raise ValueError(f"samples must be Samples, got {kind}; make them with Samples.from_sentences")

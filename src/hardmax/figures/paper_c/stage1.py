@@ -123,7 +123,7 @@ def fig_2b(setting: Setting) -> Findings:
     spreads = (0.0, *SPREADS)
     off = {each: np.array([point.misalignment_ov for point in descent(each)[1:]]) for each in spreads}
     moved = [descent(each)[-1].table.sum(axis=0) - descent(each)[0].table.sum(axis=0) for each in SPREADS]
-    before = descent()[0].misalignment
+    before = descent()[0].misalignment_ov
     name = "C-FIG-2b."
     claims = (
         at_most(name + "one", "largest |cos - 1| from step 1 on", np.abs(off[0.0]), 1e-12,

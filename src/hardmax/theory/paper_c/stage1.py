@@ -296,7 +296,7 @@ def stage_1_closed_form(
     needed = LATE * (float(np.linalg.norm(start)) + star_norm(n))
     walked = {"eta0 t": steps * rate, "needed": needed}
     hypotheses = (has_next, Hypothesis("late enough", True if steps * rate >= needed else None, walked))
-    measured = descend_stage_1(n, steps, rate, start=start).misalignment
+    measured = descend_stage_1(n, steps, rate, start=start).misalignment_ov
     predicted = misalignment_constant(start, rate) / steps**2
     found = {"1 - cos": measured, "predicted": predicted}
     if predicted < EXACT**2:  # the column sums are zero but for rounding
