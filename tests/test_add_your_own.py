@@ -1,9 +1,11 @@
 """Parts of one's own, written outside the package: every verb takes them (docs/add-your-own.md)."""
 
 import doctest
+import inspect
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import hardmax as hm
 from hardmax.theory import Hypothesis, Outcome, statement
@@ -42,6 +44,8 @@ def test_a_head():
     assert far.selection().tokens in [found.selection for found in hm.locally_optimal(problem)]
     assert hm.optimal_tokens(problem).sets == hm.optimal_tokens(same).sets
     assert hm.excess_risk(problem, run.p, run.selection().tokens).log < 0
+    assert {row.selection for row in hm.solve(problem).selections} >= {far.selection().tokens}
+    assert hm.check("B-THM-3", problem).verdict == "not applicable"  # it is about fixed scores
 
 
 def test_a_step_rule():
@@ -92,6 +96,24 @@ def test_a_statement(tmp_path):
     assert answer.exit_code == 0
     assert "MINE-1" in str(hm.check("MINE-1", problem))
     assert list(hm.checks())[-1] == "MINE-1"
+
+
+@pytest.mark.parametrize("test", [test_a_head, test_a_step_rule, test_a_statement])
+def test_each_takes_at_most_40_lines(test):
+    assert len(inspect.getsource(test).splitlines()) <= 40
+
+
+@pytest.mark.parametrize(
+    "verb", [hm.regularization_path, hm.critical_directions, hm.hessian, hm.Problem.save]
+)
+def test_what_needs_fixed_scores_or_data_says_so(verb, tmp_path):
+    keys, values = [[[1.0], [0.0]]], [[[1.0], [2.0]]]
+    problem = hm.Problem.from_psi(
+        keys, values, [1.0], lambda z: np.tanh(z[:, 0]), lambda z: 1 - np.tanh(z) ** 2
+    )
+    rest = {"regularization_path": ([1.0],), "hessian": ([1.0],), "save": (tmp_path / "own.npz",)}
+    with pytest.raises(ValueError, match=r"fixed scores|linear heads|cannot be saved"):
+        verb(problem, *rest.get(verb.__name__, ()))
 
 
 def test_the_page_runs():

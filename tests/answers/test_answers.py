@@ -60,7 +60,7 @@ def test_verify_on_own_data(command, valid_json, tmp_path):
     assert (found.exit_code, found.checks[0].expected) == (1, None)
     [same] = hm.verify("B-ASM-B", on=hm.data.named("B-FIG-1b")).checks
     assert (same.check.verdict, same.check.witness) == ("fails", found.checks[0].check.witness)
-    with pytest.raises(ValueError, match="ids must be the statements"):
+    with pytest.raises(ValueError, match="ids must name the statements"):
         hm.verify(on=hm.data.named("B-FIG-1b"))
     with pytest.raises(ValueError, match="near it are B-ASM-B"):
         hm.verify("B-ASM-BB")

@@ -138,7 +138,7 @@ def test_an_empty_part_is_not_written(ntp, file, tmp_path):
     assert code == 1
     assert "nothing was written" in err
     assert "realizable part found: none" in text
-    assert "2 tokens begin no sentence; --repair" in " ".join(text.split())
+    assert "Tokens that begin no sentence: 2; --repair" in " ".join(text.split())
     assert not out.exists()
 
 

@@ -104,8 +104,8 @@ def test_own_data_by_the_kind_that_a_statement_takes(verify, tmp_path):
 @pytest.mark.parametrize(
     "id, file, words",
     [
-        ("A-LEM-2", "three-inputs.json", "wants texts with labels"),
-        ("B-THM-2", "svop.txt", "wants a problem (.json, .npz or .csv"),
+        ("A-LEM-2", "three-inputs.json", "on must be texts with labels"),
+        ("B-THM-2", "svop.txt", "on must be a problem (.json, .npz or .csv"),
         ("B-ASM-C", "three-inputs.json", "missing a required argument: 'selection'"),
         ("B-ASM-B", "missing.json", "No such file"),
     ],

@@ -26,6 +26,7 @@ RUNS = {
     "two layers": lambda: descend_two_layer(CORPUS, TwoLayerGram.from_vectors(*VECTORS), steps=9, rate=0.5),
     "sentences": lambda: hm.nexttoken.train(SENTENCES, steps=40, rate=0.05),
     "flow of sentences": lambda: hm.nexttoken.train_by_flow(SENTENCES, 1000.0, rate=0.05),
+    "W_kq and W_ov": lambda: hm.nexttoken.train_jointly(SENTENCES, 40, 0.1),
     "mini-batches": lambda: hm.embeddings.train_embeddings(
         CORPUS, 6, hm.steps.AdamW(0.05), epochs=9, batch=2, rng=0, start=VECTORS
     ),
@@ -68,6 +69,7 @@ def test_points_or_none(name_and_run):
         np.testing.assert_allclose(run.losses[0], np.log(2.0), atol=2.0)
         return
     assert run.points is None
+    assert run.misalignment(run) < 1e-30  # the direction of the end is known without the points
     for ask in (lambda: run.misalignment(run.final, at=0), lambda: run.directions):
         with pytest.raises(ValueError, match=r"points were|at must be -1, got 0: this run kept observables"):
             ask()

@@ -41,7 +41,7 @@ def report(found: Checked) -> Text:
     if not fields["teaches_attention"] and (part is None or part.samples):
         what = "these sentences" if part is None else "this part"
         text.append(
-            f"No sentence of {what} goes on after two different tokens: it teaches which token follows\n"
+            f"No sentence of {what} goes on after two different tokens: it teaches which token follows "
             "which, and attention nothing, which never has to choose.\n"
         )
     text.append(_next_step(fields))
@@ -113,10 +113,10 @@ def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> 
     idle = len(never_first(analysis.trie))
     hint = ""
     if idle > len(analysis.repaired):
-        hint = f"{idle:,} tokens begin no sentence; --repair gives them a next token, and more may be kept.\n"
+        hint = f"Tokens that begin no sentence: {idle:,}; --repair gives them a next token, to keep more.\n"
     if not part.samples:
         return (
-            "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of\n"
+            "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of "
             f"a realizable dataset, can be put together from the first two tokens of sentences.\n{hint}"
         )
     share = part.samples / part.of_samples
@@ -127,7 +127,7 @@ def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> 
     if share < RIGID:
         kept += (
             "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
-            "made of\ns, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
+            "made of s, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
         )
     return kept + hint
 

@@ -34,8 +34,7 @@ class Checked(Answer):
     <BLANKLINE>
     collocation: A -> B, B -> A
     No sentence of these sentences goes on after two different tokens: it teaches
-      which token follows
-    which, and attention nothing, which never has to choose.
+      which token follows which, and attention nothing, which never has to choose.
     """
 
     schema: ClassVar[str] = "hardmax.ntp-check/2"

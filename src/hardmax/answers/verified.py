@@ -160,7 +160,7 @@ class Verifying:
             self.on = "own data"
             wanted = [statement_of(id).id for id in dict.fromkeys(ids or ())]
             if not wanted:
-                raise ValueError("ids must be the statements to test on own data, got none")
+                raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
             self.instances = [Instance(id, self.on, None, lambda: on) for id in wanted]
 
     def run(self, each: Instance) -> Judged:

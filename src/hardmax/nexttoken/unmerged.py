@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Floats, pairs_of
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.output_value import OutputValue
+from hardmax.train.run import Run
 
 
 def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> Floats:
@@ -114,25 +115,43 @@ class Unmerged:
         return G_kq @ self.W_q.T, self.W_k.T @ G_kq, self.W_o.T @ G_ov, G_ov @ self.W_v.T
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Run):
     """Normalised gradient descent on the full loss (1): losses at every step, the weights at the end.
+
+    All else that a `hardmax.Run` can say of its end, it says of the problem that W_kq has with W_ov as it was
+    trained; ``event`` is "stationary point" where the gradient is exactly zero.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.unmerged import train_jointly
     >>> run = train_jointly(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), 200, 0.1)
     >>> bool(run.losses[-1] < 0.1 * run.losses[0]), 0 < run.misalignment_kq < 1
     (True, True)
+    >>> run.selection().is_unique
+    True
     """
 
-    weights: Embedded | Unmerged
-    rate: float
-    losses: Floats
+    weights: Embedded | Unmerged = field(kw_only=True)
+    rate: float = field(kw_only=True)
+
+    @classmethod
+    def of(
+        cls, weights: Embedded | Unmerged, rate: float, losses: list[float], event: str | None
+    ) -> Comparison:
+        """The run that ended there, with the loss at the start and after every step."""
+        model = _merged(weights).model
+        problem = model.samples.problem(model.B)
+        head = problem.head.cross_entropy
+        assert head is not None
+        return cls(
+            problem, "step", np.arange(len(losses)), None, event, None, "normalised gradient descent",
+            {"losses": np.array(losses)}, model.A[head.words, head.queries], weights=weights, rate=rate,
+        )  # fmt: skip
 
     @property
     def merged(self) -> Embedded:
         """W_kq and W_ov at the end."""
-        return self.weights.merged if isinstance(self.weights, Unmerged) else self.weights
+        return _merged(self.weights)
 
     @property
     def misalignment_ov(self) -> float:
@@ -164,10 +183,10 @@ def train_jointly(samples: Samples, steps: int, rate: float, *, E: Any = None) -
     E = np.eye(samples.V) if E is None else expect.finite_array("E", E, (None, samples.V))
     start = Embedded(samples, E, np.zeros((len(E), len(E))), np.zeros((samples.V, len(E))))
 
-    def step(at: Embedded, factor: Callable[..., float]) -> Embedded:
+    def step(at: Embedded, factor: Callable[..., float]) -> Embedded | None:
         G_kq, G_ov = at.gradient_kq, at.gradient_ov
         eta = factor(G_kq, G_ov)
-        return replace(at, W_kq=at.W_kq - eta * G_kq, W_ov=at.W_ov - eta * G_ov)
+        return replace(at, W_kq=at.W_kq - eta * G_kq, W_ov=at.W_ov - eta * G_ov) if eta else None
 
     return _run(start, step, steps, rate)
 
@@ -186,9 +205,11 @@ def train_unmerged(start: Unmerged, steps: int, rate: float) -> Comparison:
     True
     """
 
-    def step(at: Unmerged, factor: Callable[..., float]) -> Unmerged:
+    def step(at: Unmerged, factor: Callable[..., float]) -> Unmerged | None:
         gradients = at.gradients
         eta = factor(*gradients)
+        if not eta:
+            return None
         W_k, W_q, W_v, W_o = (
             W - eta * G for W, G in zip((at.W_k, at.W_q, at.W_v, at.W_o), gradients, strict=True)
         )
@@ -202,16 +223,17 @@ def _run(start: Any, step: Callable[..., Any], steps: int, rate: float) -> Compa
 
     def factor(*gradients: Floats) -> float:
         length = math.sqrt(sum(float(np.vdot(G, G)) for G in gradients))
-        if length == 0.0:
-            raise ValueError("start: the gradient is exactly 0, so there is no direction to take")
-        return rate / length
+        return rate / length if length > 0.0 else 0.0
 
-    at, losses = start, []
+    at, losses = start, [_merged(start).model.loss]
     for _ in range(expect.whole("steps", steps)):
-        losses.append(_loss(at))
-        at = step(at, factor)
-    return Comparison(at, rate, np.array([*losses, _loss(at)]))
+        after = step(at, factor)
+        if after is None:
+            return Comparison.of(at, rate, losses, "stationary point")
+        at = after
+        losses.append(_merged(at).model.loss)
+    return Comparison.of(at, rate, losses, None)
 
 
-def _loss(weights: Embedded | Unmerged) -> float:
-    return (weights.merged if isinstance(weights, Unmerged) else weights).model.loss
+def _merged(weights: Embedded | Unmerged) -> Embedded:
+    return weights.merged if isinstance(weights, Unmerged) else weights

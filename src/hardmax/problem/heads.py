@@ -22,6 +22,10 @@ from hardmax.problem.output_value import OutputValue
 __all__ = ["Attention", "CrossEntropy", "Head", "LinearHead", "NonlinearHead", "Scores"]
 
 
+class ScoresMove(ValueError):
+    """Fixed scores were asked of a head whose scores move with the attention."""
+
+
 @dataclass(frozen=True, eq=False)
 class Attention:
     """Where every input attends, as a head sees it: shares of the slots of each input, which sum to 1.
@@ -97,7 +101,7 @@ class Head:
 
     def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """gamma_it of every slot, for all attention."""
-        raise ValueError("this head has no fixed scores; give the problem scores or a linear head")
+        raise ScoresMove("this head has no fixed scores; give the problem scores or a linear head")
 
     def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
         """Scores h_it = du_i/ds_it of every slot, up to a constant in each input, and u_i of every input."""

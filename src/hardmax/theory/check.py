@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from hardmax.papers import Registry, places
 from hardmax.problem import Problem
+from hardmax.problem.heads import ScoresMove
 from hardmax.theory.telling import html, paragraph
 
 Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided", "consistent", "refuted"]
@@ -215,7 +216,7 @@ def check(
     outcome = (
         Outcome((Hypothesis("equal weights, no counts", False),))
         if id.startswith("B-") and _is_weighted(subject)
-        else found.test(subject, *evidence, **options)
+        else _outcome(found, subject, *evidence, **options)
     )
     paper = _paper_verdict(found, outcome)
     if reading == "paper" and paper is None:
@@ -229,6 +230,14 @@ def check(
         slack=outcome.paper_slack if as_printed else outcome.slack, witness=outcome.witness,
         proof=outcome.paper_proof if as_printed else outcome.proof, paper_verdict=paper,
     )  # fmt: skip
+
+
+def _outcome(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
+    """What its function says; a statement about scores says nothing where they move with the attention."""
+    try:
+        return found.test(subject, *evidence, **options)
+    except ScoresMove:
+        return Outcome((Hypothesis("fixed scores", False),))
 
 
 def subject_of(found: Statement) -> Any:

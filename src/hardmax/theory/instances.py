@@ -28,7 +28,7 @@ def own_instances(ids: Iterable[str], file: Path) -> list[Instance]:
     """The statements of those ids on the data of a file; a ValueError says which kind of file one wants."""
     wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
     if not wanted:
-        raise ValueError("--on needs the statements to test there: hardmax verify B-THM-2 --on FILE")
+        raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
     read = cache(lambda kind: _read(kind, file))  # once for all statements, and a slip before the first one
 
     def instance(id: str) -> Instance:
@@ -58,7 +58,7 @@ def _read(kind: str, file: Path) -> Any:
             return Problem.load(file)
         return _corpus(file) if kind == "corpus" else read_sentences(file)
     except ValueError as error:
-        raise ValueError(f"--on: this statement wants {FILES[kind]}: {error}") from None
+        raise ValueError(f"on must be {FILES[kind]} for this statement: {error}") from None
 
 
 def _corpus(file: Path) -> Corpus:

@@ -99,8 +99,11 @@ class Run:
 
     @property
     def direction(self) -> np.ndarray:
-        """p/|p| at the end."""
-        return self.directions[-1]
+        """p/|p| at the end; nan where p is zero."""
+        if self.points is not None:
+            return self.directions[-1]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.final, dtype=np.float64) / self.norm
 
     @property
     def logit_error(self) -> float:

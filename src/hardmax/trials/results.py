@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.notebook import table
+from hardmax._lib.terminal import html
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
@@ -86,14 +86,9 @@ class Sweep:
         return "\n".join([*lines, f"{self.done} done, {self.failed} failed, {self.remaining} remaining"])
 
     def _repr_html_(self) -> str:
-        cells = self.summary()
-        results = list(dict.fromkeys(name for cell in cells for name in cell.of))
-        rows = (
-            [*(cell.parameters.get(name, "") for name in self.parameters), cell.done, cell.failed]
-            + [str(cell.of.get(name, "")) for name in results]
-            for cell in cells
-        )
-        return table(repr(self), [*self.parameters, "done", "failed", *results], rows)
+        from rich.text import Text
+
+        return html(Text(str(self)))
 
     @property
     def done(self) -> int:

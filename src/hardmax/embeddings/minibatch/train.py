@@ -81,7 +81,7 @@ def train_embeddings(
     with OneLayerModel(*vectors, rule, kind, workers) as model:
         done = run(model, corpus, plan, identity, progress)
     end, (p, v) = done.snapshots[-1], model.vectors
-    return done.training((model.E, p, v), evaluate(corpus, end.a, end.c).loss, rule, plan.batch)
+    return done.training((model.E, p, v), evaluate(corpus, end.a, end.c).loss, step, plan.batch)
 
 
 def trainable(step: Step) -> AdamW | SGD:
