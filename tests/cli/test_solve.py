@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -316,17 +315,24 @@ def _interrupt(*_: Any, **__: Any) -> Any:
 @pytest.mark.slow
 def test_a_real_interrupt(tmp_path, validated):
     sphere(n=25, T=8, d=30, rng=0).save(tmp_path / "large.npz")
-    script = (
-        "import sys, hardmax.directions.enumerate as _, hardmax.cli as cli;"
-        "print('ready', file=sys.stderr, flush=True); cli.main()"
-    )
+    script = """
+import sys
+from hardmax import cli
+from hardmax.answers.solving import Solving
+run = Solving.run
+def begun(self, progress):
+    says = iter([lambda: print("searching", file=sys.stderr, flush=True)])
+    run(self, lambda share: (next(says, bool)(), progress(share)))
+Solving.run = begun
+cli.main()
+"""
     command = [sys.executable, "-c", script, "solve", "large.npz", "--json", "--all", "--limit", "100000000"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stderr is not None
-        assert running.stderr.readline() == b"ready\n"
-        time.sleep(1.5)
+        while (line := running.stderr.readline()) != b"searching\n":
+            assert line.startswith(b"hardmax: compiling")
         running.send_signal(signal.SIGTERM)  # means the same as Ctrl-C, which the tests of sweep send
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=120)
     assert running.returncode == 130, err
     assert validated(out)["status"] == "truncated"
     assert b"Traceback" not in err
