@@ -125,6 +125,11 @@ def test_one_signature_of_misalignment():
     assert {tuple(each)[2:] for each in found} == {("at",), ()}  # a star is one direction, not a run
 
 
+@pytest.mark.parametrize("name", sorted(hardmax._MODULES))
+def test_public_modules_are_imported_by_the_name_they_have(name):
+    assert importlib.import_module(f"hardmax.{name}") is getattr(hardmax, name)
+
+
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = hardmax.no_such_name

@@ -30,7 +30,7 @@ def names_of(place: str) -> list[str]:
 
     >>> "hardmax.Problem" in names_of("hardmax.problem")
     True
-    >>> names_of("hardmax.problem.heads")[-2:]
+    >>> names_of("hardmax.heads")[-2:]
     ['hardmax.heads.NonlinearHead', 'hardmax.heads.Scores']
     """
     return [name for name, home in homes().items() if f"{home}.".startswith(f"{place}.")]

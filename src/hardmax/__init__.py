@@ -13,7 +13,7 @@ _MODULES = {
     "directions": "directions",
     "embeddings": "embeddings",
     "figures": "figures",
-    "heads": "problem.heads",
+    "heads": "heads",
     "limits": "limits",
     "margin": "margin",
     "nexttoken": "nexttoken",

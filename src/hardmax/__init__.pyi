@@ -5,6 +5,7 @@ from . import data as data
 from . import directions as directions
 from . import embeddings as embeddings
 from . import figures as figures
+from . import heads as heads
 from . import limits as limits
 from . import margin as margin
 from . import nexttoken as nexttoken
@@ -31,7 +32,6 @@ from .margin.att_svm import max_margin as max_margin
 from .margin.att_svm import max_margin_batch as max_margin_batch
 from .margin.constraints import Constraints as Constraints
 from .margin.solution import MaxMargin as MaxMargin
-from .problem import heads as heads
 from .problem.losses import Loss as Loss
 from .problem.problem import Problem as Problem
 from .problem.selection import Selection as Selection
