@@ -39,6 +39,7 @@ class Scaled:
     b: int
     faithful: bool  # no bound underflowed
     gram: Floats | None = None
+    factors: tuple[Floats, Floats] | None = None  # of rows that are outer products
 
 
 def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
@@ -125,7 +126,7 @@ def _tame(rows: Floats) -> tuple[Floats, Ints]:
 
 
 def scale(constraints: Constraints) -> Scaled:
-    gram = None
+    gram, factors = None, None
     if constraints.token_gram is not None:
         # Rows from the spectral factor of the tokens' Gram matrix: only the engines see them.
         half = int(np.frexp(np.abs(constraints.token_gram).max())[1]) // 2
@@ -141,7 +142,8 @@ def scale(constraints: Constraints) -> Scaled:
         A, a = _tame(constraints.left())
         if constraints.right is not None and constraints.right_of is not None:
             right, a_right = _tame(constraints.right)
-            A = (A[:, :, None] * right[constraints.right_of][:, None, :]).reshape(len(A), -1)
+            factors = A, right[constraints.right_of]
+            A = (A[:, :, None] * factors[1][:, None, :]).reshape(len(A), -1)
             a = a + a_right[constraints.right_of]
         norms = np.sqrt(np.einsum("ij,ij->i", A, A))
     zero = norms == 0 if gram is None else constraints.plus == constraints.minus
@@ -149,7 +151,7 @@ def scale(constraints: Constraints) -> Scaled:
     b = -int((np.frexp(constraints.h[asks])[1] - a[asks]).max())
     h = np.ldexp(constraints.h, b - a)
     faithful = bool((np.abs(h[asks]) > 1e-290).all())
-    return Scaled(np.ascontiguousarray(A), h, constraints.equal, norms, zero, a, b, faithful, gram)
+    return Scaled(np.ascontiguousarray(A), h, constraints.equal, norms, zero, a, b, faithful, gram, factors)
 
 
 Candidate = tuple[Floats, Floats, Measured]

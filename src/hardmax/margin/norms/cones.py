@@ -1,4 +1,6 @@
-"""Max-margin problems in the nuclear and the spectral norm of a matrix W: one cone program each (D-ALG-1).
+"""Max-margin problems in the nuclear and the spectral norm of a matrix W by clarabel, the extra `cone`.
+
+It takes what `interior` leaves open: rows that are no outer products, and hard ones (D-ALG-1).
 
 Nuclear: the least half trace of a semidefinite [[X, W], [W', Y]]. Spectral: the least t for which
 [[t I, W], [W', t I]] is semidefinite. The solver's multipliers of the rows are the other half of the proof.
@@ -14,18 +16,17 @@ import numpy as np
 from hardmax._lib.extras import install
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.pair import Pair, scored
 
 TOLERANCE = 1e-13  # asked of the solver, which stops where it cannot do better
 
 
-def by_cone(
-    A: Floats, h: Floats, equal: Bools, norm: Norm, shape: tuple[int, ...]
-) -> tuple[Floats, Floats] | None:
-    """W, read row by row, and multipliers, scaled to row_j . W >= h_j and N*(A'l) = N(W); None if it fails.
+def by_cone(A: Floats, h: Floats, equal: Bools, norm: Norm, shape: tuple[int, ...]) -> Pair | None:
+    """W, read row by row, with multipliers; None if it fails.
 
     >>> one = np.ones(1)
-    >>> W, _ = by_cone(np.array([[2.0, 0.0, 0.0, 1.0]]), one, one < 0, Norm(1.0, True), (2, 2))
-    >>> bool(np.abs(W - [0.5, 0, 0, 0]).max() < 1e-6)
+    >>> found = by_cone(np.array([[2.0, 0.0, 0.0, 1.0]]), one, one < 0, Norm(1.0, True), (2, 2))
+    >>> bool(np.abs(found.p - [0.5, 0, 0, 0]).max() < 1e-6)
     True
     """
     clarabel = _solver(norm)
@@ -51,7 +52,7 @@ def by_cone(
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
-    found = clarabel.DefaultSolver(
+    solution = clarabel.DefaultSolver(
         sparse.csc_matrix((len(goal), len(goal))),
         goal,
         sparse.csc_matrix(sparse.vstack([sparse.csc_matrix(-rows[order]), -matrix])),
@@ -59,18 +60,13 @@ def by_cone(
         [clarabel.ZeroConeT(ties), clarabel.NonnegativeConeT(len(h) - ties), clarabel.PSDTriangleConeT(side)],
         settings,
     ).solve()
-    x = np.array(found.x)
+    x = np.array(solution.x)
     W = x[corner] / math.sqrt(2) if norm.power == 1 else x[:-1]
     weights = np.zeros(len(h))
-    weights[order] = np.array(found.z)[: len(h)]
+    weights[order] = np.array(solution.z)[: len(h)]
     weights = np.where(equal, weights, np.maximum(weights, 0.0))
-    other = norm.dual.value((A.T @ weights).reshape(shape))
-    asks = h > 0
-    t = float(((A @ W)[asks] / h[asks]).min(initial=math.inf)) if not h[equal].any() else 1.0
-    if not (np.isfinite(W).all() and 0 < t < math.inf and other > 0):
-        return None
-    W = W / t
-    return W, weights * (norm.value(W.reshape(shape)) / other)
+    found = scored(A, h, equal, norm, W, weights, shape)
+    return found if found.width < 1 else None
 
 
 def _corner(width: int, height: int) -> Ints:
@@ -85,7 +81,7 @@ def _solver(norm: Norm) -> Any:
         import clarabel  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise ValueError(
-            f"norm must be one of the entries of W without the extra cone, got {norm.name!r}; install it "
-            f"with {install('cone')}"
+            f"norm must be one of the entries of W for these rows without the extra cone, got {norm.name!r}; "
+            f"install it with {install('cone')}"
         ) from None
     return clarabel

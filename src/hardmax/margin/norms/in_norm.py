@@ -17,6 +17,8 @@ from hardmax.margin.norms.cones import by_cone
 from hardmax.margin.norms.corners import at_corners, by_highs, measured_in
 from hardmax.margin.norms.definition import Norm, norm
 from hardmax.margin.norms.face import Face
+from hardmax.margin.norms.interior import Rows, by_interior
+from hardmax.margin.norms.matrix_face import shortest
 from hardmax.margin.norms.polyhedral import solve_polyhedral, tight_lines
 from hardmax.margin.norms.powers import newton
 from hardmax.margin.rationals import integer_rows
@@ -61,11 +63,26 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
     if plain.p is None or plain.multipliers is None or not plain.p.any():
         return _answer(constraints, scaled, ball, *_nothing(scaled))
     if ball.of_matrix:
-        found = by_cone(scaled.A, scaled.h, scaled.equal, ball, constraints.shape)
-        return _answer(constraints, scaled, ball, *(_nothing(scaled) if found is None else found))
+        return _answer(constraints, scaled, ball, *_of_matrix(scaled, ball, constraints.shape))
     start = np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
     p, weights, _ = newton(scaled.A, scaled.h, scaled.equal, ball.power, *start)
     return _answer(constraints, scaled, ball, p, weights)
+
+
+def _of_matrix(scaled: Scaled, ball: Norm, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Nuclear and spectral: our own method for rows that are outer products, else the cone solver."""
+    found = None
+    if scaled.factors is not None:
+        found = by_interior(Rows(*scaled.factors, scaled.h, scaled.equal), ball)
+    if found is None or found.width > CONE_TOLERANCE / 2:
+        again = by_cone(scaled.A, scaled.h, scaled.equal, ball, shape)
+        found = min(
+            (each for each in (found, again) if each is not None), key=lambda each: each.width, default=None
+        )
+    if found is None:
+        return _nothing(scaled)
+    p, weights, _ = shortest(scaled.A, scaled.h, scaled.equal, ball, found, shape)
+    return p, weights
 
 
 def _at_a_corner(constraints: Constraints, ball: Norm, exact: bool) -> MaxMargin:
@@ -214,7 +231,9 @@ def enclose_in(best: MaxMargin) -> Tight:
     """Which rows are tight at every optimal p, and which may be at some: what decides local optimality.
 
     On a face rows are tight on all of it or on a part. In l_r the optimum is near p, by as much as the ball
-    is round, so that rows with more slack are not tight; a row without which the margin is larger is tight.
+    is round, so that rows with more slack are not tight. In the nuclear and the spectral norm a row is tight
+    nowhere if the margin is smaller with this row as an equality. A row without which the margin is larger is
+    tight everywhere.
 
     >>> rows = Constraints.dense([[1.0, 0.0], [1.0, 2.0]])
     >>> enclose_in(solve_in(rows, "l3")).doubtful.tolist()
@@ -226,14 +245,19 @@ def enclose_in(best: MaxMargin) -> Tight:
         return Tight(best.face.essential, best.face.essential | best.face.sometimes)
     if best.norm == 0 or best.p is None:
         return Tight(none, ~none if math.isnan(best.norm) else none)
-    if not ball.strictly_convex or c.equal.any() or not (c.h > 0).all():
+    if c.equal.any() or not (c.h > 0).all() or ball.is_polyhedral:
         return Tight(c.equal, ~none)
-    near = _near(best, ball)
-    tight = none.copy()
+    near = _near(best, ball) if ball.strictly_convex else ~none
+    tight, slack = none.copy(), np.asarray(best.slack) / c.h
     for j in np.flatnonzero(near):
-        without = solve_in(c.subset(np.delete(np.arange(c.count), j)), ball)
-        tight[j] = without.margin_interval[0] > best.margin_interval[1]
-    if (near & ~tight).any():
+        weight = np.asarray(best.multipliers)[j] * c.h[j] * best.margin**2
+        if ball.strictly_convex or weight > slack[j]:
+            without = solve_in(c.subset(np.delete(np.arange(c.count), j)), ball)
+            tight[j] = without.margin_interval[0] > best.margin_interval[1]
+        if not (ball.strictly_convex or tight[j]):
+            tied = solve_in(replace(c, equal=np.arange(c.count) == j), ball)
+            near[j] = not tied.margin_interval[1] < best.margin_interval[0]
+    if ball.strictly_convex and (near & ~tight).any():
         exactly = _rational(best, ball)
         return Tight(tight, near) if exactly is None else Tight(exactly, exactly)
     return Tight(tight, near)

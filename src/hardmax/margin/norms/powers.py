@@ -10,27 +10,19 @@ nothing is infinite at an entry that tends to zero. Far from r = 2 the powers be
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.engines import by_daqp, by_nnls, polish
 from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.pair import Pair, scored
 
 STEPS = 60  # Newton steps for one power
 CONDITION = 1e-14  # ratio of the least to the largest slope that a model may have
 TINY = 1e-6  # an entry of p, relative to the largest, that may stand for zero
 GOOD = 1e-14  # relative width at which to stop,
 AFTER = 3  # and for how many steps more: it is the square of the error of p
-
-
-class Pair(NamedTuple):
-    """A p and multipliers, and the relative width of the interval that they prove, rounding left aside."""
-
-    p: Floats
-    weights: Floats
-    width: float
 
 
 def newton(A: Floats, h: Floats, equal: Bools, power: float, p: Floats, weights: Floats) -> Pair:
@@ -130,14 +122,4 @@ def _on_ray(A: Floats, h: Floats, r: float, weights: Floats) -> Floats:
 
 
 def _scored(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> Pair:
-    norm = Norm(r)
-    reach, u = A @ p, A.T @ weights
-    asks = h > 0
-    t = float((reach[asks] / h[asks]).min(initial=np.inf)) if not h[equal].any() else 1.0
-    size, other, gain = norm.value(p), norm.dual.value(u), float(h @ weights)
-    if not (t > 0 and size > 0 and other > 0 and gain > 0 and math.isfinite(size * other)):
-        return Pair(p, weights, math.inf)
-    if math.isfinite(t):
-        p, size = p / t, size / t
-    width = 1 - gain / (size * other)
-    return Pair(p, weights * (size / other), abs(width) if math.isfinite(width) else math.inf)
+    return scored(A, h, equal, Norm(r), p, weights, p.shape)
