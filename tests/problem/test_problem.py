@@ -121,7 +121,7 @@ def test_what_cannot_be_saved(tmp_path):
     [
         ("{", "not valid JSON"),
         ("[]", "must hold a JSON object"),
-        ("{}", "must hold keys and either scores or values, labels and head; it holds nothing"),
+        ("{}", "must hold keys and either scores or values, labels and head, or tokens, queries and either"),
         (json.dumps({"keys": KEYS, "score": SCORES}), "unknown name 'score'"),
         (json.dumps({"keys": KEYS, "scores": SCORES, "labels": [1, 1]}), "not both"),
         (json.dumps({"keys": KEYS, "scores": SCORES, "loss": 3}), "loss must be a name"),

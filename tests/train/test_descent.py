@@ -189,7 +189,7 @@ def test_weights_follow_p(nonlinear, normalized):
         prompt=u,
     )
     for k in range(50):
-        assert np.abs(W - mapped.W(k)).max() <= 1e-12 * (1 + np.linalg.norm(W))
+        assert np.abs(W - mapped.W_at(k)).max() <= 1e-12 * (1 + np.linalg.norm(W))
         g = hm.gradient(make(W), u, wrt="W")
         W = W + (0.3 * g.direction if normalized else -0.3 * g.vector)
 

@@ -119,9 +119,9 @@ def test_a_training_by_batches_knows_only_its_last_norm():
 def test_the_run_of_W_is_that_of_q():
     run = RUNS["W"]()
     assert isinstance(run, hm.train.WeightRun)
-    np.testing.assert_allclose(run.W().T @ run.prompt, run.final, atol=1e-12)
+    np.testing.assert_allclose(run.W.T @ run.prompt, run.final, atol=1e-12)
     seen = hm.Problem.from_tokens(PROBLEM.head.values.reshape(3, 4, 5), PROBLEM.head.labels, PROBLEM.head.v)
-    assert hm.risk(seen, run.W().T @ run.prompt) == pytest.approx(run.losses[-1], rel=1e-12)
+    assert hm.risk(seen, run.W.T @ run.prompt) == pytest.approx(run.losses[-1], rel=1e-12)
 
 
 def test_sentences_say_what_their_problem_says():

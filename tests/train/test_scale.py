@@ -137,7 +137,7 @@ def test_descend_weights(power, normalized):
         prompt=u / c,
     )
     np.testing.assert_array_equal(path.points * c, base.points)
-    np.testing.assert_array_equal(path.W(), base.W())
+    np.testing.assert_array_equal(path.W, base.W)
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])

@@ -99,6 +99,22 @@ def polar(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (largest * lengths)[..., 0], units
 
 
+def as_matrix(p: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """p, read row by row, as the matrix W of this shape; a ValueError where what is trained is a vector.
+
+    >>> import numpy as np
+    >>> from hardmax._lib.arrays import as_matrix
+    >>> as_matrix(np.arange(4.0), (2, 2)).tolist()
+    [[0.0, 1.0], [2.0, 3.0]]
+    """
+    if len(shape) != 2:
+        raise ValueError(
+            f"W must be that of a problem with queries (Problem.from_queries), got a vector p of {p.size} "
+            "numbers; use p"
+        )
+    return p.reshape(shape)
+
+
 def half_square(a: np.ndarray, b: np.ndarray) -> float:
     """1 - cos of two unit vectors, in the precision they have: half the square of their distance."""
     off = np.ravel(a - b)

@@ -88,14 +88,14 @@ def _offsets(sizes: np.ndarray) -> np.ndarray:
     return offsets
 
 
-def same_tokens(name: str, offsets: np.ndarray, expected: np.ndarray) -> None:
-    """Refuse ragged data whose inputs do not match the keys' inputs one to one."""
+def same_tokens(name: str, offsets: np.ndarray, expected: np.ndarray, other: str = "keys") -> None:
+    """Refuse ragged data whose inputs do not match those of the keys, or of ``other``, one to one."""
     if len(offsets) != len(expected):
-        raise ValueError(f"{name} must have {len(expected) - 1} inputs as keys, got {len(offsets) - 1}")
+        raise ValueError(f"{name} must have {len(expected) - 1} inputs as {other}, got {len(offsets) - 1}")
     if not np.array_equal(offsets, expected):
         i = int(np.flatnonzero(np.diff(offsets) != np.diff(expected))[0])
         raise ValueError(
-            f"{name}[{i}] must have {np.diff(expected)[i]} tokens as keys[{i}], got {np.diff(offsets)[i]}"
+            f"{name}[{i}] must have {np.diff(expected)[i]} tokens as {other}[{i}], got {np.diff(offsets)[i]}"
         )
 
 
@@ -142,6 +142,15 @@ def positive(name: str, x: Any) -> float:
     if not (value > 0 and np.isfinite(value)):
         raise ValueError(f"{name} must be a positive number, got {_short(x)}")
     return value
+
+
+def positives(name: str, x: Any, size: int) -> np.ndarray:
+    """Numbers above zero, one for each of what they weigh."""
+    array = finite_array(name, x, (size,))
+    if (array <= 0.0).any():
+        where = int(np.argmin(array))
+        raise ValueError(f"{name} must be positive, got {array[where]:g} at {where}; leave out what has none")
+    return array
 
 
 def nonnegative(name: str, x: Any) -> float:

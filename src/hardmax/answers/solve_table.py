@@ -40,7 +40,8 @@ def _head(found: Solved) -> Text:
     sizes = sorted(set(problem.sizes.tolist()))
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     attract = sum(each.locally_optimal is True for each in found.selections)
-    text = Text(f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {problem.d}\n")
+    d = "x".join(map(str, problem.shape))
+    text = Text(f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {d}\n")
     if found.norm_name != "l2":
         text.append(f"p is shortest in the norm {found.norm_name}, and margins are in this norm\n")
     count = f"feasible selections: {found.found}, of which attract: {attract} ({found.qps} problems solved)"

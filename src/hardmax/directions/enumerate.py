@@ -157,7 +157,7 @@ class Enumeration(Iterator[FeasibleSelection]):
         self._end = None if seconds is None else time.monotonic() + seconds
         if not self._tree.order:
             leaves: Iterator[Leaf] = iter([self._tree.nothing_to_select()])
-        elif self._problem.d == 2:
+        elif self._problem.shape == (2,):
             leaves = self._around()
         else:
             in_order = self._budget.top is not None and self._is_l2

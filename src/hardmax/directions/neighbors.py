@@ -187,8 +187,12 @@ def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
         own = AttentionRows(problem).constraints(enumerate(chosen))
     except ValueError:
         raise ValueError(f"{wrong}; this one's selection does not fit") from None
-    same = given.table is own.table and np.array_equal(given.minus, own.minus)
-    if not (same and np.array_equal(given.plus, own.plus) and np.array_equal(given.h, own.h)):
+    same = given.table is own.table and given.right is own.right
+    same = same and all(
+        np.array_equal(getattr(given, name), getattr(own, name))
+        for name in ("plus", "minus", "h", "right_of")
+    )
+    if not same:
         same = given.table is not None and given.shape == own.shape and given.count == own.count
         same = same and np.array_equal(given.h, own.h) and not given.equal.any()
         if not (same and np.array_equal(given.rows(), own.rows())):

@@ -110,17 +110,18 @@ class Tree:
         self.problem = problem
         self.qps = 0
         self.undecided: list[tuple[int, ...]] = []
-        every = problem.split(problem.keys[self.rows.slots])
-        keys = [k[names] for k, names in zip(every, self.rows.names, strict=True)]
+        every = problem.split(self.rows.slots)
+        # rows of the key table of the tokens of every input
+        self.places = [slots[names] for slots, names in zip(every, self.rows.names, strict=True)]
         sizes = np.abs(problem.keys[self.rows.slots])
         self.power = int(np.frexp(sizes.max())[1])
         # A power of two changes no digit unless small entries underflow; then `solve` decides everything.
         self.is_faithful = bool((np.ldexp(sizes[sizes > 0], -self.power) > 1e-290).all())
-        self.keys = [np.ldexp(k, -self.power) for k in keys]
+        self.table = problem.table.over(self.power)
         self.least = float(np.ldexp(min_margin, -self.power))
-        self.others = [_others(len(k)) for k in keys]
-        self.options = [np.arange(len(k)) for k in keys]
-        self.order = [i for i, k in enumerate(keys) if len(k) > 1]
+        self.others = [_others(len(each)) for each in self.places]
+        self.options = [np.arange(len(each)) for each in self.places]
+        self.order = [i for i, each in enumerate(self.places) if len(each) > 1]
 
     @property
     def depth(self) -> int:
@@ -202,9 +203,10 @@ class Tree:
         return Block(tokens[kept][fine], p[fine], weights[fine], upper[fine], share[kept][fine])
 
     def _rows_of(self, i: int, tokens: Ints) -> Floats:
-        keys = self.keys[i]
-        rows: Floats = keys[tokens][:, None, :] - keys[self.others[i][tokens]]
-        return rows
+        places, others = self.places[i], self.others[i][tokens]
+        plus = np.repeat(places[tokens], others.shape[1])
+        rows = self.table.differences(plus, places[others].reshape(-1))
+        return rows.reshape(*others.shape, self.problem.d)
 
     def _proved(self, A: Floats, weights: Floats, contradiction: Bools) -> Bools:
         """Contradictions that d+1 rows prove in floats; fewer rows are a case for exact numbers."""

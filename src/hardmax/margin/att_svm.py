@@ -15,6 +15,7 @@ from hardmax.margin.norms.in_norm import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem, need_problem
+from hardmax.problem.products import Products
 from hardmax.problem.selection import leaders, optimal_tokens
 
 RESOLUTION = 1e-6  # margins below this, relative to the longest row, may come from rounding a Gram matrix
@@ -164,11 +165,11 @@ class AttentionRows:
         plus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[0] for piece in pieces)])
         minus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[1] for piece in pieces)])
         labels = tuple(itertools.chain.from_iterable(piece[2] for piece in pieces))
-        m = len(plus)
-        return Constraints(
-            self.problem.keys, plus, minus, np.ones(m), np.zeros(m, dtype=bool), labels=labels,
-            origin=self.problem.gram,
-        )  # fmt: skip
+        bounds, keys = (np.ones(len(plus)), np.zeros(len(plus), dtype=bool)), self.problem.table
+        if isinstance(keys, Products):  # rows (x_selected - x_t) z', whose factors are kept apart
+            tokens = keys.token[plus], keys.token[minus]
+            return Constraints(keys.left, *tokens, *bounds, keys.right, keys.query[plus], labels=labels)
+        return Constraints(keys.dense(), plus, minus, *bounds, labels=labels, origin=keys.inner)
 
     def solve(
         self, chosen: Iterable[tuple[int, int]], exact: bool = False, norm: Norm | str | float = "l2"
@@ -214,6 +215,6 @@ def distinct_tokens(problem: Problem) -> Ints:
     [0, 0, 2]
     """
     if problem.gram is None:
-        return np.arange(len(problem.keys))
+        return np.arange(problem.table.shape[0])
     squares = np.diag(problem.gram)
     return np.argmax(squares[:, None] + squares[None] - 2 * problem.gram == 0, axis=1)

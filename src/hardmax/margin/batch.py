@@ -132,7 +132,7 @@ def _solve_stack(
     good = found & proves(measured)
     kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
     return [
-        MaxMargin(c, "certified", "float", p[b].reshape(c.shape), weights[b], (lower[b], upper[b]), kkt[b])
+        MaxMargin(c, "certified", "float", p[b], weights[b], (lower[b], upper[b]), kkt[b])
         if good[b]
         else solve(c)
         for b, c in enumerate(problems)

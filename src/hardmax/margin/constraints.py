@@ -241,6 +241,21 @@ class Constraints:
             )
         return dense
 
+    def along(self, p: Floats) -> Floats:
+        """``row_j . p`` of every row, for a p read row by row; outer products are not written out.
+
+        >>> import numpy as np, hardmax as hm
+        >>> rows = hm.Constraints.pairs([[1.0], [3.0]], [1], [0], right=[[1.0, 4.0]], right_of=[0])
+        >>> rows.along(np.array([0.5, 0.25])).tolist()
+        [3.0]
+        """
+        if self.entries is not None:
+            return self.project(p)
+        if self.right is None or self.right_of is None:
+            return self.left() @ p
+        seen = self.right @ p.reshape(self.shape).T  # W z of every right factor
+        return np.asarray(np.einsum("ij,ij->i", self.left(), seen[self.right_of]))
+
     def gram(self) -> Floats:
         """Inner products of the rows; for outer products the two factors' Gram matrices multiply."""
         if self.token_gram is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardmax._lib.arrays import polar
+from hardmax._lib.arrays import as_matrix, polar
 from hardmax._lib.files import whole_text
 from hardmax._lib.notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
@@ -36,12 +36,13 @@ class MaxMargin:
 
     ``status``: "certified" (p is optimal to a relative 1e-9, or exactly), "infeasible" (``farkas`` proves
     it) or "undecided" (only ``margin_interval`` is known). ``certificate``: "exact" if rational numbers
-    back the status (``exact``), else "float". ``p`` is a matrix for outer products and None in Gram form,
-    where ``coefficients`` hold the solution. ``kkt`` is the largest relative residual of primal
-    feasibility, stationarity and complementarity; 0 for exact certificates. ``selection`` is what it selects,
-    one token per input, or a `Selection` of sets where several tie; None for a solution of `Constraints`.
-    Where a p is needed, `need` gives it or says why there is none. ``norm_name`` is the norm that is least;
-    in l1 and linf several p may be optimal: p is the shortest of them in l2, and ``face`` knows all.
+    back the status (``exact``), else "float". ``p`` is None in Gram form, where ``coefficients`` hold the
+    solution; where a matrix is unknown, p is that matrix read row by row, and ``W`` the matrix itself.
+    ``kkt`` is the largest relative residual of primal feasibility, stationarity and complementarity; 0 for
+    exact certificates. ``selection`` is what it selects, one token per input, or a `Selection` of sets where
+    several tie; None for a solution of `Constraints`. Where a p is needed, `need` gives it or says why there
+    is none. ``norm_name`` is the norm that is least; in l1 and linf several p may be optimal: p is the
+    shortest of them in l2, and ``face`` knows all.
 
     >>> import hardmax as hm
     >>> best = hm.max_margin(hm.Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))
@@ -121,7 +122,7 @@ class MaxMargin:
 
     @property
     def fractions(self) -> NDArray[Any] | None:
-        """p as rational numbers, in its shape; None if only floats are known, or coefficients."""
+        """p, or W, as rational numbers; None if only floats are known, or coefficients."""
         if self.exact is None or self.exact.p is None:
             return None
         numbers = np.empty(len(self.exact.p), dtype=object)
@@ -136,7 +137,7 @@ class MaxMargin:
         if self.exact is not None:
             return root(self.exact.norm_squared)
         if self.p is not None:
-            return norm(self.norm_name).value(self.p)
+            return norm(self.norm_name).value(self.p.reshape(self.constraints.shape))
         if self.multipliers is None:
             return math.nan
         gram = self.constraints.gram()
@@ -152,7 +153,18 @@ class MaxMargin:
         """The unit vector p/|p|; None if p is not certified, 0, or only known by coefficients."""
         if not self.is_certified or self.p is None or not self.p.any():
             return None
-        return polar(self.p.ravel())[1].reshape(self.p.shape)
+        return polar(self.p)[1]
+
+    @property
+    def W(self) -> Floats | None:
+        """p as the matrix that is unknown; None where p is, and refused where p is a vector.
+
+        >>> import hardmax as hm
+        >>> rows = hm.Constraints.pairs([[1.0], [3.0]], [1], [0], right=[[1.0, 1.0]], right_of=[0])
+        >>> hm.max_margin(rows).W.tolist()
+        [[0.25, 0.25]]
+        """
+        return None if self.p is None else as_matrix(self.p, self.constraints.shape)
 
     @property
     def coefficients(self) -> Floats | None:
@@ -204,15 +216,15 @@ class MaxMargin:
         """
         asks = self.constraints.h > 0
         direction = polar(np.asarray(u, dtype=np.float64).ravel())[1]
-        rows = self.constraints.rows()
-        if direction.shape != rows.shape[1:] or not direction.any() or self.margin in (0.0, math.inf):
+        size = math.prod(self.constraints.shape)
+        if direction.size != size or not direction.any() or self.margin in (0.0, math.inf):
             raise ValueError(
-                f"deficit must have a direction u of {rows.shape[1]} numbers, not all zero, and a margin, "
+                f"deficit must have a direction u of {size} numbers, not all zero, and a margin, "
                 f"got {direction.size} numbers and a margin of {self.margin:.6g}"
             )
-        reach = float((rows[asks] @ direction / self.constraints.h[asks]).min())
-        size = norm(self.norm_name).value(direction.reshape(self.constraints.shape))
-        return 1 - reach / (size * self.margin)
+        reach = float((self.constraints.along(direction)[asks] / self.constraints.h[asks]).min())
+        length = norm(self.norm_name).value(direction.reshape(self.constraints.shape))
+        return 1 - reach / (length * self.margin)
 
     @cached_property
     def slack(self) -> Floats | None:
@@ -220,9 +232,7 @@ class MaxMargin:
         if self.exact is not None and self.exact.slack:
             return np.array([to_float(s) for s in self.exact.slack])
         if self.p is not None and self.p.size:
-            c, p = self.constraints, self.p.ravel()
-            values: Floats = c.rows() @ p if c.entries is None else c.project(p)
-            return values - c.h
+            return self.constraints.along(self.p) - self.constraints.h
         if self.multipliers is None:
             return None
         return self.constraints.gram() @ self.multipliers - self.constraints.h
@@ -245,8 +255,7 @@ class MaxMargin:
             assert c.token_gram is not None
             return enclose_gram(c.gram(), c.h, c.equal, weights, _rounded(c.token_gram, 1))
         blur = 0.0 if c.origin is None else _rounded(c.origin, 16 * len(c.origin))
-        p = self.p.ravel()[None]
-        found = enclose(c.rows()[None], c.h[None], c.equal[None], weights[None], p, blur)
+        found = enclose(c.rows()[None], c.h[None], c.equal[None], weights[None], self.p[None], blur)
         return Tight(found.certain[0], found.possible[0])
 
     @cached_property
@@ -354,7 +363,7 @@ def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
         return MaxMargin(constraints, "infeasible", "exact", None, None, (0.0, 0.0), 0.0, weights, exact)
     p = None
     if exact.p is not None:
-        p = np.array([to_float(x) for x in exact.p]).reshape(constraints.shape)
+        p = np.array([to_float(x) for x in exact.p])
     return MaxMargin(
         constraints, "certified", "exact", p, weights, bracket(exact.norm_squared), 0.0, None, exact
     )

@@ -270,7 +270,7 @@ def unscaled(
 ) -> MaxMargin:
     """Undo the scaling; powers of two change no digit."""
     with np.errstate(over="ignore", under="ignore"):
-        vector = None if scaled.gram is not None else np.ldexp(p, -scaled.b).reshape(constraints.shape)
+        vector = None if scaled.gram is not None else np.ldexp(p, -scaled.b)
         multipliers = np.ldexp(weights, -scaled.b - scaled.a)
         lower, upper = (float(np.ldexp(x, scaled.b)) for x in (measured.lower, measured.upper))
     return MaxMargin(

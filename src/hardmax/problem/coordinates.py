@@ -36,6 +36,14 @@ class Differences:
         """Inner products of the rows."""
         return table.gram(self.plus, self.minus)
 
+    def along(self, table: Keys, p: np.ndarray) -> np.ndarray:
+        """Their products with p, (m,)."""
+        return table.along(self.plus, self.minus, p)
+
+    def combine(self, table: Keys, c: np.ndarray) -> np.ndarray:
+        """Their sums with each row of coefficients, (S, d)."""
+        return table.combine(self.plus, self.minus, c)
+
 
 def differences(slots: Slots) -> Differences:
     """To each input's first token, or, where inputs share tokens a lot, all to one token of the table."""

@@ -20,10 +20,14 @@ from hardmax.problem.keys import Dense, Gram, Keys, OneHot
 from hardmax.problem.labels import scored
 from hardmax.problem.losses import LOSSES, as_loss
 from hardmax.problem.output_value import OutputValue
+from hardmax.problem.products import Products
 
-_JSON_NAMES = {"keys", "scores", "values", "labels", "head", "loss", "counts", "weights"}
+_JSON_NAMES = {
+    "keys", "tokens", "queries", "scores", "values", "labels", "head", "loss", "counts", "weights"
+}  # fmt: skip
 _NEXT_TOKEN = {"collocation", "words", "targets", "queries", "margin", "entries"}
-_ARRAY_NAMES = _JSON_NAMES | _NEXT_TOKEN | {"tokens", "offsets", "W", "gram", "one_hot"}
+_PRODUCTS = ("token_table", "query_table", "token_of", "query_of")
+_ARRAY_NAMES = _JSON_NAMES | _NEXT_TOKEN | {"offsets", "W", "gram", "one_hot", *_PRODUCTS}
 
 
 def read_problem(path: Path) -> Problem:
@@ -62,6 +66,9 @@ def problem_arrays(problem: Problem) -> dict[str, Any]:
     }
     if isinstance(problem.table, OneHot):
         arrays["one_hot"] = np.array(problem.table.size)
+    elif isinstance(problem.table, Products):
+        keys = problem.table
+        arrays |= zip(_PRODUCTS, (keys.left, keys.right, keys.token, keys.query), strict=True)
     else:
         arrays["keys"] = problem.keys
     for name in ("W", "gram", "counts", "weights"):
@@ -81,7 +88,7 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
     _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
     heads = ({"scores"}, {"values", "labels", "head"}, {"collocation", "words", "targets"})
     known = any(names <= arrays.keys() for names in heads)
-    if "offsets" not in arrays or not arrays.keys() & {"keys", "one_hot"} or not known:
+    if "offsets" not in arrays or not arrays.keys() & {"keys", "one_hot", "token_table"} or not known:
         raise ValueError(
             f"{path} must hold keys, offsets and either scores or values, labels and head; "
             f"it holds {', '.join(map(ascii, sorted(arrays))) or 'nothing'}"
@@ -93,6 +100,8 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
     offsets = _offsets(arrays["offsets"], len(tokens))
     if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or (tokens < 0).any() or (tokens >= N).any():
         raise ValueError(f"{path}: tokens must be row numbers of keys, from 0 to {N - 1}")
+    if isinstance(table, Products):
+        _one_query(table.query[tokens], offsets, path)
     head = _head(arrays, table, tokens, offsets)
     W = _map(arrays, head, table, path)
     problem = Problem(table, tokens.astype(np.intp), offsets, head, W)
@@ -102,11 +111,30 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
 def _table(arrays: dict[str, np.ndarray], path: Path) -> Keys:
     if "one_hot" in arrays:
         return OneHot(expect.whole("one_hot", arrays["one_hot"].tolist(), 1))
+    if "token_table" in arrays:
+        return _products(arrays, path)
     keys = expect.finite_array("keys", arrays["keys"], (None, None))
     if not keys.size:
         raise ValueError(f"{path}: keys must hold at least one token of one number, got {keys.shape}")
     gram = _gram(arrays, keys, path)
     return Dense(keys) if gram is None else Gram(keys, gram)
+
+
+def _products(arrays: dict[str, np.ndarray], path: Path) -> Products:
+    """Outer products of tokens and queries, and which of them every key is made of."""
+    if not set(_PRODUCTS) <= arrays.keys():
+        raise ValueError(f"{path} must hold all of {', '.join(_PRODUCTS)} where inputs have queries")
+    tables = [expect.finite_array(name, arrays[name], (None, None)) for name in _PRODUCTS[:2]]
+    which = [expect.ids(name, arrays[name], len(arrays["token_of"])) for name in _PRODUCTS[2:]]
+    for name, table, rows in zip(_PRODUCTS[2:], tables, which, strict=True):
+        if not (table.size and rows.size) or (rows < 0).any() or (rows >= len(table)).any():
+            raise ValueError(f"{path}: {name} must be row numbers of its table, from 0 to {len(table) - 1}")
+    return Products(*tables, *(rows.astype(np.intp) for rows in which))
+
+
+def _one_query(query: np.ndarray, offsets: np.ndarray, path: Path) -> None:
+    if (query != np.repeat(query[offsets[:-1]], np.diff(offsets))).any():
+        raise ValueError(f"{path}: query_of must be one query in each input, got several; give an input each")
 
 
 def _head(arrays: dict[str, np.ndarray], table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Head:
@@ -188,18 +216,27 @@ def _from_json(path: Path) -> Problem:
     loss = content.get("loss", "logistic")
     if not isinstance(loss, str):
         raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r:.60}")
-    if {"keys", "scores"} <= content.keys():
-        problem = Problem.from_scores(content["keys"], content["scores"], loss)
-        return problem.weighted(content.get("weights"), _flat(content.get("counts"), problem))
-    if {"keys", "values", "labels", "head"} <= content.keys():
-        problem = Problem.from_values(
+    problem = _posed(content, loss)
+    if problem is None:
+        raise ValueError(
+            f"{path} must hold keys and either scores or values, labels and head, or tokens, queries and "
+            f"either scores or labels and head; it holds {', '.join(sorted(content)) or 'nothing'}"
+        )
+    return problem.weighted(content.get("weights"), _flat(content.get("counts"), problem))
+
+
+def _posed(content: dict[str, Any], loss: str) -> Problem | None:
+    """The problem of a JSON object, by the names it has; None if they make none."""
+    names = content.keys() - {"loss", "counts", "weights"}
+    if names == {"keys", "scores"}:
+        return Problem.from_scores(content["keys"], content["scores"], loss)
+    if names == {"keys", "values", "labels", "head"}:
+        return Problem.from_values(
             content["keys"], content["values"], content["labels"], content["head"], loss
         )
-        return problem.weighted(content.get("weights"), _flat(content.get("counts"), problem))
-    raise ValueError(
-        f"{path} must hold keys and either scores or values, labels and head; "
-        f"it holds {', '.join(sorted(content)) or 'nothing'}"
-    )
+    if names in ({"tokens", "queries", "scores"}, {"tokens", "queries", "labels", "head"}):
+        return Problem.from_queries(**{name: content[name] for name in names}, loss=loss)
+    return None
 
 
 def _flat(counts: Any, problem: Problem) -> Any:
@@ -226,16 +263,20 @@ def _as_json(problem: Problem) -> dict[str, Any]:
     def rows(table: np.ndarray) -> list[Any]:
         return [part.tolist() for part in problem.split(table[problem.tokens])]
 
-    content: dict[str, Any] = {"keys": rows(problem.keys), "loss": _saved_loss(problem)}
+    table, linear = problem.table, problem.head.linear
+    if isinstance(table, Products):
+        queries = table.right[table.query[problem.tokens[problem.offsets[:-1]]]]
+        content: dict[str, Any] = {"tokens": rows(table.left[table.token]), "queries": queries.tolist()}
+    else:
+        content = {"keys": rows(problem.keys)}
+    content["loss"] = _saved_loss(problem)
     if problem.counts is not None:
         content["counts"] = [part.tolist() for part in problem.split(problem.counts)]
     if problem.weights is not None:
         content["weights"] = problem.weights.tolist()
-    linear = problem.head.linear
     if linear is not None:
-        return content | {
-            "values": rows(linear.values), "labels": linear.labels.tolist(), "head": linear.v.tolist()
-        }  # fmt: skip
+        content |= {"labels": linear.labels.tolist(), "head": linear.v.tolist()}
+        return content if isinstance(table, Products) else content | {"values": rows(linear.values)}
     problem.head.arrays()  # refuses what no file can hold
     if problem.head.moves:
         raise ValueError("scores that move with the attention have no form in JSON; save the problem as .npz")

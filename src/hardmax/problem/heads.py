@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib import expect
 from hardmax.problem.layout import Slots
-from hardmax.problem.losses import LOSSES, Loss
+from hardmax.problem.losses import LOSSES, Loss, as_loss
 from hardmax.problem.output_value import OutputValue
 
 __all__ = ["Attention", "CrossEntropy", "Head", "LinearHead", "NonlinearHead", "Scores"]
@@ -208,6 +209,18 @@ class LinearHead(Head):
     def arrays(self) -> dict[str, Any]:
         """Values, labels and v."""
         return {"values": self.values, "labels": self.labels, "head": self.v}
+
+
+def linear_head(
+    values: np.ndarray, offsets: np.ndarray, labels: Any, head: Any, loss: str | Loss
+) -> LinearHead:
+    """The head of labels and v that a user passes."""
+    return LinearHead(
+        values,
+        expect.signs("labels", labels, len(offsets) - 1),
+        expect.finite_array("head", head, (values.shape[1],)),
+        as_loss(loss),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,17 @@ import math
 import numpy as np
 from numba import float64, intp, njit, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, TABLE, UNDERFLOW, VECTOR, VECTORIZED
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_INDEX,
+    OUT_TABLE,
+    TABLE,
+    UNDERFLOW,
+    VECTOR,
+    VECTORIZED,
+    dot,
+)
 from hardmax._lib.kernels import kernel
 
 
@@ -87,6 +97,59 @@ def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignor
             scale = math.exp(x)
             for slot in range(offsets[i], offsets[i + 1]):
                 V[tokens[slot]] += scale * weights[slot]
+    return common
+
+
+@kernel(signature=lambda: types.void(TABLE, TABLE, INDEX, INDEX, INDEX, INDEX, TABLE, OUT, OUT_INDEX))
+def product_gaps(left, right, token, query, tokens, offsets, W, gaps, tops):  # type: ignore[no-untyped-def]
+    """The same for outer products of tokens x and the queries z of their inputs: (x_t - x_top).Wz."""
+    seen, before = np.empty(W.shape[0]), -1
+    for i in range(offsets.size - 1):
+        z = query[tokens[offsets[i]]]
+        if z != before:
+            before = z
+            for a in range(W.shape[0]):
+                seen[a] = dot(W[a], right[z])
+        top, best = offsets[i], -np.inf
+        for slot in range(offsets[i], offsets[i + 1]):
+            logit = dot(left[token[tokens[slot]]], seen)
+            if logit > best:
+                top, best = slot, logit
+        tops[i] = top
+        reference = token[tokens[top]]
+        for slot in range(offsets[i], offsets[i + 1]):
+            row, gap = token[tokens[slot]], 0.0
+            for a in range(seen.size):
+                gap += (left[row, a] - left[reference, a]) * seen[a]
+            gaps[slot] = gap
+
+
+@kernel(signature=lambda: float64(TABLE, TABLE, INDEX, INDEX, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT_TABLE))
+def product_gather(  # type: ignore[no-untyped-def]
+    left, right, token, query, tokens, offsets, tops, weights, log_scale, G
+):
+    """The same for outer products: each input adds one matrix (sum_t w_t (x_t - x_top)) z'."""
+    common = np.max(log_scale)
+    G[:] = 0.0
+    if common == -np.inf:
+        return common
+    pull = np.empty(G.shape[0])
+    for i in range(offsets.size - 1):
+        x = log_scale[i] - common
+        if x > UNDERFLOW:
+            scale, top = math.exp(x), tops[i]
+            reference = token[tokens[top]]
+            pull[:] = 0.0
+            for slot in range(offsets[i], offsets[i + 1]):
+                weight = scale * weights[slot]
+                if weight != 0.0 and slot != top:
+                    row = token[tokens[slot]]
+                    for a in range(pull.size):
+                        pull[a] += weight * (left[row, a] - left[reference, a])
+            z = query[tokens[top]]
+            for a in range(pull.size):
+                for b in range(G.shape[1]):
+                    G[a, b] += pull[a] * right[z, b]
     return common
 
 

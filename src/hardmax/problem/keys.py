@@ -1,7 +1,8 @@
 """Keys: what a p is compared with. A table of tokens that is stored, known by inner products, or one-hot.
 
 Every dynamic reaches the keys through a few products: logit gaps at p, weighted sums of keys, differences and
-their inner products. A new kind of keys (outer products with queries, say) is one more class with these.
+their inner products. A new kind of keys is one more class with these: the outer products of tokens and
+queries have a file of their own, `problem/products.py`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from hardmax._lib.arrays import exponent, find_leaders
+from hardmax._lib import expect
+from hardmax._lib.arrays import exponent, find_leaders, isometric_keys
 
 # Keys with more entries than this are not made dense.
 LARGEST = 100_000_000
@@ -25,6 +27,10 @@ class Keys(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """(N, d)."""
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """Shape of what the keys are compared with: (d,), or that of a matrix with d entries."""
 
     @property
     def exponent(self) -> int:
@@ -62,6 +68,12 @@ class Keys(Protocol):
     def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Inner products of the rows k_plus - k_minus, (m, m)."""
 
+    def along(self, plus: np.ndarray, minus: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """(k_plus - k_minus).p of every row, (m,)."""
+
+    def combine(self, plus: np.ndarray, minus: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """sum_r c_r (k_plus - k_minus)_r for every row of c (S, m), (S, d)."""
+
     def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
         """How far the keys of these tokens lie behind the first along q, and the longest difference to it.
 
@@ -85,6 +97,11 @@ class Dense:
     def shape(self) -> tuple[int, int]:
         """(N, d)."""
         return self.table.shape[0], self.table.shape[1]
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """(d,)."""
+        return (self.table.shape[1],)
 
     @cached_property
     def exponent(self) -> int:
@@ -139,6 +156,15 @@ class Dense:
         rows = self.differences(plus, minus)
         return rows @ rows.T
 
+    def along(self, plus: np.ndarray, minus: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Of these rows."""
+        return self.differences(plus, minus) @ p
+
+    def combine(self, plus: np.ndarray, minus: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """Of these rows, one by one: each the same to the bit whatever the others are."""
+        rows = self.differences(plus, minus)
+        return np.stack([each @ rows for each in c])
+
     @cached_property
     def _small(self) -> np.ndarray:
         return np.ldexp(self.table, -self.exponent)
@@ -161,6 +187,17 @@ class Gram(Dense):
     """
 
     products: np.ndarray
+
+    @classmethod
+    def of(cls, gram: Any) -> Gram:
+        """The keys with these inner products; a user's matrix may be symmetric up to rounding."""
+        gram = expect.finite_array("gram", gram, (None, None))
+        if gram.shape[0] != gram.shape[1] or not np.allclose(gram, gram.T, rtol=1e-12, atol=0):
+            raise ValueError(f"gram must be a symmetric matrix, got shape {gram.shape}")
+        gram = gram if (gram == gram.T).all() else gram / 2 + gram.T / 2
+        # Equal rows are one token, and rounding in the eigenvectors must not tell them apart.
+        _, first, same = np.unique(gram, axis=0, return_index=True, return_inverse=True)
+        return cls(isometric_keys(gram)[first[same.reshape(-1)]], gram)
 
     @property
     def inner(self) -> np.ndarray | None:
@@ -195,6 +232,11 @@ class OneHot:
     def shape(self) -> tuple[int, int]:
         """(N, N)."""
         return self.size, self.size
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """(N,)."""
+        return (self.size,)
 
     @property
     def exponent(self) -> int:
@@ -262,6 +304,14 @@ class OneHot:
             (plus[:, None] == plus).astype(float) + (minus[:, None] == minus)
             - (plus[:, None] == minus) - (minus[:, None] == plus)
         )  # fmt: skip
+
+    def along(self, plus: np.ndarray, minus: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """p_plus - p_minus."""
+        return np.asarray(p[plus] - p[minus])
+
+    def combine(self, plus: np.ndarray, minus: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """A scatter-add."""
+        return np.stack([np.bincount(plus, x, self.size) - np.bincount(minus, x, self.size) for x in c])
 
     def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
         """q_t - q_first; it is sqrt(2) to any other token."""

@@ -9,10 +9,11 @@ that are not the label's, kbar the mean key of those that are, under the attenti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._lib import expect
 from hardmax.problem.heads import Scores
 from hardmax.problem.losses import LOG, LOSSES, Loss, as_loss
 
@@ -69,6 +70,13 @@ def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | Loss) -> Scores:
             f"{int(np.argmin(most))}; leave out inputs that do not hold their label"
         )
     return Labels(scores)
+
+
+def scored_head(scores: Any, offsets: np.ndarray, loss: str | Loss, other: str = "keys") -> Scores:
+    """The head of scores that a user passes, one for each token of what is called ``other``."""
+    flat, own = expect.ragged("scores", scores, width=False)
+    expect.same_tokens("scores", own, offsets, other)
+    return scored(flat, offsets, loss)
 
 
 def has_one_label(problem: Problem) -> bool:

@@ -35,7 +35,7 @@ class Layout:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of what is trained: (d,) of a vector p, (d_x, d_z) where p is a matrix read row by row."""
-        return (self.d,)
+        return self.table.unknown
 
     @property
     def keys(self) -> np.ndarray:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect, notebook
-from hardmax._lib.arrays import isometric_keys
-from hardmax.problem.heads import Head, LinearHead, NonlinearHead
+from hardmax.problem.heads import Head, NonlinearHead, linear_head
 from hardmax.problem.keys import Dense, Gram, Keys
-from hardmax.problem.labels import scored
+from hardmax.problem.labels import scored_head
 from hardmax.problem.layout import Layout
 from hardmax.problem.losses import LOSSES, Loss, as_loss
+from hardmax.problem.products import outer_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,8 @@ class Problem(Layout):
     slots ``offsets[i]:offsets[i+1]``. Inputs may differ in length; a token may be shared between inputs.
     ``counts`` say how many times the token of a slot stands there, ``weights`` what an input weighs in the
     risk, which is their sum of losses; without weights the risk is the mean (see `weighted`).
-    Make one with `from_scores`, `from_values`, `from_tokens`, `from_psi`, `from_gram`, `from_head` or `load`.
+    Make one with `from_scores`, `from_values`, `from_tokens`, `from_queries`, `from_psi`, `from_gram`,
+    `from_head` or `load`.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_scores(keys=[[[1, 0], [0, 0]], [[-1, 1], [1, 0], [0, 2]]],
@@ -60,9 +61,7 @@ class Problem(Layout):
         'exponential'
         """
         table, offsets = expect.ragged("keys", keys, width=True)
-        flat, score_offsets = expect.ragged("scores", scores, width=False)
-        expect.same_tokens("scores", score_offsets, offsets)
-        return cls(Dense(table), _all_slots(offsets), offsets, scored(flat, offsets, loss))
+        return cls(Dense(table), _all_slots(offsets), offsets, scored_head(scores, offsets, loss))
 
     @classmethod
     def from_values(
@@ -78,7 +77,7 @@ class Problem(Layout):
         table, offsets = expect.ragged("keys", keys, width=True)
         value_table, value_offsets = expect.ragged("values", values, width=True)
         expect.same_tokens("values", value_offsets, offsets)
-        linear = _linear_head(value_table, offsets, labels, head, loss)
+        linear = linear_head(value_table, offsets, labels, head, loss)
         return cls(Dense(table), _all_slots(offsets), offsets, linear)
 
     @classmethod
@@ -93,8 +92,50 @@ class Problem(Layout):
         [[2.0, 1.0], [1.0, 0.0]]
         """
         table, offsets = expect.ragged("tokens", tokens, width=True)
-        linear = _linear_head(table, offsets, labels, head, loss)
+        linear = linear_head(table, offsets, labels, head, loss)
         return cls(Dense(table), _all_slots(offsets), offsets, linear)._tied(W)
+
+    @classmethod
+    def from_queries(
+        cls,
+        tokens: Any,
+        queries: Any,
+        scores: Any = None,
+        *,
+        labels: Any = None,
+        head: Any = None,
+        loss: str | Loss = "logistic",
+    ) -> Problem:
+        """Tokens x and a query z per input: the logit is x'Wz, and what is trained is W (D-DEF-1).
+
+        p is W read row by row, of the `shape` (d_x, d_z); the keys outer(x, z).ravel() are never stored.
+
+        Args:
+            tokens: n inputs with T_i tokens of d_x numbers each.
+            queries: n vectors of d_z numbers, or "first" or "last" for the first or last token of each input;
+                an input that is seen with several queries is given once for each.
+            scores: one number per token, or
+            labels, head: +1 or -1 per input and a vector v: the score of a token is Y v.x.
+            loss: a name, or a `Loss`.
+
+        >>> import hardmax as hm
+        >>> tokens = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 1.0]]]
+        >>> problem = hm.Problem.from_queries(tokens, "first", scores=[[1.0, 0.0], [1.0, 0.0]])
+        >>> problem, problem.shape
+        (Problem(n=2, T=2, d=2x2, loss='logistic'), (2, 2))
+        >>> hm.max_margin(problem).W.round(12).tolist()
+        [[1.0, -1.0], [0.0, 0.0]]
+        """
+        x, offsets = expect.ragged("tokens", tokens, width=True)
+        table = outer_products(x, offsets, queries)
+        if (scores is None) == (labels is None and head is None):
+            got = "none" if scores is None else "both"
+            raise ValueError(f"scores, or labels and head, must be given, got {got}; give one of the two")
+        if scores is None:
+            made: Head = linear_head(x, offsets, labels, head, loss)
+        else:
+            made = scored_head(scores, offsets, loss, "tokens")
+        return cls(table, _all_slots(offsets), offsets, made)
 
     @classmethod
     def from_psi(
@@ -145,21 +186,13 @@ class Problem(Layout):
         >>> problem.n, problem.keys.shape
         (2, (3, 3))
         """
-        gram = expect.finite_array("gram", gram, (None, None))
-        N = len(gram)
-        if gram.shape != (N, N) or not np.allclose(gram, gram.T, rtol=1e-12, atol=0):
-            raise ValueError(f"gram must be a symmetric matrix, got shape {gram.shape}")
+        table = Gram.of(gram)
+        N = table.shape[0]
         flat, offsets = expect.ragged("inputs", inputs, width=False)
         tokens = flat.astype(np.intp)
         if (tokens != flat).any() or (tokens < 0).any() or (tokens >= N).any():
             raise ValueError(f"inputs must hold token numbers from 0 to {N - 1} (the size of gram)")
-        scores, score_offsets = expect.ragged("scores", scores, width=False)
-        expect.same_tokens("scores", score_offsets, offsets)
-        gram = gram if (gram == gram.T).all() else gram / 2 + gram.T / 2
-        # Equal rows are one token, and rounding in the eigenvectors must not tell them apart.
-        _, first, same = np.unique(gram, axis=0, return_index=True, return_inverse=True)
-        keys = isometric_keys(gram)[first[same.reshape(-1)]]
-        return cls(Gram(keys, gram), tokens, offsets, scored(scores, offsets, loss))
+        return cls(table, tokens, offsets, scored_head(scores, offsets, loss))
 
     @classmethod
     def from_head(cls, keys: Any, head: Head) -> Problem:
@@ -209,7 +242,8 @@ class Problem(Layout):
 
     def __repr__(self) -> str:
         T = "..".join(str(size) for size in sorted({int(self.sizes.min()), int(self.sizes.max())}))
-        return f"Problem(n={self.n}, T={T}, d={self.d}, loss={self.loss.name!r})"
+        d = "x".join(map(str, self.shape))
+        return f"Problem(n={self.n}, T={T}, d={d}, loss={self.loss.name!r})"
 
     def _repr_html_(self) -> str:
         best = ["moves"] * self.n
@@ -295,9 +329,9 @@ class Problem(Layout):
         """
         changed = self
         if weights is not None:
-            changed = replace(changed, weights=_positive("weights", weights, self.n))
+            changed = replace(changed, weights=expect.positives("weights", weights, self.n))
         if counts is not None:
-            changed = replace(changed, counts=_positive("counts", counts, len(self.tokens)))
+            changed = replace(changed, counts=expect.positives("counts", counts, len(self.tokens)))
         return changed
 
     def _tied(self, W: Any) -> Problem:
@@ -317,26 +351,6 @@ class Problem(Layout):
         if self.W is None and isinstance(self.table, Dense) and self.table.table is self.head.values:
             return np.eye(self.d)
         return self.W
-
-
-def _linear_head(
-    values: np.ndarray, offsets: np.ndarray, labels: Any, head: Any, loss: str | Loss
-) -> LinearHead:
-    return LinearHead(
-        values,
-        expect.signs("labels", labels, len(offsets) - 1),
-        expect.finite_array("head", head, (values.shape[1],)),
-        as_loss(loss),
-    )
-
-
-def _positive(name: str, x: Any, size: int) -> np.ndarray:
-    array = np.array(expect.finite_array(name, x, (size,)))
-    if (array <= 0.0).any():
-        where = int(np.argmin(array))
-        raise ValueError(f"{name} must be positive, got {array[where]:g} at {where}; leave out what has none")
-    array.setflags(write=False)
-    return array
 
 
 def _all_slots(offsets: np.ndarray) -> np.ndarray:

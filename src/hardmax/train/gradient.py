@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hardmax._lib.arrays import lengths
+from hardmax._lib.arrays import as_matrix, lengths
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.heads import Attention
@@ -31,6 +31,18 @@ class Gradient:
 
     direction: np.ndarray  # unit vector of -gradient; zero at a stationary point
     log_norm: float  # -inf at a stationary point
+    shape: tuple[int, ...] | None = None  # of what it is the gradient by, where that is not the direction's
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The direction as a matrix: that of W, where the inputs have queries.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[3.0, 4.0]], [[1.0, 0.0]])
+        >>> (hm.gradient(problem, None).matrix * 2**0.5).round(12).tolist()
+        [[0.6, 0.8], [-0.6, -0.8]]
+        """
+        return as_matrix(self.direction, self.direction.shape if self.shape is None else self.shape)
 
     @property
     def is_stationary(self) -> bool:
@@ -176,7 +188,7 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
     if wrt == "p":
         settled = settle_at(problem, p)
         pull = pull_of(settled, settled.slots.table, problem.total)
-        return replace(pull, log_norm=pull.log_norm + scaled(problem).log)
+        return replace(pull, log_norm=pull.log_norm + scaled(problem).log, shape=problem.shape)
     if wrt == "v":
         return _head_pull(problem, settle_at(problem, p))
     if wrt != "W":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect, notebook
-from hardmax._lib.arrays import lengths, misalignment
+from hardmax._lib.arrays import as_matrix, lengths, misalignment
 from hardmax._lib.files import whole
 from hardmax._lib.reading import read_arrays
 from hardmax.problem import Problem
@@ -91,6 +91,21 @@ class Run:
     def p(self) -> np.ndarray:
         """The same, by its symbol."""
         return self.final
+
+    @property
+    def W(self) -> np.ndarray:
+        """The same as the matrix of the problem's shape, where the inputs have queries."""
+        return self.W_at(-1)
+
+    def W_at(self, at: int) -> np.ndarray:
+        """W at a snapshot.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0, 0.0]], [[1.0, 0.0]])
+        >>> hm.descend(problem, steps=10).W_at(5).round(2).tolist()
+        [[0.25, 0.25, 0.0], [-0.25, -0.25, 0.0]]
+        """
+        return as_matrix(self._point(at), self.problem.shape)
 
     @property
     def norm(self) -> float:

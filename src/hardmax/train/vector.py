@@ -14,9 +14,16 @@ from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, choose, differences, known, orthonormal_basis, scaled
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import slots_of
+from hardmax.problem.products import Products
 from hardmax.train.edges.steps import EdgeSteps
 from hardmax.train.loops import BY_RULE, CANCELLED, UNIT_ALONG, descend_gram, descend_primal
-from hardmax.train.rules.running import compiled_layout, descend_compiled, descend_plain, runs_compiled
+from hardmax.train.rules.running import (
+    can_compile,
+    compiled_layout,
+    descend_compiled,
+    descend_plain,
+    runs_compiled,
+)
 from hardmax.train.run import Run
 from hardmax.train.schedule import EVENTS, Rule, step_sizes, steps_to_record
 from hardmax.train.steps import GD, Normalized, Step
@@ -72,9 +79,8 @@ def fast_path(problem: Problem, rule: Rule) -> Loop:
         steps = EdgeSteps(problem)
         if steps.edges is not None:
             return steps.loop
-    if rule.kind == BY_RULE or not runs_compiled(problem, rule):
-        return _by_rule
-    return _along
+    has_gram = isinstance(problem.table, Dense | Products)
+    return _along if rule.kind != BY_RULE and has_gram and can_compile(problem, rule) else _by_rule
 
 
 def _along(
@@ -87,14 +93,14 @@ def _along(
     spans = differences(slots)
     chosen = choose(wanted, len(spans.plus), len(slots.tokens), problem.d, len(rule.rates))
     if chosen == "gram":
-        rows = spans.rows(slots.table)
-        c = np.empty((len(record), len(rows)))
-        gram = spans.gram(problem.table)
-        status, _ = descend_gram(gram, spans.row, *layout, rows @ p, rule.rates, record, c, *how[1:], *slope)
+        c = np.empty((len(record), len(spans.plus)))
+        gram, logits = spans.gram(slots.table), spans.along(slots.table, p)
+        status, _ = descend_gram(gram, spans.row, *layout, logits, rule.rates, record, c, *how[1:], *slope)
         if status != CANCELLED:
-            # one by one: the same to the bit for any record
-            return np.stack([p + row @ rows for row in c]), EVENTS[status]
+            return p + spans.combine(slots.table, c), EVENTS[status]
         chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
+    if not runs_compiled(problem, rule):
+        return descend_plain(problem, p, rule, record)
     if chosen == "primal":
         points = np.empty((len(record), problem.d))
         status, _ = descend_primal(slots.keys, slots.tokens, *layout, p, record, points, *slope, *how)
@@ -126,15 +132,15 @@ class WeightRun(Run):
 
     >>> import hardmax as hm
     >>> problem = hm.data.sphere(n=2, T=3, d=4, rng=0)
-    >>> hm.descend(problem, steps=50, wrt="W", prompt=[1, 0, 0, 0]).W().shape
+    >>> hm.descend(problem, steps=50, wrt="W", prompt=[1, 0, 0, 0]).W.shape
     (4, 4)
     """
 
     prompt: np.ndarray = field(kw_only=True)  # (d,)
     start: np.ndarray = field(kw_only=True)  # (d, d)
 
-    def W(self, at: int = -1) -> np.ndarray:
-        """The weights at a snapshot."""
+    def W_at(self, at: int) -> np.ndarray:
+        """W at a snapshot."""
         moved = self.points[at] - self.points[0]
         size = lengths(self.prompt)
         return self.start + np.outer(self.prompt / size, moved / size)
@@ -158,7 +164,10 @@ def train_W(
     """
     W, values = problem.key_map, problem.head.values
     if W is None or values is None:
-        raise ValueError("training W needs a problem made with from_tokens: keys W x of its values x")
+        raise ValueError(
+            "training W needs a problem made with from_tokens: keys W x of its values x; where inputs have "
+            'queries (from_queries) p is W already: leave out wrt="W"'
+        )
     if not isinstance(step, GD | Normalized) or step.norm != "l2":
         raise ValueError(
             f"step must be GD or Normalized in l2 where W is trained, which map to steps of p, got "

@@ -12,6 +12,7 @@ from hardmax.margin.norms import norm
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import Slots, slots_of
+from hardmax.problem.products import Products
 from hardmax.train.gradient import Settled, pull_of, settle_at
 from hardmax.train.loops import BY_RULE, DONE, NO_COMPETITOR, STATIONARY
 from hardmax.train.rules.by_coordinate import pull_by_coordinate
@@ -20,10 +21,21 @@ from hardmax.train.schedule import EVENTS, Rule
 from hardmax.train.updates import steepest_step
 
 
+# Products of tokens and queries up to so many numbers are written out for a compiled loop. Beyond, a step
+# takes longer than Python needs to call the kernels of the products, which do less.
+WRITTEN = 1_000_000
+
+
 def runs_compiled(problem: Problem, rule: Rule) -> bool:
-    """Whether a loop never goes back to Python: stored keys, fixed scores, a compiled loss and rule."""
-    stored = isinstance(problem.table, Dense) and not problem.head.moves
-    return stored and problem.loss.is_compiled and rule.is_compiled
+    """Whether a loop never goes back to Python: keys in a table, fixed scores, a compiled loss and rule."""
+    table = problem.table
+    small = isinstance(table, Products) and math.prod(table.shape) <= WRITTEN
+    return (isinstance(table, Dense) or small) and can_compile(problem, rule)
+
+
+def can_compile(problem: Problem, rule: Rule) -> bool:
+    """The same, whatever the keys are."""
+    return not problem.head.moves and problem.loss.is_compiled and rule.is_compiled
 
 
 def compiled_layout(problem: Problem, slots: Slots) -> tuple[Any, ...]:
