@@ -140,7 +140,7 @@ def test_a_run_has_its_certificate(tmp_path):
 def test_w_ov_star_is_certified():
     best = ov_star([1, 2, 0, 3])
     certified(best)
-    assert best.p.shape == (4, 4)
+    assert best.W.shape == (4, 4)
     assert best.exact.norm_squared == 3
     assert len(best.support) == 12
     assert hm.max_margin(best.constraints, exact=True).exact.p == best.exact.p

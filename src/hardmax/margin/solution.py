@@ -161,7 +161,7 @@ class MaxMargin:
 
         >>> import hardmax as hm
         >>> rows = hm.Constraints.pairs([[1.0], [3.0]], [1], [0], right=[[1.0, 1.0]], right_of=[0])
-        >>> hm.max_margin(rows).W.tolist()
+        >>> hm.max_margin(rows).W.round(12).tolist()
         [[0.25, 0.25]]
         """
         return None if self.p is None else as_matrix(self.p, self.constraints.shape)

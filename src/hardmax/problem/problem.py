@@ -124,7 +124,7 @@ class Problem(Layout):
         >>> problem, problem.shape
         (Problem(n=2, T=2, d=2x2, loss='logistic'), (2, 2))
         >>> hm.max_margin(problem).W.round(12).tolist()
-        [[1.0, -1.0], [0.0, 0.0]]
+        [[0.5, -1.0], [-0.5, 0.0]]
         """
         x, offsets = expect.ragged("tokens", tokens, width=True)
         table = outer_products(x, offsets, queries)
