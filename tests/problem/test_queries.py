@@ -109,8 +109,11 @@ def test_rotations_of_tokens_and_queries(seed):
     tokens, queries, scores, rng = drawn(seed, n=3, T=3, d_x=3, d_z=3, ragged=False)
     A, B = (np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2))
     problem = hm.Problem.from_queries(tokens, queries, scores)
-    turned = hm.Problem.from_queries([x @ A.T for x in tokens], queries @ B.T, scores)
-    here, there = (hm.descend(each, steps=50, coordinates="gram") for each in (problem, turned))
+    turn = "ta,ba->tb"  # row by row, so that copies of a token stay copies
+    turned = hm.Problem.from_queries([np.einsum(turn, x, A) for x in tokens], queries @ B.T, scores)
+    here, there = (
+        hm.descend(each, hm.steps.GD(0.1), steps=50, coordinates="gram") for each in (problem, turned)
+    )
     np.testing.assert_allclose(A @ here.W @ B.T, there.W, atol=1e-9)
     ours, theirs = hm.max_margin(problem), hm.max_margin(turned)
     assert ours.status == theirs.status

@@ -211,18 +211,6 @@ class LinearHead(Head):
         return {"values": self.values, "labels": self.labels, "head": self.v}
 
 
-def linear_head(
-    values: np.ndarray, offsets: np.ndarray, labels: Any, head: Any, loss: str | Loss
-) -> LinearHead:
-    """The head of labels and v that a user passes."""
-    return LinearHead(
-        values,
-        expect.signs("labels", labels, len(offsets) - 1),
-        expect.finite_array("head", head, (values.shape[1],)),
-        as_loss(loss),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class NonlinearHead(Head):
     """Values, labels and any differentiable psi: the prediction is Y psi(z), z the attended value (B-DEF-1d).
@@ -253,6 +241,29 @@ class NonlinearHead(Head):
     def vertex_predictions(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Y psi(x)."""
         return np.repeat(self.labels, np.diff(offsets)) * self.psi(self.values[tokens])
+
+
+def linear_head(
+    values: np.ndarray, offsets: np.ndarray, labels: Any, head: Any, loss: str | Loss
+) -> LinearHead:
+    """The head of labels and v that a user passes."""
+    return LinearHead(
+        values,
+        expect.signs("labels", labels, len(offsets) - 1),
+        expect.finite_array("head", head, (values.shape[1],)),
+        as_loss(loss),
+    )
+
+
+def nonlinear_head(
+    values: np.ndarray, offsets: np.ndarray, labels: Any, psi: Any, psi_gradient: Any, loss: str | Loss
+) -> NonlinearHead:
+    """The head of labels and functions that a user passes."""
+    for name, f in (("psi", psi), ("psi_gradient", psi_gradient)):
+        if not callable(f):
+            raise ValueError(f"{name} must be a function of an (n, e) array, got {f!r}")
+    labels = expect.signs("labels", labels, len(offsets) - 1)
+    return NonlinearHead(values, labels, psi, psi_gradient, as_loss(loss))
 
 
 @dataclass(frozen=True, eq=False)

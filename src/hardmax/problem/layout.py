@@ -103,6 +103,13 @@ class Layout:
         return expect.finite_array("coefficients", coefficients, (len(keys),)) @ keys
 
 
+def all_slots(offsets: np.ndarray) -> np.ndarray:
+    """The rows of a table that lists every slot's token by itself."""
+    slots = np.arange(offsets[-1])
+    slots.setflags(write=False)
+    return slots
+
+
 if TYPE_CHECKING:
     from hardmax.problem import Problem
 

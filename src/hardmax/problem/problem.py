@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect, notebook
-from hardmax.problem.heads import Head, NonlinearHead, linear_head
+from hardmax.problem.heads import Head, linear_head, nonlinear_head
 from hardmax.problem.keys import Dense, Gram, Keys
 from hardmax.problem.labels import scored_head
-from hardmax.problem.layout import Layout
-from hardmax.problem.losses import LOSSES, Loss, as_loss
+from hardmax.problem.layout import Layout, all_slots
+from hardmax.problem.losses import LOSSES, Loss
 from hardmax.problem.products import outer_products
 
 
@@ -61,7 +61,7 @@ class Problem(Layout):
         'exponential'
         """
         table, offsets = expect.ragged("keys", keys, width=True)
-        return cls(Dense(table), _all_slots(offsets), offsets, scored_head(scores, offsets, loss))
+        return cls(Dense(table), all_slots(offsets), offsets, scored_head(scores, offsets, loss))
 
     @classmethod
     def from_values(
@@ -78,7 +78,7 @@ class Problem(Layout):
         value_table, value_offsets = expect.ragged("values", values, width=True)
         expect.same_tokens("values", value_offsets, offsets)
         linear = linear_head(value_table, offsets, labels, head, loss)
-        return cls(Dense(table), _all_slots(offsets), offsets, linear)
+        return cls(Dense(table), all_slots(offsets), offsets, linear)
 
     @classmethod
     def from_tokens(
@@ -93,7 +93,7 @@ class Problem(Layout):
         """
         table, offsets = expect.ragged("tokens", tokens, width=True)
         linear = linear_head(table, offsets, labels, head, loss)
-        return cls(Dense(table), _all_slots(offsets), offsets, linear)._tied(W)
+        return cls(Dense(table), all_slots(offsets), offsets, linear)._tied(W)
 
     @classmethod
     def from_queries(
@@ -135,7 +135,7 @@ class Problem(Layout):
             made: Head = linear_head(x, offsets, labels, head, loss)
         else:
             made = scored_head(scores, offsets, loss, "tokens")
-        return cls(table, _all_slots(offsets), offsets, made)
+        return cls(table, all_slots(offsets), offsets, made)
 
     @classmethod
     def from_psi(
@@ -161,12 +161,8 @@ class Problem(Layout):
         table, offsets = expect.ragged("keys", keys, width=True)
         value_table, value_offsets = expect.ragged("values", values, width=True)
         expect.same_tokens("values", value_offsets, offsets)
-        for name, f in (("psi", psi), ("psi_gradient", psi_gradient)):
-            if not callable(f):
-                raise ValueError(f"{name} must be a function of an (n, e) array, got {f!r}")
-        labels = expect.signs("labels", labels, len(offsets) - 1)
-        head = NonlinearHead(value_table, labels, psi, psi_gradient, as_loss(loss))
-        problem = cls(Dense(table), _all_slots(offsets), offsets, head)
+        head = nonlinear_head(value_table, offsets, labels, psi, psi_gradient, loss)
+        problem = cls(Dense(table), all_slots(offsets), offsets, head)
         if np.array_equal(table, value_table):
             return problem._tied(W)
         if W is not None:
@@ -209,7 +205,7 @@ class Problem(Layout):
         if not isinstance(head, Head):
             raise ValueError(f"head must be a hardmax.problem.heads.Head, got {type(head).__name__}")
         table, offsets = expect.ragged("keys", keys, width=True)
-        return cls(Dense(table), _all_slots(offsets), offsets, head)
+        return cls(Dense(table), all_slots(offsets), offsets, head)
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
@@ -351,9 +347,3 @@ class Problem(Layout):
         if self.W is None and isinstance(self.table, Dense) and self.table.table is self.head.values:
             return np.eye(self.d)
         return self.W
-
-
-def _all_slots(offsets: np.ndarray) -> np.ndarray:
-    slots = np.arange(offsets[-1])
-    slots.setflags(write=False)
-    return slots
