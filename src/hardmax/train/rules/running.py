@@ -20,7 +20,6 @@ from hardmax.train.rules.loop import CYCLE, EXHAUSTED, RUNAWAY, rule_loop
 from hardmax.train.schedule import EVENTS, Rule
 from hardmax.train.updates import steepest_step
 
-
 # Products of tokens and queries up to so many numbers are written out for a compiled loop. Beyond, a step
 # takes longer than Python needs to call the kernels of the products, which do less.
 WRITTEN = 1_000_000
