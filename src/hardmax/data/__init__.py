@@ -1,6 +1,7 @@
 """Where data comes from: generators, the figures' data sets, files."""
 
-from hardmax.data.generators import fig9_oracle, gaussian, named, sphere
+from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.reviews import Review, find_reviews, read_reviews
+from hardmax.data.small import named
 
 __all__ = ["Review", "fig9_oracle", "find_reviews", "gaussian", "named", "read_reviews", "sphere"]

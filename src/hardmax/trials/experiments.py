@@ -16,7 +16,8 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.parallel import serial_blas
-from hardmax.data.generators import fig9_oracle, gaussian, named, sphere
+from hardmax.data.generators import fig9_oracle, gaussian, sphere
+from hardmax.data.small import named
 from hardmax.limits.late import late_residual
 from hardmax.margin.att_svm import max_margin_batch
 from hardmax.margin.solution import MaxMargin

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from hardmax.data.corpora.generators import assumption_4_corpus
-from hardmax.data.generators import gaussian, named
+from hardmax.data.generators import gaussian
+from hardmax.data.small import named
 from hardmax.theory.instances import Instance
 from hardmax.theory.paper_a import examples
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from hardmax.data.generators import gaussian, named, sphere
+from hardmax.data.generators import gaussian, sphere
+from hardmax.data.small import named
 from hardmax.theory.instances import Instance
 from hardmax.theory.paper_b import examples
 
