@@ -21,3 +21,17 @@ def test_named_data_are_those_of_the_oracles(oracles: dict[str, Any], name: str)
     np.testing.assert_array_equal(problem.scores, [score for each in given["scores"] for score in each])
     assert problem.sizes.tolist() == [len(each) for each in given["keys"]]
     assert problem.loss.name == given.get("loss", "logistic")
+
+
+@pytest.mark.parametrize("name", ["w22", "w33", "w44"])
+def test_named_queries_are_those_of_the_oracles(oracles: dict[str, Any], name: str) -> None:
+    given = oracles["d"]["matrix"][name]
+    keys = [
+        np.outer(x, z).ravel()
+        for each, z in zip(given["tokens"], given["queries"], strict=True)
+        for x in each
+    ]
+    problem = hm.data.named(name)
+    np.testing.assert_array_equal(problem.keys, keys)
+    np.testing.assert_array_equal(problem.scores, np.ravel(given["scores"]))
+    assert problem.shape == (int(name[1]), int(name[2]))

@@ -157,6 +157,37 @@ _LABELED: dict[str, tuple[Any, Any]] = {
     ),
 }
 
+# Tokens, queries and scores: what is trained is a matrix.
+_QUERIED: dict[str, tuple[Any, Any, Any]] = {
+    "w22": (
+        [
+            [[1.0, 1.0], [0.0, -1.0], [-2.0, -0.5]],
+            [[-0.5, -2.0], [-2.0, 2.0], [0.5, -1.0]],
+        ],
+        [[-0.5, 2.0], [1.5, 1.5]],
+        [[1.0, 0.0, 2.0], [2.0, 0.0, 1.0]],
+    ),
+    "w33": (
+        [
+            [[-1.0, -1.0, 1.5], [-1.5, 0.5, 1.0], [-1.0, -2.0, -1.0]],
+            [[0.5, 0.0, -1.5], [-0.5, 0.5, -0.5], [0.5, 2.0, 0.5]],
+            [[-0.5, -1.5, -0.5], [0.0, 1.5, 1.0], [-0.5, 1.5, 0.0]],
+        ],
+        [[1.0, -1.5, -1.5], [-1.0, 1.5, 0.5], [1.5, 0.5, -0.5]],
+        [[0.0, 1.0, 2.0], [2.0, 0.0, 1.0], [0.0, 1.0, 2.0]],
+    ),
+    "w44": (
+        [
+            [[0.0, 2.0, -1.5, 2.0], [-1.0, -0.5, 1.5, -0.5], [0.0, -2.0, 1.0, 0.0]],
+            [[-0.5, 1.0, -1.0, 0.0], [-1.5, -0.5, -1.0, -1.0], [1.0, -1.0, 0.0, 2.0]],
+            [[2.0, 1.0, 0.0, -1.0], [-1.5, 2.0, 0.0, -1.5], [0.5, 1.0, 0.5, 1.5]],
+            [[-2.0, 0.0, 0.0, -2.0], [0.5, 1.5, 0.5, -1.0], [1.5, 0.0, 0.0, 1.0]],
+        ],
+        [[-1.5, 1.5, 0.5, 1.0], [-1.0, 1.0, -1.0, -1.5], [1.5, 1.5, 1.5, 0.0], [-1.0, -2.0, 0.5, 1.0]],
+        [[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [2.0, 1.0, 0.0]],
+    ),
+}
+
 
 def named(name: str, loss: str | None = None) -> Problem:
     """A small problem by its name.
@@ -164,7 +195,8 @@ def named(name: str, loss: str | None = None) -> Problem:
     ``B-FIG-1a``, ``1b``, ``1c``, ``3a``, ``3b`` and ``8`` are the data of paper B's figures. Those of part D,
     where norms and optimisers part: ``skew``, ``flat``, ``plane``, ``space-a``, ``space-b``, ``triple`` and
     ``ragged`` have scores; ``cycle``, ``dependent``, ``plane-plus`` and ``two-scc`` have labels that no
-    direction separates. The loss is "logistic" unless given, of labels "log".
+    direction separates; ``w22``, ``w33`` and ``w44`` have queries. The loss is "logistic" unless given, of
+    labels "log".
 
     >>> import hardmax as hm
     >>> hm.data.named("B-FIG-8").keys.tolist()
@@ -176,8 +208,10 @@ def named(name: str, loss: str | None = None) -> Problem:
         return Problem.from_scores(*_SCORED[name], loss=loss or "logistic")
     if name in _LABELED:
         return Problem.from_scores(*_LABELED[name], loss=loss or "log")
+    if name in _QUERIED:
+        return Problem.from_queries(*_QUERIED[name], loss=loss or "logistic")
     if name in _THIRD:
         inputs = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], _THIRD[name]]]
         return Problem.from_tokens(inputs, [1, -1, 1], head=[-1.0, 0.0], loss=loss or "logistic")
-    known = ", ".join([*_SCORED, *_THIRD, *_LABELED])
+    known = ", ".join([*_SCORED, *_THIRD, *_LABELED, *_QUERIED])
     raise ValueError(f"name must be one of {known}, got {name!r}")
