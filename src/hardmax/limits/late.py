@@ -34,6 +34,7 @@ from hardmax.margin.rationals import row_rank
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.train.run import Run
+from hardmax.train.thresholds import swing_rate
 
 
 def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
@@ -252,7 +253,7 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     end = expand(z)
     curvatures = np.linalg.eigvalsh(end.hessian)
     steepest = float(curvatures[-1]) if len(curvatures) else 0.0
-    eta_c = 2.0 / (float(np.linalg.norm(p)) * steepest) if steepest else math.inf
+    eta_c = swing_rate(float(np.linalg.norm(p)), steepest)
     with np.errstate(over="ignore", under="ignore"):  # of keys beyond 1e154 the curvatures are no floats
         curvatures, w = np.ldexp(curvatures, 2 * power), np.ldexp(span @ z, -power)
     return LateResidual(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -29,6 +30,7 @@ def descend(
     coordinates: Coordinates = "auto",
     wrt: str | tuple[str, str] = "p",
     prompt: Any = None,
+    batch: int | None = None,
 ) -> Run:
     """Train p, or W, or p and the head v together, step by step.
 
@@ -43,6 +45,11 @@ def descend(
         wrt: what is trained: "p", "W", or ("p", "v"), in the order of the pair of rules. The ratio of the
             two rates decides where p goes when not every input is a support vector (B-NEW-1).
         prompt: the vector u that W is trained with.
+        batch: the number of inputs of a step, all of them by default: with b of them step k sees the inputs
+            k b, ..., k b + b - 1, and after the last input comes the first.
+
+    Where the rate is beyond a threshold at which the rule loses the direction it is known for
+    (`hm.train.forecast`), a `hm.train.RateWarning` says so.
 
     >>> import hardmax as hm
     >>> run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=1000, start=[2.0, 0.0])
@@ -52,6 +59,30 @@ def descend(
     >>> both.p.round(4).tolist(), both.heads[-1].round(5).tolist()
     ([95.293, 23.4802], [0.22192, 99.78082])
     """
+    may_warn = isinstance(problem, Problem) and wrt == "p" and batch is None
+    if may_warn and isinstance(step, Step) and step.has_threshold and not math.isnan(step.constant_rate):
+        from hardmax.train.forecasting import warn_of_rate
+
+        warn_of_rate(problem, step)
+    return _descend(
+        problem, step, steps=steps, start=start, record=record, coordinates=coordinates, wrt=wrt,
+        prompt=prompt, batch=batch,
+    )  # fmt: skip
+
+
+def _descend(
+    problem: Problem,
+    step: Step | tuple[Step, Step] = STEP,
+    *,
+    steps: int = 1000,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
+    coordinates: Coordinates = "auto",
+    wrt: str | tuple[str, str] = "p",
+    prompt: Any = None,
+    batch: int | None = None,
+) -> Run:
+    """`descend` without a warning."""
     if not isinstance(problem, Problem):
         raise ValueError(
             f"problem must be a hardmax.Problem, got {type(problem).__name__}; for many problems call "
@@ -59,12 +90,14 @@ def descend(
         )
     steps = expect.whole("steps", steps)
     kept: dict[str, Any] = {"start": start, "record": record, "coordinates": coordinates}
+    if batch is not None and wrt != "p":
+        raise ValueError(f"batch must be None where wrt is {wrt!r}, got {batch}; batches are for p")
     if wrt == "W":
         return train_W(problem, need_step(step), steps, prompt=prompt, **kept)
     if prompt is not None:
         raise ValueError('prompt is for training W: say wrt="W", or leave it out')
     if wrt == "p":
-        return train_p(problem, need_step(step), steps, **kept)
+        return train_p(problem, need_step(step), steps, batch=batch, **kept)
     if not isinstance(wrt, tuple | list) or sorted(wrt) != ["p", "v"]:
         raise ValueError(f'wrt must be "p", "W" or ("p", "v"), got {wrt!r}')
     pair = step if isinstance(step, tuple | list) else (step, step)
@@ -91,6 +124,8 @@ def descend_batch(
         workers: how many threads; all cores by default.
         options: all else that `descend` takes.
 
+    It gives no `RateWarning`.
+
     >>> import hardmax as hm
     >>> problems = list(hm.data.fig9_oracle(d=10, trials=50))
     >>> runs = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=100)
@@ -100,7 +135,7 @@ def descend_batch(
     """
 
     def run(chunk: Sequence[Problem]) -> list[Run]:
-        return [descend(problem, step, record=record, **options) for problem in chunk]
+        return [_descend(problem, step, record=record, **options) for problem in chunk]
 
     if isinstance(problems, Problem):
         raise ValueError("problems must be a list, got one problem; call descend")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from hardmax.margin.solution import MaxMargin
     from hardmax.train.display import RunDisplay
+    from hardmax.train.forecasting import Forecast
     from hardmax.train.steps import Step
 
 
@@ -34,8 +35,11 @@ class Run:
 
     ``clock`` is "step", "log t" or another; ``times`` are read off it. ``points`` holds p at each of them, or
     None where only ``observed`` numbers were kept on the way, as for embeddings, whose E is too large;
-    ``final`` is there always. ``event`` says what stopped it before its end, if anything did: "stationary
-    point", "tie", "no competing token". Indices ``at`` count snapshots; -1 is the last. Trainings of other
+    ``final`` is there always. ``event`` says what happened to it, if anything did. These stopped it:
+    "stationary point", "no competing token", "tie", "precision exhausted" (pulls that cancel to rounding),
+    "runaway" (the step that would pass 1e250 is not taken). Through these it went on: "cycle" (p and all that
+    the rule remembers come back, to the bit), "frozen momentum" (at the end, for 100 steps and more, the
+    gradient has had no say). Indices ``at`` count snapshots; -1 is the last. Trainings of other
     models extend this class.
 
     >>> import hardmax as hm
@@ -56,6 +60,7 @@ class Run:
     observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> one entry for each time
     end: np.ndarray | None = None  # (d,) the last point, where the others were not kept
     step: Step | tuple[Step, Step] | None = None  # the rule, or that of p and that of v; None for a flow
+    batch: int | None = None  # inputs of a step, in turn; None for all of them
 
     def __repr__(self) -> str:
         end = f"{self.clock} = {self._last_time:g}, |p| = {self.norm:g}"
@@ -170,6 +175,36 @@ class Run:
         '0.007'
         """
         return best.deficit(self._point(at))
+
+    def certificate(self) -> MaxMargin:
+        """What the run proves, without a solver, of the margin of what it selects in its norm (D-THM-3).
+
+        Its p at the end, with the weights its steps gave to the rows as multipliers; the steps are taken once
+        more to sum these. The interval holds for any run. It closes at any rate for GD, Normalized in l2 and
+        Mirror from the origin.
+
+        >>> import hardmax as hm
+        >>> problem = hm.data.named("B-FIG-8")
+        >>> proof = hm.descend(problem, hm.steps.Normalized(3.0), steps=10_000).certificate()
+        >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
+        ([0.3162, 0.31623], 0.316228)
+        """
+        from hardmax.train.certificate import certificate
+
+        return certificate(self)
+
+    def forecast(self) -> Forecast:
+        """What theory expects of the rule at its rate, for the tokens that were selected in the end.
+
+        >>> import hardmax as hm
+        >>> run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Signum(0.1), steps=1000)
+        >>> run.forecast().is_beyond, run.event
+        (False, None)
+        """
+        from hardmax.train.forecasting import forecast
+        from hardmax.train.schedule import need_step
+
+        return forecast(self.problem, need_step(self.step, "step of the run"), self.selection())
 
     def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
         """Tokens that p attends to most; ties are kept, and copies of a token are one token."""

@@ -191,9 +191,16 @@ def adam(direction, exponents, constants, state, rate, step, move):  # type: ign
         if s_v[j] > -np.inf:
             v[j] = v[j] * math.exp(2.0 * (old_v - s_v[j])) + (1.0 - beta2) * math.exp(2.0 * (e - s_v[j]))
         move[j] = -rate * decay * x[j]
+        ahead = s_m[j] - s_v[j]
         if m[j] != 0.0:
             root = math.sqrt(v[j] / correct2)
-            if epsilon > 0.0:
-                root += epsilon * math.exp(min(-s_v[j], 700.0))
-            move[j] += rate * (m[j] / correct1) * math.exp(min(s_m[j] - s_v[j], 700.0)) / root
+            if ahead <= 700.0:
+                if epsilon > 0.0:
+                    root += epsilon * math.exp(min(-s_v[j], 700.0))
+                move[j] += rate * (m[j] / correct1) * math.exp(ahead) / root
+            elif epsilon > 0.0:
+                first, second = math.exp(min(s_m[j], 700.0)), math.exp(min(s_v[j], 700.0))
+                move[j] += rate * (m[j] / correct1) * first / (root * second + epsilon)
+            else:  # the end of a runaway
+                move[j] = math.copysign(np.inf, m[j])
         x[j] += move[j]

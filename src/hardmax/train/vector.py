@@ -61,7 +61,7 @@ def train_p(
         )
     loop = fast_path(scale.problem, rule)
     points, event = loop(scale.problem, p, rule, kept, coordinates, batch if by_update else 0)
-    return Run(problem, "step", kept, scale.back(points), event, method=step.name, step=step)
+    return Run(problem, "step", kept, scale.back(points), event, method=step.name, step=step, batch=batch)
 
 
 def need_shape(problem: Problem, step: Step) -> None:

@@ -173,6 +173,26 @@ def is_small(constraints: Constraints) -> bool:
     return constraints.count <= EXACT_ROWS and math.prod(constraints.shape) <= EXACT_WIDTH
 
 
+def proved_by(constraints: Constraints, name: Norm | str | float, p: Floats, weights: Floats) -> MaxMargin:
+    """What a p and weights >= 0 of the rows prove together, wherever they come from, whatever their lengths.
+
+    Rows must ask for a margin. The interval is right for any p and weights; a p that meets no margin proves
+    the upper end alone.
+
+    >>> rows = Constraints.dense([[1.0, 1.0], [1.0, -1.0]])
+    >>> found = proved_by(rows, "l2", np.array([4.0, 1.0]), np.array([2.0, 3.0]))
+    >>> found.status, [round(x, 6) for x in found.margin_interval]
+    ('undecided', [0.727607, 1.019804])
+    """
+    ball, scaled = norm(name), scale(constraints)
+    check_norm(constraints, ball)
+    p, weights = p / np.abs(p).max(), np.ldexp(weights / weights.max(), scaled.a)
+    reach = float((scaled.A @ p / scaled.h).min())
+    p = p / reach if reach > 0 else p
+    weights *= ball.value(p.reshape(constraints.shape)) ** 2 / float(weights @ scaled.h)
+    return _answer(constraints, scaled, ball, p, weights)
+
+
 def _nothing(scaled: Scaled) -> tuple[Floats, Floats]:
     return np.zeros(scaled.A.shape[1]), np.zeros(len(scaled.h))
 

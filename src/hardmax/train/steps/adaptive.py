@@ -33,6 +33,18 @@ class Adaptive(Step):
         return True
 
     @property
+    def is_pure(self) -> bool:
+        """Whether it has neither an epsilon nor weight decay: the laws of D-THM-9 are about that."""
+        _, _, epsilon, decay, _ = self.constants
+        return epsilon == 0.0 == decay
+
+    @property
+    def has_threshold(self) -> bool:
+        """With beta1^2 >= beta2 and without epsilon: above it p runs away (D-THM-9b)."""
+        beta1, beta2 = self.moments
+        return self.is_pure and beta1 > 0.0 and beta2 <= beta1**2
+
+    @property
     def kernel(self) -> Any:
         """`updates.adam`."""
         from hardmax.train.updates import adam

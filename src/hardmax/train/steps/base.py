@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
@@ -71,6 +72,17 @@ class Step:
     @property
     def by_coordinate(self) -> bool:
         """Whether each coordinate needs an exponent of its own."""
+        return False
+
+    @property
+    def constant_rate(self) -> float:
+        """The rate, if it is one number that does not fall; else nan."""
+        constant = np.ndim(self.rate) == 0 and not isinstance(self.rate, str) and not self.decay
+        return float(np.asarray(self.rate)) if constant else math.nan
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether a constant rate above some threshold is known to lose the direction of the norm."""
         return False
 
     @property

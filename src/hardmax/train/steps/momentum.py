@@ -42,6 +42,11 @@ class Averaged(Step):
         return self.norm != "l2" and not self.of_matrix
 
     @property
+    def has_threshold(self) -> bool:
+        """Above it the mean freezes (D-THM-7)."""
+        return self.normalized and self.fading > 0.0
+
+    @property
     def kernel(self) -> Any:
         """`updates.momentum`; none for matrices."""
         if self.of_matrix:
@@ -96,9 +101,8 @@ class Momentum(Averaged):
 
     >>> import hardmax as hm
     >>> problem = hm.data.named("B-FIG-8")
-    >>> [hm.descend(problem, hm.steps.Momentum(rate), steps=1000) for rate in (0.1, 1.0)]
-    [Run(momentum in l2 to step = 1000, |p| = 99.3632, event=None),
-     Run(momentum in l2 to step = 1000, |p| = 997.81, event='frozen momentum')]
+    >>> hm.descend(problem, hm.steps.Momentum(0.1), steps=1000)
+    Run(momentum in l2 to step = 1000, |p| = 99.3632, event=None)
     """
 
     beta: float = 0.9
@@ -126,8 +130,8 @@ class Signum(Averaged):
     """Signum: every coordinate moves by ``rate`` along the sign of the mean gradient; momentum in linf.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Signum(0.5), steps=4).p.tolist()
-    [-1.0, 2.0]
+    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Signum(0.25), steps=4).p.tolist()
+    [-1.0, 1.0]
     """
 
     beta: float = 0.9

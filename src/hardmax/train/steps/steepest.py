@@ -28,6 +28,12 @@ class Steepest(Step):
         return self.norm != "l2" and not self.of_matrix
 
     @property
+    def has_threshold(self) -> bool:
+        """In smooth norms other than l2 (D-THM-5)."""
+        smooth = norm(self.norm).strictly_convex and not self.of_matrix
+        return self.normalized and smooth and self.norm != "l2" and not self.damping
+
+    @property
     def kernel(self) -> Any:
         """`updates.steepest`; none for matrices."""
         if self.of_matrix:

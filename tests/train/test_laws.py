@@ -1,0 +1,388 @@
+"""Events of a run, its own certificate, batches, and the laws that predict them (D-THM-3 to 10)."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hardmax as hm
+from hardmax import steps
+from hardmax.limits import late_residual
+from hardmax.margin.norms import norm
+from hardmax.train import RateWarning
+
+# The events are there to be seen, at rates that descend warns of.
+pytestmark = pytest.mark.filterwarnings("ignore::hardmax.train.RateWarning")
+
+
+@pytest.fixture(scope="module")
+def part_d(oracles):
+    return oracles["d"]
+
+
+@pytest.fixture(scope="module")
+def posed(part_d):
+    data = part_d["vector"]
+    return {name: hm.Problem.from_scores(data[name]["keys"], data[name]["scores"]) for name in data}
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("rate, deficit", [(0.055, 1e-4), (0.06, 0.0625), (0.1, 0.0625), (0.3, 0.15625)])
+def test_sign_descent_above_its_threshold(part_d, posed, rate, deficit):
+    """D-THM-6 on triple: below 0.06 the deficit falls like 1/t, above it stays at 1/16 and more."""
+    best = hm.max_margin(posed["triple"], [1, 0, 0], norm="linf")
+    assert best.margin == pytest.approx(16 / 9, rel=1e-15)
+    run = hm.descend(posed["triple"], steps.Sign(rate), steps=10_000, record=[360])
+    assert run.deficit(best) == pytest.approx(deficit, rel=5e-3)
+    if rate == 0.1:
+        known = part_d["findings"]["sign_threshold"]["point_at_step_360_eta_0_1"]
+        np.testing.assert_allclose(run.points[1], known, rtol=1e-13)
+
+
+def test_the_trap_of_coordinate_descent(part_d, posed):
+    """From step 4 on an exact cycle: the norm does not even diverge."""
+    known = part_d["findings"]["coordinate_trap"]
+    run = hm.descend(posed["triple"], steps.Coordinate(known["eta"]), steps=50, record=1)
+    assert run.event == "cycle"
+    assert run.points[known["from_step"] :: 2].tolist() == [known["cycle"][0]] * 24
+    assert run.points[known["from_step"] + 1 :: 2].tolist() == [known["cycle"][1]] * 23
+    assert hm.descend(posed["triple"], steps.Coordinate(1.0, decay=0.5), steps=50).event is None
+    assert hm.descend(posed["triple"], steps.Coordinate(0.1), steps=200).event is None
+
+
+def test_a_point_at_rest_is_no_cycle():
+    """Weight decay holds p at 1/decay for ever: the same state again, and nothing goes round."""
+    problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]])
+    run = hm.descend(problem, steps.AdamW(0.5, (0.0, 0.0), 0.0, weight_decay=1.0), steps=300)
+    assert run.p.tolist() == [1.0]
+    assert run.event is None
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("known", range(8))
+def test_momentum_freezes_above_its_threshold(part_d, posed, known):
+    """D-THM-7: deficits of skew and space-b on both sides of -log(beta)/margin, and the event."""
+    known = part_d["findings"]["momentum_freeze"]["runs"][known]
+    problem, (eta, decay) = (
+        posed[known["dataset"]],
+        (known["parameters"].get(key, 0.0) for key in ("eta", "decay")),
+    )
+    rule = steps.Signum(eta, decay=decay) if known["method"] == "signum" else steps.Momentum(eta, decay=decay)
+    best = hm.max_margin(problem, known["selection"], norm=rule.norm)
+    run = hm.descend(problem, rule, steps=10_000, record=[1000])
+    for at, record in enumerate(known["records"][:2], start=1):
+        assert run.deficit(best, at) == pytest.approx(record["margin_deficit"], rel=1e-3)
+    beyond = not decay and eta > hm.train.freezing_rate(best, 0.9)
+    assert run.event == ("frozen momentum" if beyond else None)
+    assert run.forecast().is_beyond == beyond
+
+
+def test_muon_on_a_matrix_freezes(part_d):
+    """On w44 at rate 0.1, with the deficit of the oracle in the spectral norm."""
+    data = part_d["matrix"]["w44"]
+    known = next(
+        run for run in data["optimisers"] if run["method"] == "muon" and run["parameters"]["eta"] == 0.1
+    )
+    margin = next(each for each in data["selections"] if each["selection"] == known["selection"])["norms"]
+    problem = hm.Problem.from_queries(data["tokens"], data["queries"], data["scores"])
+    run = hm.descend(problem, steps.Muon(0.1, 0.9), steps=1000, record=())
+    assert (run.event, run.selection().tokens) == ("frozen momentum", tuple(known["selection"]))
+    reach = (hm.max_margin(problem, run.selection()).constraints.rows() @ run.p).min()
+    deficit = 1 - reach / (np.linalg.norm(run.W, 2) * margin["spectral"]["margin"])
+    assert deficit == pytest.approx(known["records"][0]["margin_deficit"], rel=1e-3)
+
+
+@pytest.mark.compiled
+def test_scales_of_their_own(posed):
+    """With one scale for the mean and the gradient these went wrong after some thousand steps."""
+    run = hm.descend(posed["space-b"], steps.Signum(0.1), steps=100_000, record=())
+    np.testing.assert_allclose(run.p, [1e4, 1e4, 1e4], rtol=1e-11)
+    run = hm.descend(posed["skew"], steps.Momentum(0.1), steps=300_000, record=())
+    assert run.norm == pytest.approx(29_999.9913, abs=1e-3)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("row", [0, 1])
+def test_growth_of_adam(part_d, posed, row):
+    """D-THM-9: the margins of late steps grow by the root of one equation, and as slowly as beta2 allows."""
+    known = part_d["findings"]["adam_growth"]["rows"][row]
+    betas, problem = (0.9, 0.99), posed["skew"]
+    growth = hm.train.adam_growth(known["eta"], 3.0, betas)
+    assert growth == pytest.approx(known["predicted"], rel=1e-10)
+    assert growth < hm.train.adam_limit(betas)
+    run = hm.descend(problem, steps.Adam(known["eta"], betas, 0.0), steps=200_000, record=[100_000])
+    margins = (hm.max_margin(problem).constraints.rows() @ run.points.T).min(axis=0)
+    assert (margins[2] - margins[1]) / 100_000 == pytest.approx(growth, rel=1e-9)
+    assert run.forecast().growth == pytest.approx(growth, rel=1e-12)
+
+
+def test_waiting_time_of_adam(part_d):
+    known = part_d["findings"]["adam_waiting"]
+    assert hm.train.adam_waiting(known["eta"], 3.0, (0.9, 0.99)) == pytest.approx(known["tau"], rel=1e-4)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("case", range(4))
+def test_adam_runs_away_above_its_threshold_only(part_d, posed, case):
+    """D-THM-9b: regular at 0.98 of it, gone at 1.02."""
+    known = part_d["findings"]["adam_runaway_threshold"][case]
+    problem, betas = posed[known["dataset"]], (known["beta1"], known["beta2"])
+    margin = hm.max_margin(problem, norm="linf").margin
+    limit = hm.train.runaway_rate(margin, betas)
+    assert limit == pytest.approx(known["eta_c"], rel=1e-8)
+    assert hm.train.adam_growth(0.98 * limit, margin, betas) < -math.log(betas[0])
+    assert hm.train.adam_growth(1.02 * limit, margin, betas) == math.inf
+    below, above = (
+        hm.descend(problem, steps.Adam(factor * limit, betas, 0.0), steps=20_000, record=())
+        for factor in (0.98, 1.02)
+    )
+    assert below.event is None
+    assert np.abs(below.p).max() == pytest.approx(known["linf_norm_after_20000"]["0.98"], rel=1e-3)
+    assert above.event == "runaway"
+    assert 1e249 < np.abs(above.p).max() < 1e250
+
+
+def test_a_runaway(part_d, posed):
+    known = part_d["findings"]["adam_runaway"]
+    run = hm.descend(posed["skew"], steps.Adam(0.01, (0.9, 0.5), 0.0), steps=500, record=[200, 250])
+    sizes = np.abs(run.points[1:]).max(axis=1)
+    np.testing.assert_allclose(sizes, [known["norms"]["200"], 1362.0, known["norms"]["500"]], rtol=5e-4)
+    assert hm.train.runaway_rate(3.0, (0.9, 0.81)) == pytest.approx(0.0135233, rel=1e-5)  # beta1^2 = beta2
+    assert hm.train.runaway_rate(3.0, (0.9, 0.811)) == math.inf
+    # With an epsilon it is over where the gradient is below that, some 40 steps later.
+    damped = hm.descend(posed["skew"], steps.Adam(0.01, (0.9, 0.5)), steps=3000, record=())
+    assert damped.event is None
+    assert np.abs(damped.p).max() < 100
+    # Keys of 1e200: p is over 1e200, and its logits still fit.
+    far = hm.Problem.from_scores(
+        posed["skew"].keys.reshape(2, 2, 2) * 1e200, posed["skew"].scores.reshape(2, 2)
+    )
+    run = hm.descend(far, steps.Adam(0.03 / 1e200, (0.9, 0.5), 0.0), steps=5000, record=())
+    assert run.event == "runaway"
+    assert np.isfinite(far.keys @ run.p).all()
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("case", range(4))
+def test_swings_above_the_critical_rate(part_d, posed, case):
+    """D-THM-5: the step itself alternates above it and settles below, in l1.5, l2 and l3."""
+    known = part_d["findings"]["steepest_threshold"][case]
+    problem = posed[known["dataset"]]
+    best = hm.max_margin(problem, known["selection"], norm=known["p"])
+    limit = hm.train.critical_rate(best)
+    assert limit == pytest.approx(known["eta_c"], rel=2e-10)
+    for factor in (0.98, 1.02):
+        rule = steps.Normalized(factor * limit, norm=known["p"])
+        run = hm.descend(problem, rule, steps=3000, record=range(2997, 3001))
+        alternation = np.abs(np.diff(run.points, n=2, axis=0)[-1]).max()
+        expected = known["alternation_of_steps"][str(factor)]
+        assert alternation < 1e-9 if factor < 1 else alternation == pytest.approx(expected, rel=1e-2)
+    if known["p"] == 2.0:
+        assert limit == pytest.approx(late_residual(problem, best).eta_c, rel=1e-14)
+
+
+def test_the_critical_rate_where_it_says_nothing(posed):
+    assert math.isnan(hm.train.critical_rate(hm.max_margin(posed["skew"])))  # a tight row without multiplier
+    assert hm.train.critical_rate(hm.max_margin(posed["flat"], [0], norm="l1.5")) == math.inf  # one row
+    with pytest.raises(ValueError, match="best must be a max margin in l2 or another power, got one in linf"):
+        hm.train.critical_rate(hm.max_margin(posed["skew"], norm="linf"))
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_onset_of_swings_of_mirror_descent(part_d, posed, case):
+    known = part_d["findings"]["mirror_threshold"][case]
+    best = hm.max_margin(posed[known["dataset"]], known["selection"], norm=known["p"])
+    assert hm.train.mirror_onset(best, known["eta"]) == pytest.approx(known["step_c"], rel=1e-6)
+    above = hm.max_margin(posed[known["dataset"]], known["selection"], norm="l3")
+    assert hm.train.mirror_onset(above, known["eta"]) == math.inf
+
+
+@pytest.mark.compiled
+def test_mirror_descent_swings_from_its_onset_on(posed):
+    """On triple at 0.1 predicted at step 1,447, seen at about 1,770: growth begins with rounding."""
+    run = hm.descend(posed["triple"], steps.Mirror(0.1, 1.75), steps=2500, record=1)
+    changes = np.abs(np.diff(run.points, n=2, axis=0)).max(axis=1)
+    assert changes[1000:1400].max() < 1e-2
+    assert changes[2400:].min() > 0.3
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("case", [0, 2])
+def test_weight_decay_bounds_adamw(part_d, posed, case):
+    known = part_d["findings"]["adamw"][case]
+    problem, decay = posed[known["dataset"]], known["weight_decay"]
+    rule = steps.AdamW(1.0, (0.9, 0.99), 0.0, decay, decay=0.5)
+    run = hm.descend(problem, rule, steps=100_000, record=())
+    assert decay * np.abs(run.p).max() == pytest.approx(1.0, abs=1e-4)
+    best = hm.max_margin(problem, run.selection(), norm="linf")
+    assert run.deficit(best) == pytest.approx(known["margin_deficit"], rel=1e-2, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_batches_of_one(part_d, posed, case):
+    """D-THM-10: with two tokens per input p is the sum of the inputs' own steps, and no max margin."""
+    known = part_d["findings"]["batch_one"][case]
+    problem = posed[known["dataset"]]
+    rule = steps.Sign(0.1) if known["method"] == "sign" else steps.Normalized(0.1)
+    run = hm.descend(problem, rule, steps=60, batch=1)
+    np.testing.assert_allclose(run.direction, known["predicted"], atol=1e-12)
+    best = hm.max_margin(problem, norm=rule.norm)
+    assert run.deficit(best) == pytest.approx(known["margin_deficit"], abs=1e-3)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1))
+def test_batches(seed):
+    """Step k sees inputs k b, ..., k b + b - 1: the same as steps on problems of these inputs alone."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    b = int(rng.integers(1, n + 1))
+    keys, scores = rng.normal(size=(n, 3, 2)), rng.normal(size=(n, 3))
+    problem, p = hm.Problem.from_scores(keys, scores), np.zeros(2)
+    rule = steps.GD(0.5)
+    for k in range(7):
+        members = np.arange(k * b, k * b + b) % n
+        p = hm.descend(hm.Problem.from_scores(keys[members], scores[members]), rule, steps=1, start=p).p
+    run = hm.descend(problem, rule, steps=7, batch=b)
+    np.testing.assert_allclose(run.p, p, rtol=1e-10, atol=1e-12)
+    slow = hm.Loss("own", lambda u: np.logaddexp(0, -u), lambda u: -np.log1p(np.exp(u)))
+    plain = hm.descend(hm.Problem.from_scores(keys, scores, slow), rule, steps=7, batch=b)
+    np.testing.assert_allclose(plain.p, p, rtol=1e-10, atol=1e-12)
+
+
+def test_batches_without_a_pull():
+    """An input of equal scores is passed over; if all are such, the run ends by its event."""
+    keys = [[[1.0], [0.0]], [[1.0], [0.0]]]
+    run = hm.descend(
+        hm.Problem.from_scores(keys, [[1.0, 0.0], [1.0, 1.0]]), steps.Sign(0.25), steps=6, batch=1
+    )
+    assert (run.p.tolist(), run.event) == ([0.75], None)
+    none = hm.descend(
+        hm.Problem.from_scores(keys, [[1.0, 1.0], [1.0, 1.0]]), steps.Sign(0.25), steps=6, batch=1
+    )
+    assert none.event == "no competing token"
+    for wrong, message in ((3, "batch must be at most 2"), (0, "batch must be an integer of at least 1")):
+        with pytest.raises(ValueError, match=message):
+            hm.descend(run.problem, batch=wrong)
+    with pytest.raises(ValueError, match="batch must be None where wrt is"):
+        hm.descend(hm.data.named("B-FIG-3a"), wrt=("p", "v"), batch=1)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("case", range(5))
+def test_a_run_certifies_its_margin(part_d, posed, case):
+    """D-THM-3: the gap of p and its own multipliers is the mean slack over the norm, at any rate."""
+    known = part_d["findings"]["certificate_of_a_run"][case]
+    problem, power = posed[known["dataset"]], known["p"]
+    rules = [steps.Mirror(known["eta"], power)] + [steps.Normalized(known["eta"])] * (power == 2.0)
+    digits = 1e-6 if power == 1.75 else 1e-10  # past its onset of swings rounding decides
+    for rule in rules:
+        run = hm.descend(problem, rule, steps=known["steps"])
+        proof = run.certificate()
+        lower, upper = proof.margin_interval
+        assert lower == pytest.approx(known["lower"], rel=digits)
+        assert upper == pytest.approx(known["upper"], rel=digits)
+        assert lower * (1 - 1e-11) <= known["margin"] <= upper * (1 + 1e-11)
+        values = proof.constraints.rows() @ run.p
+        weights = proof.multipliers / proof.multipliers.sum()
+        slack = weights @ (values - values.min()) / norm(rule.norm).value(run.p)
+        assert upper - lower == pytest.approx(slack, rel=1e-9, abs=1e-12)
+
+
+RULES = [
+    steps.GD(1.0), steps.Sign(0.1), steps.Coordinate(0.1), steps.Normalized(0.1, norm="l3"),
+    steps.Mirror(0.1, 1.5), steps.Momentum(0.1), steps.Adam(0.1, epsilon=0.0), steps.SGD(0.3, momentum=0.9),
+    steps.RMSprop(0.01),
+]  # fmt: skip
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(RULES), st.booleans())
+def test_the_interval_of_any_run_holds(seed, rule, by_batches):
+    rng = np.random.default_rng(seed)
+    n, T, d = (int(rng.integers(low, high)) for low, high in ((1, 4), (2, 4), (2, 4)))
+    problem = hm.Problem.from_scores(rng.normal(size=(n, T, d)), rng.normal(size=(n, T)))
+    run = hm.descend(problem, rule, steps=60, start=rng.normal(size=d), batch=1 if by_batches else None)
+    if not run.selection().is_unique:
+        return
+    proof, best = run.certificate(), hm.max_margin(problem, run.selection(), norm=rule.norm)
+    assert proof.norm_name == rule.norm
+    assert proof.margin_interval[0] <= best.margin_interval[1]
+    assert best.margin_interval[0] <= proof.margin_interval[1]
+
+
+def test_runs_without_a_certificate():
+    problem = hm.data.named("B-FIG-3a")
+    with pytest.raises(ValueError, match="run must be a training of p by one step rule, got gradient flow"):
+        hm.flow(problem, until_norm=10).certificate()
+    with pytest.raises(ValueError, match="run must be a training of p by one step rule, got joint"):
+        hm.descend(problem, steps=5, wrt=("p", "v")).certificate()
+    with pytest.raises(ValueError, match="run must have left the origin"):
+        hm.descend(problem, steps=0).certificate()
+    with pytest.raises(ValueError, match="step of the run must be a step rule"):
+        hm.flow(problem, until_norm=10).forecast()
+
+
+def test_twins_share_their_multiplier():
+    """Two tokens with one key and other scores are merged in the loops; each has a row here."""
+    keys = [[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0], [0.5, 0.0]]]
+    problem = hm.Problem.from_scores(keys, [[1.0, 0.0, 0.2], [1.0, 0.0, 0.0]])
+    run = hm.descend(problem, steps=2000)
+    proof = run.certificate()
+    assert proof.constraints.labels == ((0, 1), (0, 2), (1, 1), (1, 2))
+    assert proof.multipliers[0] == proof.multipliers[1] > 0
+    assert proof.margin_interval[1] - proof.margin_interval[0] < 0.02
+
+
+def test_warnings(posed):
+    """Only beyond a threshold, only where the best selection has a margin, and never from a batch."""
+    told = {
+        steps.Momentum(
+            0.05
+        ): r"rate 0.05 of momentum in l2 .* above a rate of 0.0471\d+ .*freezes \(D-THM-7\)",
+        steps.Signum(0.04): "D-THM-7",
+        steps.Adam(0.01, (0.9, 0.5), 0.0): r"above a rate of 0.00957825 .* runs away \(D-THM-9b\)",
+    }
+    for rule, message in told.items():
+        with pytest.warns(RateWarning, match=message):
+            hm.descend(posed["skew"], rule, steps=3)
+    with pytest.warns(RateWarning, match="above a rate of 0.329496 p swings and its direction is not"):
+        hm.descend(posed["triple"], steps.Normalized(0.34, norm="l3"), steps=3)
+    quiet = [
+        steps.Momentum(0.047), steps.Momentum(1.0, decay=0.5), steps.Momentum([1.0] * 3),
+        steps.Momentum(1.0, normalized=False), steps.Adam(0.01, (0.9, 0.5)), steps.Adam(9.0, epsilon=0.0),
+        steps.Adam(0.0095, (0.9, 0.5), 0.0), steps.Sign(9.0), steps.Mirror(9.0, 1.5), steps.RMSprop(9.0),
+        steps.Normalized(100.0),
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rule in quiet:
+            hm.descend(posed["skew"], rule, steps=3)
+        hm.descend_batch([posed["skew"]] * 2, steps.Momentum(1.0), steps=3)
+        both = [[[1.0], [-1.0]], [[-1.0], [1.0]]]  # nothing separates the best tokens
+        hm.descend(hm.Problem.from_scores(both, [[1.0, 0.0], [1.0, 0.0]]), steps.Momentum(1.0), steps=3)
+
+
+def test_forecasts(posed):
+    """Of what is selected, not only of the best; and in words."""
+    best, other = (
+        hm.train.forecast(posed["plane"], steps.Momentum(0.1), chosen) for chosen in (None, [1, 1])
+    )
+    assert best.best.selection == (1, 2)
+    assert best.threshold == pytest.approx(-2 * math.log(0.9), rel=1e-12)
+    assert other.threshold == pytest.approx(-math.log(0.9) * other.best.norm, rel=1e-12)
+    assert "the mean outlives the gradient" in str(best)
+    swings = hm.train.forecast(posed["triple"], steps.Normalized(0.5))
+    assert (swings.is_beyond, swings.threshold) == (False, math.inf)
+    assert "above a rate of 0.404061 p swings about the max margin; its direction is right" in str(swings)
+    assert "from some 1.4e+03 steps on p swings" in str(
+        hm.train.forecast(posed["triple"], steps.Mirror(0.1, 1.75))
+    )
+    assert math.isnan(hm.train.forecast(posed["triple"], steps.Sign(0.1)).threshold)
+    assert str(hm.train.forecast(posed["triple"], steps.GD(0.1, decay=0.5))).startswith(
+        "gradient descent at a rate that"
+    )
+    assert math.isnan(hm.train.forecast(posed["triple"], steps.Adam(0.1, decay=0.5, epsilon=0.0)).growth)
