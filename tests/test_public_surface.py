@@ -130,6 +130,15 @@ def test_public_modules_are_imported_by_the_name_they_have(name):
     assert importlib.import_module(f"hardmax.{name}") is getattr(hardmax, name)
 
 
+def test_no_two_public_things_have_one_name():
+    """Some stand in two places, as hm.check and hm.theory.check do; they are one thing."""
+    homes: dict[str, set[int]] = {}
+    for name, thing in PUBLIC.items():
+        if not isinstance(thing, ModuleType):
+            homes.setdefault(name.rpartition(".")[2], set()).add(id(thing))
+    assert [name for name, found in homes.items() if len(found) > 1] == []
+
+
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = hardmax.no_such_name

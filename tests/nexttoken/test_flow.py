@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import hardmax as hm
 from hardmax.nexttoken import Samples, named_sentences, train, train_by_flow
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
@@ -53,14 +54,25 @@ def test_figure_2_to_1e12(oracles):
     assert eta * 1e12 - run.norm_kq == pytest.approx(0.277, abs=1e-2)
 
 
-def test_where_it_cannot_go(samples):
-    text = named_sentences("C-EXT-2")
-    two = Samples.from_sentences([text.words(i) for i in range(text.n)])
-    with pytest.raises(ValueError, match="exactly one deciding token type"):
-        train_by_flow(two, 10.0)
-    third = Samples.from_sentences([[*"ho", *20 * "sh", "s"], [*"oshs"], [*"sh"]])
-    with pytest.raises(ValueError, match="Assumption 3 is violated"):
-        train_by_flow(third, 1000.0, stage1=10_000)
+TEXT = named_sentences("C-EXT-2")
+OTHER = {  # two deciding tokens in a sentence, and a flux that changes sign: where `train` takes signed steps
+    "C-EXT-2": Samples.from_sentences([TEXT.words(i) for i in range(TEXT.n)]),
+    "Assumption 3 violated": Samples.from_sentences([[*"ho", *20 * "sh", "s"], [*"oshs"], [*"sh"]]),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_beyond_the_edge_form_it_is_the_flow_of_any_problem(name):
+    far = train_by_flow(OTHER[name], 50.0, rate=0.01, stage1=10_000)
+    steps = train(OTHER[name], steps=2000, rate=0.00025, stage1=10_000)
+    assert steps.signed_steps > 0
+    assert far.misalignment(steps.final) < 1e-9
+    assert far.norm_kq == pytest.approx(steps.norm_kq, abs=2e-4)
+    same = hm.flow(far.problem, clock="arc length", until_length=0.5)
+    assert far.misalignment(same.final[: len(far.final)]) < 1e-15
+
+
+def test_record_must_lie_before_the_end(samples):
     with pytest.raises(ValueError, match="record must be times"):
         train_by_flow(samples, 10.0, record=[20.0])
 

@@ -14,7 +14,6 @@ from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.stage1 import stage_1
 from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
 from hardmax.problem.output_value import OutputValue
-from hardmax.train.edges.flow import LeftForm
 from hardmax.train.flows.arc import FIRST, follow
 
 
@@ -33,8 +32,9 @@ def train_by_flow(
     """Algorithm 1 with stage 2 as a flow, to the time ``until`` on the clock of steps of size ``rate``.
 
     The flow is what steps tend to as ``rate`` does to zero with the arc length rate x time fixed: that of
-    `hm.flow` with the clock "arc length". It needs the structured form along the way; where `train` has to
-    take signed steps, this raises. Times to ``record`` are every factor of 2 by default.
+    `hm.flow` with the clock "arc length": along edges where that form is exact, so that a step costs no more
+    than the sentences do, and with dense matrices of the pairs where it is not. Times to ``record`` are every
+    factor of 2 by default.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.flow import train_by_flow
@@ -58,20 +58,10 @@ def train_by_flow(
     p = np.zeros(stage.problem.d)
     p[: pairs.P] = point(pairs, start)
     lengths = rate * wanted
-    if stage.steps.edges is None:
-        raise ValueError(
-            "samples: the flow needs W_ov = margin W_ov* and exactly one deciding token type in every "
-            "sentence; use train, which takes signed steps"
-        )
-    try:
-        _, _, points, event = follow(stage.problem, p, [], lengths[-1], lengths, only_edges=True)
-    except LeftForm:
-        raise ValueError(
-            "samples: a flux changes sign on the way (Assumption 3 is violated); use train, which takes "
-            "signed steps"
-        ) from None
+    _, reached, points, event = follow(stage.problem, p, [], lengths[-1], lengths)
+    times = np.append(0.0, wanted) if event is None else reached / rate
     return Training.of(
-        pairs, W_ov, rate, "flow", np.append(0.0, wanted), points[:, : pairs.P], event=event, stage=stage,
+        pairs, W_ov, rate, "flow", times, points[:, : pairs.P], event=event, stage=stage,
         first_rate=None if given else first_rate, stage_1_steps=None if given else int(stage1),
     )  # fmt: skip
 

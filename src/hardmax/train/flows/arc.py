@@ -9,6 +9,7 @@ most, and inside the step only their small changes appear.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -58,13 +59,11 @@ def follow(
     ends: Sequence[Callable[[np.ndarray, int], float]],
     until_length: float | None,
     record: Iterable[float] | None,
-    *,
-    only_edges: bool = False,
 ) -> tuple[Problem, np.ndarray, Any, str | None]:
     """The problem, arc lengths, points (in extended precision) and event of the flow from p.
 
     Where the edge form of a next-token problem is left, the rest of the way is that of any problem, with
-    dense matrices; `LeftForm` is raised there instead if ``only_edges``.
+    dense matrices.
     """
     last = math.inf if until_length is None else expect.positive("until_length", until_length)
     wanted = [] if record is None else np.unique([float(s) for s in record]).tolist()
@@ -74,12 +73,9 @@ def follow(
     edges = edges_of(problem)
     event = None
     if edges is not None:
-        try:
+        with contextlib.suppress(LeftForm):
             event = path.go(EdgeField(problem, edges, p), ends)
             return problem, np.array(path.lengths), np.array(path.points), event
-        except LeftForm:
-            if only_edges:
-                raise
     event = path.go(_Arc(problem, np.asarray(path.p, dtype=np.float64)), ends)
     return problem, np.array(path.lengths), np.array(path.points), event
 
