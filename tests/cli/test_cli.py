@@ -13,7 +13,7 @@ from rich.text import Text
 from hardmax import __version__, cli
 from hardmax._lib.terminal import fitted
 from hardmax.answers import Answer
-from hardmax.cli import commands, progress
+from hardmax.cli import commands, output
 from hardmax.cli.output import Output, command
 
 
@@ -191,7 +191,7 @@ def test_commands_keep_their_own_options(run_body):
 
 
 class Clock:
-    """Stands in for the time module in hardmax.cli.progress."""
+    """Stands in for the time module in hardmax.cli.output."""
 
     def __init__(self):
         self.now = 0.0
@@ -203,14 +203,14 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(output, "time", clock)
     return clock
 
 
 def test_progress_appears_after_two_seconds_on_a_terminal(clock, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with progress.Progress("trials", 10) as bar:
+    with output.Progress("trials", 10) as bar:
         bar.advance()
         assert bar.bar is None
         clock.now = 2.5

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hardmax import cli
-from hardmax.cli import progress
+from hardmax.cli import output
 from hardmax.figures import figure
 from hardmax.figures.claims import at_least, true
 from hardmax.figures.figure import Findings, recipe
@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_made_is_exit_code_2(reproduce, tmp_path):
 
 
 def test_the_bar_names_the_figure(reproduce, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    monkeypatch.setattr(output, "PATIENCE", -1.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     code, _, err = reproduce("B-FIG-90", "C-FIG-91")

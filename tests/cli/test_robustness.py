@@ -14,7 +14,7 @@ from hardmax import cli
 from hardmax._lib import compiling
 from hardmax._lib.extras import install
 from hardmax.answers.diagnosis import compile_cache
-from hardmax.cli import interrupts
+from hardmax.cli import errors
 from hardmax.theory.instances import Instance
 
 resource = pytest.importorskip("resource", reason="limits as on POSIX")
@@ -122,13 +122,13 @@ def test_an_interrupt_of_verify_keeps_what_was_checked(command, monkeypatch, val
 def test_an_interrupt_that_compiled_code_turns_into_another_error(command, monkeypatch, validated):
     def lost(instance):
         with contextlib.suppress(KeyboardInterrupt):
-            interrupts.interrupt(2, None)
+            errors.interrupt(2, None)
         raise TypeError("_get_wrapper_address() missing 1 required positional argument: 'sig'")
 
     monkeypatch.setattr(Instance, "run", lost)
     code, out, _ = command("verify", "B-ASM-B", "--json")
     assert (code, validated(out)["code"]) == (130, 130)
-    monkeypatch.setattr(interrupts, "interrupt", lambda *_: None)
+    monkeypatch.setattr(errors, "interrupt", lambda *_: None)
     with pytest.raises(TypeError):  # without one it is a bug like any other
         command("verify", "B-ASM-B")
 

@@ -1,4 +1,4 @@
-"""The table of `solve`: a line for each selection, what is globally best, and where the flow went."""
+"""The table of `solve`: a line for each selection or critical direction, what is globally best, the flow."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from hardmax._lib.terminal import columns
 from hardmax.answers.solved import repeated
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from hardmax.answers.solved import FlowEnd, Solved
+    from hardmax.directions.critical import CriticalDirection, CriticalDirections
     from hardmax.directions.enumerate import FeasibleSelection
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
+
 
 ROWS = 40  # more are left to --json
 # Letters of a selection, entries of a direction and rows of a support: the first that fits a line is used.
@@ -136,3 +140,63 @@ def _vector(direction: Any, numbers: int) -> str:
 def _pairs(support: Sequence[Any], most: int) -> str:
     shown = " ".join(f"({i}, {t})" for i, t in support[:most])
     return shown if len(support) <= most else f"{shown} and {len(support) - most} more"
+
+
+def critical_fields(found: CriticalDirections) -> dict[str, Any]:
+    """The field `critical` of the JSON."""
+    return {
+        "status": found.status,
+        "degenerate": list(found.degenerate),
+        "dimension": found.dimension,
+        "sum": found.sum if found.status == "complete" else None,
+        "directions": [
+            {
+                "index": each.index,
+                "selection": each.selection,
+                "direction": each.direction,
+                "margin": each.margin,
+                "rows": each.rows,
+                "multipliers": [float(m) for m in each.multipliers],
+            }
+            for each in found.directions
+        ],
+    }
+
+
+def critical_text(found: CriticalDirections) -> Text:
+    """A table of the directions, and what the index theorem says about the finite stationary points."""
+    text = Text(f"critical directions at infinity: {len(found.directions)}\n")
+    names = ["index", "selection", "direction", "margin", "signed rows (i, t)"]
+    lines = [_critical_line(each) for each in found.directions[:ROWS]]
+    widths = [max(len(cell) for cell in column) for column in zip(names, *lines, strict=True)]
+    for cells in (names, *lines) if lines else ():
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        style = "bold" if cells is names else "green" if cells[0] == "0" else ""
+        text.append("  ".join(padded).rstrip() + "\n", style)
+    if len(found.directions) > ROWS:
+        text.append(f"{len(found.directions) - ROWS} more: see them with --json\n")
+    return text.append(_verdict(found))
+
+
+def _verdict(found: CriticalDirections) -> str:
+    if found.status == "truncated":
+        return f"incomplete after {found.sets} sets of rows; raise --seconds"
+    if found.degenerate:
+        more = f" (and {len(found.degenerate) - 1} more)" if len(found.degenerate) > 1 else ""
+        return f"the index theorem does not apply: {found.degenerate[0]}{more}"
+    return (
+        f"sum of (-1)^index at infinity: {found.sum}; "
+        f"finite stationary points must sum to 1 - {found.sum} = {1 - found.sum}"
+    ).replace("- -", "+ ")
+
+
+def _critical_line(each: CriticalDirection) -> list[str]:
+    signs = ["+" if m > 0 else "-" for m in each.multipliers]
+    signed = [f"{sign}({i}, {t})" for (i, t), sign in zip(each.rows, signs, strict=True)]
+    return [
+        str(each.index),
+        _tokens(each.selection, 12),
+        _vector(each.direction, 3),
+        f"{each.margin:.5g}",
+        " ".join(signed[:3]) + (f" and {len(signed) - 3} more" if len(signed) > 3 else ""),
+    ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED
 from hardmax.answers.answer import Answer
-from hardmax.answers.critical_table import critical_fields, critical_text
+from hardmax.answers.solve_table import critical_fields, critical_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

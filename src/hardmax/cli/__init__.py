@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hardmax._lib.terminal import INTERRUPTED
-from hardmax.cli.errors import complain
-from hardmax.cli.interrupts import take_over
+from hardmax.cli.errors import complain, take_over
 
 
 def main() -> NoReturn:

@@ -7,15 +7,13 @@ import typer
 
 from hardmax import __version__
 from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
-from hardmax.cli.certify import certify
-from hardmax.cli.doctor import doctor
+from hardmax.cli.checks import certify, doctor, verify
 from hardmax.cli.errors import Interrupted, complain, explain
 from hardmax.cli.ntp import app as ntp
 from hardmax.cli.output import NoColor, Quiet, Session
 from hardmax.cli.reproduce import reproduce
 from hardmax.cli.solve import solve
 from hardmax.cli.sweep import sweep
-from hardmax.cli.verify import verify
 
 # Plain help: drawing boxes around it would double the time it takes to appear.
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)

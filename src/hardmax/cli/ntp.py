@@ -8,8 +8,7 @@ import typer
 from hardmax.answers.checked import MAX_LENGTH, ntp_check
 from hardmax.answers.sentences import ntp_generate, ntp_predict
 from hardmax.answers.trained import STEPS, Learning
-from hardmax.cli.errors import Interrupted
-from hardmax.cli.interrupts import noted
+from hardmax.cli.errors import Interrupted, noted
 from hardmax.cli.output import Output, command, writable
 
 MOST_STEPS = 10**15  # years

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax.answers.solving import LIMIT, SECONDS, Solving
-from hardmax.cli.interrupts import none_lost
+from hardmax.cli.errors import none_lost
 from hardmax.cli.output import Output, command, writable
 
 if TYPE_CHECKING:

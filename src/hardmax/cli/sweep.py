@@ -20,7 +20,7 @@ from hardmax.cli.errors import Interrupted
 from hardmax.cli.output import Output, command, spared, writable
 
 if TYPE_CHECKING:
-    from hardmax.cli.progress import Progress as Bar
+    from hardmax.cli.output import Progress as Bar
     from hardmax.trials.plan import Plan
     from hardmax.trials.work import Progress
 

@@ -1,14 +1,26 @@
-"""`hardmax verify`: does every statement hold where it should, and fail where it should? And on own data?"""
+"""What is checked: a certificate, the statements of the papers, the installation."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hardmax.answers import certified
 from hardmax.answers.verified import Verifying
-from hardmax.cli.errors import Interrupted
-from hardmax.cli.interrupts import none_lost
+from hardmax.cli.errors import Interrupted, none_lost
 from hardmax.cli.output import Output, command
+
+
+@command
+def certify(
+    out: Output,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, as hardmax solve writes it.")],
+) -> int:
+    """Check a certificate in exact arithmetic, by separate code.
+
+    Example: hardmax certify proofs/selection-0.json
+    """
+    return out.show(certified.certify(file))
 
 
 @command
@@ -44,3 +56,14 @@ def verify(
     if answer.remaining:
         raise Interrupted(f"interrupted; to go on: {answer.command}")
     return code
+
+
+@command
+def doctor(out: Output) -> int:
+    """Examine the installation, and compile what is not yet compiled.
+
+    Example: hardmax doctor --json
+    """
+    from hardmax.answers import diagnosis
+
+    return out.show(diagnosis.examine())
