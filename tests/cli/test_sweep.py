@@ -17,7 +17,7 @@ import pytest
 
 import hardmax as hm
 from hardmax import cli
-from hardmax.trials import table
+from hardmax.trials import summary
 from hardmax.trials.experiments import built_in, outcomes
 
 OWN = """
@@ -370,7 +370,7 @@ def test_a_table_of_many_results_fits_80_columns():
         }
         for a in (1, 2)
     ]
-    lines = table._table(cells, ["alpha"], None)
+    lines = summary._table(cells, ["alpha"], None)
     assert max(map(len, lines)) <= 80
     assert [word for line in lines for word in line.split() if word in names] == names
     assert sum(line.startswith("alpha  trials") for line in lines) == 4

@@ -27,7 +27,7 @@ DETAIL = ((40, 4, 6), (40, 4, 3), (24, 4, 2), (24, 3, 2), (16, 2, 2), (12, 2, 1)
 
 
 def report(found: Solved) -> Text:
-    """Everything for standard output but the critical directions."""
+    """Everything for standard output."""
     parts = [_head(found), *_copies(found.problem)]
     if found.selections:
         parts.append(_table(found.selections))
@@ -36,6 +36,8 @@ def report(found: Solved) -> Text:
     parts += [_global(tokens, each) for tokens, each in found.best[:ROWS]]
     if found.flow is not None:
         parts.append(_flow(found.flow))
+    if found.critical is not None:
+        parts.append(_critical(found.critical))
     return Text("\n").join(parts)
 
 
@@ -142,28 +144,7 @@ def _pairs(support: Sequence[Any], most: int) -> str:
     return shown if len(support) <= most else f"{shown} and {len(support) - most} more"
 
 
-def critical_fields(found: CriticalDirections) -> dict[str, Any]:
-    """The field `critical` of the JSON."""
-    return {
-        "status": found.status,
-        "degenerate": list(found.degenerate),
-        "dimension": found.dimension,
-        "sum": found.sum if found.status == "complete" else None,
-        "directions": [
-            {
-                "index": each.index,
-                "selection": each.selection,
-                "direction": each.direction,
-                "margin": each.margin,
-                "rows": each.rows,
-                "multipliers": [float(m) for m in each.multipliers],
-            }
-            for each in found.directions
-        ],
-    }
-
-
-def critical_text(found: CriticalDirections) -> Text:
+def _critical(found: CriticalDirections) -> Text:
     """A table of the directions, and what the index theorem says about the finite stationary points."""
     text = Text(f"critical directions at infinity: {len(found.directions)}\n")
     names = ["index", "selection", "direction", "margin", "signed rows (i, t)"]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED
 from hardmax.answers.answer import Answer
-from hardmax.answers.solve_table import critical_fields, critical_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,17 +139,14 @@ class Solved(Answer):
             "selections": [_selection_fields(found) for found in self.selections],
             "global": [_global_fields(tokens, best) for tokens, best in self.best],
             "flow": None if self.flow is None else self.flow.fields(),
-            **({} if self.critical is None else {"critical": critical_fields(self.critical)}),
+            **({} if self.critical is None else {"critical": _critical_fields(self.critical)}),
         }
 
     def table(self) -> Text:
         """What `hardmax solve` prints."""
         from hardmax.answers.solve_table import report
 
-        text = report(self)
-        if self.critical is not None:
-            text.append("\n").append_text(critical_text(self.critical))
-        return text
+        return report(self)
 
     def plot(self) -> Figure:
         """Directions, tokens, separators and the flow; for keys in 2 dimensions.
@@ -230,3 +226,24 @@ def _global_fields(tokens: tuple[int, ...], best: MaxMargin) -> dict[str, Any]:
         weights = enumerate(best.farkas.tolist())
         fields["farkas"] = [{"row": best.constraints.label(j), "weight": w} for j, w in weights if w]
     return fields
+
+
+def _critical_fields(found: CriticalDirections) -> dict[str, Any]:
+    """The field `critical` of the JSON."""
+    return {
+        "status": found.status,
+        "degenerate": list(found.degenerate),
+        "dimension": found.dimension,
+        "sum": found.sum if found.status == "complete" else None,
+        "directions": [
+            {
+                "index": each.index,
+                "selection": each.selection,
+                "direction": each.direction,
+                "margin": each.margin,
+                "rows": each.rows,
+                "multipliers": [float(m) for m in each.multipliers],
+            }
+            for each in found.directions
+        ],
+    }

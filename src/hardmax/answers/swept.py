@@ -61,7 +61,7 @@ class Swept(Answer):
         interrupted: bool = False,
     ) -> Swept:
         """What a sweep found; ``command`` runs it again, and with ``--trial`` one of its trials alone."""
-        from hardmax.trials.table import failures_of, summary_of
+        from hardmax.trials.summary import failures_of, summary_of
 
         return cls(
             found.store.meta["seed"], store or _place(found), found.done, found.failed, found.remaining,
@@ -96,7 +96,7 @@ class Swept(Answer):
         """What `hardmax sweep` prints."""
         from rich.text import Text
 
-        from hardmax.trials.table import told
+        from hardmax.trials.summary import told
 
         lines = told(self.summary, self.failures, self.varying, self.of)
         counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"

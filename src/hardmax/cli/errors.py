@@ -1,7 +1,8 @@
 """How a command ends before its end: what is said when it could not do its work, and interrupts.
 
 Ctrl-C and a request to end (SIGTERM) mean the same, and none gets lost. Nothing heavy is imported here, so
-that this much works from the first moment on."""
+that this much works from the first moment on.
+"""
 
 import contextlib
 import errno

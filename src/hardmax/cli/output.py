@@ -1,6 +1,7 @@
 """What every command shares: common options, what goes to which stream, progress, which files may be written.
 
-Results go to standard output, everything else to standard error, so that a pipe only ever sees results."""
+Results go to standard output, everything else to standard error, so that a pipe only ever sees results.
+"""
 
 import contextlib
 import errno

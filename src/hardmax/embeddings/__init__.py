@@ -1,9 +1,8 @@
 """Paper A, trained embeddings: corpora, models, the first step, and dynamics in any dimension."""
 
-from hardmax.data.corpora.assumption4 import Assumption4, Assumption4Witness, assumption_4
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.generators import KLevel, assumption_4_corpus
-from hardmax.data.corpora.statistics import TokenStatistics
+from hardmax.data.corpora.statistics import Assumption4, Assumption4Witness, TokenStatistics, assumption_4
 from hardmax.data.text import TextCorpus, TextReport, imdb_corpus, text_corpus, yelp_corpus
 from hardmax.embeddings import key_query, one_layer
 from hardmax.embeddings.descent import EmbeddingDescent, descend_embeddings

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.data.corpora.assumption4 import assumption_4
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.corpora.statistics import assumption_4
 from hardmax.margin.pattern_rows import pattern
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve

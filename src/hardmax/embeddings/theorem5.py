@@ -19,8 +19,8 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.parallel import serial_blas
-from hardmax.data.corpora.assumption4 import assumption_4
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.corpora.statistics import assumption_4
 from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, loss_bound
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.patterns import Pattern, pattern_max_margin, token_selection

@@ -15,7 +15,7 @@ from hardmax._lib.terminal import html
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import CellSummary, summarize
+from hardmax.trials.summary import CellSummary, failures_of, summarize, summary_of, told
 from hardmax.trials.work import DONE, FAILED, call, checked
 
 UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
@@ -80,8 +80,6 @@ class Sweep:
         5       3  1 of 3 (1-91%)
         6 done, 0 failed, 0 remaining
         """
-        from hardmax.trials.table import failures_of, summary_of, told
-
         lines = told(summary_of(self), list(failures_of(self)), self.parameters)
         return "\n".join([*lines, f"{self.done} done, {self.failed} failed, {self.remaining} remaining"])
 

@@ -256,7 +256,7 @@ class Corpus:
     @property
     def important(self) -> np.ndarray:
         """S_c, the tokens that are s*_X of some sequence; only under Assumption 4 is there such a set."""
-        from hardmax.data.corpora.assumption4 import assumption_4
+        from hardmax.data.corpora.statistics import assumption_4
 
         found = assumption_4(self)
         if found.important is None:

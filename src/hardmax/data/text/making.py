@@ -15,8 +15,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.text.cache import Arrays, Cache, digest_of, narrow, packed, unpacked
-from hardmax.data.text.gathering import Chunk, Source, gather
-from hardmax.data.text.report import TextReport
+from hardmax.data.text.gathering import Chunk, Source, TextReport, gather
 from hardmax.data.text.tokens import (
     WORDS,
     Counted,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.data.corpora.assumption4 import assumption_4
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.corpora.statistics import assumption_4
 from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, infinite_width
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.theorem5 import strong_conditions

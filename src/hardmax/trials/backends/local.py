@@ -1,7 +1,8 @@
 """Local processes, each with a thread of the driver that talks to it.
 
 Workers are fresh interpreters rather than forks: they never inherit the threads of compiled code. A worker's
-death is known to the one batch that it held.
+death is known to the one batch that it held. It ends with its driver, however the driver ends: the operating
+system closes the pipe, and the thread that reads it ends the process.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ import concurrent.futures as futures
 import contextlib
 import os
 import pickle
+import queue
 import subprocess
 import sys
 import threading
 from collections.abc import Collection
-from typing import Any
+from typing import Any, BinaryIO
 
+from hardmax._lib.compiling import Compiled
 from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
 from hardmax.trials.provenance import Function
-from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_batch
-from hardmax.trials.worker import READY
+from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_batch, run_job
 
 Handle = futures.Future[list[Outcome]]
 
@@ -84,7 +86,7 @@ class Local:
             if self.closed:
                 raise WorkerDied("the sweep is closing")
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from hardmax.trials.worker import main; main()"],
+                [sys.executable, "-P", "-c", "from hardmax.trials.backends.local import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ | ONE_THREAD | {"PYTHONPATH": search_path()},
@@ -151,3 +153,38 @@ class Here:
 
     def close(self) -> None:
         """Nothing was started."""
+
+
+READY = "ready"
+
+
+def main() -> None:
+    """Answer batches until standard input is closed."""
+    Compiled.may_say = False  # the driver has spoken
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a trial prints must not mix with the answers
+    batches = os.fdopen(os.dup(0), "rb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nor may it, or a program it starts, read the batches
+    tasks: queue.SimpleQueue[tuple[Job, Batch]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(batches, tasks), daemon=True).start()
+    _send(answers, READY)
+    while True:
+        job, batch = tasks.get()
+        try:
+            answer: Any = run_job(job, batch)
+        except Exception as error:  # not a trial's: those are outcomes
+            answer = ValueError(f"a worker cannot load {job.name}: {error}")
+        _send(answers, answer)
+
+
+def _listen(stream: BinaryIO, tasks: queue.SimpleQueue[tuple[Job, Batch]]) -> None:
+    try:
+        while True:
+            tasks.put(pickle.load(stream))
+    finally:
+        os._exit(0)
+
+
+def _send(stream: BinaryIO, message: Any) -> None:
+    pickle.dump(message, stream)
+    stream.flush()
