@@ -12,7 +12,9 @@ install := $(python) -m pip install --quiet --disable-pip-version-check -c const
 
 pytest := OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q
 spread := -n auto --dist worksteal
-plain := NUMBA_DISABLE_JIT=1 $(pytest) -m "not slow and not compiled and not no_cover" tests/train tests/margin
+kernels := $(addprefix tests/train/test_,descent.py steps.py gradient_oracles.py invariants.py saturation.py flow.py) \
+	$(addprefix tests/margin/test_,batch.py oracles.py truth.py fuzz.py)
+plain := NUMBA_DISABLE_JIT=1 $(pytest) -m "not slow and not compiled and not no_cover" $(kernels)
 matter := tests/problem tests/train tests/margin tests/directions tests/embeddings/test_gram.py \
 	tests/nexttoken/test_training.py tests/cli/test_certify.py tests/cli/test_cli.py tests/docs/test_architecture.py
 
@@ -26,17 +28,18 @@ core := $(venv)/.core-$(key)
 dev := $(venv)/.dev-$(key)
 docs := $(venv)/.docs-$(key)
 torch := $(venv)/.torch-$(key)
-stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.docs-* $(venv)/.torch-*
+extras := $(venv)/.extras-$(key)
+stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.docs-* $(venv)/.torch-* $(venv)/.extras-*
 
 help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
 	@echo "make check       lint, types and the tests that matter most, in a minute or so"
-	@echo "make test        lint, types, all tests that need neither PyTorch nor a browser"
-	@echo "make test-extras install PyTorch and run the tests that need it, and those in a browser if chromium is there"
+	@echo "make test        lint, types, all tests that need no PyTorch, cluster or browser"
+	@echo "make test-extras install PyTorch, dask and ray, run the tests that need them, and those in a browser if chromium is there"
 	@echo "make coverage    all tests once more, and the lines that none of them runs"
 	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
-	@echo "make torch       install PyTorch, as make test-extras and make bench do"
+	@echo "make torch       install PyTorch, as make bench does"
 	@echo "make bench       benchmarks (installs PyTorch to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
 	@echo "PYTHON=...       which Python makes .venv, for example: make test PYTHON=python3.12"
@@ -70,8 +73,8 @@ coverage: $(dev)
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
 
-# What make test leaves out: tests that need PyTorch or a browser.
-test-extras: $(torch)
+# What make test leaves out: tests that need PyTorch, dask and ray, or a browser.
+test-extras: $(extras)
 	@$(pytest) $(spread) -m extra
 
 mutations: $(dev)
@@ -114,6 +117,11 @@ $(docs): | $(core)
 $(torch): | $(dev)
 	@echo "Installing PyTorch into $(venv) ..."
 	@$(install) -e ".[torch]"
+	@touch $@
+
+$(extras): | $(torch)
+	@echo "Installing dask and ray into $(venv) ..."
+	@$(install) -e ".[cluster]"
 	@touch $@
 
 # Each candidate is run, not just looked up: a name on the path may be a shim without a Python behind it.

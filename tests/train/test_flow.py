@@ -154,3 +154,13 @@ def test_the_display_of_a_long_flow_is_no_vertical_line():
         seen = (y > panel.get_ylim()[0]) & (y < panel.get_ylim()[1])
         across = panel.transAxes.inverted().transform(panel.transData.transform(np.column_stack([x, y])))
         assert np.ptp(across[seen, 0]) > 0.3, panel.get_title()
+
+
+def test_a_compiled_step_is_the_plain_one(monkeypatch):
+    problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
+    compiled = hm.flow(problem, until_norm=1e4)
+    monkeypatch.setattr("hardmax.train.flow.SMALL", 0)
+    plain = hm.flow(problem, until_norm=1e4)
+    assert compiled.misalignment(plain) < 1e-24
+    np.testing.assert_allclose(compiled.p, plain.p, atol=1e-9)
+    assert compiled.times[-1] == pytest.approx(plain.times[-1], rel=1e-12)

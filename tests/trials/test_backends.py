@@ -82,6 +82,7 @@ def test_a_worker_that_cannot_start_is_not_a_trial_that_failed(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 def test_dask_joins_a_cluster_and_leaves_it_running():
     import distributed
 
@@ -98,12 +99,14 @@ def test_dask_joins_a_cluster_and_leaves_it_running():
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 def test_dask_deaths_and_threads():
     check_deaths(hm.sweep(f"{TASKS}:deadly", {"a": 1}, 20, backend="dask", workers=2, batch=4, retries=1))
     check_threads(hm.sweep(f"{TASKS}:environment", {}, 2, backend="dask", workers=1))
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 def test_a_ray_node_of_this_machine_listens_on_loopback_and_leaves_no_token(tmp_path, monkeypatch):
     psutil = pytest.importorskip("psutil")
     pytest.importorskip("ray")
@@ -124,6 +127,7 @@ def test_a_ray_node_of_this_machine_listens_on_loopback_and_leaves_no_token(tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 def test_ray_uses_what_is_running_and_leaves_it_running():
     from hardmax.trials.backends.ray import ray  # with its usage statistics off
 
@@ -136,6 +140,7 @@ def test_ray_uses_what_is_running_and_leaves_it_running():
         ray.shutdown()
 
 
+@pytest.mark.extra
 def test_ray_that_cannot_start_or_be_joined_is_a_sentence(monkeypatch):
     ray = pytest.importorskip("hardmax.trials.backends.ray").ray
 
@@ -160,6 +165,7 @@ def test_a_missing_package_names_the_extra(backend, module, monkeypatch):
         hm.sweep(f"{TASKS}:rows", GRID, 5, backend=backend)
 
 
+@pytest.mark.extra
 def test_dask_that_cannot_start_names_the_guard(monkeypatch):
     def broken(**options):
         raise RuntimeError("Nanny failed to start.")
@@ -169,6 +175,7 @@ def test_dask_that_cannot_start_names_the_guard(monkeypatch):
         hm.sweep(f"{TASKS}:rows", GRID, 5, backend="dask", workers=1)
 
 
+@pytest.mark.extra
 def test_no_dask_at_the_address(monkeypatch):
     monkeypatch.setattr("hardmax.trials.backends.dask.PATIENCE", 0.3)
     with pytest.raises(ValueError, match=r"no dask scheduler answers at tcp://127\.0\.0\.1:9"):

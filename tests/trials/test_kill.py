@@ -99,7 +99,10 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["local", "dask", "ray"])
+@pytest.mark.parametrize(
+    "backend",
+    ["local", pytest.param("dask", marks=pytest.mark.extra), pytest.param("ray", marks=pytest.mark.extra)],
+)
 def test_nothing_is_lost_when_driver_and_worker_are_killed(backend, driver, undisturbed):
     process, store, log = driver(backend)
     with pytest.raises(StoreBusy, match=f"in use by process {process.pid} on .*, since 20"):

@@ -57,6 +57,7 @@ class Landscape:
         self.rows = table - np.repeat(table[chosen], problem.sizes, axis=0)
         with np.errstate(divide="ignore"):
             self._log_gaps = np.log(np.abs(self.gaps))
+        self._log_slopes = problem.loss.log_slopes(self.scores)
 
     @property
     def d(self) -> int:
@@ -89,9 +90,11 @@ class Landscape:
         return np.sign(total), _log(np.abs(total)) + peak - math.log(self.problem.total)
 
     def _log_mean_slopes(self, falls: np.ndarray) -> np.ndarray:
-        mean = self.problem.loss.log_mean_slope
-        scores = self.scores.tolist()
-        return np.array([[mean(*pair) for pair in zip(scores, row, strict=True)] for row in falls.tolist()])
+        logs = np.tile(self._log_slopes, (len(falls), 1))  # late nearly all falls have vanished
+        m, i = np.nonzero(falls)
+        mean, pairs = self.problem.loss.log_mean_slope, zip(self.scores[i], falls[m, i], strict=True)
+        logs[m, i] = [mean(float(score), float(fall)) for score, fall in pairs]
+        return logs
 
     def log_excess(self, p: np.ndarray) -> float:
         """log E at one point; for references that score best E is never negative."""

@@ -34,7 +34,10 @@ from hardmax.train.run import Run
 SLOW = 0.01
 
 # A flow is stuck in noise if in this many steps neither log t advances by 1 nor p by a tenth of its norm.
-STEPS = 1_000
+STEPS = 250
+
+# Unknowns up to which a step is one compiled call; LAPACK is faster at larger systems.
+SMALL = 64
 
 # Of p times 2^power, in whose units keys have size one, and that power: positive before the end.
 Stop = Callable[[np.ndarray, int], float]
@@ -159,7 +162,13 @@ class _Leg:
 
     def step(self, sigma: float) -> tuple[np.ndarray, float]:
         """((p, tau) at the end of a step of length sigma, error estimate)."""
-        z, error = extrapolated(sigma, self.speed, self.heading, self._solver)
+        if self.field.is_compiled and len(self.x) <= SMALL:
+            z, error = self.field.extrapolated(
+                sigma, float(self.x[-1]), self.exponents, self.rise, self.D, self.heading, self.jacobian,
+                self.tops,
+            )  # fmt: skip
+        else:
+            z, error = extrapolated(sigma, self.speed, self.heading, self._solver)
         end = self.x + np.longdouble(sigma) * self.heading.astype(np.longdouble) + z.astype(np.longdouble)
         return end, error
 

@@ -14,8 +14,8 @@ from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis, scaled
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import slots_of
+from hardmax.train.flows.kernels import extrapolated_step, shifted_force
 from hardmax.train.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
-from hardmax.train.loops import shifted_force
 
 # Local error allowed in a step, and per unit of its length: along the heading, which nothing damps, rounding
 # grows with the step. 1e-11 there means 1 - cos of 1e-22.
@@ -171,6 +171,19 @@ class Field:
         settled = settle_gaps(self.reduced, slots, gaps, tops, tau)
         scale = np.exp(np.minimum(settled.log_scale, OVERFLOW)) / problem.total
         return (settled.per_slot(scale) * settled.weights) @ D
+
+    def extrapolated(
+        self, sigma: float, tau: float, exponents: np.ndarray, rise: np.ndarray, D: np.ndarray,
+        heading: np.ndarray, jacobian: np.ndarray, tops: np.ndarray,
+    ) -> tuple[np.ndarray, float]:  # fmt: skip
+        """`extrapolated` in one compiled call, where `is_compiled`."""
+        slots, problem, z = self.slots, self.problem, np.empty(len(heading))
+        error = extrapolated_step(
+            sigma, ORDER, tau, exponents, rise, D, heading, jacobian, tops, self.scores, slots.counts,
+            slots.offsets, problem.log_weights, problem.total, *problem.kernel_slope, OVERFLOW,
+            *self.scratch, z,
+        )  # fmt: skip
+        return z, error
 
     def bend(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> tuple[np.ndarray, bool]:
         """The derivative of the force by p, and whether the pulls cancel to rounding."""
