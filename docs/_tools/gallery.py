@@ -20,7 +20,7 @@ HEAD = """# Gallery
 Every figure that `hardmax reproduce` makes, as it comes out at quick scale, without real data. The report of
 a run shows each one beside its claims; [Figures](figures.md) tells how to read it and how to get the papers'
 own sizes. Computing them all takes some minutes, longer than the rest of this site, so the pictures are kept
-with the pages. To make them again:
+with the pages. To make them again, all or some:
 
     hardmax reproduce
     python docs/_tools/gallery.py results
@@ -30,6 +30,7 @@ CHAPTERS = {
     "B": "Max-margin token selection (paper B)",
     "C": "Next-token prediction (paper C)",
     "A": "Trained embeddings (paper A)",
+    "D": "Geometry of optimisers (part D)",
 }
 
 
@@ -42,9 +43,11 @@ def shrink(picture: Path, to: Path, inches: float) -> None:
 
 
 def write(results: Path) -> None:
-    """Copy every figure of the folder and write the page; a figure that is missing stops it."""
-    records = {id: results / f"{id}.json" for id in recipes()}
-    missing = [id for id, record in records.items() if not record.exists()]
+    """Copy every figure of the folder and write the page; a figure without any picture stops it."""
+    folder = DOCS / "img" / "figures"
+    folder.mkdir(exist_ok=True)
+    records = {id: results / f"{id}.json" for id in recipes() if (results / f"{id}.json").exists()}
+    missing = [id for id in recipes() if id not in records and not (folder / f"{id}.png").exists()]
     if missing:
         raise SystemExit(f"not in {results}: {' '.join(missing)}; run: hardmax reproduce --out {results}")
     paper_size = [id for id, record in records.items() if json.loads(record.read_text())["scale"] != "quick"]
@@ -52,14 +55,13 @@ def write(results: Path) -> None:
         raise SystemExit(
             f"not at quick scale: {' '.join(paper_size)}; run: hardmax reproduce --out {results}"
         )
-    folder = DOCS / "img" / "figures"
-    folder.mkdir(exist_ok=True)
     page = [HEAD]
     for paper, title in CHAPTERS.items():
         page.append(f"## {title}\n")
         for id, recipe in recipes().items():
             if id.startswith(paper):
-                shrink(results / f"{id}.png", folder / f"{id}.png", recipe.size[0])
+                if id in records:
+                    shrink(results / f"{id}.png", folder / f"{id}.png", recipe.size[0])
                 page.append(f"**{id}** {recipe.title}\n\n![{id}](img/figures/{id}.png)\n")
     (DOCS / "gallery.md").write_text("\n".join(page), encoding="utf-8")
 

@@ -206,6 +206,18 @@ PAPERS = {
             "A-FIG-T5": "theorem5",
         },
     ),
+    "D": Paper(
+        "D",
+        "geometry",
+        "Geometry: queries, norms, optimisers, data that do not separate",
+        statements={},
+        figures={
+            "D-FIG-OPTIMISERS": "optimizers",
+            "D-FIG-STEPS": "rates",
+            "D-FIG-ADAM": "adam",
+            "D-FIG-NORMS": "norms",
+        },
+    ),
 }
 
 

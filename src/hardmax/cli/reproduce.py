@@ -22,6 +22,7 @@ class Paper(StrEnum):
     A = "A"
     B = "B"
     C = "C"
+    D = "D"
 
 
 class Scale(StrEnum):

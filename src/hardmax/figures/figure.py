@@ -168,7 +168,7 @@ def recipe(
 
 
 def recipes() -> dict[str, Recipe]:
-    """All figures that can be made, by id, in the order of the papers B, C and A.
+    """All figures that can be made, by id, in the order of the papers B, C, A and D.
 
     >>> from hardmax.figures.figure import recipes
     >>> "B-FIG-9a" in recipes()

@@ -95,7 +95,8 @@ class Instance:
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:
     """The instances of the given statements, of all if none are given; a ValueError names near ids."""
     wanted = None if ids is None else [statement_of(id).id for id in ids]
-    asked = sorted(PAPERS) if wanted is None else sorted({id[0] for id in wanted} & set(PAPERS))
+    known = {letter for letter, paper in PAPERS.items() if paper.statements}
+    asked = sorted(known if wanted is None else {id[0] for id in wanted} & known)
     tables = [
         import_module(f"hardmax.theory.{PAPERS[letter].folder}.instances").INSTANCES for letter in asked
     ]

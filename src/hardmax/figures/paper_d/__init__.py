@@ -1,0 +1,1 @@
+"""The figures of part D: which direction each optimiser takes, and when."""
