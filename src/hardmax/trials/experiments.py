@@ -25,6 +25,7 @@ from hardmax.problem import Problem
 from hardmax.problem.losses import as_loss
 from hardmax.train.descent import descend, descend_batch
 from hardmax.train.steps import Normalized
+from hardmax.trials import optimizers
 from hardmax.trials.experiments_blocks import Block, blocks
 
 SATURATED = 1e-5  # the largest mean attention off the selected tokens that counts as saturated
@@ -145,8 +146,10 @@ def _directions(
 RANDOM = {"sphere": sphere, "gaussian": gaussian}
 STREAM = "fig9-oracle"
 FIGURES = ("B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-3a", "B-FIG-3b", "B-FIG-8")
-EXPERIMENTS = (*RANDOM, STREAM, *FIGURES)
+OPTIMIZERS = "optimizers"
+EXPERIMENTS = (*RANDOM, STREAM, *FIGURES, OPTIMIZERS)
 SHARED = ("rate", "steps", "start", "measure")
+COMPARED = ("rate", "decay", "steps")
 LEAST = {"n": 1, "T": 1, "d": 1, "number": 0, "steps": 0}
 
 
@@ -158,6 +161,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     figure, as in "B-FIG-8", is that figure's data, where only the start is random. ``start`` is the standard
     deviation of the coordinates of p(0), or p(0) itself as text, "2 0": 0 by default, 1 for a figure's data.
     ``rate``, ``steps`` and ``measure``, names in one text, are those of `outcomes`; ``loss`` names a loss.
+    "optimizers" compares rules on "gaussian" problems (trials/optimizers.py), and has ``decay`` too.
 
     >>> from hardmax.trials.experiments import built_in
     >>> parameters = {"experiment": "sphere", "n": 2, "T": 3, "d": 5, "measure": "selection saturated"}
@@ -165,6 +169,8 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     [{'selection': '1 2', 'saturated': True}, {'selection': '0 2', 'saturated': True}]
     """
     experiment = check_parameters(parameters)
+    if experiment == OPTIMIZERS:
+        return optimizers.trials(parameters, seeds)
     own = {name: parameters[name] for name in _own(experiment) if name in parameters}
     chance = [np.random.default_rng(seed) for seed in seeds]
     problems: list[Problem]
@@ -193,7 +199,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     experiment = parameters.get("experiment")
     if experiment not in EXPERIMENTS:
         raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {experiment!r}")
-    known = (*_own(experiment), *SHARED)
+    known = (*_own(experiment), *(COMPARED if experiment == OPTIMIZERS else SHARED))
     for name, value in parameters.items():
         if name not in (*known, "experiment"):
             raise ValueError(f"{name} is not a parameter of {experiment}; it has {', '.join(known)}")
@@ -202,6 +208,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     if experiment == STREAM and not {"d", "number"} <= parameters.keys():
         raise ValueError(f"{STREAM} needs d and number, which counts the problems of that d's stream from 0")
     expect.positive("rate", parameters.get("rate", 1.0))
+    expect.finite_array("decay", parameters.get("decay", 0.0), ())
     as_loss(parameters.get("loss", "logistic"))
     check_columns(_measured(parameters))
     start = parameters.get("start", 0)
@@ -210,7 +217,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
 
 
 def _own(experiment: str) -> tuple[str, ...]:
-    if experiment in RANDOM:
+    if experiment in RANDOM or experiment == OPTIMIZERS:
         return "n", "T", "d", "loss"
     return ("d", "number") if experiment == STREAM else ("loss",)
 
