@@ -121,7 +121,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(reproduce, tmp_pa
     [
         (["B-FIG-9"], "B-FIG-90"),
         (["--paper", "A"], "got A"),
-        (["--paper", "D"], "--paper"),
+        (["--paper", "E"], "--paper"),
         (["--scale", "huge"], "--scale"),
         (["--data", "no/such/folder"], "no/such/folder"),
     ],
