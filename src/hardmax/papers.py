@@ -206,11 +206,25 @@ PAPERS = {
             "A-FIG-T5": "theorem5",
         },
     ),
+    # Our own part: no single paper, but what a dozen of them say of norms and optimisers, held together.
     "D": Paper(
         "D",
         "geometry",
         "Geometry: queries, norms, optimisers, data that do not separate",
-        statements={},
+        statements={
+            "D-CONJ-0": "norms",
+            "D-CONJ-3": "memory",
+            "D-THM-1": "factors",
+            "D-THM-2": "factors",
+            "D-THM-3": "rates",
+            "D-THM-4": "norms",
+            "D-THM-5": "rates",
+            "D-THM-6": "rates",
+            "D-THM-7": "memory",
+            "D-THM-9": "memory",
+            "D-THM-9b": "memory",
+            "D-THM-10": "rates",
+        },
         figures={
             "D-FIG-OPTIMISERS": "optimizers",
             "D-FIG-STEPS": "rates",

@@ -45,7 +45,8 @@ def shortest(A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape: 
     else:
         rank = int((values > 1 - sizes).sum())
         left, right = U[:, rank:], Vt[rank:].T
-        inner = np.eye(left.shape[1] * right.shape[1]).reshape(-1, left.shape[1], right.shape[1])
+        free = left.shape[1] * right.shape[1]
+        inner = np.eye(free).reshape(free, left.shape[1], right.shape[1])
     if not len(inner):
         return pair
     basis = (left @ inner @ right.T).reshape(len(inner), -1)  # directions in which W may move, orthonormal

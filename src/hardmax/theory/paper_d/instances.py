@@ -1,0 +1,67 @@
+"""Where the statements of part D are tested, and what is expected there."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hardmax.data.small import named
+from hardmax.theory.instances import Instance
+from hardmax.theory.paper_b.examples import opposed
+
+SKEW, FLAT, PLANE, SPACE_A, SPACE_B, TRIPLE = (
+    partial(named, each) for each in ("skew", "flat", "plane", "space-a", "space-b", "triple")
+)
+W22, W33, W44 = (partial(named, each) for each in ("w22", "w33", "w44"))
+CYCLE, DEPENDENT, PLANE_PLUS, TWO_SCC = (
+    partial(named, each) for each in ("cycle", "dependent", "plane-plus", "two-scc")
+)
+
+INSTANCES: tuple[Instance, ...] = (
+    Instance("D-THM-1", "w33", "holds", W33),
+    Instance("D-THM-1", "w44, more factors than its rank", "holds", W44, {"factors": 6}),
+    Instance("D-THM-1", "w33, one factor", "not applicable", W33, {"factors": 1}),
+    Instance("D-THM-1", "skew, no queries", "not applicable", SKEW),
+    Instance("D-THM-2", "w33, rank 1: not optimal", "holds", W33),
+    Instance("D-THM-2", "w33, rank 2: optimal", "holds", W33, {"rank": 2}),
+    Instance("D-THM-2", "skew, no queries", "not applicable", SKEW),
+    Instance("D-THM-3", "triple, l2, rate 3", "holds", TRIPLE, {"rate": 3.0}),
+    Instance("D-THM-3", "triple, l1.75", "holds", TRIPLE, {"rate": 0.1, "power": 1.75}),
+    Instance("D-THM-3", "space-b, l3, three tokens: the interval", "holds", SPACE_B, {"power": 3.0}),
+    Instance("D-THM-3", "opposed inputs", "not applicable", opposed),
+    Instance("D-THM-4", "plane", "holds", PLANE),
+    Instance("D-THM-4", "space-b, l2 and linf", "holds", SPACE_B, {"norms": ("l2", "linf")}),
+    Instance("D-THM-4", "skew: the same in all norms", "undecided", SKEW),
+    Instance("D-THM-4", "plane, one norm twice", "not applicable", PLANE, {"norms": ("l2", "frobenius")}),
+    Instance("D-THM-5", "triple, l3", "holds", TRIPLE),
+    Instance("D-THM-5", "triple, l1.5", "holds", TRIPLE, {"norm": "l1.5"}),
+    Instance("D-THM-5", "triple, l2", "holds", TRIPLE, {"norm": "l2"}),
+    Instance("D-THM-5", "skew, l2: a tight row without weight", "not applicable", SKEW, {"norm": "l2"}),
+    Instance("D-THM-5", "triple, linf", "not applicable", TRIPLE, {"norm": "linf"}),
+    Instance("D-THM-6", "triple, sign descent, rate 0.1", "holds", TRIPLE),
+    Instance("D-THM-6", "triple, sign descent, rate 0.3", "holds", TRIPLE, {"rate": 0.3}),
+    Instance(
+        "D-THM-6", "triple, coordinate descent, rate 1", "holds", TRIPLE, {"rate": 1.0, "rule": "coordinate"}
+    ),
+    Instance("D-THM-6", "triple, sign descent, rate 0.03", "not applicable", TRIPLE, {"rate": 0.03}),
+    Instance("D-THM-7", "skew, l2", "holds", SKEW),
+    Instance("D-THM-7", "space-b, linf: Signum", "holds", SPACE_B, {"norm": "linf"}),
+    Instance("D-THM-7", "skew, no momentum", "not applicable", SKEW, {"beta": 0.0}),
+    Instance("D-THM-9", "skew", "holds", SKEW),
+    Instance("D-THM-9", "skew, rate 0.01", "holds", SKEW, {"rate": 0.01}),
+    Instance("D-THM-9", "skew, the usual beta2: too early", "not applicable", SKEW, {"betas": (0.9, 0.999)}),
+    Instance("D-THM-9", "skew, beta1^2 > beta2", "not applicable", SKEW, {"betas": (0.9, 0.5)}),
+    Instance("D-THM-9b", "skew", "holds", SKEW),
+    Instance("D-THM-9b", "space-b, betas 0.95 and 0.8", "holds", SPACE_B, {"betas": (0.95, 0.8)}),
+    Instance("D-THM-9b", "skew, the usual betas", "not applicable", SKEW, {"betas": (0.9, 0.999)}),
+    Instance("D-THM-10", "skew, l2", "holds", SKEW),
+    Instance("D-THM-10", "triple, linf", "holds", TRIPLE, {"norm": "linf"}),
+    Instance("D-THM-10", "space-b, three tokens", "not applicable", SPACE_B),
+    Instance("D-CONJ-0", "space-b, tokens 0 and 0 in linf", "consistent", SPACE_B, {"selection": (0, 0)}),
+    Instance("D-CONJ-0", "triple, l3", "consistent", TRIPLE, {"norm": "l3"}),
+    Instance(
+        "D-CONJ-0", "space-b, tokens 0 and 0 in l1: weak", "not applicable", SPACE_B,
+        {"selection": (0, 0), "norm": "l1"},
+    ),
+    Instance("D-CONJ-3", "skew", "consistent", SKEW),
+    Instance("D-CONJ-3", "skew, no epsilon", "not applicable", SKEW, {"epsilon": 0.0}),
+)  # fmt: skip

@@ -1,0 +1,187 @@
+"""Steps that remember: momentum freezes (D-THM-7), Adam grows by a law (D-THM-9), or runs away (D-THM-9b)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from hardmax.margin.att_svm import max_margin
+from hardmax.problem import Problem
+from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
+from hardmax.theory.paper_b.common import fixed_scores
+from hardmax.theory.paper_d.common import chosen, row_margins, selects, separable, trained
+from hardmax.train.flow import flow
+from hardmax.train.gradient import gradient
+from hardmax.train.run import Run
+from hardmax.train.steps import Adam, Momentum
+from hardmax.train.thresholds import adam_growth, adam_waiting, freezing_rate, runaway_rate
+
+BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken
+NEAR = 0.05  # how far below and above the rate of runaway
+STEADY = 1e-2  # how much the growth may change over the last half of a run
+LAW = 1e-3  # measured against predicted growth
+LATE = 100.0  # log t to which a flow goes on
+FALL = 0.5  # of the l2 deficit meanwhile
+
+
+@statement(
+    "D-THM-7",
+    "Momentum before normalisation freezes",
+    "With a rate below -log(beta)/margin the mean of gradients cannot outlive them. A run far above it "
+    "freezes: it goes along a constant direction for ever, whose margins exceed -log(beta)/rate.",
+    kind="limit",
+    label="derived",
+    errata=("D-ERR-4",),
+)
+def frozen_momentum(
+    problem: Problem, *, norm: str = "l2", beta: float = 0.9, selection: Iterable[int] | None = None,
+    steps: int = 3000,
+) -> Outcome:  # fmt: skip
+    """One run at 0.8 of the threshold, one at twice the threshold."""
+    best = separable(problem, norm, selection)
+    if isinstance(best, Hypothesis):
+        return Outcome((best,))
+    threshold = freezing_rate(best, beta)
+    finite = Hypothesis("beta > 0", math.isfinite(threshold), beta)
+    if not finite.holds:
+        return Outcome((finite,))
+    slow, fast = (
+        trained(problem, Momentum(factor * threshold, beta, norm), steps=steps, record=[steps - 1])
+        for factor in (BELOW, ABOVE)
+    )
+    same = tuple(selects(run, best) for run in (slow, fast))
+    if unmet(same):
+        return Outcome((finite, *same))
+    frozen = fast.event == "frozen momentum"
+    move = np.asarray(fast.points)[-1] - np.asarray(fast.points)[-2]
+    reach = float(row_margins(best, move)[0]) / -math.log(beta)  # above 1 it is absorbing
+    found = {
+        "threshold": threshold, "below: event": slow.event, "below: deficit": slow.deficit(best),
+        "above: event": fast.event, "above: deficit": fast.deficit(best), "above: reach": reach,
+    }  # fmt: skip
+    if slow.event == "frozen momentum":
+        return Outcome((finite, *same), -1.0, found)
+    return Outcome((finite, *same), reach - 1 if frozen else None, found)
+
+
+@statement(
+    "D-THM-9",
+    "The growth law of Adam with a constant rate",
+    "Without epsilon, with beta1^2 < beta2 and where the growth is steady, the margins grow per step by the "
+    "root of x = rate margin (1 - beta1)/(1 - beta1 e^x) sqrt((1 - beta2 e^2x)/(1 - beta2)), margin that of "
+    "linf.",
+    kind="limit",
+    label="derived",
+    errata=("D-ERR-3",),
+)
+def adam_grows(
+    problem: Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
+) -> Outcome:
+    """The growth in the last tenth of a run, once it is three waiting times old."""
+    fixed = fixed_scores(problem)
+    slow = Hypothesis("beta1^2 < beta2", betas[0] ** 2 < betas[1], betas)
+    if not (fixed.holds and slow.holds):
+        return Outcome((fixed, slow))
+    run = trained(
+        problem,
+        Adam(rate, betas, epsilon=0.0),
+        steps=steps,
+        record=[steps // 2, steps * 6 // 10, steps * 9 // 10],
+    )
+    one = chosen(run)
+    best = separable(problem, "linf", one.measured) if one.holds else one
+    if isinstance(best, Hypothesis):
+        return Outcome((slow, best))
+    waiting = adam_waiting(rate, best.margin, betas)
+    waited = Hypothesis("the run is three waiting times old", steps >= 3 * waiting, waiting)
+    margins = row_margins(best, np.asarray(run.points))
+    early, late = (growth(run, margins, at) for at in (2, -1))
+    steady = Hypothesis("steady growth", abs(early / late - 1) < STEADY or None, early / late - 1)
+    on_face = Hypothesis("near the max margin", run.deficit(best) < 0.2 or None, run.deficit(best))
+    if unmet((waited, steady, on_face)):
+        return Outcome((slow, waited, steady, on_face))
+    law = adam_growth(rate, best.margin, betas)
+    found = {"measured growth": late, "predicted": law, "deficit": run.deficit(best)}
+    return Outcome((slow, waited, steady, on_face), 1 - abs(late / law - 1) / LAW, found)
+
+
+def growth(run: Run, margins: np.ndarray, at: int) -> float:
+    """By how much the least margin grows per step up to a snapshot, from the one before."""
+    return float((margins[at] - margins[at - 1]) / (run.times[at] - run.times[at - 1]))
+
+
+@statement(
+    "D-THM-9b",
+    "Adam with beta1^2 >= beta2 runs away above a rate",
+    "Without epsilon the growth law has a root only up to a rate c(beta1, beta2)/margin. Above it the first "
+    "moment outlives the second and the steps grow without bound; below it they do not.",
+    kind="limit",
+    label="derived",
+    errata=("D-ERR-3",),
+)
+def adam_runs_away(
+    problem: Problem, *, betas: tuple[float, float] = (0.9, 0.5), selection: Iterable[int] | None = None,
+    steps: int = 20_000,
+) -> Outcome:  # fmt: skip
+    """Two runs, 5 % below and above the rate."""
+    best = separable(problem, "linf", selection)
+    if isinstance(best, Hypothesis):
+        return Outcome((best,))
+    limit = runaway_rate(best.margin, betas)
+    pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
+    if not pole.holds:
+        return Outcome((pole,))
+    below, above = (
+        trained(problem, Adam(factor * limit, betas, epsilon=0.0), steps=steps)
+        for factor in (1 - NEAR, 1 + NEAR)
+    )
+    same = selects(below, best)
+    near = Hypothesis("in equilibrium below the rate", below.deficit(best) < 0.2 or None, below.deficit(best))
+    if unmet((same, near)):
+        return Outcome((pole, same, near))
+    right = below.event is None and above.event == "runaway"
+    found = {
+        "rate": limit,
+        "below: event": below.event,
+        "below: |p|": below.norm,
+        "above: event": above.event,
+    }
+    return Outcome((pole, same, near), 1.0 if right else -1.0, found)
+
+
+@statement(
+    "D-CONJ-3",
+    "Adam with epsilon > 0 tends to l2 in the end",
+    "Once the gradient is far below epsilon, Adam is heavy-ball descent of rate over epsilon, and its "
+    "direction goes on to the max margin in l2, not in linf.",
+    kind="limit",
+    label="conjecture",
+    errata=("D-ERR-3",),
+)
+def adam_with_epsilon(
+    problem: Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
+) -> Outcome:
+    """Adam until the gradient is below epsilon, then gradient flow, which a heavy ball follows."""
+    fixed = fixed_scores(problem)
+    positive = Hypothesis("epsilon > 0", epsilon > 0, epsilon)
+    if not (fixed.holds and positive.holds):
+        return Outcome((fixed, positive))
+    run = trained(problem, Adam(rate, (0.9, 0.99), epsilon=epsilon), steps=steps)
+    one = chosen(run)
+    best = separable(problem, "l2", one.measured) if one.holds else one
+    if isinstance(best, Hypothesis):
+        return Outcome((positive, best))
+    size = math.exp(gradient(problem, run.p).log_norm)
+    small = Hypothesis("the gradient is below epsilon", size < epsilon or None, size)
+    if not small.holds:
+        return Outcome((positive, small))
+    late = flow(problem, start=run.p, until_log_time=LATE)
+    other = max_margin(problem, one.measured, norm="linf")
+    first, last = run.deficit(best), late.deficit(best)
+    found = {"l2 deficit after Adam": first, "l2 deficit late": last}
+    if other.is_certified:
+        found |= {"linf deficit after Adam": run.deficit(other), "linf deficit late": late.deficit(other)}
+    kept = Hypothesis("the selection is kept", chosen(late).measured == one.measured or None, late.event)
+    return Outcome((positive, small, kept), 1 - last / (FALL * first) if first > 0 else 0.0, found)

@@ -1,0 +1,87 @@
+"""Which selections attract depends on the norm (D-THM-4), and a strong one does attract (D-CONJ-0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from hardmax._lib.expect import generator
+from hardmax.directions import local_optimality
+from hardmax.directions.enumerate import feasible_selections
+from hardmax.margin.norms import norm as norm_of
+from hardmax.problem import Problem
+from hardmax.theory.check import Hypothesis, Outcome, statement
+from hardmax.theory.paper_b.common import fixed_scores
+from hardmax.theory.paper_d.common import separable, trained
+from hardmax.train.steps import Normalized
+
+MOST = 64  # selections whose words are compared
+FAR = 20.0  # gaps of the logits where a run starts
+TILT = 0.1  # how far its start is off the max margin, over the norm of that
+FALL = 0.7  # of the deficit, which is at most this share of the start's at the end
+
+
+def words(problem: Problem, selection: Iterable[int], norms: Iterable[str]) -> tuple[str, ...]:
+    """Whether a selection attracts in each norm: strong, weak, no or doubtful."""
+    tokens = tuple(selection)
+    return tuple(local_optimality(problem, tokens, norm=each) for each in norms)
+
+
+@statement(
+    "D-THM-4",
+    "The attracting selections depend on the norm",
+    "Some selection attracts (strong) in one of the norms and does not (no) in another.",
+    kind="existential",
+    label="derived",
+    errata=("D-ERR-5",),
+)
+def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "l2", "linf")) -> Outcome:
+    """The words of every feasible selection, up to 64, in every norm; in l1 and linf by fractions."""
+    hypotheses = (
+        fixed_scores(problem),
+        Hypothesis("keys of several dimensions", problem.d > 1, problem.d),
+        Hypothesis("several norms", len({norm_of(each).name for each in norms}) > 1, norms),
+    )
+    if not all(each.holds for each in hypotheses):
+        return Outcome(hypotheses)
+    found = {
+        each.selection: words(problem, each.selection, norms)
+        for each in feasible_selections(problem, limit=MOST)
+    }
+    apart = {tokens: said for tokens, said in found.items() if {"strong", "no"} <= set(said)}
+    measured = {"selections": len(found), "attracting in some norms only": len(apart)}
+    return Outcome(hypotheses, 1.0 if apart else -1.0, measured, witness=apart)
+
+
+@statement(
+    "D-CONJ-0",
+    "A strong selection attracts in its norm",
+    "Steepest descent in the norm, with falling steps, from inside the cone of a strong selection keeps "
+    "selecting it, and its deficit tends to zero. What is seen: it falls.",
+    kind="limit",
+    label="conjecture",
+)
+def strong_attracts(
+    problem: Problem, *, norm: str = "linf", selection: Iterable[int] | None = None, steps: int = 4000,
+    rng: int = 0,
+) -> Outcome:  # fmt: skip
+    """From a point far out, a tenth off the max margin; steps that move margins by about one over sqrt t."""
+    best = separable(problem, norm, selection)
+    if isinstance(best, Hypothesis):
+        return Outcome((best,))
+    word = local_optimality(problem, best)
+    strong = Hypothesis("strong", None if word == "doubtful" else word == "strong", word)
+    if not strong.holds:
+        return Outcome((strong,))
+    p = best.need()
+    off = generator(rng).normal(size=p.shape)
+    start = FAR * (p + TILT * best.norm / norm_of(norm).value(off) * off)
+    kept = bool((best.constraints.rows() @ start.ravel() > FAR / 4).all())
+    inside = Hypothesis("the start is in the cone", kept or None, best.deficit(start))
+    run = trained(problem, Normalized(best.norm, norm=norm, decay=0.5), steps=steps, start=start)
+    first, last = best.deficit(start), run.deficit(best)
+    stays = run.selection().tokens == tuple(best.selection or ())
+    found = {"deficit at the start": first, "at the end": last, "selection kept": stays, "event": run.event}
+    slack = 1 - last / (FALL * first) if first > 0 else 0.0
+    return Outcome((strong, inside), slack if stays else -1.0, found, vacuous=not np.count_nonzero(first))
