@@ -320,4 +320,14 @@ ERRATA = {
     "transient.",
     "C-ERR-19": "Notation: an undefined p, missing transposes and factors, an equality that is none.",
     "C-ERR-20": "Which token of an unseen sentence is optimal is ambiguous as printed.",
+    "D-ERR-1": "Sign descent with a constant step need not reach the max margin in linf.",
+    "D-ERR-2": "Coordinate descent with a constant step need not reach the max margin in l1, nor even grow.",
+    "D-ERR-3": "Adam tends to the max margin in linf only late, without epsilon, at rates that are not too "
+    "large, and on full batches.",
+    "D-ERR-4": "Momentum before normalisation changes the direction if the rate is above -log(beta)/margin.",
+    "D-ERR-5": "Which tokens are selected depends on the optimiser, not only the direction for given tokens.",
+    "D-ERR-6": "Rows outside strongly connected components may be bound too, if embeddings are dependent.",
+    "D-ERR-7": "Normalised steps on data that do not separate grow like log t in l2, and go astray in linf.",
+    "D-ERR-8": "Muon on the factors of W minimises its spectral norm, not the nuclear one.",
+    "D-ERR-9": "A tiny constant added to the norm of the gradient stops normalised descent.",
 }

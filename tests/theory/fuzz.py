@@ -1,4 +1,4 @@
-"""All statements of the max-margin paper on random problems: nothing that is proved may fail.
+"""All statements of the max-margin paper and of part D on random problems: nothing proved may fail.
 
     python tests/theory/fuzz.py --problems 2000
 
@@ -42,6 +42,10 @@ LIGHTER: dict[str, dict[str, Any]] = {
 }
 
 
+# What statements of part D are about, where it is not keys and scores.
+QUERIES = ("D-THM-1", "D-THM-2", "D-CONJ-1", "D-CONJ-2")
+LABELS = ("D-THM-8", "D-THM-11", "D-THM-12", "D-CONJ-4")
+
 SLOW = 20.0  # seconds from which a single verdict is worth a line
 
 
@@ -69,6 +73,21 @@ def draw_problem(seed: int) -> hm.Problem:
     return hm.Problem.from_scores(scale * keys, scores, loss)
 
 
+def subject_of(id: str, seed: int) -> hm.Problem:
+    """What the statement is tried on: inputs with queries or with labels where it is about these."""
+    if id in QUERIES:
+        rng = np.random.default_rng([18, seed])
+        n, T, d, e = (int(x) for x in rng.integers([1, 2, 2, 2], 4, size=4))
+        tokens, queries = rng.normal(size=(n, T, d)), rng.normal(size=(n, e))
+        return hm.Problem.from_queries(tokens, queries, rng.normal(size=(n, T)))
+    if id in LABELS:  # few directions, so that most do not separate
+        rng = np.random.default_rng([19, seed])
+        n, T, d = (int(x) for x in rng.integers([2, 2, 2], [6, 4, 4], size=3))
+        scores = np.eye(T)[rng.integers(T, size=n)]
+        return hm.Problem.from_scores(rng.integers(-1, 2, size=(n, T, d)).astype(float), scores, loss="log")
+    return draw_problem(seed)
+
+
 def options_of(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
     """What the statement must be told, drawn; selections are feasible ones where there are any."""
     rng = np.random.default_rng([16, seed])
@@ -92,7 +111,7 @@ def options_of(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
 
 def verdict_of(id: str, seed: int) -> Check:
     """One statement on one problem."""
-    problem = draw_problem(seed)
+    problem = subject_of(id, seed)
     return check(id, problem, **options_of(id, problem, seed))
 
 
@@ -102,7 +121,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first problem")
     parser.add_argument("--id", action="append", help="only these statements")
     asked = parser.parse_args()
-    ids = asked.id or [id for id in checks() if id.startswith("B-")]
+    ids = asked.id or [id for id in checks() if id[0] in "BD"]
     counts: dict[str, collections.Counter[str]] = {id: collections.Counter() for id in ids}
     seconds: collections.Counter[str] = collections.Counter()
     failed = []

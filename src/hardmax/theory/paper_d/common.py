@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.directions import local_optimality
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
@@ -43,6 +44,19 @@ def separable(problem: Problem, norm: str, selection: Iterable[int] | None = Non
     if best.norm == 0:
         return Hypothesis("a token competes", False, 0)
     return best
+
+
+def strong(problem: Problem, best: MaxMargin) -> Hypothesis:
+    """The hypothesis that the selection attracts in its norm; "weak" and "doubtful" leave it open."""
+    word = local_optimality(problem, best)
+    return Hypothesis("strong", word == "strong" if word in ("strong", "no") else None, word)
+
+
+def no_still_coordinate(best: MaxMargin) -> Hypothesis:
+    """The hypothesis that every coordinate feels the gradient in the limit; else it swings."""
+    assert best.multipliers is not None
+    pull = np.abs(best.constraints.rows().T @ best.multipliers)
+    return Hypothesis("no coordinate of D'y is zero", bool(pull.min() > ROUNDING * pull.max()), pull.tolist())
 
 
 def trained(problem: Problem, step: Step, **options: Any) -> Run:

@@ -11,7 +11,15 @@ from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import fixed_scores
-from hardmax.theory.paper_d.common import chosen, row_margins, selects, separable, trained
+from hardmax.theory.paper_d.common import (
+    chosen,
+    no_still_coordinate,
+    row_margins,
+    selects,
+    separable,
+    strong,
+    trained,
+)
 from hardmax.train.flow import flow
 from hardmax.train.gradient import gradient
 from hardmax.train.run import Run
@@ -19,9 +27,9 @@ from hardmax.train.steps import Adam, Momentum
 from hardmax.train.thresholds import adam_growth, adam_waiting, freezing_rate, runaway_rate
 
 BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken
-NEAR = 0.05  # how far below and above the rate of runaway
-STEADY = 1e-2  # how much the growth may change over the last half of a run
-LAW = 1e-3  # measured against predicted growth
+NEAR = 0.1  # how far below and above the rate of runaway
+STEADY = 1e-3  # how much the growth may change over the last half of a run
+LAW = 1e-2  # measured against predicted growth
 LATE = 100.0  # log t to which a flow goes on
 FALL = 0.5  # of the l2 deficit meanwhile
 
@@ -94,17 +102,20 @@ def adam_grows(
     best = separable(problem, "linf", one.measured) if one.holds else one
     if isinstance(best, Hypothesis):
         return Outcome((slow, best))
+    hypotheses = [slow, strong(problem, best), no_still_coordinate(best)]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
     waiting = adam_waiting(rate, best.margin, betas)
     waited = Hypothesis("the run is three waiting times old", steps >= 3 * waiting, waiting)
     margins = row_margins(best, np.asarray(run.points))
     early, late = (growth(run, margins, at) for at in (2, -1))
-    steady = Hypothesis("steady growth", abs(early / late - 1) < STEADY or None, early / late - 1)
-    on_face = Hypothesis("near the max margin", run.deficit(best) < 0.2 or None, run.deficit(best))
-    if unmet((waited, steady, on_face)):
-        return Outcome((slow, waited, steady, on_face))
+    steady = Hypothesis("steady growth", abs(early - late) < STEADY * abs(late) or None, (early, late))
+    hypotheses += [waited, steady]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
     law = adam_growth(rate, best.margin, betas)
     found = {"measured growth": late, "predicted": law, "deficit": run.deficit(best)}
-    return Outcome((slow, waited, steady, on_face), 1 - abs(late / law - 1) / LAW, found)
+    return Outcome(tuple(hypotheses), 1 - abs(late / law - 1) / LAW, found)
 
 
 def growth(run: Run, margins: np.ndarray, at: int) -> float:
@@ -125,22 +136,22 @@ def adam_runs_away(
     problem: Problem, *, betas: tuple[float, float] = (0.9, 0.5), selection: Iterable[int] | None = None,
     steps: int = 20_000,
 ) -> Outcome:  # fmt: skip
-    """Two runs, 5 % below and above the rate."""
+    """Two runs, a tenth below and above the rate; on the way to the equilibrium p may run away below it."""
     best = separable(problem, "linf", selection)
     if isinstance(best, Hypothesis):
         return Outcome((best,))
     limit = runaway_rate(best.margin, betas)
     pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
-    if not pole.holds:
-        return Outcome((pole,))
+    hypotheses = (pole, strong(problem, best), no_still_coordinate(best))
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
     below, above = (
         trained(problem, Adam(factor * limit, betas, epsilon=0.0), steps=steps)
         for factor in (1 - NEAR, 1 + NEAR)
     )
     same = selects(below, best)
-    near = Hypothesis("in equilibrium below the rate", below.deficit(best) < 0.2 or None, below.deficit(best))
-    if unmet((same, near)):
-        return Outcome((pole, same, near))
+    if not same.holds:
+        return Outcome((*hypotheses, same))
     right = below.event is None and above.event == "runaway"
     found = {
         "rate": limit,
@@ -148,7 +159,7 @@ def adam_runs_away(
         "below: |p|": below.norm,
         "above: event": above.event,
     }
-    return Outcome((pole, same, near), 1.0 if right else -1.0, found)
+    return Outcome((*hypotheses, same), 1.0 if right else -1.0, found)
 
 
 @statement(
@@ -175,8 +186,9 @@ def adam_with_epsilon(
         return Outcome((positive, best))
     size = math.exp(gradient(problem, run.p).log_norm)
     small = Hypothesis("the gradient is below epsilon", size < epsilon or None, size)
-    if not small.holds:
-        return Outcome((positive, small))
+    word = strong(problem, best)
+    if unmet((small, word)):
+        return Outcome((positive, small, word))
     late = flow(problem, start=run.p, until_log_time=LATE)
     other = max_margin(problem, one.measured, norm="linf")
     first, last = run.deficit(best), late.deficit(best)
@@ -184,4 +196,4 @@ def adam_with_epsilon(
     if other.is_certified:
         found |= {"linf deficit after Adam": run.deficit(other), "linf deficit late": late.deficit(other)}
     kept = Hypothesis("the selection is kept", chosen(late).measured == one.measured or None, late.event)
-    return Outcome((positive, small, kept), 1 - last / (FALL * first) if first > 0 else 0.0, found)
+    return Outcome((positive, small, word, kept), 1 - last / (FALL * first) if first > 0 else 0.0, found)
