@@ -8,7 +8,7 @@ import pytest
 import hardmax as hm
 from hardmax.theory import Hypothesis, check, checks
 from hardmax.theory.check import Outcome, _paper_verdict, _verdict
-from hardmax.theory.paper_b.examples import opposed
+from hardmax.theory.paper_b.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
 

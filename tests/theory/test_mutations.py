@@ -19,21 +19,19 @@ from hardmax.theory.paper_b import (
     cone,
     convergence,
     directions,
-    existence,
     finite,
+    foundations,
     gradients,
     index,
-    late,
     local,
     paths,
     several,
-    weights,
-)
-from hardmax.theory.paper_b import (
-    existence as assumptions,
 )
 from hardmax.theory.paper_b import (
     finite as finite_joint,
+)
+from hardmax.theory.paper_b import (
+    foundations as assumptions,
 )
 from hardmax.theory.paper_b import (
     joint_training as joint,
@@ -46,7 +44,7 @@ pytestmark = pytest.mark.no_cover
 
 
 cosine = gradients.descent_cosine
-separator, offset_path, critical = existence.explicit_separator, paths.predicted, late.critical_step
+separator, offset_path, critical = foundations.explicit_separator, paths.predicted, paths.critical_step
 locally_optimal, smoothness = convergence.is_locally_optimal, gradients.smoothness
 kept = cone.distance_kept
 compose, sandwich = several.composed_loss, several.sandwich
@@ -98,8 +96,8 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-NEW-1b", "switching third input, rho = 8", joint, "interpolated_max_margin",
      lambda problem, rho, tokens: interpolated_max_margin(problem, rho / 8, tokens)),
     ("B-NEW-2", "B-FIG-8", paths, "predicted", lambda unit, w, R: offset_path(unit, -w, R)),
-    ("B-NEW-3", "B-FIG-8", late, "critical_step", lambda found: 1.1 * critical(found)),
-    ("B-NEW-3", "random keys", late, "critical_step", lambda found: 0.9 * critical(found)),
+    ("B-NEW-3", "B-FIG-8", paths, "critical_step", lambda found: 1.1 * critical(found)),
+    ("B-NEW-3", "random keys", paths, "critical_step", lambda found: 0.9 * critical(found)),
     ("B-NEW-4", "B-FIG-8", index, "finite_indices", lambda found: found.sum),
     ("B-NEW-4", "random keys in space", index, "finite_indices", lambda found: 1 - len(found.directions)),
     ("B-NEW-4", "random keys in the plane", index, "morse_quotient", lambda indices: [-1, 0]),
@@ -117,9 +115,9 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-THM-8", "two winners per input", several, "still_away", lambda distance: 0.05 * distance),
     ("B-THM-8N", "tanh", several, "composed_loss",
      lambda loss, shape: replace(compose(loss, shape), log_slope=lambda u: loss.log_slope(u))),
-    ("B-THM-L1", "random tokens", weights, "POWER", {False: 1, True: 1}),
-    ("B-THM-L1", "random tokens, normalised", weights, "POWER", {False: 2, True: 2}),
-    ("B-THM-L2", "equal labels", existence, "explicit_separator", lambda problem: 0.99 * separator(problem)),
+    ("B-THM-L1", "random tokens", foundations, "POWER", {False: 1, True: 1}),
+    ("B-THM-L1", "random tokens, normalised", foundations, "POWER", {False: 2, True: 2}),
+    ("B-THM-L2", "equal labels", foundations, "explicit_separator", lambda data: 0.99 * separator(data)),
     ("B-THM-L3", "random tokens", gradients, "remainder_bound", lambda Gamma, A, lost: Gamma * A * lost**2),
     ("B-THM-L4", "B-FIG-1a", gradients, "descent_cosine", lambda pull, p_mm: -cosine(pull, p_mm)),
     ("B-THM-L5", "B-FIG-1a", gradients, "radial_bound", lambda pi: 1 - pi),

@@ -7,7 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.theory import check
-from hardmax.theory.paper_b import examples
+from hardmax.theory.paper_b import instances as examples
 
 
 def test_lemma_5_worst_ratios_on_fig_1a():

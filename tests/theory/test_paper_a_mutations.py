@@ -11,7 +11,7 @@ import hardmax.embeddings.one_layer
 from hardmax.embeddings.patterns import pattern_max_margin
 from hardmax.margin.solve import solve
 from hardmax.theory import checks
-from hardmax.theory.paper_a import convergence, first_step, gradients, local, margins, strong, theorem, tied
+from hardmax.theory.paper_a import convergence, first_step, gradients, local, margins, theorem, tied
 
 pytestmark = pytest.mark.no_cover
 
@@ -72,7 +72,7 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("A-SEC-3", "slack constraints", convergence, "halving", lambda ratio: 1 - abs(ratio / 4 - 1) / 0.15),
     ("A-THM-5", "2 x 2", theorem, "run_theorem_5",
      lambda *a, **options: replace(run(*a, **options), pattern=((2,), (2,)))),
-    ("A-THM-5S", "bad basin, from inside it", strong, "good_start", lambda found: True),
+    ("A-THM-5S", "bad basin, from inside it", theorem, "good_start", lambda found: True),
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from hardmax.embeddings.patterns import distinct_tokens, score_selection
 from hardmax.embeddings.theorem5 import strong_conditions
 from hardmax.embeddings.thresholds import theorem_5_thresholds
 from hardmax.theory import check, checks
-from hardmax.theory.paper_a import examples
+from hardmax.theory.paper_a import instances as examples
 from hardmax.theory.paper_a.local import pair_ratio
 from hardmax.theory.paper_a.tied import component_sizes, lone_patterns, lone_type_norm
 

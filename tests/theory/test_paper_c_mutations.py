@@ -32,7 +32,11 @@ pytestmark = pytest.mark.no_cover
 margin_of, closed_form, constant = stage1.margin_of, stage1.stage_1, stage1.misalignment_constant
 projection, lead, gain = gradients.projection, gradients.lead, convergence.gain
 sizes_of, critical, growth = convergence.sizes_of, convergence.critical_step, generalisation.late_growth
-proposition_1, segments, late_law = printed.proposition_1, structure.broken_segments, Late.misalignment
+proposition_1, segments, late_law = (
+    printed.proposition_1,
+    structure.broken_segments,
+    Late.predicted_misalignment,
+)
 alpha, excess_rate = printed.lemma_7, Late.excess_rate
 PRINTED, LOG_ODDS = margins.printed_column, gradients.log_odds
 
@@ -76,7 +80,8 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
      lambda late: 1.1 * critical(late)),
     ("C-THM-ASY", "Example 1, just below eta_c", convergence, "critical_step",
      lambda late: 0.9 * critical(late)),
-    ("C-THM-ASY", "C-FIG-2", Late, "misalignment", lambda self, length: 1.02 * late_law(self, length)),
+    ("C-THM-ASY", "C-FIG-2", Late, "predicted_misalignment",
+     lambda self, length: 1.02 * late_law(self, length)),
     ("C-THM-BLOCK", "slack relations", margins, "kq_column", lambda edges: PRINTED(edges)[1]),
     ("C-THM-BLOCK", "random graphs", margins, "kq_column", lambda edges: PRINTED(edges)[1]),
     ("C-THM-P2", "Example 1", margins, "printed_column", swapped),

@@ -17,7 +17,8 @@ from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, n
 from hardmax.nexttoken.stage1 import gradient_ov
 from hardmax.problem.output_value import star_norm, star_table
 from hardmax.theory import check, checks
-from hardmax.theory.paper_c import examples, gradients, printed
+from hardmax.theory.paper_c import gradients, printed
+from hardmax.theory.paper_c import instances as examples
 from hardmax.theory.paper_c.common import run_of, settling_length
 from hardmax.theory.paper_c.vacuity import vacuity
 

@@ -16,10 +16,11 @@ from hardmax.nexttoken.stage1 import gradient_ov
 from hardmax.problem.output_value import star_table
 from hardmax.theory import check, checks
 from hardmax.theory.instances import instances
-from hardmax.theory.paper_a import balls, convergence, examples, first_step
+from hardmax.theory.paper_a import balls, convergence, first_step
+from hardmax.theory.paper_a import instances as examples
 from hardmax.theory.paper_a.common import draw_first_step, late_enough
 from hardmax.theory.paper_c import proofs, stage1
-from hardmax.theory.paper_c.examples import rare_sentence
+from hardmax.theory.paper_c.instances import rare_sentence
 from hardmax.theory.proof import at_precision
 
 # False variants whose refutation is a finite matter: they must be refuted, not left open.
@@ -88,7 +89,7 @@ def test_a_flow_that_is_cut_short_refutes_nothing(monkeypatch: pytest.MonkeyPatc
     best = hm.max_margin(problem, [0, 0, 0])
     assert late_enough(problem, best, 1.0).holds is None
     assert late_enough(problem, best, 1e8).holds
-    monkeypatch.setattr("hardmax.theory.paper_a.strong.FAR", 1.0)
+    monkeypatch.setattr("hardmax.theory.paper_a.theorem.FAR", 1.0)
     found = check("A-THM-5S", problem)
     assert found.verdict == "undecided"
     assert found.measured["1 - cos"] > 1e-8

@@ -7,7 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.theory import check, checks
-from hardmax.theory.paper_b import examples
+from hardmax.theory.paper_b import instances as examples
 
 RAGGED = hm.Problem.from_scores(
     [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0], [0.0, 2.0]], [[0.3, 0.1]]],

@@ -42,7 +42,7 @@ class Basins:
 
 def bad_basin() -> Basins:
     """The flow from 0 and from far out, on the bad direction and between it and the good one."""
-    from hardmax.theory.paper_a import examples
+    from hardmax.theory.paper_a import instances as examples
 
     corpus, problem = examples.three_tokens(), examples.bad_basin()
     good = pattern_max_margin(corpus, important_pattern(corpus), problem.keys, exact=True)

@@ -109,7 +109,7 @@ def _draw_angles(panel: Axes, tables: Tables) -> None:
 )  # fmt: skip
 def fig_t5(setting: Setting) -> Findings:
     """The flow on random data at the width that the theorem asks for, and A-ORC-6."""
-    from hardmax.theory.paper_a.examples import slack_corpus
+    from hardmax.theory.paper_a.instances import slack_corpus
 
     numbers = DATASETS[setting.scale]
     runs = {}

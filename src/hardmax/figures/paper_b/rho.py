@@ -76,7 +76,7 @@ def _limits(panel: Axes, tables: Tables, data: str) -> None:
 )  # fmt: skip
 def fig_rho(setting: Setting) -> Findings:
     """The closed form of B-NEW-1 beside training and the regularisation path, on two data sets."""
-    from hardmax.theory.paper_b.examples import switching
+    from hardmax.theory.paper_b.instances import switching
 
     problem = hm.data.named("B-FIG-3b")
     keys = problem.split(problem.keys[problem.tokens])

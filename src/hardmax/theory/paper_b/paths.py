@@ -1,15 +1,20 @@
-"""Theorem 1 and the first-order correction of the regularisation path (B-NEW-2)."""
+"""Theorem 1, the first-order correction of the regularisation path (B-NEW-2), and late descent (B-NEW-3).
+
+Late normalised descent is gradient descent on a convex function, with a stability threshold.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib.arrays import misalignment
-from hardmax.limits import regularization_path
+from hardmax.limits import LateComparison, LateResidual, late_residual, regularization_path
 from hardmax.limits.late import path_offset
+from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
@@ -17,10 +22,14 @@ from hardmax.theory.paper_b.common import (
     decreasing_loss,
     late_radius,
     log_spread,
+    one_selection,
     second_gap,
     separable_best,
     strict_best,
 )
+from hardmax.theory.paper_b.local import local_hypotheses
+from hardmax.train.descent import descend
+from hardmax.train.steps import Normalized
 
 FLOOR = 1e-9  # radians: what a path of doubles resolves
 FARTHEST = 1e5  # margins: ten times as far is what a path can be followed to
@@ -138,3 +147,58 @@ def first_order_path(problem: Problem) -> Outcome:
     slack = 1 - nearer / max(0.3 * near, 1e-9 * radii[-1])
     found = {"radii": radii, "residuals": [near, nearer], "|w|": float(np.linalg.norm(w)), "w": w}
     return Outcome(tuple(hypotheses), slack if path.is_reliable.all() else None, found)
+
+
+NEAR = 0.03  # how far below and above the threshold the step is taken
+STEPS = 6000
+RATIO = 0.01  # measured against predicted 1 - cos
+
+
+def critical_step(late: LateResidual) -> float:
+    """The step above which late normalised descent does not settle."""
+    return late.eta_c
+
+
+@statement(
+    "B-NEW-3",
+    "The late residual and its stability threshold",
+    "Late normalised descent settles at the residual w of B-NEW-2 plus a frozen part if its step is below "
+    "eta_c = 2/(|p_mm| lambda_max), and not above it, where it swings with period 2 at first.",
+    kind="limit",
+    label="derived",
+)
+def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
+    """Two descents that start far out beside p_mm, with a step 3 % below the threshold and 3 % above it."""
+    hypotheses, tokens = one_selection(problem, selection)
+    best = max_margin(problem, tokens)
+    hypotheses += local_hypotheses(problem, best)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    late = late_residual(problem, best)
+    hypotheses.append(Hypothesis("the residual has a limit", late.w is not None, late.status))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    assert best.direction is not None
+    assert late.w is not None
+    eta = critical_step(late)
+    hypotheses.append(Hypothesis("several support rows", math.isfinite(eta), len(late.curvatures) + 1))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    # the residual is reached from beside it: a hundredth off along every direction in which it can move
+    start = 100 * best.norm * best.direction + late.w + 0.01 * late.span.sum(axis=1)
+
+    def run(factor: float) -> LateComparison:
+        path = descend(
+            problem, Normalized(factor * eta), steps=STEPS, start=start, record=range(STEPS - 10, STEPS + 1)
+        )
+        return late.compare(path)
+
+    below, above = run(1 - NEAR), run(1 + NEAR)
+    swings = above.swing > 0 and below.swing == 0
+    settled = 1 - abs(below.ratio - 1) / RATIO
+    found = {
+        "eta_c": eta, "below: measured over predicted": below.ratio, "below: swing": below.swing,
+        "above: measured over predicted": above.ratio, "above: swing": above.swing,
+        "|w|": float(np.linalg.norm(late.w)),
+    }  # fmt: skip
+    return Outcome(tuple(hypotheses), settled if swings else -1.0, found)
