@@ -20,12 +20,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from flint import fmpq, fmpz, fmpz_mat, nmod_mat  # type: ignore[import-untyped, unused-ignore]
+from flint import fmpq, fmpz, fmpz_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.rationals import integer_rows, integers
-
-_PRIME = 2305843009213693951  # 2^61 - 1: rows independent modulo it are independent over the rationals
+from hardmax.margin.rationals import independent_columns, integer_rows, integers
 
 
 @dataclass(frozen=True)
@@ -160,13 +158,7 @@ class _ActiveSet:
         """A maximal independent subset, earlier rows first."""
         if not rows:
             return []
-        reduced, rank = nmod_mat(self.block(rows, rows), _PRIME).rref()
-        pivots, column = [], 0
-        for line in range(rank):
-            while int(reduced[line, column]) == 0:
-                column += 1
-            pivots.append(rows[column])
-        return pivots
+        return [rows[k] for k in independent_columns(self.block(rows, rows))]
 
     def express(self, working: list[int], row: int) -> tuple[list[Any], Any]:
         """Coefficients r of ``row`` over the working rows, and the squared length of what is left."""

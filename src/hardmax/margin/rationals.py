@@ -7,10 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import fmpz_mat  # type: ignore[import-untyped, unused-ignore]
+from flint import fmpz_mat, nmod_mat  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import ArrayLike
 
 from hardmax.margin.constraints import Constraints
+
+_PRIME = 2305843009213693951  # 2^61 - 1: what is independent modulo it is independent over the rationals
 
 
 def integers(values: ArrayLike) -> tuple[list[int], int]:
@@ -78,6 +80,21 @@ def integer_rows(constraints: Constraints) -> tuple[Any, Any, int]:
     gram = fmpz_mat(m, m, [x * y for x, y in zip(gram.entries(), factor.entries(), strict=True)])
     outer = [rows[j, a] * right[j, b] for j in range(m) for a in range(width) for b in range(height)]
     return fmpz_mat(m, width * height, outer), gram, power + right_power
+
+
+def independent_columns(matrix: Any) -> list[int]:
+    """Numbers of columns of an integer matrix that are independent and span the others, earlier ones first.
+
+    >>> independent_columns(fmpz_mat([[1, 2, 0], [1, 2, 3]]))
+    [0, 2]
+    """
+    reduced, rank = nmod_mat(matrix, _PRIME).rref()
+    pivots, column = [], 0
+    for line in range(rank):
+        while int(reduced[line, column]) == 0:
+            column += 1
+        pivots.append(column)
+    return pivots
 
 
 def row_rank(constraints: Constraints) -> int:

@@ -14,6 +14,7 @@ from hardmax.problem.coordinates import Coordinates
 from hardmax.train.joint import train_both
 from hardmax.train.run import Run
 from hardmax.train.schedule import need_step
+from hardmax.train.split import Split, beside, lifted, need_span
 from hardmax.train.steps import Normalized, Step
 from hardmax.train.vector import train_p, train_W
 
@@ -31,6 +32,7 @@ def descend(
     wrt: str | tuple[str, str] = "p",
     prompt: Any = None,
     batch: int | None = None,
+    split: Split | None = None,
 ) -> Run:
     """Train p, or W, or p and the head v together, step by step.
 
@@ -47,6 +49,8 @@ def descend(
         prompt: the vector u that W is trained with.
         batch: the number of inputs of a step, all of them by default: with b of them step k sees the inputs
             k b, ..., k b + b - 1, and after the last input comes the first.
+        split: what `hm.decompose` says of the problem: p_fin stays, and what diverges is trained beside it,
+            without the cancellation that ends other trainings of data that do not separate.
 
     Where the rate is beyond a threshold at which the rule loses the direction it is known for
     (`hm.train.forecast`), a `hm.train.RateWarning` says so.
@@ -59,6 +63,13 @@ def descend(
     >>> both.p.round(4).tolist(), both.heads[-1].round(5).tolist()
     ([95.293, 23.4802], [0.22192, 99.78082])
     """
+    if split is not None:
+        if wrt != "p" or prompt is not None or batch is not None:
+            raise ValueError("split must be None where wrt, prompt or batch is given: it is about all inputs")
+        late, r = split.late, beside(split, problem, start)
+        rule = need_span(need_step(step))
+        run = descend(late, rule, steps=steps, start=r, record=record, coordinates=coordinates)
+        return lifted(split, run)
     may_warn = isinstance(problem, Problem) and wrt == "p" and batch is None
     if may_warn and isinstance(step, Step) and step.has_threshold and not math.isnan(step.constant_rate):
         from hardmax.train.forecasting import warn_of_rate

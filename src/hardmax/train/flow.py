@@ -29,6 +29,7 @@ from hardmax.train.flows.arc import follow, stop_at
 from hardmax.train.flows.field import Field, accepted, crossing, extrapolated
 from hardmax.train.gradient import pull_of
 from hardmax.train.run import Run
+from hardmax.train.split import Split, beside, lifted
 
 # Below this speed per arc length p may have come to rest, and the nearest stationary point is looked for.
 SLOW = 0.01
@@ -53,6 +54,7 @@ def flow(
     until_misalignment: tuple[Any, float] | None = None,
     record: Sequence[float] | None = None,
     start: Any = None,
+    split: Split | None = None,
 ) -> Run:
     """Gradient flow of p, to whichever of its ends comes first.
 
@@ -70,6 +72,8 @@ def flow(
         until_misalignment: a direction and the 1 - cos to it to fall below.
         record: the arc lengths to keep, on that clock; every step of the integrator by default.
         start: p(0), the origin by default.
+        split: what `hm.decompose` says of the problem: p_fin stays, and what diverges flows beside it, at any
+            norm; ends and lengths are then those of what diverges.
 
     >>> import hardmax as hm
     >>> path = hm.flow(hm.data.named("B-FIG-8"), until_norm=1e6)
@@ -82,6 +86,11 @@ def flow(
     (1000000, True)
     """
     need_problem(problem)
+    if split is not None:
+        ends_at: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
+        ends_at |= {"until_length": until_length, "until_misalignment": until_misalignment}
+        r = beside(split, problem, start)
+        return lifted(split, flow(split.late, clock=clock, record=record, start=r, **ends_at))
     p = problem.vector("start", start)
     problem.need_decreasing_loss()
     if clock not in ("log t", "arc length"):

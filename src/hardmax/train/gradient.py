@@ -252,7 +252,7 @@ def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
 
     Per input, with C = sum w D and the mean difference m under the attention, the derivative of C is
     sum w D D' - C m' - m C', where the zero sum of w removes the m m' term exactly; the loss adds
-    rate C (du/dp)'. For a loss of log u that would cancel, see `_label_bend`.
+    rate C (du/dp)'. For the log loss of one token that would cancel: see `_label_bend`.
     """
     log_scale = settled.log_scale
     common = float(log_scale.max())
@@ -262,13 +262,17 @@ def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
     pulls = settled.weights[:, None] * D
     C = settled.per_input(pulls)
     weighted = settled.per_slot(scale)[:, None] * pulls
-    if settled.log_u is not None:
+    if settled.log_u is not None and (settled.per_input(settled.scores > 0.0) == 1).all():
         H = _label_bend(problem, settled, D, common)
     else:
         m = settled.per_input(settled.shares[:, None] * D)
-        # du/dp of an input is C exp(depth) / mass, here without the shift.
-        log_du = settled.depth - settled.shift - settled.log_mass
-        bend = scale * problem.loss.slope_rates(settled.u) * np.exp(log_du)
+        # du/dp of an input is C exp(depth) / mass, here without the shift; d log u/dp is that over u.
+        in_log = problem.head.in_log
+        if in_log is None or settled.log_u is None:
+            rates, log_du = problem.loss.slope_rates(settled.u), settled.depth - settled.log_mass
+        else:
+            rates, log_du = in_log.slope_rates(settled.log_u), log_scale - problem.log_weights
+        bend = scale * rates * np.exp(log_du - settled.shift)
         cross = (scale[:, None] * C).T @ m
         H = weighted.T @ D - cross - cross.T + (bend[:, None] * C).T @ C
     size = float(np.linalg.norm(weighted, axis=1).sum())
@@ -276,29 +280,18 @@ def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
 
 
 def _label_bend(problem: Problem, settled: Settled, D: np.ndarray, common: float) -> np.ndarray:
-    """`Expansion.H` of the log loss: the covariance of the label's keys minus that of all keys of an input.
+    """`Expansion.H` of the log loss of one label token: minus the covariance of the keys under the attention.
 
-    Each under the attention, as second moments of differences to the token that has most of it.
+    As second moments of differences to the top token; its own share, which may be all, does not enter.
     """
-    logits = settled.gaps - settled.shift
-    logits[settled.tops] = 0.0
-    logits += np.log(settled.slots.counts)
+    log_shares = (
+        settled.gaps - settled.shift + np.log(settled.slots.counts) - settled.per_slot(settled.log_mass)
+    )
+    log_shares[settled.tops] = -math.inf
+    mean = settled.per_input(np.exp(log_shares)[:, None] * D)
     factor = settled.shift + problem.log_weights - common
-    firsts = settled.slots.offsets[:-1]
-    with np.errstate(divide="ignore"):
-        own = logits + np.log(settled.scores)
-    H = np.zeros((D.shape[1], D.shape[1]))
-    for sign, each in ((-1.0, logits), (1.0, own)):
-        most = np.maximum.reduceat(each, firsts)
-        mass = most + np.log(settled.per_input(np.exp(each - settled.per_slot(most))))
-        first = np.flatnonzero(each == settled.per_slot(most))
-        first = first[np.searchsorted(first, firsts)]
-        from_first = D - settled.per_slot(D[first])
-        shares = np.exp(each - settled.per_slot(mass - factor))
-        mean = settled.per_input(np.exp(each - settled.per_slot(mass))[:, None] * from_first)
-        part = settled.per_input(shares[:, None] * from_first)
-        H += sign * ((shares[:, None] * from_first).T @ from_first - part.T @ mean)
-    return H
+    shares = np.exp(log_shares + settled.per_slot(factor))[:, None] * D
+    return np.asarray(settled.per_input(shares).T @ mean - shares.T @ D)
 
 
 def hessian(problem: Problem, p: Any) -> np.ndarray:

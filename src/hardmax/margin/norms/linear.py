@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from flint import fmpq, fmpz, fmpz_mat, nmod_mat  # type: ignore[import-untyped, unused-ignore]
+from flint import fmpq, fmpz, fmpz_mat  # type: ignore[import-untyped, unused-ignore]
 
-_PRIME = 2305843009213693951  # rows independent modulo it are independent over the rationals
+from hardmax.margin.rationals import independent_columns
 
 
 class Vertex(NamedTuple):
@@ -56,13 +56,7 @@ class Polyhedron:
         if not names:
             return []
         columns = fmpz_mat([self.rows[j] for j in names]).transpose()
-        reduced, rank = nmod_mat(columns, _PRIME).rref()
-        pivots, column = [], 0
-        for line in range(rank):
-            while int(reduced[line, column]) == 0:
-                column += 1
-            pivots.append(names[column])
-        return pivots
+        return [names[k] for k in independent_columns(columns)]
 
     def vertex(self, rows: Iterable[int]) -> tuple[list[Any], list[int]] | None:
         """The point at which these rows are tight and the rows that fix it, if it is one of the polyhedron.

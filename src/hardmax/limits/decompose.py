@@ -1,0 +1,294 @@
+"""Data that do not separate: what of p stays finite, and where the rest goes (D-THM-11, D-THM-12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from hardmax._lib.arrays import polar
+from hardmax._lib.notebook import table
+from hardmax.limits.finite import Finite, convex_minimum, local_minimum, restricted
+from hardmax.limits.partition import Partition, partition
+from hardmax.margin.att_svm import AttentionRows, max_margin
+from hardmax.margin.constraints import Constraints, Label
+from hardmax.margin.norms.definition import Norm
+from hardmax.margin.solution import MaxMargin
+from hardmax.problem import Problem
+from hardmax.problem.heads import Scores
+from hardmax.problem.keys import Dense, OneHot
+from hardmax.problem.labels import Labels, has_one_label
+from hardmax.problem.selection import leaders, optimal_tokens
+
+FARTHEST = 700.0  # of logits at p_fin, whose exponentials are multiplicities of the late problem
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """Rows of a problem that training can win, rows that it is bound to tie, and what follows for p.
+
+    ``selection`` is one token per input; the row (i, t) asks that it beats token t of input i. Gradient
+    descent and flow on the log loss with one label token per input go to ``p_fin`` on the span ``S`` of the
+    ``bound`` rows and to infinity along ``p_mm`` beside it. For other problems all is about p near that
+    selection (``is_local``): the risk has other valleys, and p_fin is a minimum that flow finds from zero.
+    Both halves of the partition are proved: ``witness`` wins the separable rows by 1 and ties the bound ones,
+    and the bound rows cancel with the weights ``circulation`` >= 1.
+
+    >>> import hardmax as hm
+    >>> a, b, c = [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]
+    >>> problem = hm.Problem.from_scores([[a, b], [a, b], [b, a], [a, b, c]],
+    ...                                  [[1, 0], [1, 0], [1, 0], [1, 0, 0]], loss="log")
+    >>> found = hm.decompose(problem)
+    >>> found
+    Decomposition(mixed, certified: 4 rows bound, 1 separable, inf risk 0.562335)
+    >>> found.separable, found.p_fin.round(4).tolist(), found.p_mm.round(4).tolist()
+    (((3, 2),), [0.5493, -0.5493, 0.0], [0.3333, 0.3333, -0.6667])
+    """
+
+    problem: Problem
+    selection: tuple[int, ...]
+    partition: Partition
+    S: np.ndarray  # (d, k) orthonormal columns
+    finite: Finite | None
+    is_local: bool
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.bound)} rows bound, {len(self.separable)} separable"
+        risk = "no minimum found" if self.inf_risk is None else f"inf risk {self.inf_risk:.6g}"
+        return f"Decomposition({self.kind}, {self.status}: {counts}, {risk}{', local' * self.is_local})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, Any]] = [("kind", self.kind), ("status", self.status)]
+        rows += [("rows bound", _shown(self.bound)), ("rows separable", _shown(self.separable))]
+        if self.finite is not None:
+            rows += [("p_fin", self.finite.p.round(6).tolist()), ("infimum of the risk", self.finite.risk)]
+        if self.p_mm is not None:
+            rows.append(("p_mm", self.p_mm.round(6).tolist()))
+        if self.is_local:
+            rows.append(("scope", f"near the selection {self.selection}"))
+        return table("Decomposition", ["", ""], rows)
+
+    @property
+    def kind(self) -> str:
+        """ "separable" (nothing is bound), "bounded" (everything is: p stays finite) or "mixed"."""
+        if not self.bound:
+            return "separable"
+        return "mixed" if self.separable else "bounded"
+
+    @property
+    def status(self) -> str:
+        """ "certified" if the partition, p_mm and, unless local, p_fin are proved, else "undecided"."""
+        proved = self.partition.certified and self.partition.best.is_certified
+        if not self.is_local:
+            proved = proved and self.finite is not None and self.finite.radius not in (None, math.inf)
+        return "certified" if proved else "undecided"
+
+    def _labels(self, chosen: np.ndarray) -> tuple[Label, ...]:
+        rows = self.partition.constraints
+        return tuple(rows.label(j) for j in np.flatnonzero(chosen).tolist())
+
+    @cached_property
+    def bound(self) -> tuple[Label, ...]:
+        """Rows (i, t) that every p ties which loses none of them."""
+        return self._labels(self.partition.bound)
+
+    @cached_property
+    def separable(self) -> tuple[Label, ...]:
+        """Rows (i, t) that can be won while the bound ones are tied."""
+        return self._labels(~self.partition.bound)
+
+    @property
+    def witness(self) -> tuple[Fraction, ...] | None:
+        """A p in fractions that wins the separable rows by 1 or more and ties the bound ones exactly."""
+        return self.partition.witness
+
+    @property
+    def circulation(self) -> tuple[Fraction, ...]:
+        """Weights of the bound rows, 1 or more, with which their sum is exactly zero."""
+        return tuple(y for y in self.partition.circulation if y)
+
+    @property
+    def p_fin(self) -> np.ndarray | None:
+        """The finite part: the minimiser on S of the risk of the bound rows; None if none was found."""
+        return None if self.finite is None else self.finite.p
+
+    @property
+    def inf_risk(self) -> float | None:
+        """The infimum of the risk (near the selection, if local); attained only if nothing is separable."""
+        return None if self.finite is None else self.finite.risk
+
+    @property
+    def p_mm(self) -> np.ndarray | None:
+        """The shortest p that wins the separable rows by 1 and ties the bound ones; None if all are bound."""
+        best = self.partition.best
+        if not self.separable or best.is_feasible is not True:
+            return None
+        if best.p is not None:
+            return best.p.reshape(-1)
+        rows = replace(best.constraints, table=self.problem.keys, token_gram=None).rows()
+        return np.asarray(best.multipliers) @ rows
+
+    @property
+    def direction(self) -> np.ndarray | None:
+        """p_mm over its length: where p/|p| tends to."""
+        p = self.p_mm
+        return None if p is None else polar(p)[1]
+
+    def max_margin(self, norm: Norm | str | float = "l2") -> MaxMargin:
+        """The shortest such p in another norm: where steepest descent in that norm may tend (D-CONJ-4).
+
+        >>> import hardmax as hm
+        >>> keys = [[[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]]
+        >>> found = hm.decompose(hm.Problem.from_scores(keys, [[1, 0]] * 3, loss="log"))
+        >>> found.max_margin("linf").p.tolist()
+        [0.0, 1.0]
+        """
+        return max_margin(self.partition.best.constraints, norm=norm)
+
+    def parts(self, p: Any) -> tuple[np.ndarray, np.ndarray]:
+        """p as a sum of its part in S, which tends to p_fin, and the rest, which goes along p_mm.
+
+        >>> import hardmax as hm
+        >>> tied = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]] * 2, [[1, 0], [0, 1]], loss="log")
+        >>> [part.tolist() for part in hm.decompose(tied).parts([3.0, 4.0])]
+        [[3.0, 0.0], [0.0, 4.0]]
+        """
+        p = self.problem.vector("p", p)
+        inside = self.S @ (self.S.T @ p)
+        return inside, p - inside
+
+    @cached_property
+    def late(self) -> Problem:
+        """The problem of what is left to train: p_fin + r with r orthogonal to S (D-ALG-2).
+
+        Its keys are projected, and everything bound is one token with the multiplicity that it has at p_fin.
+        Its risk is that of p_fin + r, for the log loss minus the infimum, and nothing cancels in it. Training
+        follows it late, when the bound part has come to rest.
+
+        >>> import hardmax as hm
+        >>> line = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
+        >>> found = hm.decompose(hm.Problem.from_scores(line, [[1, 0]] * 3, loss="log"))
+        >>> hm.flow(found.late, until_norm=1e6).direction.tolist()
+        [0.0, 1.0]
+        """
+        return _late(self)
+
+
+def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decomposition:
+    """What training drives to infinity and what it leaves finite, with a proof (D-THM-11).
+
+    With the log loss and one label token per input this is about training from any start. With other scores,
+    or with several tokens of a label, it holds near the selection only.
+
+    Args:
+        problem: of any head; rows are those of its selection.
+        selection: one token per input; the best-scoring ones by default, which must not tie.
+
+    >>> import hardmax as hm
+    >>> keys = [[[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
+    >>> found = hm.decompose(hm.Problem.from_scores(keys, [[1, 0]] * 3, loss="log"))
+    >>> found.kind, found.bound, [str(y) for y in found.circulation]
+    ('mixed', ((0, 1), (1, 1)), ['1', '1'])
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a hardmax.Problem, got {type(problem).__name__}")
+    best = optimal_tokens(problem)
+    if selection is None and not best.is_unique:
+        raise ValueError(
+            "selection must be one token per input where the best-scoring ones tie, got none; say which is "
+            "meant"
+        )
+    tokens = leaders(problem, best if selection is None else selection)
+    scores = problem.head.vertex_predictions(problem.tokens, problem.offsets)
+    labelled = has_one_label(problem) and all(scores[problem.offsets[:-1] + np.array(tokens)] == 1.0)
+    found = partition(_rows(problem, tokens))
+    S = _span(problem, found)
+    seen = restricted(problem, _survivors(problem, tokens, found))
+    finite = convex_minimum(seen, S) if labelled else local_minimum(seen)
+    return Decomposition(problem, tokens, found, S, finite, not labelled)
+
+
+def _rows(problem: Problem, tokens: tuple[int, ...]) -> Constraints:
+    """All rows of a selection; by the Gram matrix where that is what is known, between entries if one-hot."""
+    rows = AttentionRows(problem).constraints(enumerate(tokens))
+    if problem.gram is not None:
+        gram = (problem.gram + problem.gram.T) / 2
+        return replace(rows, table=None, token_gram=gram, origin=None)
+    if isinstance(problem.table, OneHot):
+        return replace(rows, table=None, entries=(problem.d,))
+    return rows
+
+
+def _span(problem: Problem, found: Partition) -> np.ndarray:
+    """Orthonormal columns that span the bound rows."""
+    rows = found.constraints.subset(found.basis)
+    if rows.token_gram is not None:
+        rows = replace(rows, table=problem.keys, token_gram=None)
+    dense = rows.rows()
+    longest = np.abs(dense).max(axis=1, initial=0.0, keepdims=True)
+    return np.ascontiguousarray(np.linalg.qr((dense / longest).T)[0])
+
+
+def _survivors(problem: Problem, tokens: tuple[int, ...], found: Partition) -> np.ndarray:
+    """Slots of the selected tokens and of those bound to them, copies included."""
+    kept = np.zeros(len(problem.tokens), dtype=bool)
+    kept[problem.offsets[:-1] + np.array(tokens)] = True
+    for j in np.flatnonzero(found.bound).tolist():
+        i, t = cast(tuple[int, int], found.constraints.label(j))
+        kept[problem.offsets[i] + t] = True
+    return kept[problem.groups]
+
+
+def _late(found: Decomposition) -> Problem:
+    problem, p = found.problem, found.p_fin
+    if not found.separable:
+        raise ValueError("problem must have a separable row to be trained beyond p_fin, got a bounded one")
+    if p is None or problem.head.moves:
+        raise ValueError(
+            "problem must have fixed scores and a p_fin that was found, got none; train the problem itself"
+        )
+    kept = _survivors(problem, found.selection, found.partition)
+    keys = problem.keys - (problem.keys @ found.S) @ found.S.T
+    logits = problem.keys @ p
+    counts = np.ones(len(problem.tokens)) if problem.counts is None else problem.counts
+    weights = np.full(problem.n, 1.0 / problem.n) if problem.weights is None else problem.weights
+    rows, scores, masses, sizes, inputs = [], [], [], [], []
+    for i, alpha in enumerate(found.selection):
+        slots = np.arange(problem.offsets[i], problem.offsets[i + 1])
+        chosen = slots[alpha]
+        gaps = logits[problem.tokens[slots]] - logits[problem.tokens[chosen]]
+        if np.abs(gaps).max() > FARTHEST:
+            raise ValueError(
+                f"problem must have logits within {FARTHEST:g} of each other at p_fin, got "
+                f"{np.abs(gaps).max():.3g} in input {i}: its data nearly separate; train the problem itself"
+            )
+        mass = counts[slots] * np.exp(gaps)
+        own, rest = kept[slots], np.flatnonzero(~kept[slots])
+        if not rest.size:
+            continue
+        mean = float(mass[own] @ problem.scores[slots[own]] / mass[own].sum())
+        rows.append(keys[problem.tokens[np.append(chosen, slots[rest])]])
+        scores.append(np.append(mean, problem.scores[slots[rest]]))
+        masses.append(np.append(mass[own].sum(), mass[rest]))
+        sizes.append(1 + rest.size)
+        inputs.append(i)
+    flat = np.concatenate(scores)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    if problem.head.in_log is None:
+        head = Scores(flat, problem.loss)
+    else:  # what the bound tokens take from the label is a constant, the infimum of the risk
+        flat = np.zeros(len(flat))
+        flat[offsets[:-1]] = 1.0
+        head = Labels(flat)
+    late = Problem(Dense(np.concatenate(rows)), np.arange(len(flat)), offsets, head)
+    return late.weighted(weights[inputs], np.concatenate(masses))
+
+
+def _shown(labels: tuple[Label, ...], most: int = 12) -> str:
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return ", ".join(map(str, labels[:most])) + more if labels else "none"
