@@ -39,7 +39,7 @@ _NAMES = {
     "check": "theory.check",
     "checks": "theory.check",
     "critical_directions": "directions.critical",
-    "decompose": "limits.decompose",
+    "decompose": "limits.decomposition",
     "defect": "train.measures",
     "descend": "train.descent",
     "descend_batch": "train.descent",

@@ -26,7 +26,7 @@ from .directions.enumerate import locally_optimal as locally_optimal
 from .directions.neighbors import is_locally_optimal as is_locally_optimal
 from .directions.neighbors import neighbors as neighbors
 from .figures.figure import figure as figure
-from .limits.decompose import decompose as decompose
+from .limits.decomposition import decompose as decompose
 from .limits.global_path import regularization_path as regularization_path
 from .margin.att_svm import global_max_margins as global_max_margins
 from .margin.att_svm import max_margin as max_margin

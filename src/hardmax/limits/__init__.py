@@ -4,14 +4,14 @@ from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in. What most people need is at the top level of hardmax.
 _NAMES = {
-    "Decomposition": "decompose",
+    "Decomposition": "decomposition",
     "JointPath": "head_path",
     "LateComparison": "late",
     "LateResidual": "late",
     "LocalPath": "cone",
     "RegularizationPath": "global_path",
     "basin_boundary": "stationary",
-    "decompose": "decompose",
+    "decompose": "decomposition",
     "joint_path": "head_path",
     "late_residual": "late",
     "local_path": "cone",

@@ -2,8 +2,8 @@
 
 from .cone import LocalPath as LocalPath
 from .cone import local_path as local_path
-from .decompose import Decomposition as Decomposition
-from .decompose import decompose as decompose
+from .decomposition import Decomposition as Decomposition
+from .decomposition import decompose as decompose
 from .global_path import RegularizationPath as RegularizationPath
 from .global_path import regularization_path as regularization_path
 from .head_path import JointPath as JointPath
