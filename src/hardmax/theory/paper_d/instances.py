@@ -6,7 +6,7 @@ from functools import partial
 
 from hardmax.data.small import named
 from hardmax.theory.instances import Instance
-from hardmax.theory.paper_b.examples import opposed
+from hardmax.theory.paper_b.instances import opposed
 
 SKEW, FLAT, PLANE, SPACE_A, SPACE_B, TRIPLE = (
     partial(named, each) for each in ("skew", "flat", "plane", "space-a", "space-b", "triple")
