@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.limits.late import late_residual
+from hardmax.train.descent import descend_quietly
 from hardmax.trials.experiments import COLUMNS, FIGURES, MEASURE, built_in, check_parameters, outcomes
 from hardmax.trials.grid import cell_key, seeds
+from hardmax.trials.rules import rule_of
 
 # B-FIG-9 on the first 200 trials of the streams: non-saturated, LMM, GMM, mean and least correlation.
 FIRST_200 = {2: (0.640, 0.345, 0.130, 0.99996, 0.9984), 10: (0.0, 1.0, 0.345, 0.99984, 0.9816)}
@@ -77,9 +79,10 @@ def by_hand(problem: hm.Problem, path: hm.Run, rate: float) -> dict:
         "saturated": path.defect() <= 1e-5,
         "defect": path.defect(),
         "norm": path.norm,
+        "event": path.event,
         "selection": " ".join("=".join(map(str, tied)) for tied in chosen.sets),
     }
-    nothing = dict.fromkeys(("score_gap", "margin", "misalignment", "eta_ratio"), math.nan)
+    nothing = dict.fromkeys(("score_gap", "margin", "misalignment", "deficit", "eta_ratio"), math.nan)
     if not chosen.is_unique:
         return row | nothing | dict.fromkeys(("certified", "locally_optimal", "globally_optimal"), False)
     best = hm.max_margin(problem, chosen)
@@ -91,7 +94,7 @@ def by_hand(problem: hm.Problem, path: hm.Run, rate: float) -> dict:
         "globally_optimal": row["saturated"] and hm.is_globally_optimal(problem, chosen),
     }
     if best.direction is not None and path.p.any():
-        row["misalignment"] = path.misalignment(best)
+        row["misalignment"], row["deficit"] = path.misalignment(best), path.deficit(best)
     if row["locally_optimal"] and best.norm:
         row["eta_ratio"] = rate / late_residual(problem, best).eta_c
     return row
@@ -100,8 +103,10 @@ def by_hand(problem: hm.Problem, path: hm.Run, rate: float) -> dict:
 def assert_rows_agree(found: dict, expected: dict) -> None:
     assert list(found) == list(COLUMNS)
     for name in COLUMNS:
-        if isinstance(expected[name], (str, bool)):
+        if expected[name] is None or isinstance(expected[name], (str, bool)):
             assert found[name] == expected[name], name
+        elif name == "deficit":  # a difference of numbers near one
+            assert found[name] == pytest.approx(expected[name], abs=1e-9, nan_ok=True)
         else:
             # The solver for one problem differs from the one for many in the last digit of p_mm.
             close = pytest.approx(expected[name], rel=1e-9, abs=1e-28, nan_ok=True)
@@ -137,7 +142,7 @@ def test_a_row_is_what_the_functions_for_one_problem_say(name: str) -> None:
 def test_and_so_on_random_problems(n: int, T: int, d: int, seed: int, rate: float, steps: int) -> None:
     problems = [hm.data.gaussian(n, T, d, rng=seed), hm.data.sphere(n, T, d, rng=seed)]
     for problem, row in zip(
-        problems, outcomes(problems, rate=rate, steps=steps, measure=COLUMNS), strict=True
+        problems, outcomes(problems, hm.steps.Normalized(rate), steps=steps, measure=COLUMNS), strict=True
     ):
         assert_rows_agree(
             row, by_hand(problem, hm.descend(problem, hm.steps.Normalized(rate), steps=steps), rate)
@@ -194,7 +199,7 @@ def test_steps_of_figure_9_above_the_threshold() -> None:
 
 def test_starts_of_figure_8_choose_the_direction() -> None:
     starts = [[0, 0], [0, 2], [-1, 1], [3, 3], [2, 0], [4, 0], [2, -2], [1, -1]]
-    rows = outcomes([hm.data.named("B-FIG-8")] * 8, rate=0.1, starts=starts)
+    rows = outcomes([hm.data.named("B-FIG-8")] * 8, hm.steps.Normalized(0.1), starts=starts)
     assert [row["selection"] for row in rows] == ["0 0"] * 4 + ["0 1"] * 4
     assert [row["globally_optimal"] for row in rows] == [True] * 4 + [False] * 4
     assert all(row["locally_optimal"] and row["misalignment"] < 2e-4 for row in rows)
@@ -235,12 +240,47 @@ def test_every_figure_is_an_experiment(figure: str) -> None:
     assert all(row["saturated"] and row["certified"] and row["locally_optimal"] for row in rows)
 
 
+CELLS = [
+    {"rule": "Sign", "rate": 0.1, "decay": 0.5},
+    {"rule": "Coordinate", "rate": 2.0},
+    {"rule": "Mirror", "power": 1.5},
+    {"rule": "Adam", "rate": 0.1, "betas": "0.9 0.99", "epsilon": 0},
+    {"rule": "RMSprop", "rate": 0.1, "beta": 0.9},
+    {"rule": "Momentum", "norm": "l3", "rate": 0.01},
+    {"rule": "GD", "norm": "linf"},
+]
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell["rule"])
+def test_every_rule_by_its_name(cell: dict) -> None:
+    """A row of the rule, with the deficit in its norm."""
+    cell = {"experiment": "gaussian", "n": 2, "T": 3, "d": 3, "steps": 300, **cell}
+    check_parameters(cell)
+    columns = "selection norm deficit event"
+    rows, rule = built_in(cell | {"measure": columns}, [5, 6]), rule_of(cell)
+    for row, seed in zip(rows, (5, 6), strict=True):
+        problem = hm.data.gaussian(2, 3, 3, rng=np.random.default_rng(seed))
+        run = descend_quietly(problem, rule, steps=300)
+        assert list(row) == columns.split()
+        assert (row["norm"], row["event"]) == (run.norm, run.event)
+        best = hm.max_margin(problem, run.selection(), norm=rule.norm)
+        assert row["deficit"] == (pytest.approx(run.deficit(best), abs=1e-12) if best.is_certified else best)
+
+
+def test_a_runaway_is_a_row() -> None:
+    cell = {"experiment": "gaussian", "rule": "Adam", "betas": "0.9 0.1", "epsilon": 0, "steps": 4000}
+    (row,) = built_in(cell | {"measure": "norm event selection deficit"}, [0])
+    assert row["event"] == "runaway"
+    assert row["norm"] > 1e248
+    assert 0.0 < row["deficit"] < 1.0
+
+
 @pytest.mark.parametrize(
     "parameters, message",
     [
         ({"experiment": "cube"}, "experiment must be one of sphere, gaussian, fig9-oracle, B-FIG-1a"),
         ({}, "got None"),
-        ({"experiment": "B-FIG-8", "d": 3}, "d is not a parameter of B-FIG-8; it has loss, rate"),
+        ({"experiment": "B-FIG-8", "d": 3}, "d is not a parameter of B-FIG-8; it has loss, steps"),
         ({"experiment": "fig9-oracle", "d": 3}, "needs d and number"),
         ({"experiment": "sphere", "d": 0}, "d must be an integer of at least 1, got 0"),
         ({"experiment": "sphere", "steps": 1.5}, "steps must be an integer of at least 0, got 1.5"),
@@ -249,6 +289,18 @@ def test_every_figure_is_an_experiment(figure: str) -> None:
         ({"experiment": "sphere", "measure": "speed"}, "measure must be some of saturated.*got speed"),
         ({"experiment": "sphere", "measure": 3}, "measure must be names in one text, got 3"),
         ({"experiment": "sphere", "start": "one"}, "start must be numbers"),
+        ({"experiment": "sphere", "rate": "1/L_p"}, "rate must be a positive number"),
+        ({"experiment": "sphere", "rule": "Muon"}, "rule must be one of GD, SGD, Adam.* got 'Muon'"),
+        ({"experiment": "sphere", "rule": "Mirror"}, "rule Mirror needs power"),
+        (
+            {"experiment": "sphere", "rule": "Sign", "power": 3},
+            "power is not a parameter of sphere.* of Sign rate",
+        ),
+        ({"experiment": "sphere", "rule": "Adam", "betas": "0.9 x"}, "betas must be two numbers in one text"),
+        (
+            {"experiment": "sphere", "rule": "Adam", "betas": "0.9 1"},
+            "betas must be from 0 to below 1, got 1",
+        ),
     ],
 )
 def test_refusals(parameters: dict, message: str) -> None:

@@ -80,6 +80,33 @@ def test_a_built_in_experiment(plan) -> None:
     assert cell == {"experiment": "B-FIG-8", "start": "2.0 0", "measure": "saturated selection"}
 
 
+def test_step_rules(plan) -> None:
+    """Each rule with its own parameters is a cell; what all of them have may be shared."""
+    found = plan(
+        """
+        experiment = "sphere"
+        trials = 2
+        [parameters]
+        rate = 0.01
+        measure = ["selection", "deficit", "event"]
+        [[cells]]
+        rule = "Sign"
+        decay = 0.5
+        [[cells]]
+        rule = "Adam"
+        betas = [0.9, 0.99]
+        epsilon = 0
+        """
+    )
+    shared = {"experiment": "sphere", "rate": 0.01, "measure": "selection deficit event"}
+    assert list(Grid(found.grid)) == [
+        shared | {"rule": "Sign", "decay": 0.5},
+        shared | {"rule": "Adam", "betas": "0.9 0.99", "epsilon": 0},
+    ]
+    with pytest.raises(ValueError, match="betas is not a parameter of sphere.* of Sign rate, decay"):
+        plan('experiment = "sphere"\ntrials = 1\n[grid]\nrule = ["Sign"]\nbetas = ["0.9 0.9"]')
+
+
 def test_experiments_may_be_a_parameter_of_the_grid(plan) -> None:
     found = plan(
         'experiment = "sphere"\ntrials = 1\n[grid]\nexperiment = ["sphere", "gaussian"]\nrate = [0.1, 1]'

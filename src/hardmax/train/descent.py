@@ -75,13 +75,13 @@ def descend(
         from hardmax.train.forecasting import warn_of_rate
 
         warn_of_rate(problem, step)
-    return _descend(
+    return descend_quietly(
         problem, step, steps=steps, start=start, record=record, coordinates=coordinates, wrt=wrt,
         prompt=prompt, batch=batch,
     )  # fmt: skip
 
 
-def _descend(
+def descend_quietly(
     problem: Problem,
     step: Step | tuple[Step, Step] = STEP,
     *,
@@ -93,7 +93,7 @@ def _descend(
     prompt: Any = None,
     batch: int | None = None,
 ) -> Run:
-    """`descend` without a warning."""
+    """`descend` without a warning of the rate."""
     if not isinstance(problem, Problem):
         raise ValueError(
             f"problem must be a hardmax.Problem, got {type(problem).__name__}; for many problems call "
@@ -146,7 +146,7 @@ def descend_batch(
     """
 
     def run(chunk: Sequence[Problem]) -> list[Run]:
-        return [_descend(problem, step, record=record, **options) for problem in chunk]
+        return [descend_quietly(problem, step, record=record, **options) for problem in chunk]
 
     if isinstance(problems, Problem):
         raise ValueError("problems must be a list, got one problem; call descend")

@@ -1,4 +1,4 @@
-"""What a trial measures, descent and where it went (B-FIG-9), and the experiments known by name.
+"""What a trial measures, descent by any rule and where it went (B-FIG-9), and the experiments known by name.
 
 A row does not depend, to the bit, on the other problems it was computed with.
 """
@@ -23,40 +23,43 @@ from hardmax.margin.att_svm import max_margin_batch
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.losses import as_loss
-from hardmax.train.descent import descend, descend_batch
-from hardmax.train.steps import Normalized
+from hardmax.train.descent import descend_batch, descend_quietly
+from hardmax.train.steps import Normalized, Step
 from hardmax.trials import optimizers
 from hardmax.trials.experiments_blocks import Block, blocks
+from hardmax.trials.rules import STEP, rule_of, rule_parameters
 
 SATURATED = 1e-5  # the largest mean attention off the selected tokens that counts as saturated
 MEASURE = (
     "saturated", "defect", "selection", "norm", "certified", "locally_optimal", "globally_optimal",
     "score_gap", "misalignment", "margin",
 )  # fmt: skip
-COLUMNS = (*MEASURE, "eta_ratio")  # eta_ratio takes longer than all the rest: only if asked for
+COLUMNS = (*MEASURE, "deficit", "event", "eta_ratio")  # the last take longer, or are seldom asked for
 
 
 def outcomes(
     problems: Sequence[Problem],
+    step: Step = STEP,
     *,
-    rate: float = 1.0,
     steps: int = 1000,
     starts: Sequence[Any] | None = None,
     measure: Sequence[str] = MEASURE,
     workers: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Train p on every problem by normalised gradient descent and say where it went, one row per problem.
+    """Train p on every problem by a step rule and say where it went, one row per problem.
 
     ``saturated``: the mean attention off the selected tokens, ``defect``, is at most 1e-5. ``selection``: the
     tokens as text, "0 3 1"; tokens that tie as "0=2 3 1". ``certified``: their max-margin direction p_mm is
     proved optimal. ``locally_optimal``, ``globally_optimal``: saturated, and each selected token scores above
     its neighbours, or best of its input. ``score_gap``: the least lead over a neighbour, inf if there is
-    none. ``misalignment``: 1 - cos of p to p_mm; ``margin``: 1/|p_mm|; ``norm``: |p|. ``eta_ratio``: the step
-    over eta_c, above which p swings (B-NEW-3), for locally optimal selections. What is undefined is nan.
+    none. ``misalignment``: 1 - cos of p to p_mm; ``margin``: 1/|p_mm|; ``norm``: |p|. All these are in l2.
+    ``deficit``: how far p is from the max margin of its selection in the norm of the rule; ``event``: that of
+    the run. ``eta_ratio``: the rate over eta_c, above which p swings (B-NEW-3), for locally optimal
+    selections and normalised descent in l2 at a constant rate. What is undefined is nan.
 
     Args:
         problems: to train on.
-        rate: the step size.
+        step: the rule of a step.
         steps: how many to take.
         starts: p(0) of every problem; the origin by default.
         measure: the columns of a row, by the names above.
@@ -73,15 +76,15 @@ def outcomes(
     rows: list[dict[str, Any]] = [{} for _ in problems]
     with serial_blas():  # sums must not depend on how many threads a process has
         if starts is None:
-            paths = descend_batch(problems, Normalized(rate), steps=steps, workers=workers)
+            paths = descend_batch(problems, step, steps=steps, workers=workers)
         else:
             pairs = zip(problems, starts, strict=True)
             paths = [
-                descend(problem, Normalized(rate), steps=steps, start=start, record=())
+                descend_quietly(problem, step, steps=steps, start=start, record=())
                 for problem, start in pairs
             ]
         for block in blocks(paths):
-            columns = _columns(block, measure, rate, workers)
+            columns = _columns(block, measure, step, workers)
             for at, i in enumerate(block.members):
                 rows[i] = {name: columns[name][at] for name in measure}
     return rows
@@ -94,7 +97,7 @@ def check_columns(measure: Sequence[str]) -> None:
         raise ValueError(f"measure must be some of {', '.join(COLUMNS)}, got {', '.join(unknown) or 'none'}")
 
 
-def _columns(block: Block, measure: Sequence[str], rate: float, workers: int | None) -> dict[str, list[Any]]:
+def _columns(block: Block, measure: Sequence[str], step: Step, workers: int | None) -> dict[str, list[Any]]:
     """The columns of a block, at least those asked for."""
     defects = block.defects
     saturated = defects <= SATURATED
@@ -104,7 +107,13 @@ def _columns(block: Block, measure: Sequence[str], rate: float, workers: int | N
         "defect": defects.tolist(),
         "selection": [" ".join("=".join(map(str, tied)) for tied in chosen) for chosen in selections],
         "norm": [path.norm for path in block.paths],
+        "event": [path.event for path in block.paths],
     }
+    if "deficit" in measure:
+        columns["deficit"] = [
+            math.nan if each is None or not p.any() else each.deficit(p)
+            for p, each in zip(block.points, _directions(block, selections, workers, step.norm), strict=True)
+        ]
     if set(measure) <= columns.keys():
         return columns
     best = _directions(block, selections, workers)
@@ -122,6 +131,7 @@ def _columns(block: Block, measure: Sequence[str], rate: float, workers: int | N
         ],
     }
     if "eta_ratio" in measure:
+        rate = step.constant_rate if isinstance(step, Normalized) and step.norm == "l2" else math.nan
         columns["eta_ratio"] = [
             rate / late_residual(path.problem, each).eta_c if good and each and each.norm else math.nan
             for path, each, good in zip(block.paths, best, columns["locally_optimal"], strict=True)
@@ -130,12 +140,18 @@ def _columns(block: Block, measure: Sequence[str], rate: float, workers: int | N
 
 
 def _directions(
-    block: Block, selections: Sequence[tuple[tuple[int, ...], ...]], workers: int | None
+    block: Block,
+    selections: Sequence[tuple[tuple[int, ...], ...]],
+    workers: int | None,
+    norm: str = "l2",
 ) -> list[MaxMargin | None]:
-    """p_mm of every selection; None where tokens tie or nothing is known of it."""
+    """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]
     found = max_margin_batch(
-        [block.paths[at].problem for at in unique], [[t for (t,) in selections[at]] for at in unique], workers
+        [block.paths[at].problem for at in unique],
+        [[t for (t,) in selections[at]] for at in unique],
+        workers,
+        norm,
     )
     best: list[MaxMargin | None] = [None] * len(selections)
     for at, each in zip(unique, found, strict=True):
@@ -148,7 +164,7 @@ STREAM = "fig9-oracle"
 FIGURES = ("B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-3a", "B-FIG-3b", "B-FIG-8")
 OPTIMIZERS = "optimizers"
 EXPERIMENTS = (*RANDOM, STREAM, *FIGURES, OPTIMIZERS)
-SHARED = ("rate", "steps", "start", "measure")
+SHARED = ("steps", "start", "measure", "rule")
 COMPARED = ("rate", "decay", "steps")
 LEAST = {"n": 1, "T": 1, "d": 1, "number": 0, "steps": 0}
 
@@ -160,8 +176,10 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     (``n``, ``T``, ``d``); "fig9-oracle" takes problem ``number`` of the fixed stream of ``d``; the id of a
     figure, as in "B-FIG-8", is that figure's data, where only the start is random. ``start`` is the standard
     deviation of the coordinates of p(0), or p(0) itself as text, "2 0": 0 by default, 1 for a figure's data.
-    ``rate``, ``steps`` and ``measure``, names in one text, are those of `outcomes`; ``loss`` names a loss.
-    "optimizers" compares rules on "gaussian" problems (trials/optimizers.py), and has ``decay`` too.
+    ``rule`` names a rule of `hm.steps`, "Normalized" by default, whose parameters stand beside it: ``rate``,
+    1 by default, ``decay``, ``power`` and so on, ``betas`` as one text. ``steps`` and ``measure``, names in
+    one text, are those of `outcomes`; ``loss`` names a loss. "optimizers" compares rules on "gaussian"
+    problems (trials/optimizers.py), and has ``rate``, ``decay`` and ``steps``.
 
     >>> from hardmax.trials.experiments import built_in
     >>> parameters = {"experiment": "sphere", "n": 2, "T": 3, "d": 5, "measure": "selection saturated"}
@@ -184,8 +202,9 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
         starts = [_numbers(start)] * len(problems)
     elif start != 0:
         starts = [start * rng.normal(size=problem.d) for problem, rng in zip(problems, chance, strict=True)]
-    how = {name: parameters[name] for name in ("rate", "steps") if name in parameters}
-    return outcomes(problems, starts=starts, measure=_measured(parameters), workers=1, **how)
+    how = {"steps": parameters["steps"]} if "steps" in parameters else {}
+    step = rule_of(parameters)
+    return outcomes(problems, step, starts=starts, measure=_measured(parameters), workers=1, **how)
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> str:
@@ -194,21 +213,26 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     >>> from hardmax.trials.experiments import check_parameters
     >>> check_parameters({"experiment": "sphere", "n": 2, "depth": 3})
     Traceback (most recent call last):
-    ValueError: depth is not a parameter of sphere; it has n, T, d, loss, rate, steps, start, measure
+    ValueError: depth is not a parameter of sphere; it has n, T, d, loss, steps, start, measure, rule, and of
+    Normalized rate, decay, epsilon, norm
     """
     experiment = parameters.get("experiment")
     if experiment not in EXPERIMENTS:
         raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {experiment!r}")
+    rule, of_rule = parameters.get("rule", "Normalized"), tuple[str, ...]()
     known = (*_own(experiment), *(COMPARED if experiment == OPTIMIZERS else SHARED))
+    if experiment != OPTIMIZERS:
+        of_rule = rule_parameters(rule)
     for name, value in parameters.items():
-        if name not in (*known, "experiment"):
-            raise ValueError(f"{name} is not a parameter of {experiment}; it has {', '.join(known)}")
+        if name not in (*known, *of_rule, "experiment"):
+            more = f", and of {rule} {', '.join(of_rule)}" if of_rule else ""
+            raise ValueError(f"{name} is not a parameter of {experiment}; it has {', '.join(known)}{more}")
         if name in LEAST:
             expect.whole(name, value, LEAST[name])
     if experiment == STREAM and not {"d", "number"} <= parameters.keys():
         raise ValueError(f"{STREAM} needs d and number, which counts the problems of that d's stream from 0")
-    expect.positive("rate", parameters.get("rate", 1.0))
-    expect.finite_array("decay", parameters.get("decay", 0.0), ())
+    if isinstance(rule_of(parameters).rate, str):
+        raise ValueError(f"rate must be a positive number, got {parameters['rate']!r}")
     as_loss(parameters.get("loss", "logistic"))
     check_columns(_measured(parameters))
     start = parameters.get("start", 0)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hardmax._lib.arrays import lengths
 from hardmax.directions.neighbors import known_gap, row_gaps
 from hardmax.margin.measure import enclose_many
 from hardmax.margin.solution import MaxMargin
@@ -72,9 +73,9 @@ class Block:
     @property
     def selections(self) -> list[tuple[tuple[int, ...], ...]]:
         """What every path selects, ties kept: only where one is possible the single problem is asked."""
-        lengths = np.sqrt(np.einsum("bld,bld->bl", self.differences, self.differences))
-        longest = np.maximum.reduceat(lengths, self._offsets[:-1], axis=1)
-        reach = NEAR * np.linalg.norm(self.points, axis=1)[:, None] * longest
+        apart = np.sqrt(np.einsum("bld,bld->bl", self.differences, self.differences))
+        longest = np.maximum.reduceat(apart, self._offsets[:-1], axis=1)
+        reach = NEAR * lengths(self.points)[:, None] * longest
         near = self.leads <= np.repeat(reach, self._sizes, axis=1)
         clear = near.sum(axis=1) == len(self._sizes)
         return [

@@ -169,8 +169,8 @@ def _table(key: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _worded(name: str, value: Any) -> Any:
-    """Cells hold scalars: the two built-in parameters that are lists are kept as one text."""
-    if name in ("measure", "start") and isinstance(value, list):
+    """Cells hold scalars: the built-in parameters that are lists are kept as one text."""
+    if name in ("measure", "start", "betas") and isinstance(value, list):
         return " ".join(map(str, value))
     return value
 
