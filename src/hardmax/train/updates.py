@@ -61,29 +61,31 @@ def steepest_step(direction, exponents, power, step):  # type: ignore[no-untyped
     """
     top, largest = -np.inf, 0.0
     for j in range(step.size):
-        step[j] = 0.0
         if direction[j] != 0.0:
             top = max(top, exponents[j])
-    if top == -np.inf:
-        return top
     for j in range(step.size):
-        if direction[j] != 0.0:
-            largest = max(largest, abs(direction[j]) * math.exp(exponents[j] - top))
+        step[j] = direction[j]
+        if direction[j] != 0.0 and exponents[j] != top:  # mostly all are the same, and exp takes its time
+            step[j] *= math.exp(exponents[j] - top)
+        largest = max(largest, abs(step[j]))
+    if largest == 0.0:
+        return -np.inf
     if power == 1.0:
-        for j in range(step.size):
-            if abs(direction[j]) * math.exp(exponents[j] - top) >= (1.0 - 1e-12) * largest:
-                step[j] = math.copysign(1.0, direction[j])
-                break
+        chosen = 0
+        while abs(step[chosen]) < (1.0 - 1e-12) * largest:
+            chosen += 1
+        step[:] = 0.0
+        step[chosen] = math.copysign(1.0, direction[chosen])
         return top + math.log(largest)
     total, rest = 0.0, 1.0 / (power - 1.0)  # the dual power is 1 + rest
     for j in range(step.size):
         if direction[j] != 0.0:
-            share = abs(direction[j]) / largest * math.exp(exponents[j] - top)
-            if power == 2.0 or rest == 0.0:
-                size = share if rest > 0.0 else 1.0
-            elif share > 1e-300:
+            share, size = abs(step[j]) / largest, 1.0
+            if power == 2.0:
+                size = share
+            elif rest > 0.0 and share > 1e-300:
                 size = share**rest
-            else:  # it underflows, its root need not
+            elif rest > 0.0:  # it underflows, its root need not
                 size = math.exp(rest * (math.log(abs(direction[j]) / largest) + (exponents[j] - top)))
             step[j] = math.copysign(size, direction[j])
             total += share * size
@@ -127,12 +129,12 @@ def mirror(direction, exponents, constants, state, rate, step, move):  # type: i
 @njit(cache=True, nogil=True, error_model="numpy")
 def blend(m, s, fade, weight, direction, e):  # type: ignore[no-untyped-def]
     """A mean m exp(s) that fades by exp(fade), plus weight times sign(direction) exp(e): m and s anew."""
-    old = s + fade
-    s = max(old, e)
-    if s > -np.inf:
-        sign = math.copysign(1.0, direction) if direction != 0.0 else 0.0
-        m = m * math.exp(old - s) + weight * sign * math.exp(e - s)
-    return m, s
+    old, new = s + fade, 0.0
+    if direction != 0.0:
+        new = math.copysign(weight, direction)
+    if old >= e:  # exp(0) is one: nothing is rounded by leaving it out
+        return (m + new * math.exp(e - old) if e > -np.inf else m), old
+    return m * math.exp(old - e) + new, e
 
 
 @CompiledUpdate
@@ -188,8 +190,10 @@ def adam(direction, exponents, constants, state, rate, step, move):  # type: ign
         m[j], s_m[j] = blend(m[j], s_m[j], fade1, 1.0 - beta1, d, e)
         old_v = s_v[j] + fade2
         s_v[j] = max(old_v, e)
-        if s_v[j] > -np.inf:
-            v[j] = v[j] * math.exp(2.0 * (old_v - s_v[j])) + (1.0 - beta2) * math.exp(2.0 * (e - s_v[j]))
+        if old_v < e:
+            v[j] = v[j] * math.exp(2.0 * (old_v - e)) + (1.0 - beta2)
+        elif e > -np.inf:
+            v[j] += (1.0 - beta2) * math.exp(2.0 * (e - old_v))
         move[j] = -rate * decay * x[j]
         ahead = s_m[j] - s_v[j]
         if m[j] != 0.0:
