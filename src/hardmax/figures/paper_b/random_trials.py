@@ -16,6 +16,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.figures.figure import Scale
 from hardmax.figures.tables import Table
+from hardmax.margin.measure import enclose_many
 
 if TYPE_CHECKING:
     from hardmax.figures.paper_b.official import Arithmetic
@@ -158,8 +159,9 @@ def _with_loss(problem: Problem, loss: str) -> Problem:
 def _resting_slacks(problems: Sequence[Problem], rows: Rows) -> list[float]:
     """Least slack of a token that is no neighbour: how far the verdicts are from hanging on rounding."""
     chosen = [[int(token) for token in row["selection"].split()] for row in rows]
-    slacks = []
-    for best in hm.max_margin_batch(problems, chosen):
+    slacks, solved = [], hm.max_margin_batch(problems, chosen)
+    enclose_many(solved)
+    for best in solved:
         assert best.slack is not None  # p itself separates what it selects
         slacks.append(float(best.slack[~best.tight].min(initial=np.inf)))
     return slacks
