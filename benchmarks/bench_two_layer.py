@@ -19,7 +19,7 @@ from rich.table import Table
 
 from hardmax import Corpus
 from hardmax.embeddings import initial_vectors
-from hardmax.embeddings.minibatch.batches import epoch_batches
+from hardmax.embeddings.minibatch.loop import epoch_batches
 from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel, similar
 from hardmax.embeddings.torch_models import TwoLayer, padded
 from hardmax.train.steps import AdamW

@@ -22,7 +22,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "ntp-train
 CHILD = """
 import sys, time
 from hardmax import cli
-from hardmax.nexttoken.direction import StageTwo
+from hardmax.nexttoken.stages import StageTwo
 
 descend = StageTwo.descend
 

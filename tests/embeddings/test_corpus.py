@@ -14,7 +14,7 @@ import hardmax as hm
 
 from .conftest import Instance
 
-CORPORA = [f"data.corpora.{name}" for name in ("assumption4", "corpus", "generators", "statistics")]
+CORPORA = [f"data.corpora.{name}" for name in ("corpus", "generators", "statistics")]
 MODELS = [f"embeddings.{name}" for name in ("descent", "first_step", "key_query", "one_layer", "two_layer")]
 
 corpora = st.lists(

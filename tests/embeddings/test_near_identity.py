@@ -12,8 +12,7 @@ import hardmax as hm
 from hardmax.embeddings import infinite_width
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
-from hardmax.embeddings.theorem5 import strong_conditions
-from hardmax.embeddings.thresholds import theorem_5_thresholds
+from hardmax.embeddings.theorem5 import strong_conditions, theorem_5_thresholds
 from hardmax.margin.pattern_rows import important_only
 
 from .conftest import exact_model

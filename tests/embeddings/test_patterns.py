@@ -20,8 +20,7 @@ from hardmax.embeddings import (
     score_selection,
     token_selection,
 )
-from hardmax.embeddings.pattern_enumeration import affinely_independent, is_consistent
-from hardmax.embeddings.patterns import distinct_tokens
+from hardmax.embeddings.patterns import affinely_independent, distinct_tokens, is_consistent
 
 from .conftest import numbers
 

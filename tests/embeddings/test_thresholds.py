@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.embeddings.thresholds import least_first_step, loss_width, theorem_5_thresholds
+from hardmax.embeddings.theorem5 import least_first_step, loss_width, theorem_5_thresholds
 
 
 def test_oracle(oracles: dict) -> None:

@@ -8,8 +8,7 @@ import pytest
 import hardmax as hm
 from hardmax.directions.enumerate import feasible_selections
 from hardmax.limits import local_path
-from hardmax.limits.landscape import Landscape
-from hardmax.limits.searching import minimize
+from hardmax.limits.searching import Landscape, minimize
 from hardmax.margin.att_svm import max_margin
 
 CONE = {"mu": 2e-4, "R0": 20.0, "radii": [50.0, 200.0, 1000.0]}

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.limits.landscape import Expanded, Landscape
-from hardmax.limits.searching import minimize
+from hardmax.limits.searching import Expanded, Landscape, minimize
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "correlation"])

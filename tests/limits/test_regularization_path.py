@@ -7,9 +7,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.limits import regularization_path
-from hardmax.limits.landscape import Landscape
 from hardmax.limits.late import path_offset
-from hardmax.limits.searching import scan_circle
+from hardmax.limits.searching import Landscape, scan_circle
 from hardmax.margin.att_svm import max_margin
 
 RADII = [1, 3, 10, 30, 100, 300, 1e3, 1e4]

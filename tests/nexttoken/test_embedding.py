@@ -15,7 +15,7 @@ from hardmax.nexttoken import (
     train_unmerged,
 )
 from hardmax.nexttoken.model import literal_gradient
-from hardmax.nexttoken.stage1 import descend_stage_1
+from hardmax.nexttoken.stages import descend_stage_1
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 

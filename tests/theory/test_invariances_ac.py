@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.nexttoken import Model, Samples, generate
-from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.stages import StageTwo
 from hardmax.problem.output_value import OutputValue
 from hardmax.theory import check, checks
 from hardmax.theory.paper_c import gradients

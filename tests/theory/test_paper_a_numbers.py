@@ -14,8 +14,7 @@ import hardmax as hm
 from hardmax.embeddings import one_layer, pattern_max_margin
 from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.patterns import distinct_tokens, score_selection
-from hardmax.embeddings.theorem5 import strong_conditions
-from hardmax.embeddings.thresholds import theorem_5_thresholds
+from hardmax.embeddings.theorem5 import strong_conditions, theorem_5_thresholds
 from hardmax.theory import check, checks
 from hardmax.theory.paper_a import instances as examples
 from hardmax.theory.paper_a.local import pair_ratio

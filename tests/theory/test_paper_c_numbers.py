@@ -14,7 +14,7 @@ from hardmax.margin.closed_forms import kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named_sentences, train
-from hardmax.nexttoken.stage1 import gradient_ov
+from hardmax.nexttoken.stages import gradient_ov
 from hardmax.problem.output_value import star_norm, star_table
 from hardmax.theory import check, checks
 from hardmax.theory.paper_c import gradients, printed

@@ -22,17 +22,24 @@ from hardmax.embeddings.gram import GramDescent, GramState, descend_gram
 from hardmax.embeddings.gram_flow import GramFlow, conserved_spectrum, flow_gram
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings, train_two_layer
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
-from hardmax.embeddings.pattern_enumeration import realizable, realizable_patterns
 from hardmax.embeddings.patterns import (
     TokenSelection,
     important_pattern,
     local_gap,
     pattern_max_margin,
+    realizable,
+    realizable_patterns,
     score_selection,
     token_selection,
 )
-from hardmax.embeddings.theorem5 import StrongConditions, TheoremFive, run_theorem_5, strong_conditions
-from hardmax.embeddings.thresholds import Thresholds, theorem_5_thresholds
+from hardmax.embeddings.theorem5 import (
+    StrongConditions,
+    TheoremFive,
+    Thresholds,
+    run_theorem_5,
+    strong_conditions,
+    theorem_5_thresholds,
+)
 from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGradients
 from hardmax.embeddings.two_layer_gram import TwoLayerDescent, TwoLayerGram, descend_two_layer
 

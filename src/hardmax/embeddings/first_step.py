@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.thresholds import read_delta
 
 # Numbers in E0 (16 GiB); inner products need no vectors.
 LARGEST_TABLE = 2**31
@@ -278,3 +278,15 @@ def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
     """
     first_rate = expect.positive("first_rate", first_rate)
     return InfiniteWidth(first_rate, 0.5 * first_rate * corpus.alpha_per_sequence)
+
+
+def read_delta(delta: Any) -> float:
+    """The probability with which the initialisation may fail.
+
+    >>> from hardmax.embeddings.first_step import read_delta
+    >>> read_delta(0.01)
+    0.01
+    """
+    if not isinstance(delta, Real) or not 0 < float(delta) < 1:
+        raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}")
+    return float(delta)

@@ -1,9 +1,9 @@
 """Theorem 5 at its own width: first step, gradient flow of p, selection, max-margin direction (A-THM-5).
 
 Assumption 4, a first step of at least 4 n^2 T^2 and a width of at least (88 eta0^2 + 111 eta0 + 2)^8 make p
-select the important tokens and tend to the max-margin direction of its own selection. Such widths start at
-1e44; the first step is drawn in the structured form, which has S + 2 coordinates whatever the width, and the
-flow is that of paper B on it.
+select the important tokens and tend to the max-margin direction of its own selection (equation (10),
+A-RED-7). Such widths start at 1e44; the first step is drawn in the structured form, which has S + 2
+coordinates whatever the width, and the flow is that of paper B on it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,111 @@ from hardmax._lib import expect
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import assumption_4
-from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, loss_bound
+from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, loss_bound, read_delta
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.patterns import Pattern, pattern_max_margin, token_selection
-from hardmax.embeddings.thresholds import Thresholds, theorem_5_thresholds
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.train.flow import flow
 from hardmax.train.gradient import settle_at
 from hardmax.train.run import Run
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The least step eta0 = 4 n^2 T^2 of Theorem 5, and the least width d at the step ``first_rate`` taken.
+
+    The width is the largest of four: 256, the logarithm of Lemma 2, the eighth power of Lemma 12 and S + 3 of
+    Lemma 13.
+
+    >>> from hardmax.embeddings.theorem5 import theorem_5_thresholds
+    >>> found = theorem_5_thresholds(n=2, T=2, S=3, delta=0.01)
+    >>> found.least_eta0, found.width
+    (64, 333095854256270749197319367637054590514299136)
+    """
+
+    n: int
+    T: int
+    S: int
+    delta: float
+    first_rate: Fraction
+
+    @property
+    def least_eta0(self) -> int:
+        """4 n^2 T^2."""
+        return least_first_step(self.n, self.T)
+
+    @property
+    def logarithmic(self) -> int:
+        """(2 log(S^2/delta))^2, rounded up: from here on event (14) is within d^(-1/4)."""
+        return math.ceil((2.0 * (2.0 * math.log(self.S) - math.log(self.delta))) ** 2)
+
+    @property
+    def polynomial(self) -> int:
+        """(88 eta0^2 + 111 eta0 + 2)^8, rounded up where eta0 is no integer."""
+        return loss_width(self.first_rate)
+
+    @property
+    def width(self) -> int:
+        """The least d."""
+        return max(256, self.logarithmic, self.polynomial, self.S + 3)
+
+    def allow(self, d: int) -> bool:
+        """Whether the step taken and the width d meet equation (10).
+
+        >>> from hardmax.embeddings.theorem5 import theorem_5_thresholds
+        >>> found = theorem_5_thresholds(n=2, T=2, S=3, delta=0.01)
+        >>> found.allow(found.width), found.allow(found.width - 1)
+        (True, False)
+        """
+        return self.first_rate >= self.least_eta0 and d >= self.width
+
+
+def theorem_5_thresholds(
+    n: int, T: int, S: int, *, delta: float, first_rate: float | Fraction | None = None
+) -> Thresholds:
+    """Theorem 5's thresholds for n sequences of T tokens out of S, at probability 1 - delta.
+
+    ``first_rate`` is the size of the first step, the least that is allowed by default.
+
+    >>> from hardmax.embeddings.theorem5 import theorem_5_thresholds
+    >>> f"{float(theorem_5_thresholds(100, 50, S=150, delta=0.01).width):.3g}"
+    '3.6e+143'
+    """
+    delta = read_delta(delta)
+    n, T, S = expect.whole("n", n, 1), expect.whole("T", T, 1), expect.whole("S", S, 1)
+    taken = Fraction(least_first_step(n, T)) if first_rate is None else _positive_fraction(first_rate)
+    return Thresholds(n, T, S, delta, taken)
+
+
+def least_first_step(n: int, T: int) -> int:
+    """4 n^2 T^2, the least first step of Theorem 5.
+
+    >>> from hardmax.embeddings.theorem5 import least_first_step
+    >>> least_first_step(1000, 256)
+    262144000000
+    """
+    return 4 * expect.whole("n", n, 1) ** 2 * expect.whole("T", T, 1) ** 2
+
+
+def loss_width(first_rate: float | Fraction) -> int:
+    """(88 eta0^2 + 111 eta0 + 2)^8: the width from which Lemma 12 bounds the loss after the first step.
+
+    >>> from hardmax.embeddings.theorem5 import loss_width
+    >>> loss_width(1), 201**8
+    (2664210032449121601, 2664210032449121601)
+    """
+    exact = _positive_fraction(first_rate)
+    return math.ceil((88 * exact**2 + 111 * exact + 2) ** 8)
+
+
+def _positive_fraction(first_rate: Any) -> Fraction:
+    # An integer or a fraction may be larger than any float.
+    if not isinstance(first_rate, Rational) or first_rate <= 0:
+        expect.positive("first_rate", first_rate)
+    # A numpy integer would stay one inside the fraction, and overflow.
+    return Fraction(int(first_rate)) if isinstance(first_rate, Integral) else Fraction(first_rate)
+
 
 # The angle to the limit falls like what is left beside it over |p|, and that is of the size of the values c.
 DISTANCE = 1e5

@@ -11,8 +11,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import lengths, misalignment
-from hardmax.limits.landscape import Landscape
-from hardmax.limits.searching import minimize
+from hardmax.limits.searching import Landscape, minimize
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import selected_tokens

@@ -11,10 +11,10 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import lengths, misalignment
-from hardmax.limits.landscape import Landscape
 from hardmax.limits.late import path_offset
 from hardmax.limits.searching import (
     NOISE,
+    Landscape,
     Minimum,
     attracting_directions,
     minimize,

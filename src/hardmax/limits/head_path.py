@@ -12,8 +12,15 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.global_path import AGREE
-from hardmax.limits.landscape import Expanded, Landscape
-from hardmax.limits.searching import NOISE, Expand, attracting_directions, minimize, random_directions
+from hardmax.limits.searching import (
+    NOISE,
+    Expand,
+    Expanded,
+    Landscape,
+    attracting_directions,
+    minimize,
+    random_directions,
+)
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import optimal_tokens

@@ -27,8 +27,7 @@ from scipy.optimize import linprog
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.directions.neighbors import row_gaps, selection_of, tight_rows
-from hardmax.limits.landscape import Expanded
-from hardmax.limits.searching import minimize
+from hardmax.limits.searching import Expanded, minimize
 from hardmax.margin.constraints import Floats, Ints
 from hardmax.margin.rationals import row_rank
 from hardmax.margin.solution import MaxMargin

@@ -5,7 +5,6 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.analysis import Analysis, Violation, analyze
-from hardmax.nexttoken.direction import PairGradient, StageTwo
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import (
     Generated,
@@ -23,7 +22,7 @@ from hardmax.nexttoken.orders import Orders, collocation, complete, components, 
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.predict import Prediction, Predictor, Regenerated, regenerate
 from hardmax.nexttoken.realizable import RealizablePart, realizable_part
-from hardmax.nexttoken.stage1 import descend_stage_1, stage_1
+from hardmax.nexttoken.stages import PairGradient, StageTwo, descend_stage_1, stage_1
 from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.training import Training, train
 from hardmax.nexttoken.unmerged import (

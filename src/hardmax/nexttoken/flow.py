@@ -9,9 +9,8 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.data.sentences.samples import Samples
-from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
-from hardmax.nexttoken.stage1 import stage_1
+from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
 from hardmax.problem.output_value import OutputValue
 from hardmax.train.flows.arc import FIRST, follow

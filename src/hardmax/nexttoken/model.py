@@ -16,9 +16,8 @@ from scipy.special import logsumexp
 
 from hardmax._lib import expect
 from hardmax.data.sentences.samples import Samples
-from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.pairs import Floats, pairs_of
-from hardmax.nexttoken.stage1 import gradient_ov
+from hardmax.nexttoken.stages import StageTwo, gradient_ov
 from hardmax.problem.output_value import OutputValue
 
 

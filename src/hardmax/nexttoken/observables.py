@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.pairs import Floats, Pairs
+from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.output_value import OutputValue, best_loss
 
@@ -106,7 +106,7 @@ def loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.observables import loss
     >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.stage1 import stage_1
+    >>> from hardmax.nexttoken.stages import stage_1
     >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
     >>> round(loss(pairs, stage_1(pairs.collocation, 20, 0.1), np.zeros(pairs.P)), 12)
     0.946657505523

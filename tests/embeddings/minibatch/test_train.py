@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.embeddings.minibatch import epoch_order, rate_at, train_embeddings
-from hardmax.embeddings.minibatch.batches import epoch_batches
+from hardmax.embeddings.minibatch.loop import epoch_batches
 from hardmax.train.steps import SGD, AdamW
 
 RAGGED = [[0, 1, 1, 3], [2], [0, 2, 2, 2, 4], [4, 4, 1], [3, 0, 1], [5, 2], [1, 5, 5, 0, 0, 3]]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.embeddings.minibatch.batches import epoch_order
+from hardmax.embeddings.minibatch.loop import epoch_order
 from hardmax.train.steps import AdamW
 
 from ..conftest import Instance, numbers

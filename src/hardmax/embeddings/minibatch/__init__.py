@@ -1,8 +1,7 @@
 """Mini-batch training of the one- and two-layer models (A-TRAIN-1)."""
 
-from hardmax.embeddings.minibatch.batches import epoch_order, rate_at
-from hardmax.embeddings.minibatch.observables import Deciles, LevelMeans, Observables
-from hardmax.embeddings.minibatch.result import EmbeddingTraining
+from hardmax.embeddings.minibatch.loop import epoch_order, rate_at
+from hardmax.embeddings.minibatch.result import Deciles, EmbeddingTraining, LevelMeans, Observables
 from hardmax.embeddings.minibatch.train import train_embeddings
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
 

@@ -1,17 +1,219 @@
-"""A trained model of paper A: its parameters, its loss curve, and its observables now and on the way."""
+"""A trained model of paper A: its parameters and losses, and what it says of tokens, words and texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.embeddings.minibatch.observables import Observables, Verdict, verdicts
+from hardmax._lib import expect
+from hardmax._lib.notebook import table
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.corpora.generators import KLevel
 from hardmax.problem import Problem
 from hardmax.train.run import Run
+
+
+class Word(NamedTuple):
+    """A word: E p, its claim to attention; E v, the verdict it stands for; how often and how one-sided."""
+
+    word: str
+    attention: float
+    value: float
+    occurrences: int
+    posterior_difference: float
+
+
+class Words(tuple[Word, ...]):
+    """Words in order, printed and shown as a table."""
+
+    NAMES = ("word", "E p", "E v", "count", "x")
+
+    def __str__(self) -> str:
+        width = max((len(each.word) for each in self), default=4)
+        head = "{:<{w}}  {:>9}  {:>9}  {:>7}  {:>6}".format(*self.NAMES, w=max(width, 4))
+        rows = (
+            f"{w.word:<{max(width, 4)}}  {w.attention:9.4f}  {w.value:+9.4f}  {w.occurrences:7,}  "
+            f"{w.posterior_difference:+6.2f}"
+            for w in self
+        )
+        return "\n".join([head, *rows])
+
+    def _repr_html_(self) -> str:
+        return table("Words", self.NAMES, self)
+
+
+class Verdict(NamedTuple):
+    """What the model says of a text, and the word that it attends to most.
+
+    ``score`` is the output of the model, ``probability`` that of the label +1; ``label`` is their sign. A
+    text without a word that the model knows has no label (None) and the score nan.
+    """
+
+    label: int | None
+    score: float
+    probability: float
+    word: str | None
+    weight: float
+
+
+def top_words(corpus: Corpus, a: np.ndarray, c: np.ndarray, count: int, by: str) -> Words:
+    """The words with the largest E p ("attention"), E v ("positive") or -E v ("negative")."""
+    order = {"attention": -a, "positive": -c, "negative": c}[by]
+    seen = corpus.statistics.total > 0
+    best = [s for s in np.argsort(order, kind="stable").tolist() if seen[s]][:count]
+    totals, x = corpus.statistics.total, corpus.posterior_difference
+    return Words(Word(corpus.word(s), float(a[s]), float(c[s]), int(totals[s]), float(x[s])) for s in best)
+
+
+def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[Any]) -> Iterator[Verdict]:
+    """The model's output for each sequence: the mean of E v, weighted by the softmax of E p."""
+    number = {word: s for s, word in enumerate(corpus.vocabulary or ())}
+    for k, sequence in enumerate(expect.sequences("sequences", sequences)):
+        words = sequence.split() if isinstance(sequence, str) else expect.values(sequence)
+        if words is None:
+            raise ValueError(
+                f"sequences[{k}] must be a string or a list of words or numbers, got {sequence!r:.40}"
+            )
+        tokens = [_number(each, number, corpus, k) for each in words]
+        known = np.array([s for s in tokens if s is not None], np.intp)
+        if not known.size:
+            yield Verdict(None, math.nan, math.nan, None, math.nan)
+            continue
+        weights = np.exp(a[known] - a[known].max())
+        weights /= weights.sum()
+        score = float(weights @ c[known])
+        per_token = np.bincount(known, weights=weights, minlength=corpus.S)
+        top = int(per_token.argmax())
+        small = math.exp(-abs(score))
+        probability = (1.0 if score >= 0 else small) / (1 + small)
+        yield Verdict(
+            1 if score > 0 else -1 if score < 0 else 0, score, probability, corpus.word(top),
+            float(per_token[top]),
+        )  # fmt: skip
+
+
+def _number(token: str | int, number: dict[str, int], corpus: Corpus, k: int) -> int | None:
+    """The token's number; None for a word that the corpus does not have."""
+    if isinstance(token, str):
+        if corpus.vocabulary is None:
+            raise ValueError(f"sequences[{k}] holds words and the corpus only numbers; give token numbers")
+        return number.get(token)
+    if isinstance(token, (int, np.integer)) and 0 <= token < corpus.S:
+        return int(token)
+    raise ValueError(
+        f"sequences[{k}] must hold words, or numbers from 0 to {corpus.S - 1}, got {token!r:.40}"
+    )
+
+
+class LevelMeans(NamedTuple):
+    """Means over the tokens of each level 1..K: of sign E v and of E p; and of E p over irrelevant tokens."""
+
+    value: np.ndarray  # (K,)
+    logit: np.ndarray  # (K,)
+    irrelevant_logit: float
+
+
+class Deciles(NamedTuple):
+    """Median of E p over the tenth of the tokens with the largest |x|, and over that with the smallest."""
+
+    top: float
+    bottom: float
+
+
+@dataclass(frozen=True, eq=False)
+class Observables:
+    """Logits a = E p and values c = E v of a corpus's tokens after some epochs of training.
+
+    Everything is taken over the tokens that occur, with x the posterior difference (A-DATA-2) minus the mean
+    label, which is where a token that says nothing lies.
+    """
+
+    corpus: Corpus
+    epochs: int
+    a: np.ndarray  # (S,) float64
+    c: np.ndarray  # (S,) float64
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """Posterior difference minus the mean label; nan for a token that never occurs."""
+        return self.corpus.posterior_difference - self.corpus.signs.mean()
+
+    @cached_property
+    def _seen(self) -> np.ndarray:
+        return ~np.isnan(self.x)
+
+    @cached_property
+    def r_v(self) -> float:
+        """Spearman correlation of x and E v."""
+        return _spearman(self.x[self._seen], self.c[self._seen])
+
+    @cached_property
+    def r_p(self) -> float:
+        """Spearman correlation of |x| and E p."""
+        return _spearman(np.abs(self.x[self._seen]), self.a[self._seen])
+
+    @cached_property
+    def deciles(self) -> Deciles:
+        """Medians of E p over the tokens with the largest and the smallest |x|, a tenth of all each."""
+        order = np.argsort(np.abs(self.x[self._seen]), kind="stable")
+        tenth = max(1, len(order) // 10)
+        a = self.a[self._seen]
+        return Deciles(float(np.median(a[order[-tenth:]])), float(np.median(a[order[:tenth]])))
+
+    def sign_accuracy(self, beyond: float = 0.3) -> float:
+        """Share of the tokens with |x| above ``beyond`` whose E v has the sign of x; nan if there is none."""
+        clear = self._seen & (np.abs(self.x) > beyond)
+        return float((np.sign(self.c) == np.sign(self.x))[clear].mean()) if clear.any() else float("nan")
+
+    def pearson(self, relevant: np.ndarray) -> float:
+        """Pearson correlation of x and E v over the tokens of a mask, such as ``model.level > 0``."""
+        chosen = self._seen & relevant
+        return _pearson(self.x[chosen], self.c[chosen])
+
+    def top(self, count: int = 10, by: str = "attention") -> Words:
+        """The words that matter: the largest E p, which attention selects; or "positive", "negative" E v.
+
+        >>> import hardmax as hm
+        >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
+        >>> step = hm.steps.AdamW(0.1)
+        >>> trained = hm.embeddings.train_embeddings(corpus, 8, step, epochs=20, batch=4, rng=0)
+        >>> [(each.word, each.occurrences) for each in trained.top(1, by="negative")]
+        [('bad', 4)]
+        """
+        expect.one_of("by", by, ("attention", "positive", "negative"))
+        return top_words(self.corpus, self.a, self.c, expect.whole("count", count, 1), by)
+
+    def level_means(self, model: KLevel) -> LevelMeans:
+        """Means by the levels of the model that drew the corpus; nan where no token of a level occurs."""
+        if model.S != self.corpus.S:
+            raise ValueError(
+                f"model must have the corpus's {self.corpus.S} tokens, got {model.S}; "
+                "give the KLevel that drew it"
+            )
+        means = np.full((2, len(model.sizes) + 1), np.nan)
+        for level in range(means.shape[1]):
+            chosen = self._seen & (model.level == level)
+            if chosen.any():
+                means[:, level] = (model.sign * self.c)[chosen].mean(), self.a[chosen].mean()
+        return LevelMeans(means[0, 1:], means[1, 1:], float(means[1, 0]))
+
+
+def _spearman(x: np.ndarray, y: np.ndarray) -> float:
+    from scipy.stats import rankdata
+
+    return _pearson(rankdata(x), rankdata(y))
+
+
+def _pearson(x: np.ndarray, y: np.ndarray) -> float:
+    """nan where one of them does not vary."""
+    if x.size == 0 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ from hardmax.embeddings import (
 )
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.near_identity import draw_initial
-from hardmax.embeddings.thresholds import least_first_step, theorem_5_thresholds
+from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
 from hardmax.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.figures.style import BLUE, GRAY, GREEN, INK, RED

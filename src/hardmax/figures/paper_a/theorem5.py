@@ -10,8 +10,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.embeddings import assumption_4_corpus
 from hardmax.embeddings.patterns import distinct_tokens
-from hardmax.embeddings.theorem5 import TheoremFive, run_theorem_5
-from hardmax.embeddings.thresholds import theorem_5_thresholds
+from hardmax.embeddings.theorem5 import TheoremFive, run_theorem_5, theorem_5_thresholds
 from hardmax.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.figures.paper_a.basins import (

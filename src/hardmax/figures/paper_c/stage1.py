@@ -13,7 +13,7 @@ from hardmax.figures.paper_c.runs import TICKS, samples_of
 from hardmax.figures.style import BLUE, GRAY, INK, ORANGE, RED
 from hardmax.figures.tables import Tables, part
 from hardmax.nexttoken import OutputValue, collocation, descend_stage_1, stage_1
-from hardmax.nexttoken.stage1 import misalignment_constant
+from hardmax.nexttoken.stages import misalignment_constant
 from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.problem.output_value import star_norm
 

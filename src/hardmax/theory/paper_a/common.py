@@ -17,8 +17,7 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import assumption_4
 from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, infinite_width
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
-from hardmax.embeddings.theorem5 import strong_conditions
-from hardmax.embeddings.thresholds import Thresholds, least_first_step, theorem_5_thresholds
+from hardmax.embeddings.theorem5 import Thresholds, least_first_step, strong_conditions, theorem_5_thresholds
 from hardmax.margin.rationals import to_float
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem

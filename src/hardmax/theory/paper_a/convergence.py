@@ -10,8 +10,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.pattern_enumeration import scores_are_free
-from hardmax.embeddings.patterns import pattern_max_margin
+from hardmax.embeddings.patterns import pattern_max_margin, scores_are_free
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a import balls

@@ -13,12 +13,12 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.directions.enumerate import feasible_selections
 from hardmax.directions.neighbors import row_gaps, score_gap, tight_rows
 from hardmax.embeddings import one_layer
-from hardmax.embeddings.pattern_enumeration import scores_are_free
 from hardmax.embeddings.patterns import (
     TokenSelection,
     local_gap,
     pattern_max_margin,
     score_selection,
+    scores_are_free,
     token_selection,
 )
 from hardmax.margin.att_svm import max_margin

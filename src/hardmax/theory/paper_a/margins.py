@@ -13,8 +13,7 @@ from flint import fmpq, fmpq_mat  # type: ignore[import-untyped, unused-ignore]
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
-from hardmax.embeddings.pattern_enumeration import realizable
-from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin
+from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin, realizable
 from hardmax.margin.pattern_rows import ImportantOnly, important_only
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin

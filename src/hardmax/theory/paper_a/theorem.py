@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.embeddings.theorem5 import StrongConditions, TheoremFive, run_theorem_5, strong_conditions
-from hardmax.embeddings.thresholds import theorem_5_thresholds
+from hardmax.embeddings.theorem5 import (
+    StrongConditions,
+    TheoremFive,
+    run_theorem_5,
+    strong_conditions,
+    theorem_5_thresholds,
+)
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.rationals import to_float
 from hardmax.problem import Problem

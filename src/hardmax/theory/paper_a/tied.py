@@ -11,8 +11,7 @@ import numpy as np
 
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
-from hardmax.embeddings.pattern_enumeration import realizable_patterns
-from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin
+from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin, realizable_patterns
 from hardmax.margin.closed_forms import kq_column
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a.common import (

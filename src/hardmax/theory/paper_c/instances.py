@@ -9,10 +9,10 @@ from functools import cache, partial
 import numpy as np
 
 from hardmax.data.sentences.samples import Samples
-from hardmax.nexttoken.direction import StageTwo
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import generate, named_sentences
 from hardmax.nexttoken.pairs import Floats, Pairs
+from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.training import Training
 from hardmax.problem.output_value import OutputValue
 from hardmax.theory.instances import Instance
