@@ -11,7 +11,7 @@ import hardmax
 from hardmax.figures.figure import recipes
 
 PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
-MODULES = ("claims", "figure", "record", "save", "style")
+MODULES = ("claims", "figure", "record", "reproduce", "style")
 
 
 @pytest.mark.slow

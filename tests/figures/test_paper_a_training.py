@@ -11,10 +11,10 @@ from hardmax._lib.extras import install
 from hardmax.embeddings import KLevel, TwoLayer, initial_vectors
 from hardmax.figures.claims import failed
 from hardmax.figures.figure import Setting, recipes_of
-from hardmax.figures.paper_a import one_layer, review_data, reviews, synthetic, two_layers
-from hardmax.figures.paper_a.closed_form import ClosedForm, train_closed_form
+from hardmax.figures.paper_a import one_layer, reviews, synthetic, two_layers
 from hardmax.figures.paper_a.reviews import Size, schedule, trained
 from hardmax.figures.paper_a.training import Case, Share, rises, train
+from hardmax.figures.paper_a.two_layers import ClosedForm, train_closed_form
 from hardmax.figures.reproduce import Job
 from hardmax.figures.tables import part
 from hardmax.train.steps import AdamW
@@ -89,7 +89,7 @@ def test_the_large_start_has_entries_of_size_one():
 
 @pytest.fixture(scope="module")
 def one_layer_case():
-    data = review_data.surrogate("IMDB", "a test.")
+    data = reviews.surrogate("IMDB", "a test.")
     return trained(data, schedule(32, 20, (10, 16)), Share(Setting()), "none")
 
 
@@ -178,9 +178,9 @@ def test_a_sample_of_reviews_is_purged_like_the_whole():
     counts[7] = [0, 0, 0, 0, 0, 9]  # a review of a rare token only
     labels = np.where(rng.random(200) < 0.6, 1, -1)
     whole = hm.Corpus.from_counts(counts, labels, list("abcdef"))
-    sample = review_data.draw_reviews(whole, 150)
+    sample = reviews.draw_reviews(whole, 150)
     assert set(sample.vocabulary) <= set("abcde")
-    assert sample.statistics.total.min() >= review_data.LEAST
+    assert sample.statistics.total.min() >= reviews.LEAST
     rows = {(*row[:5], y) for row, y in zip(counts.tolist(), labels.tolist(), strict=True)}
     kept = [*zip(sample.matrix.toarray().tolist(), sample.labels.tolist(), strict=True)]
     assert sample.vocabulary == tuple("abcde")
@@ -195,7 +195,7 @@ def folder(tmp_path, monkeypatch):
     tiny = Size(None, schedule(8, 6, (3, 5)))
     for module in (one_layer, two_layers):
         for scale in ("quick", "paper"):
-            monkeypatch.setitem(module.SIZES, scale, dict.fromkeys(review_data.SOURCES, tiny))
+            monkeypatch.setitem(module.SIZES, scale, dict.fromkeys(reviews.SOURCES, tiny))
     monkeypatch.setattr(one_layer, "SURROGATE", tiny.schedule)
     monkeypatch.setattr(two_layers, "SURROGATES", dict.fromkeys(("quick", "paper"), tiny.schedule))
     draw = random.Random(0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hardmax.figures.figure import Findings, figure, recipe
-from hardmax.figures.save import load_tables, save
+from hardmax.figures.reproduce import load_tables, save
 from hardmax.figures.style import style
 
 AWKWARD = [1 / 3, 1e-300, -0.0, 1e22, float("inf"), float("nan")]

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.figures.paper_a.review_data import SOURCES, Source, reviews_of
 from hardmax.figures.paper_a.reviews import (
     ONE_LAYER,
+    SOURCES,
     Part,
     Size,
+    Source,
     draw_source,
     findings,
+    reviews_of,
     schedule,
     surrogate_claims,
     text_claims,

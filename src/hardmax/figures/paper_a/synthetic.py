@@ -10,7 +10,6 @@ import numpy as np
 from hardmax.embeddings import Corpus, KLevel, initial_vectors
 from hardmax.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.figures.paper_a.panels import draw_training
 from hardmax.figures.paper_a.training import (
     CLEAR,
     SEED,
@@ -19,6 +18,7 @@ from hardmax.figures.paper_a.training import (
     Schedule,
     Share,
     course_note,
+    draw_training,
     rises,
     train,
     training_tables,

@@ -1,33 +1,108 @@
-"""A-FIG-1 and A-FIG-4: the two-layer model on reviews of IMDB and of Yelp."""
+"""A-FIG-1 and A-FIG-4: the two-layer model on reviews of IMDB and of Yelp.
+
+On data too small to need torch it is trained by its closed-form gradient (A-DEF-6).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hardmax._lib.extras import install
+from hardmax.embeddings import Corpus, TwoLayer, initial_vectors
+from hardmax.embeddings.minibatch import EmbeddingTraining
+from hardmax.embeddings.minibatch.kernels import update_adamw
+from hardmax.embeddings.minibatch.loop import Plan, run
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.figures.paper_a.closed_form import train_closed_form
-from hardmax.figures.paper_a.review_data import SOURCES, Reviews, Source, reviews_of, surrogate
 from hardmax.figures.paper_a.reviews import (
+    SOURCES,
     TWO_LAYERS,
     Part,
+    Reviews,
     Size,
+    Source,
     compared_claim,
     draw_source,
     findings,
+    reviews_of,
     schedule,
+    surrogate,
     surrogate_claims,
     text_claims,
     trained,
 )
 from hardmax.figures.paper_a.training import Schedule, Share
 from hardmax.figures.tables import Tables
+from hardmax.train.steps import AdamW
+from hardmax.train.steps.base import settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
+
+
+class ClosedForm:
+    """E, p and v in one vector, so that AdamW goes over them at once; float64."""
+
+    def __init__(self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW) -> None:
+        self.shape, self.rule, self.steps = E.shape, rule, 0
+        self.x = np.concatenate([E.ravel(), p, v])
+        self.first, self.second = np.zeros_like(self.x), np.zeros_like(self.x)
+
+    @property
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """E, p and v, as views."""
+        (S, d), rest = self.shape, self.x[-2 * self.shape[1] :]
+        return self.x[: S * d].reshape(S, d), rest[:d], rest[d:]
+
+    def step(self, batch: Corpus, rate: float) -> float:
+        """One AdamW step; returns the batch's loss before it."""
+        found = TwoLayer().gradients(batch, *self.parameters)
+        self.steps += 1
+        g = np.concatenate([found.E.ravel(), found.p, found.v])
+        update_adamw(self.x, g, self.first, self.second, self.rule.scalars(self.steps, rate))
+        return found.loss
+
+    def observe(self) -> tuple[np.ndarray, np.ndarray]:
+        """a = E p and c = E v of the raw embedding."""
+        E, p, v = self.parameters
+        return E @ p, E @ v
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that the next step depends on."""
+        return {"x": self.x, "first": self.first, "second": self.second, "steps": np.array(self.steps)}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `arrays` was taken."""
+        self.x, self.first, self.second = arrays["x"], arrays["first"], arrays["second"]
+        self.steps = int(arrays["steps"])
+
+
+def train_closed_form(
+    corpus: Corpus,
+    d: int,
+    rule: AdamW,
+    *,
+    epochs: int,
+    milestones: Sequence[int],
+    rng: int,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = 10,
+    progress: Callable[[int, float], None] | None = None,
+) -> EmbeddingTraining:
+    """Train E, p and v of the two-layer model as `train_two_layer` does, but sequence by sequence."""
+    batch, draws, rate = 128, np.random.default_rng(rng), rule.rate
+    assert isinstance(rate, float)
+    model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
+    seed = int(draws.integers(2**63))
+    plan = Plan(rate, milestones, epochs, batch, 0.0, seed, checkpoint, checkpoint_every)
+    done = run(model, corpus, plan, {"model": "two layers, closed form", **settings(rule)}, progress)
+    loss = TwoLayer().gradients(corpus, *model.parameters).loss
+    return done.training(model.parameters, loss, rule, batch, layers=2)
 
 
 SIZES: dict[Scale, Mapping[Source, Size]] = {
