@@ -199,7 +199,7 @@ def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]
 
 def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Every cell with its results: those named, or all that are not texts."""
-    from hardmax.trials.export import columns as columns_of
+    from hardmax.trials.results import columns as columns_of
 
     shared = (*found.parameters, "trial", "seed", "status", "error")
     own = {name: kinds for name, kinds in columns_of(found).items() if name not in shared}
