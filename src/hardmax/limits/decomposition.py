@@ -19,7 +19,7 @@ from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Constraints, Label
 from hardmax.margin.norms.definition import Norm
 from hardmax.margin.solution import MaxMargin
-from hardmax.problem import Problem
+from hardmax.problem import Problem, need_problem
 from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense, OneHot
 from hardmax.problem.labels import Labels, has_one_label
@@ -195,8 +195,7 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
     >>> found.kind, found.bound, [str(y) for y in found.circulation]
     ('mixed', ((0, 1), (1, 1)), ['1', '1'])
     """
-    if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a hardmax.Problem, got {type(problem).__name__}")
+    need_problem(problem)
     best = optimal_tokens(problem)
     if selection is None and not best.is_unique:
         raise ValueError(
