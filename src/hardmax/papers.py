@@ -230,6 +230,7 @@ PAPERS = {
             "D-FIG-STEPS": "rates",
             "D-FIG-ADAM": "adam",
             "D-FIG-NORMS": "norms",
+            "D-FIG-CYCLES": "cycles",
         },
     ),
 }

@@ -5,10 +5,10 @@ import pytest
 
 import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_d import adam, methods, norms, rates
+from hardmax.figures.paper_d import adam, cycles, methods, norms, rates
 from hardmax.figures.tables import part
 
-IDS = ("D-FIG-OPTIMISERS", "D-FIG-STEPS", "D-FIG-ADAM", "D-FIG-NORMS")
+IDS = ("D-FIG-OPTIMISERS", "D-FIG-STEPS", "D-FIG-ADAM", "D-FIG-NORMS", "D-FIG-CYCLES")
 
 
 @pytest.fixture(params=IDS)
@@ -105,6 +105,13 @@ def test_a_larger_step(monkeypatch):
     found = fails("D-FIG-STEPS")
     assert {"calm", "sign-small"} <= found
     assert "critical" not in found
+
+
+def test_a_smaller_rate_on_a_cycle(monkeypatch):
+    """At a tenth of the rate normalised steps are not late yet, and sign descent has not gone astray."""
+    slow = {name: type(rule)(rule.rate / 10) for name, rule in cycles.RULES.items() if name != "Adam"}
+    monkeypatch.setattr(cycles, "RULES", slow | {"Adam": hm.steps.GD(0.01, norm="linf")})
+    assert {"sign", "astray", "order"} <= fails("D-FIG-CYCLES")
 
 
 def test_another_norm(monkeypatch):

@@ -74,7 +74,7 @@ def _waiting(panel: Axes, tables: Tables) -> None:
 
 @recipe(
     "D-FIG-ADAM", "Adam turns to linf only after a waiting time, has a speed limit, and may run away",
-    draw=draw_adam, size=(7.0, 2.5),
+    draw=draw_adam, size=(7.0, 2.5), errata=("D-ERR-3",),
 )  # fmt: skip
 def fig_adam(setting: Setting) -> Findings:
     """Adam without epsilon on skew: several beta2, several rates, and rates about the one of runaway."""

@@ -87,6 +87,7 @@ def _balls(panel: Axes, tables: Tables) -> None:
 
 @recipe(
     "D-FIG-NORMS", "Which selections attract depends on the norm", draw=draw_norms, size=(7.0, 2.7),
+    errata=("D-ERR-5",),
 )  # fmt: skip
 def fig_norms(setting: Setting) -> Findings:
     """All feasible selections of plane in five norms, and how often random data tell three norms apart."""

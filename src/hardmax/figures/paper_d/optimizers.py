@@ -96,7 +96,7 @@ def _look(name: str) -> dict[str, Any]:
 
 @recipe(
     "D-FIG-OPTIMISERS", "Every optimiser goes to the max margin of its own norm, and may select other tokens",
-    draw=draw_optimizers, size=(7.0, 4.6),
+    draw=draw_optimizers, size=(7.0, 4.6), errata=("D-ERR-1", "D-ERR-5"),
 )  # fmt: skip
 def fig_optimizers(setting: Setting) -> Findings:
     """Ten rules on three data sets from the origin: deficits, and on space-a what is selected."""

@@ -51,7 +51,7 @@ def draw_rates(tables: Tables, canvas: Canvas) -> None:
 
 @recipe(
     "D-FIG-STEPS", "Beyond a critical step size only l2 keeps its direction", draw=draw_rates,
-    size=(3.4, 3.0),
+    size=(3.4, 3.0), errata=("D-ERR-1", "D-ERR-2"),
 )  # fmt: skip
 def fig_rates(setting: Setting) -> Findings:
     """Constant rates on triple, five norms; where a run swings, and what it loses by that."""
