@@ -38,7 +38,7 @@ def compare(
 
     A column named as a rule: it selects one token per input, and p ends within 5 percent of the max margin of
     these tokens in the rule's own norm. ``adam_parts`` and the like: the rule selects other tokens than
-    normalised gradient descent does. ``split``: any two of them do.
+    normalised gradient descent does. ``any_parts``: any two of them do.
 
     Args:
         problems: to train on.
@@ -65,7 +65,7 @@ def compare(
     for at, row in enumerate(rows):
         told = {name: chosen[name][at] for name in RULES}
         row |= {f"{name}_parts": told[name] != told[BASE] for name in RULES if name != BASE}
-        row["split"] = len(set(told.values())) > 1
+        row["any_parts"] = len(set(told.values())) > 1
     return rows
 
 
