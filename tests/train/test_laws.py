@@ -13,6 +13,7 @@ from hardmax import steps
 from hardmax.limits import late_residual
 from hardmax.margin.norms import norm
 from hardmax.train import RateWarning
+from hardmax.train.steps.text import as_text, from_text
 
 # The events are there to be seen, at rates that descend warns of.
 pytestmark = pytest.mark.filterwarnings("ignore::hardmax.train.RateWarning")
@@ -80,6 +81,7 @@ def test_momentum_freezes_above_its_threshold(part_d, posed, known):
     assert run.forecast().is_beyond == beyond
 
 
+@pytest.mark.compiled
 def test_muon_on_a_matrix_freezes(part_d):
     """On w44 at rate 0.1, with the deficit of the oracle in the spectral norm."""
     data = part_d["matrix"]["w44"]
@@ -145,6 +147,7 @@ def test_adam_runs_away_above_its_threshold_only(part_d, posed, case):
     assert 1e249 < np.abs(above.p).max() < 1e250
 
 
+@pytest.mark.compiled
 def test_a_runaway(part_d, posed):
     known = part_d["findings"]["adam_runaway"]
     run = hm.descend(posed["skew"], steps.Adam(0.01, (0.9, 0.5), 0.0), steps=500, record=[200, 250])
@@ -324,6 +327,29 @@ def test_runs_without_a_certificate():
         hm.descend(problem, steps=0).certificate()
     with pytest.raises(ValueError, match="step of the run must be a step rule"):
         hm.flow(problem, until_norm=10).forecast()
+
+
+def test_a_run_on_disk_keeps_its_rule(posed, tmp_path):
+    """The rule and the batch, so that a run that was read proves what it proved; not a rule of one's own."""
+    rules = [
+        steps.Mirror([0.1, 0.2, 0.1], 1.5), steps.Adam(0.1, (0.9, 0.99)), steps.GD("1/L_p"), steps.Muon(0.1),
+        steps.Normalized(0.1, norm=3, decay=0.5),
+    ]  # fmt: skip
+    assert [from_text(as_text(rule)) for rule in rules] == rules
+    run = hm.descend(posed["triple"], steps.Sign(0.1), steps=30, batch=1)
+    run.save(tmp_path / "run.npz")
+    back = hm.Run.load(tmp_path / "run.npz")
+    assert (back.step, back.batch) == (run.step, run.batch)
+    assert back.certificate().margin_interval == run.certificate().margin_interval
+
+    class Sign(steps.Step):
+        def update(self, direction, exponents, state, rate, step):
+            return rate * np.sign(direction)
+
+    assert as_text(Sign(0.1)) == ""
+    for bad in ("{", '{"step": "Sign"}', '{"step": "Step", "rate": 1}', "[]", '{"step": "Sign", "rate": -1}'):
+        with pytest.raises(ValueError, match=r"step must be a rule of hm.steps with its constants"):
+            from_text(bad)
 
 
 def test_twins_share_their_multiplier():

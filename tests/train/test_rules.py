@@ -68,7 +68,7 @@ def test_deficits_of_long_runs(part_d, name):
         records = [each for each in known["records"] if each["step"] <= 10_000]
         rule = rule_of(method, **known["parameters"])
         assert norm(rule.norm) == norm(known["norm"])
-        run = hm.descend(problem, rule, steps=10_000, record=[each["step"] for each in records])
+        (run,) = hm.descend_batch([problem], rule, steps=10_000, record=[each["step"] for each in records])
         target = best.setdefault((rule.norm, chosen), hm.max_margin(problem, chosen, norm=rule.norm))
         for at, record in enumerate(records, start=1):
             if record["step"] > 100 and (name, method, known["parameters"].get("p")) in CHAOTIC:
@@ -115,10 +115,8 @@ def drawn(seed):
 def test_inputs_may_come_in_any_order(rule, seed):
     keys, scores, rng = drawn(seed)
     order = rng.permutation(len(keys))
-    run, other = (
-        hm.descend(hm.Problem.from_scores(K, g), rule, steps=12)
-        for K, g in ((keys, scores), (keys[order], scores[order]))
-    )
+    pair = [hm.Problem.from_scores(*each) for each in ((keys, scores), (keys[order], scores[order]))]
+    run, other = hm.descend_batch(pair, rule, steps=12, workers=1)
     np.testing.assert_allclose(run.p, other.p, rtol=1e-8, atol=1e-8)
 
 

@@ -282,11 +282,12 @@ class Run:
     def save(self, path: str | Path) -> None:
         """Write what every run has, the problem too, to one npz file; what a subclass adds is left out."""
         from hardmax.problem.files import problem_arrays
+        from hardmax.train.steps.text import as_text
 
         arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(self.problem).items()}
         arrays |= {f"observed_{name}": a for name, a in self.observed.items()}
         arrays |= {"times": self.times, "clock": self.clock, "method": self.method}
-        arrays |= {"event": self.event or ""}
+        arrays |= {"event": self.event or "", "step": as_text(self.step), "batch": self.batch or 0}
         if self.points is None:
             arrays["end"] = self.final
         else:
@@ -307,6 +308,7 @@ class Run:
         np.int64(10)
         """
         from hardmax.problem.files import problem_of_arrays
+        from hardmax.train.steps.text import from_text
 
         arrays = read_arrays(path)
         if not {"times", "clock", "event", "method"} <= arrays.keys() or not arrays.keys() & {
@@ -332,6 +334,7 @@ class Run:
         return Run(
             problem, str(arrays["clock"]), arrays["times"], points, str(arrays["event"]) or None, heads,
             str(arrays["method"]), named("observed_"), end,
+            from_text(str(arrays.get("step", ""))), int(arrays.get("batch", 0)) or None,
         )  # fmt: skip
 
     def plot(self, target: Any = None) -> Figure:

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from hardmax.train import steps
-from hardmax.train.steps import Step
+from hardmax.train.steps import Normalized, Step
+from hardmax.train.steps.text import RULES as ALL
 
 # Rules of matrices are left out: the experiments draw keys of a vector p.
-RULES: dict[str, type[Step]] = {
-    name: getattr(steps, name) for name in steps.__all__ if name not in ("Step", "Spectral", "Muon")
-}
+RULES = {name: rule for name, rule in ALL.items() if name not in ("Spectral", "Muon")}
 RATE = 1.0  # where none is given, as in B-FIG-9
-STEP = steps.Normalized(RATE)
+STEP = Normalized(RATE)
 
 
 def rule_parameters(name: Any) -> tuple[str, ...]:
