@@ -144,6 +144,12 @@ class Compiled(hm.steps.Step):
         return self.made
 
 
+class Named(Compiled):
+    """The same in a norm that nobody else knows."""
+
+    norm = "mine"
+
+
 def _sign(direction, exponents, constants, state, rate, step, move):
     move[:] = rate * np.sign(direction)
 
@@ -154,6 +160,7 @@ def test_a_users_compiled_rule():
     run = hm.descend(problem, Compiled(0.5), steps=4)
     assert run.p.tolist() == [0.0, 2.0]
     assert run.method == "Compiled"
+    assert hm.descend(problem, Named(0.5), steps=4).p.tolist() == [0.0, 2.0]
 
 
 @pytest.mark.parametrize(

@@ -179,9 +179,8 @@ class Run:
     def certificate(self) -> MaxMargin:
         """What the run proves, without a solver, of the margin of what it selects in its norm (D-THM-3).
 
-        Its p at the end, with the weights its steps gave to the rows as multipliers; the steps are taken once
-        more to sum these. The interval holds for any run. It closes at any rate for GD, Normalized in l2 and
-        Mirror from the origin.
+        Its p, with the weights its steps gave the rows as multipliers: the steps are taken once more to sum
+        these. The interval holds for any run, and closes at any rate for GD, Normalized in l2 and Mirror.
 
         >>> import hardmax as hm
         >>> problem = hm.data.named("B-FIG-8")
