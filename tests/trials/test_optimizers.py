@@ -19,7 +19,7 @@ def test_a_row_does_not_depend_on_its_batch():
 
 
 def test_on_known_data():
-    """space-a: linf selects other tokens. triple: sign descent stays 1/16 short, and falling rates cure it."""
+    """space-a: linf selects others. triple: sign descent stays 1/16 short, and falling rates cure that."""
     apart, short = optimizers.compare([hm.data.named("space-a"), hm.data.named("triple")], steps=2000)
     assert [name for name, yes in apart.items() if yes and name.endswith("_parts")] == [
         "sign_parts", "signum_parts", "adam_parts", "any_parts",
