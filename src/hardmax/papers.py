@@ -214,6 +214,8 @@ PAPERS = {
         statements={
             "D-CONJ-0": "norms",
             "D-CONJ-3": "memory",
+            "D-CONJ-4": "surviving",
+            "D-CONJ-5": "surviving",
             "D-THM-1": "factors",
             "D-THM-2": "factors",
             "D-THM-3": "rates",
@@ -221,9 +223,12 @@ PAPERS = {
             "D-THM-5": "rates",
             "D-THM-6": "rates",
             "D-THM-7": "memory",
+            "D-THM-8": "split",
             "D-THM-9": "memory",
             "D-THM-9b": "memory",
             "D-THM-10": "rates",
+            "D-THM-11": "split",
+            "D-THM-12": "split",
         },
         figures={
             "D-FIG-OPTIMISERS": "optimizers",

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from hardmax.theory import checks
-from hardmax.theory.paper_d import factors, memory, norms, rates
+from hardmax.theory.paper_d import factors, memory, norms, rates, split, surviving
+from hardmax.train.gradient import gradient
+from hardmax.train.steps import Sign
 
 pytestmark = pytest.mark.no_cover
 
 critical, freezing, runaway = rates.critical_rate, memory.freezing_rate, memory.runaway_rate
 growth, slack, halves, drift = memory.adam_growth, rates.mean_slack, factors.balanced, rates.drift
 dual, visit, separable = factors.dual_matrix, rates.visit, memory.separable
+log_growth, bound_rows, is_won = split.log_growth, split.bound_rows, split.is_won
 
 
 def lopsided(W: np.ndarray, m: int) -> Any:
@@ -25,6 +28,9 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("D-CONJ-0", "triple, l3", norms, "separable",
      lambda problem, norm, tokens: separable(problem, "l1.5", tokens)),
     ("D-CONJ-3", "skew", memory, "separable", lambda problem, _, tokens: separable(problem, "linf", tokens)),
+    ("D-CONJ-4", "two-scc, linf", surviving, "GD", lambda rate, norm: Sign(0.1)),
+    ("D-CONJ-5", "opposed inputs and a third one", surviving, "gradient",
+     lambda problem, p: gradient(problem, 1.1 * p)),
     ("D-THM-1", "w33", factors, "balanced", lopsided),
     ("D-THM-2", "w33, rank 1: not optimal", factors, "dual_matrix", lambda y, R: dual(y, R) / 10),
     ("D-THM-2", "w33, rank 2: optimal", factors, "dual_matrix", lambda y, R: 1.1 * dual(y, R)),
@@ -37,10 +43,14 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("D-THM-7", "skew, l2", memory, "freezing_rate", lambda best, beta: 0.5 * freezing(best, beta)),
     ("D-THM-7", "space-b, linf: Signum", memory, "freezing_rate",
      lambda best, beta: 3 * freezing(best, beta)),
+    ("D-THM-8", "cycle", split, "log_growth", lambda found, ratio: 1.3 * log_growth(found, ratio)),
     ("D-THM-9", "skew", memory, "adam_growth",
      lambda rate, margin, betas: growth(1.05 * rate, margin, betas)),
     ("D-THM-9b", "skew", memory, "runaway_rate", lambda margin, betas: 0.8 * runaway(margin, betas)),
     ("D-THM-9b", "skew", memory, "runaway_rate", lambda margin, betas: 1.2 * runaway(margin, betas)),
+    ("D-THM-11", "dependent", split, "bound_rows", lambda found: [not each for each in bound_rows(found)]),
+    ("D-THM-11", "dependent", split, "is_won", lambda rows, j: not is_won(rows, j)),
+    ("D-THM-12", "plane-plus", split, "log_growth", lambda found, ratio: 0.9 * log_growth(found, ratio)),
     ("D-THM-10", "skew, l2", rates, "visit", lambda problem, i, norm: -visit(problem, i, norm)),
 ]  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from hardmax.data.small import named
+from hardmax.problem import Problem
 from hardmax.theory.instances import Instance
 from hardmax.theory.paper_b.instances import opposed
 
@@ -15,6 +16,19 @@ W22, W33, W44 = (partial(named, each) for each in ("w22", "w33", "w44"))
 CYCLE, DEPENDENT, PLANE_PLUS, TWO_SCC = (
     partial(named, each) for each in ("cycle", "dependent", "plane-plus", "two-scc")
 )
+
+
+def half_opposed(loss: str = "logistic") -> Problem:
+    """Two inputs that pull the first coordinate in opposite ways, and one that wants the second one.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_d.instances import half_opposed
+    >>> hm.max_margin(half_opposed()).status
+    'infeasible'
+    """
+    keys = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]]
+    return Problem.from_scores(keys, [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]], loss)
+
 
 INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-1", "w33", "holds", W33),
@@ -46,6 +60,9 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-7", "skew, l2", "holds", SKEW),
     Instance("D-THM-7", "space-b, linf: Signum", "holds", SPACE_B, {"norm": "linf"}),
     Instance("D-THM-7", "skew, no momentum", "not applicable", SKEW, {"beta": 0.0}),
+    Instance("D-THM-8", "cycle", "holds", CYCLE),
+    Instance("D-THM-8", "two-scc", "holds", TWO_SCC),
+    Instance("D-THM-8", "skew: it separates", "not applicable", partial(named, "skew", "log")),
     Instance("D-THM-9", "skew", "holds", SKEW),
     Instance("D-THM-9", "skew, rate 0.01", "holds", SKEW, {"rate": 0.01}),
     Instance("D-THM-9", "skew, the usual beta2: too early", "not applicable", SKEW, {"betas": (0.9, 0.999)}),
@@ -57,6 +74,13 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-10", "skew, l2", "holds", SKEW),
     Instance("D-THM-10", "triple, linf", "holds", TRIPLE, {"norm": "linf"}),
     Instance("D-THM-10", "space-b, three tokens", "not applicable", SPACE_B),
+    Instance("D-THM-11", "cycle", "holds", CYCLE),
+    Instance("D-THM-11", "two-scc, components", "holds", TWO_SCC, reading="paper"),
+    Instance("D-THM-11", "dependent", "holds", DEPENDENT),
+    Instance("D-THM-11", "dependent, components", "fails", DEPENDENT, reading="paper"),
+    Instance("D-THM-12", "plane-plus", "holds", PLANE_PLUS),
+    Instance("D-THM-12", "dependent", "holds", DEPENDENT),
+    Instance("D-THM-12", "opposed inputs with scores", "not applicable", half_opposed),
     Instance("D-CONJ-0", "space-b, tokens 0 and 0 in linf", "consistent", SPACE_B, {"selection": (0, 0)}),
     Instance("D-CONJ-0", "triple, l3", "consistent", TRIPLE, {"norm": "l3"}),
     Instance(
@@ -65,4 +89,9 @@ INSTANCES: tuple[Instance, ...] = (
     ),
     Instance("D-CONJ-3", "skew", "consistent", SKEW),
     Instance("D-CONJ-3", "skew, no epsilon", "not applicable", SKEW, {"epsilon": 0.0}),
+    Instance("D-CONJ-4", "two-scc, linf", "consistent", TWO_SCC),
+    Instance("D-CONJ-4", "cycle, l3", "consistent", CYCLE, {"norm": "l3"}),
+    Instance("D-CONJ-4", "skew: it separates", "not applicable", partial(named, "skew", "log")),
+    Instance("D-CONJ-5", "opposed inputs and a third one", "consistent", half_opposed),
+    Instance("D-CONJ-5", "skew: one token each", "not applicable", SKEW),
 )  # fmt: skip
