@@ -5,20 +5,18 @@ instead of tokens, is semidefinite."""
 
 from __future__ import annotations
 
-import decimal
 import hashlib
 import json
 import math
-import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-Vector = list[Fraction]
+from hardmax.margin.certify_norms import Vector, ball_of
+
 LARGEST = 2**26  # bytes of a file
 MOST_NUMBERS = 10_000_000  # of all rows together
 MOST_DIGITS = 4_300  # of a numerator or a denominator, which is also where Python stops
-DIGITS = 60  # of powers that are not rational
 LABELS = "labels: they name the rows for a reader; the proof is about the rows by their numbers"
 GRAM = "gram: that it is positive semidefinite"
 _UNREADABLE = (
@@ -140,7 +138,10 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
     content = json.dumps({k: c[k] for k in c if k != "digest"}, sort_keys=True, separators=(",", ":"))
     space, h, equal = _Rows(c), _vector(c["h"]), c["equal"]
     infeasible, exact = c["status"] == "infeasible", c["certificate"] == "exact"
-    ball = _Ball(c.get("norm_name", "l2"))
+    factors = c.get("factors") and [
+        [_vector(row) for row in c["factors"][side]] for side in ("left", "right")
+    ]
+    ball = ball_of(c, factors, space.width)
     weights = _vector(c["farkas"] if infeasible else c["multipliers"])
     u, gain = space.combine(weights), _dot(weights, h)
     lower, upper = (float.fromhex(x) for x in c["margin_interval"])
@@ -201,53 +202,13 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
     if fixed:
         left = zip(_minus(space.reach(p), h), equal, strict=True)
         reach = int(all(s == 0 or (s > 0 and not e) for s, e in left))
-    proved = 0 < lower < math.inf and reach > 0 and ball.at_most(p, reach / Fraction(lower), space)
+    proved = 0 < lower < math.inf and reach > 0 and ball.at_most(p, reach / Fraction(lower), space.inner)
     checks["margin_interval: p does not prove the lower end"] = lower == 0 or proved
     proved = upper == math.inf or (
-        upper > 0 and gain > 0 and ball.dual.at_most(u, Fraction(upper) * gain, space)
+        upper > 0 and gain > 0 and ball.dual.at_most(u, Fraction(upper) * gain, space.inner)
     )
     checks["margin_interval: the multipliers do not prove the upper end"] = proved
     narrow = lower > 0 and upper - lower <= 1e-8 * upper
     checks["status: too wide an interval to be certified"] = narrow or c["status"] == "undecided"
     named = "margin" if ball.power == 2 else f"{ball.name} margin"
     return f"the {named} lies in [{lower!r}, {upper!r}]", checks
-
-
-class _Ball:
-    """The norm that a certificate is about: l_r of the entries, r a fraction or infinite."""
-
-    def __init__(self, name: str, power: Any = None) -> None:
-        text = name.removeprefix("l")
-        if power is None and (text == name or not re.fullmatch(r"inf|\d+(\.\d+)?(e[+-]?\d+)?", text)):
-            raise ValueError(f"expected a norm l1, l2, linf or a power such as l1.5, got {name[:20]!r}")
-        self.name = name
-        self.power: Any = power if power is not None else math.inf if text == "inf" else Fraction(float(text))
-        if not self.power >= 1:
-            raise ValueError(f"expected a norm of a power of at least 1, got {name[:20]!r}")
-
-    @property
-    def dual(self) -> _Ball:
-        if self.power == 1 or self.power == math.inf:
-            return _Ball(self.name, math.inf if self.power == 1 else Fraction(1))
-        return _Ball(self.name, self.power / (self.power - 1))
-
-    def length(self, x: Vector) -> Fraction:
-        """The norm of x for l1 and linf, exactly."""
-        return max(map(abs, x)) if self.power == math.inf else sum(map(abs, x), Fraction(0))
-
-    def at_most(self, x: Vector, bound: Fraction, space: _Rows) -> bool:
-        """Whether the norm of x is at most the bound: exactly, or by decimals rounded away from yes."""
-        if self.power == 2:
-            return space.inner(x, x) <= bound**2
-        if self.power in (1, math.inf):
-            return self.length(x) <= bound
-        with decimal.localcontext() as context:
-            context.prec = DIGITS
-            unit = decimal.Decimal(10) ** (2 - DIGITS)
-            r = decimal.Decimal(self.power.numerator) / decimal.Decimal(self.power.denominator)
-            total = decimal.Decimal(0)
-            for ratio in (abs(v) / bound for v in x if v):
-                up, down = (decimal.Decimal(v).ln() for v in ratio.as_integer_ratio())
-                error = unit * (1 + r) * (10 + up + down)  # ln and exp are correctly rounded
-                total += (r * (up - down)).exp() * (1 + error) * (1 + unit)
-            return bool(total * (1 + len(x) * unit) <= 1)

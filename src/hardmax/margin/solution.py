@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import dataclass, replace
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from hardmax.margin.norms.face import Face
 
 SHOWN = 8  # labels of the support in a notebook
-LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +241,7 @@ class MaxMargin:
         c, weights = self.constraints, self.multipliers
         none = np.zeros(c.count, dtype=bool)
         if self.norm_name != "l2":
-            from hardmax.margin.norms.in_norm import enclose_in
+            from hardmax.margin.norms.tight_rows import enclose_in
 
             return enclose_in(self)
         if self.slack is None or weights is None or self.norm == 0:
@@ -303,49 +301,9 @@ class MaxMargin:
         >>> hm.max_margin(hm.Constraints.dense([[2.0]]), exact=True).to_dict()["p"]
         ['1/2']
         """
-        c, exact = self.constraints, self.exact
-        if norm(self.norm_name).of_matrix:
-            raise ValueError(
-                f"max_margin must be in a norm of the entries to be saved, got {self.norm_name}; its "
-                "margin_interval is what it proves"
-            )
-        tokens = c.table
-        if c.entries is not None:
-            width = math.prod(c.entries)
-            if max(c.count, width) * width > LARGEST:
-                raise ValueError(
-                    f"max_margin must have at most {LARGEST:,} numbers in its rows to be saved, got "
-                    f"{c.count} rows of {width}; save a smaller part"
-                )
-            tokens = np.eye(width)
-        proof = None if self.multipliers is None else _texts(self.multipliers)
-        p = None if self.p is None else _texts(self.p)
-        if exact is not None:
-            weights = [str(x) for x in exact.multipliers]
-            proof, p = (weights, None if exact.p is None else [str(x) for x in exact.p])
-        infeasible = self.status == "infeasible"
-        content: dict[str, Any] = {
-            "schema": "hardmax.certificate/1",
-            "status": self.status,
-            "certificate": self.certificate,
-            "norm_name": self.norm_name,
-            "table": None if tokens is None else [_texts(row) for row in tokens],
-            "gram": None if c.token_gram is None else [_texts(row) for row in c.token_gram],
-            "plus": c.plus.tolist(),
-            "minus": c.minus.tolist(),
-            "right": None if c.right is None else [_texts(row) for row in c.right],
-            "right_of": None if c.right_of is None else c.right_of.tolist(),
-            "h": _texts(c.h),
-            "equal": c.equal.tolist(),
-            "labels": [str(c.label(j)) for j in range(c.count)],
-            "p": p,
-            "multipliers": None if infeasible else proof,
-            "farkas": proof if infeasible else None,
-            "norm_squared": None if exact is None or infeasible else str(exact.norm_squared),
-            "margin_interval": _texts(self.margin_interval),
-        }
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
+        from hardmax.margin.certificate import certificate_of
+
+        return certificate_of(self)
 
 
 def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
@@ -372,7 +330,3 @@ def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
 def _rounded(gram: Floats, times: int) -> float:
     """What inner products of differences of tokens are off by, after ``times`` roundings of the matrix."""
     return 64 * EPS * times * float(np.abs(gram).sum(axis=1).max(initial=0.0))
-
-
-def _texts(values: Any) -> list[str]:
-    return [float(x).hex() for x in np.ravel(values)]

@@ -16,6 +16,7 @@ import numpy as np
 from hardmax._lib.extras import install
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.matrix_face import shortest
 from hardmax.margin.norms.pair import Pair, scored
 
 TOLERANCE = 1e-13  # asked of the solver, which stops where it cannot do better
@@ -66,7 +67,7 @@ def by_cone(A: Floats, h: Floats, equal: Bools, norm: Norm, shape: tuple[int, ..
     weights[order] = np.array(solution.z)[: len(h)]
     weights = np.where(equal, weights, np.maximum(weights, 0.0))
     found = scored(A, h, equal, norm, W, weights, shape)
-    return found if found.width < 1 else None
+    return shortest(A, h, equal, norm, found, shape) if found.width < 1 else None
 
 
 def _corner(width: int, height: int) -> Ints:

@@ -25,11 +25,14 @@ import numpy as np
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.measure import EPS
 from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.matrix_face import shortest
+from hardmax.margin.norms.matrix_newton import sharpened
 from hardmax.margin.norms.pair import Pair, scored
 
 STEPS = 60
 WALL = 0.98  # of the way to the boundary
-GOOD = 1e-11  # relative width at which to stop,
+NEAR = (1e-4, 1e-6, 1e-8, 1e-10)  # relative widths at which Newton's method is tried,
+GOOD = 1e-11  # the one at which to stop,
 ENOUGH = 1e-9  # and the one from which steps that gain nothing end it
 
 
@@ -40,6 +43,10 @@ class Rows(NamedTuple):
     b: Floats
     h: Floats
     equal: Bools
+
+    def dense(self) -> Floats:
+        """The rows written out, each read row by row."""
+        return (self.a[:, :, None] * self.b[:, None, :]).reshape(len(self.h), -1)
 
 
 class Program(NamedTuple):
@@ -106,9 +113,9 @@ def by_interior(rows: Rows, norm: Norm) -> Pair | None:
         found = _follow(_program(small, norm), norm)
     if found is None:
         return None
+    found = shortest(small.dense(), small.h, small.equal, norm, found, (a.shape[1], b.shape[1]))
     W = left @ (unit * found.p).reshape(left.shape[1], -1) @ right.T
-    A = (rows.a[:, :, None] * rows.b[:, None, :]).reshape(len(h), -1)
-    final = scored(A, rows.h, rows.equal, norm, W.ravel(), found.weights / sizes, W.shape)
+    final = scored(rows.dense(), rows.h, rows.equal, norm, W.ravel(), found.weights / sizes, W.shape)
     return final if final.width < 1 else None
 
 
@@ -128,7 +135,7 @@ def _program(rows: Rows, norm: Norm) -> Program:
         start = np.where(equal, 0.0, 1.0)
         start *= 0.5 / np.linalg.norm((a * start[:, None]).T @ b, 2)
         return Program(rows, True, h, -np.eye(m)[~equal], np.zeros((0, m)), start)
-    lines = np.column_stack([-(a[:, :, None] * b[:, None, :]).reshape(m, width), h])
+    lines = np.column_stack([-rows.dense(), h])
     last = np.append(np.zeros(width), 1.0)
     return Program(rows, False, last, lines[~equal], lines[equal], -last)
 
@@ -136,12 +143,12 @@ def _program(rows: Rows, norm: Norm) -> Program:
 def _follow(program: Program, norm: Norm) -> Pair | None:
     """The central path from far, to where floats end; the best pair that was met."""
     rows, (d, e), B, E = program.rows, program.shape, program.lines, program.ties
-    A = (rows.a[:, :, None] * rows.b[:, None, :]).reshape(len(rows.h), -1)
+    A = rows.dense()
     count, far = d + e + len(B), max(1.0, 1 / float(rows.h[rows.h > 0].min(initial=1.0)) ** 0.5)
     x, X, y, free = program.start, far * np.eye(d + e), np.full(len(B), far), np.zeros(len(E))
     z = np.maximum(-B @ x, 0.1 * np.abs(B @ x).max(initial=1.0))
     best: Pair | None = None
-    idle = 0
+    idle = tried = 0
     for _ in range(STEPS):
         G = program.block(x)
         Z = _around(-G, 1.0)
@@ -150,10 +157,13 @@ def _follow(program: Program, norm: Norm) -> Pair | None:
             break
         best, gained = _better(best, _pair(program, A, norm, x, X, y, free))
         idle = 0 if gained else idle + 1
-        if best is not None and (best.width < GOOD or (idle == 2 and best.width < ENOUGH) or idle == 6):
+        ends = best is not None and ((idle == 2 and best.width < ENOUGH) or idle == 6)
+        if best is not None and (ends or best.width < NEAR[tried]):
+            best = sharpened(A, rows.h, rows.equal, norm, best, program.shape)
+            tried += 1
+        if best is not None and (ends or best.width < GOOD or tried == len(NEAR)):
             break
-        inverse = np.linalg.inv(Z)
-        move = _Newton(program, x, X, y, z, free, (inverse + inverse.T) / 2)
+        move = _Newton(program, x, X, y, z, free, below[1].T @ below[1])
         mu = (float(np.vdot(X, Z)) + float(y @ z)) / count
         step = move.to(0.0)
         if step is None:

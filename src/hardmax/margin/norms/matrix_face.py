@@ -12,18 +12,24 @@ which singular values count. Where only one S or Z makes the rows tight there is
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.engines import by_daqp, polish
 from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.matrix_newton import (
+    clipped,
+    counting,
+    every_basis,
+    semidefinite,
+    symmetric_basis,
+)
 from hardmax.margin.norms.pair import Pair, scored
 
 FLAT = 1e-6  # singular values of the tight rows, relative to the largest, that stand for zero
 NARROW = 1e-9  # width up to which a shorter matrix is as good
-ROUNDS = 400
+ROUNDS = 1_000
+MOST_MOVES = 1_000  # directions in which W may move; beyond, it stays where it is
 
 
 def shortest(A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape: tuple[int, ...]) -> Pair:
@@ -35,24 +41,17 @@ def shortest(A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape: 
     [1.0, 0.0, 0.0, 0.0]
     """
     W, M = pair.p.reshape(shape), (A.T @ pair.weights).reshape(shape)
-    U, values, Vt = np.linalg.svd(M)
-    sizes, values = np.linalg.svd(W, compute_uv=False), values / values[0]
-    sizes = sizes / sizes[0]
+    U, _, Vt = np.linalg.svd(M)
+    tight, rank = counting(A, h, equal, norm, pair, shape)
     if norm.power == 1:
-        rank = int((sizes > 1 - values).sum())
         left, right = U[:, :rank], Vt[:rank].T
-        inner = _symmetric_basis(rank)
     else:
-        rank = int((values > 1 - sizes).sum())
         left, right = U[:, rank:], Vt[rank:].T
-        free = left.shape[1] * right.shape[1]
-        inner = np.eye(free).reshape(free, left.shape[1], right.shape[1])
-    if not len(inner):
+    if not 0 < left.shape[1] * right.shape[1] <= MOST_MOVES:
         return pair
+    inner = symmetric_basis(rank) if norm.power == 1 else every_basis(left.shape[1], right.shape[1])
     basis = (left @ inner @ right.T).reshape(len(inner), -1)  # directions in which W may move, orthonormal
-    seen, scale = A @ basis.T, np.sqrt((A**2).sum(axis=1)) * np.sqrt((W**2).sum())
-    slack, gain = (A @ pair.p - h) / scale, pair.weights * scale / float(h @ pair.weights)
-    tight = equal | (gain > slack)
+    seen = A @ basis.T
     moves = _kernel(seen[tight])
     if not len(moves):
         return pair
@@ -65,15 +64,6 @@ def shortest(A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape: 
         there = _within(seen[~tight], (h - given)[~tight], norm, inner, there, moves, most)
         tried = scored(A, h, equal, norm, pair.p + (there - here) @ basis, pair.weights, shape)
     return tried if tried.width <= max(2 * pair.width, NARROW) else pair
-
-
-def _symmetric_basis(rank: int) -> Floats:
-    """Orthonormal symmetric matrices, (r(r+1)/2, r, r)."""
-    i, j = np.triu_indices(rank)
-    made = np.zeros((len(i), rank, rank))
-    every = np.arange(len(i))
-    made[every, i, j] = made[every, j, i] = np.where(i == j, 1.0, math.sqrt(0.5))
-    return made
 
 
 def _kernel(rows: Floats) -> Floats:
@@ -109,12 +99,7 @@ def _within(
 def _in_ball(x: Floats, norm: Norm, inner: Floats, most: float) -> Floats:
     """Coordinates of the nearest semidefinite matrix, or of the nearest one of spectral norm ``most``."""
     T = np.tensordot(x, inner, 1)
-    if norm.power == 1:
-        values, vectors = np.linalg.eigh(T)
-        T = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    else:
-        U, values, Vt = np.linalg.svd(T, full_matrices=False)
-        T = (U * np.minimum(values, most)) @ Vt
+    T = semidefinite(T) if norm.power == 1 else clipped(T, most)
     return np.asarray(np.tensordot(inner, T, 2))
 
 

@@ -27,18 +27,23 @@ def scored(
 ) -> Pair:
     """The pair on the rays of p and of the multipliers, as scaled above; as given where that is impossible.
 
+    If an equality has a bound that is not zero, p cannot be scaled: what it misses counts as width.
+
     >>> one = np.ones(1)
     >>> scored(np.array([[2.0, 1.0]]), one, one < 0, Norm(1.0), np.array([3.0, 0.0]), one, (2,))
     Pair(p=array([0.5, 0. ]), weights=array([0.25]), width=0.0)
     """
     reach, u = A @ p, A.T @ weights
-    asks = h > 0
-    t = float((reach[asks] / h[asks]).min(initial=np.inf)) if not h[equal].any() else 1.0
+    asks, fixed = h > 0, bool(h[equal].any())
+    t = 1.0 if fixed else float((reach[asks] / h[asks]).min(initial=np.inf))
     size, other = norm.value(p.reshape(shape)), norm.dual.value(u.reshape(shape))
     gain = float(h @ weights)
     if not (t > 0 and size > 0 and other > 0 and gain > 0 and math.isfinite(size * other)):
         return Pair(p, weights, math.inf)
     if math.isfinite(t):
         p, size = p / t, size / t
-    width = 1 - gain / (size * other)
-    return Pair(p, weights * (size / other), abs(width) if math.isfinite(width) else math.inf)
+    width = abs(1 - gain / (size * other))
+    if fixed:
+        wrong = np.where(equal, np.abs(reach - h), np.maximum(h - reach, 0.0))
+        width += float((wrong / (np.abs(A) @ np.abs(p))).max())
+    return Pair(p, weights * (size / other), width if math.isfinite(width) else math.inf)
