@@ -12,7 +12,7 @@ import hardmax as hm
 from hardmax.embeddings import assumption_4
 from hardmax.embeddings.theorem5 import run_theorem_5
 from hardmax.figures.claims import failed
-from hardmax.figures.paper_a import basins, lemma2, theorem5
+from hardmax.figures.paper_a import lemma2, theorem5
 from hardmax.figures.tables import part
 from hardmax.theory.paper_a.instances import slack_corpus
 
@@ -137,7 +137,7 @@ def test_the_flow_goes_to_the_solution_and_not_to_the_closed_form(oracles):
 
 def test_basins_are_those_of_the_oracle(oracles):
     case = oracles["a"]["bad_basin"]
-    found = basins.bad_basin()
+    found = theorem5.bad_basin()
     assert [x.tolist() for x in found.corpus.sequences()] == case["sequences"]
     problem = found.paths["bad"].problem
     assert problem.keys.tolist() == [[float(Fraction(x)) for x in row] for row in case["E"]]
@@ -177,13 +177,13 @@ def test_claims_about_the_flow_can_fail():
 
 
 def test_claims_about_the_basins_can_fail():
-    found = basins.bad_basin()
-    assert failed(basins.basin_claims(found)) == []
+    found = theorem5.bad_basin()
+    assert failed(theorem5.basin_claims(found)) == []
     swapped = replace(found, paths={**found.paths, "bad": found.paths["0"]})
-    ids = {claim.id for claim in failed(basins.basin_claims(swapped))}
+    ids = {claim.id for claim in failed(theorem5.basin_claims(swapped))}
     assert ids == {"A-FIG-T5.basin-bad", "A-FIG-T5.basin-tokens"}
     easy = replace(found, conditions={**found.conditions, "bad": found.conditions["0"]})
-    assert {claim.id for claim in failed(basins.basin_claims(easy))} == {"A-FIG-T5.basin-h3"}
+    assert {claim.id for claim in failed(theorem5.basin_claims(easy))} == {"A-FIG-T5.basin-h3"}
 
 
 @pytest.mark.slow
@@ -193,7 +193,7 @@ def test_tables_of_theorem_5_agree_with_each_other(computed):
     for number, d, end in zip(*rows, strict=True):
         path = part(tables["paths"], "dataset", number)
         assert path["misalignment"][-1] == pytest.approx(end, rel=1e-12)
-        assert path["norm"][-1] == pytest.approx(basins.END, rel=1e-6)
+        assert path["norm"][-1] == pytest.approx(theorem5.END, rel=1e-6)
         assert int(d) >= theorem5.LEAST_WIDTH
 
 

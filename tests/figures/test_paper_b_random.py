@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 
 import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_b import random_claims, random_control, random_trials
+from hardmax.figures.paper_b import random_claims, random_trials
 from hardmax.figures.paper_b.random_claims import DAMPED, SINGLE, STRONGLY_DAMPED, UNDAMPED, Tally
 from hardmax.figures.paper_b.random_trials import DIMENSIONS, EXACT
 from hardmax.figures.style import style
@@ -66,14 +66,14 @@ def test_first_trials_of_the_control(control, expected):
             [wanted[name] for name in ("nonsat", "lmm", "gmm", "neg")], abs=1e-12
         )
     assert control["certified"].all()
-    assert {c.id for c in random_control.control_claims({"trials": control, "control": control})} >= {
+    assert {c.id for c in random_claims.control_claims({"trials": control, "control": control})} >= {
         "B-FIG-10.control-gmm",
         "B-FIG-10.control-correlation-bound",
     }
 
 
 def test_expected_numbers_are_the_oracles(expected):
-    known = random_control.KNOWN[1000]
+    known = random_claims.KNOWN[1000]
     for at, d in enumerate(DIMENSIONS):
         wanted = expected["per_d"][str(d)]
         for ours, theirs in {"nonsaturated": "nonsat", "lmm": "lmm", "gmm": "gmm", "negative": "neg"}.items():
@@ -81,11 +81,11 @@ def test_expected_numbers_are_the_oracles(expected):
         assert known.correlation[at] == pytest.approx(wanted["corr"], abs=6e-8)
         assert known.least[at] == pytest.approx(wanted["corr_min"], abs=6e-8)
         first = expected["first_200_trials"][str(d)]
-        assert random_control.KNOWN[200].gmm[at] == pytest.approx(200 * first["gmm"], abs=1e-9)
+        assert random_claims.KNOWN[200].gmm[at] == pytest.approx(200 * first["gmm"], abs=1e-9)
         accepted = expected["acceptance_N200"][str(d)]
         assert random_claims.BANDS[d] == tuple(tuple(accepted[kind]) for kind in ("nonsat", "lmm", "gmm"))
     cdf = {float(gap): share for gap, share in expected["pooled"]["gap_cdf"].items()}
-    assert pytest.approx(cdf, abs=5.1e-6) == random_control.CDF
+    assert pytest.approx(cdf, abs=5.1e-6) == random_claims.CDF
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def whole_claims(control, negative):
             made = made_up(kind, [value] * 6)[0] | {"d": d}
             rows += [made] * saturated
         rows[-negatives:] = [made | {"score_gap": -0.1, "misalignment": 1 - there}] * negatives
-    return random_control.control_claims(
+    return random_claims.control_claims(
         {
             "trials": control,
             "control": control,
@@ -145,7 +145,7 @@ def whole_claims(control, negative):
 
 def sensitivity_made_up():
     """200 trials per variant and d with the shares that are known of them."""
-    known = random_control.KNOWN[200]
+    known = random_claims.KNOWN[200]
     rows = []
     for variant in ("exponential loss", "correlation loss", "start 0.01 N(0, I)", "10,000 steps"):
         special = {("correlation loss", 2): (114, 83), ("10,000 steps", 2): (106, 90),
@@ -213,7 +213,7 @@ def all_claims(tables):
     return (
         *random_claims.rates_claims(tables),
         *random_claims.gap_claims(tables),
-        *random_control.control_claims(tables),
+        *random_claims.control_claims(tables),
     )
 
 

@@ -8,15 +8,16 @@ import numpy as np
 
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_b.random_claims import (
+    CDF,
     DAMPED,
     SINGLE,
     STRONGLY_DAMPED,
     UNDAMPED,
     Tally,
+    control_claims,
     gap_claims,
     rates_claims,
 )  # fmt: skip
-from hardmax.figures.paper_b.random_control import CDF, control_claims
 from hardmax.figures.paper_b.random_trials import (
     DIMENSIONS,
     EXACT,
