@@ -63,12 +63,12 @@ OTHER = {  # two deciding tokens in a sentence, and a flux that changes sign: wh
 
 @pytest.mark.parametrize("name", OTHER)
 def test_beyond_the_edge_form_it_is_the_flow_of_any_problem(name):
-    far = train_by_flow(OTHER[name], 50.0, rate=0.01, stage1=10_000)
-    steps = train(OTHER[name], steps=2000, rate=0.00025, stage1=10_000)
+    far = train_by_flow(OTHER[name], 20.0, rate=0.01, stage1=10_000)
+    steps = train(OTHER[name], steps=800, rate=0.00025, stage1=10_000)
     assert steps.signed_steps > 0
-    assert far.misalignment(steps.final) < 1e-9
+    assert far.misalignment(steps.final) < 2e-8  # of the order of the rate squared
     assert far.norm_kq == pytest.approx(steps.norm_kq, abs=2e-4)
-    same = hm.flow(far.problem, clock="arc length", until_length=0.5)
+    same = hm.flow(far.problem, clock="arc length", until_length=0.2)
     assert far.misalignment(same.final[: len(far.final)]) < 1e-15
 
 
