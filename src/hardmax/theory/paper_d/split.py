@@ -16,7 +16,7 @@ from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import fixed_scores, unit_length
-from hardmax.theory.paper_d.common import trained
+from hardmax.theory.paper_d.common import ROUNDING, trained
 from hardmax.train.flow import flow
 from hardmax.train.steps import Normalized, Sign
 
@@ -176,7 +176,7 @@ def finite_and_diverging(problem: Problem) -> Outcome:
 @statement(
     "D-THM-8",
     "Normalised descent on data that do not separate",
-    "The part in S swings about p_fin by about half the rate, so that the gradient does not vanish, and "
+    "Where the part in S swings about p_fin, by about half the rate, the gradient does not vanish, and "
     "beside S normalised descent in l2 grows like |p_mm| log t, not like the number of steps.",
     kind="limit",
     label="derived",
@@ -196,5 +196,6 @@ def normalized_on_bound_rows(problem: Problem, *, rate: float | None = None, ste
     best = found.max_margin("linf")
     if best.is_certified:
         told["deficit of sign descent in linf"] = trained(problem, Sign(pace), steps=steps).deficit(best)
-    early = Hypothesis("the part in S has arrived", swing < 3 or None, swing)
-    return Outcome((*hypotheses, early), 1 - abs(grown - 1) / (4 * GROWTH), told)
+    arrived = Hypothesis("the part in S has arrived", swing < 3 or None, swing)
+    swings = Hypothesis("it swings there", swing > ROUNDING, swing)  # at rest, as by symmetry, it does not
+    return Outcome((*hypotheses, arrived, swings), 1 - abs(grown - 1) / (4 * GROWTH), told)
