@@ -100,6 +100,36 @@ def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignor
     return common
 
 
+@njit(intp(TABLE, INDEX, INDEX, intp, intp, VECTOR, OUT), cache=True, nogil=True)
+def gaps_along(left, token, tokens, first, last, seen, gaps):  # type: ignore[no-untyped-def]
+    """The top slot of one input whose tokens x have the logits x.seen, and the gaps (x_t - x_top).seen."""
+    top, best = first, -np.inf
+    for slot in range(first, last):
+        logit = dot(left[token[tokens[slot]]], seen)
+        if logit > best:
+            top, best = slot, logit
+    reference = token[tokens[top]]
+    for slot in range(first, last):
+        row, gap = token[tokens[slot]], 0.0
+        for a in range(seen.size):
+            gap += (left[row, a] - left[reference, a]) * seen[a]
+        gaps[slot] = gap
+    return top
+
+
+@njit(types.void(TABLE, INDEX, INDEX, intp, intp, intp, VECTOR, float64, OUT), cache=True, nogil=True)
+def pull_along(left, token, tokens, first, last, top, weights, scale, pull):  # type: ignore[no-untyped-def]
+    """scale sum_t w_t (x_t - x_top) of one input."""
+    reference = token[tokens[top]]
+    pull[:] = 0.0
+    for slot in range(first, last):
+        weight = scale * weights[slot]
+        if weight != 0.0 and slot != top:
+            row = token[tokens[slot]]
+            for a in range(pull.size):
+                pull[a] += weight * (left[row, a] - left[reference, a])
+
+
 @kernel(signature=lambda: types.void(TABLE, TABLE, INDEX, INDEX, INDEX, INDEX, TABLE, OUT, OUT_INDEX))
 def product_gaps(left, right, token, query, tokens, offsets, W, gaps, tops):  # type: ignore[no-untyped-def]
     """The same for outer products of tokens x and the queries z of their inputs: (x_t - x_top).Wz."""
@@ -110,18 +140,7 @@ def product_gaps(left, right, token, query, tokens, offsets, W, gaps, tops):  # 
             before = z
             for a in range(W.shape[0]):
                 seen[a] = dot(W[a], right[z])
-        top, best = offsets[i], -np.inf
-        for slot in range(offsets[i], offsets[i + 1]):
-            logit = dot(left[token[tokens[slot]]], seen)
-            if logit > best:
-                top, best = slot, logit
-        tops[i] = top
-        reference = token[tokens[top]]
-        for slot in range(offsets[i], offsets[i + 1]):
-            row, gap = token[tokens[slot]], 0.0
-            for a in range(seen.size):
-                gap += (left[row, a] - left[reference, a]) * seen[a]
-            gaps[slot] = gap
+        tops[i] = gaps_along(left, token, tokens, offsets[i], offsets[i + 1], seen, gaps)
 
 
 @kernel(signature=lambda: float64(TABLE, TABLE, INDEX, INDEX, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT_TABLE))
@@ -137,15 +156,8 @@ def product_gather(  # type: ignore[no-untyped-def]
     for i in range(offsets.size - 1):
         x = log_scale[i] - common
         if x > UNDERFLOW:
-            scale, top = math.exp(x), tops[i]
-            reference = token[tokens[top]]
-            pull[:] = 0.0
-            for slot in range(offsets[i], offsets[i + 1]):
-                weight = scale * weights[slot]
-                if weight != 0.0 and slot != top:
-                    row = token[tokens[slot]]
-                    for a in range(pull.size):
-                        pull[a] += weight * (left[row, a] - left[reference, a])
+            first, last, top = offsets[i], offsets[i + 1], tops[i]
+            pull_along(left, token, tokens, first, last, top, weights, math.exp(x), pull)
             z = query[tokens[top]]
             for a in range(pull.size):
                 for b in range(G.shape[1]):

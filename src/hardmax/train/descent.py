@@ -11,6 +11,7 @@ from hardmax._lib import expect
 from hardmax._lib.parallel import cores
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates
+from hardmax.train.factored.training import train_factors
 from hardmax.train.joint import train_both
 from hardmax.train.run import Run
 from hardmax.train.schedule import need_step
@@ -33,15 +34,16 @@ def descend(
     prompt: Any = None,
     batch: int | None = None,
     split: Split | None = None,
+    factors: int | None = None,
 ) -> Run:
-    """Train p, or W, or p and the head v together, step by step.
+    """Train p, or W, or its factors, or p and the head v together, step by step.
 
     Args:
         problem: what is trained on.
         step: the rule of a step, from `hm.steps` or your own; a pair of them where two vectors are trained.
         steps: how many to take.
         start: p(0), the origin by default; W(0), the problem's own W, where W is trained. A trained v starts
-            at the problem's head.
+            at the problem's head. A pair (K, Q) where factors are trained, which has no default.
         record: the steps to keep: a list, every k-th, or by default about 200. The two ends are always kept.
         coordinates: "auto", "primal", "gram" or "qr" (docs/dynamics.md); they change the speed only.
         wrt: what is trained: "p", "W", or ("p", "v"), in the order of the pair of rules. The ratio of the
@@ -51,6 +53,8 @@ def descend(
             k b, ..., k b + b - 1, and after the last input comes the first.
         split: what `hm.decompose` says of the problem: p_fin stays, and what diverges is trained beside it,
             without the cancellation that ends other trainings of data that do not separate.
+        factors: the number m of columns of K and Q, where the inputs have queries and W = K Q' is trained
+            through them: by one rule together, or by a pair of rules, one of each (docs/queries.md).
 
     Where the rate is beyond a threshold at which the rule loses the direction it is known for
     (`hm.train.forecast`), a `hm.train.RateWarning` says so.
@@ -64,20 +68,20 @@ def descend(
     ([95.293, 23.4802], [0.22192, 99.78082])
     """
     if split is not None:
-        if wrt != "p" or prompt is not None or batch is not None:
-            raise ValueError("split must be None where wrt, prompt or batch is given: it is about all inputs")
+        if wrt != "p" or any(each is not None for each in (prompt, batch, factors)):
+            raise ValueError("split must be None where wrt, prompt, batch or factors is given, got both: it is about p")
         late, r = split.late, beside(split, problem, start)
         rule = need_span(need_step(step))
         run = descend(late, rule, steps=steps, start=r, record=record, coordinates=coordinates)
         return lifted(split, run)
-    may_warn = isinstance(problem, Problem) and wrt == "p" and batch is None
+    may_warn = isinstance(problem, Problem) and wrt == "p" and batch is None and factors is None
     if may_warn and isinstance(step, Step) and step.has_threshold and not math.isnan(step.constant_rate):
         from hardmax.train.forecasting import warn_of_rate
 
         warn_of_rate(problem, step)
     return descend_quietly(
         problem, step, steps=steps, start=start, record=record, coordinates=coordinates, wrt=wrt,
-        prompt=prompt, batch=batch,
+        prompt=prompt, batch=batch, factors=factors,
     )  # fmt: skip
 
 
@@ -92,6 +96,7 @@ def descend_quietly(
     wrt: str | tuple[str, str] = "p",
     prompt: Any = None,
     batch: int | None = None,
+    factors: int | None = None,
 ) -> Run:
     """`descend` without a warning of the rate."""
     if not isinstance(problem, Problem):
@@ -103,6 +108,10 @@ def descend_quietly(
     kept: dict[str, Any] = {"start": start, "record": record, "coordinates": coordinates}
     if batch is not None and wrt != "p":
         raise ValueError(f"batch must be None where wrt is {wrt!r}, got {batch}; batches are for p")
+    if factors is not None:
+        if wrt != "p" or prompt is not None or batch is not None:
+            raise ValueError("factors must come without wrt, prompt and batch, got one: K and Q are trained")
+        return train_factors(problem, step, steps, factors=factors, **kept)
     if wrt == "W":
         return train_W(problem, need_step(step), steps, prompt=prompt, **kept)
     if prompt is not None:

@@ -1,0 +1,1 @@
+"""Training of W = K Q' through its factors K and Q."""
