@@ -5,9 +5,11 @@ from hardmax._lib.lazy import lazy
 # Public name -> the file it lives in. What most people need is at the top level of hardmax.
 _NAMES = {
     "Face": "norms.face",
+    "FactoredPoint": "norms.factored",
     "InterpolatedMaxMargin": "label_svm",
     "Norm": "norms",
     "SetMaxMargin": "sets",
+    "factored_point": "norms.factored",
     "norm": "norms",
     "set_max_margin": "sets",
 }

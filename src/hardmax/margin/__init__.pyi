@@ -4,5 +4,7 @@ from .label_svm import InterpolatedMaxMargin as InterpolatedMaxMargin
 from .norms import Norm as Norm
 from .norms import norm as norm
 from .norms.face import Face as Face
+from .norms.factored import FactoredPoint as FactoredPoint
+from .norms.factored import factored_point as factored_point
 from .sets import SetMaxMargin as SetMaxMargin
 from .sets import set_max_margin as set_max_margin

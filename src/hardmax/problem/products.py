@@ -19,6 +19,10 @@ from hardmax.problem.keys import LARGEST
 
 ENDS = ("first", "last")  # tokens of an input that can be its query
 
+# Keys up to so many numbers are written out for a compiled loop. Beyond, a step takes longer than Python needs
+# to call the kernels of products, which do less.
+WRITTEN = 1_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Products:
@@ -47,6 +51,11 @@ class Products:
     def unknown(self) -> tuple[int, ...]:
         """(d_x, d_z)."""
         return self.left.shape[1], self.right.shape[1]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether loops do without a table of them."""
+        return math.prod(self.shape) > WRITTEN
 
     @cached_property
     def exponent(self) -> int:

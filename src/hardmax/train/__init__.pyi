@@ -1,6 +1,7 @@
 """Types of the public names: the same as the table in __init__.py."""
 
 from .display import RunDisplay as RunDisplay
+from .factored.training import FactorRun as FactorRun
 from .forecasting import Forecast as Forecast
 from .forecasting import RateWarning as RateWarning
 from .forecasting import forecast as forecast

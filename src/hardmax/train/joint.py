@@ -19,6 +19,7 @@ from hardmax.problem.heads import LinearHead
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import slots_of
+from hardmax.problem.products import Products
 from hardmax.train.gradient import gradient
 from hardmax.train.loops import (
     BY_RULE,
@@ -61,8 +62,8 @@ def train_both(
     if coordinates not in ("auto", "primal"):
         raise ValueError(f'coordinates must be "auto" or "primal" where v is trained, got {coordinates!r}')
     problem.need_decreasing_loss()
-    for step in (step_p, step_v):
-        if step.of_matrix:
+    for step, is_matrix in ((step_p, len(problem.shape) == 2), (step_v, False)):
+        if step.of_matrix and not is_matrix:
             raise ValueError(
                 f"step must have a norm of vectors where v is trained, got {step.norm}; choose another"
             )
@@ -71,7 +72,8 @@ def train_both(
     seen, p = replace(scale.problem, head=head), np.array(scale.point(p, "start"))
     rules = Rule.of(step_p, steps, scale), Rule.of(step_v, steps, replace(scale, exponent=by_head.exponent))
     points, heads = np.empty((len(kept), seen.d)), np.empty((len(kept), len(head.v)))
-    if problem.loss.is_compiled and all(rule.is_compiled for rule in rules):
+    large = isinstance(problem.table, Products) and problem.table.is_large
+    if problem.loss.is_compiled and all(rule.is_compiled for rule in rules) and not large:
         slots = slots_of(seen)
         values = np.ascontiguousarray(slots.merge(head.values[seen.tokens]))
         v = head.v.copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from hardmax.train.run import Run
 from hardmax.train.schedule import EVENTS, Rule, need_step, steps_to_record
 from hardmax.train.steps import Step
 from hardmax.train.updates import nothing
+
+if TYPE_CHECKING:
+    from hardmax.margin.solution import MaxMargin
+    from hardmax.train.forecasting import Forecast
 
 LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would be no floats
 
@@ -59,6 +63,30 @@ class FactorRun(Run):
     def balance(self) -> np.ndarray:
         """K'K - Q'Q at every snapshot, (S, m, m)."""
         return self.observed["balance"]
+
+    @property
+    def norm_name(self) -> str | None:
+        """The norm of W that steps of this geometry make least (D-THM-1); None where none is known.
+
+        Euclidean steps of K and Q, together or each by itself, are about the nuclear norm of W; steps of the
+        spectral norm on each, as Spectral's and Muon's, about the spectral norm.
+        """
+        rules = self.step if isinstance(self.step, tuple | list) else (self.step,)
+        norms = {None if each is None else each.norm for each in rules}
+        return {"l2": "nuclear", "spectral": "spectral"}.get(str(norms.pop())) if len(norms) == 1 else None
+
+    def certificate(self) -> MaxMargin:
+        """What the end proves of the nuclear margin, with the multipliers that fit it best (D-THM-2)."""
+        from hardmax.margin.norms.factored import factored_point
+        from hardmax.margin.norms.in_norm import proved_by
+
+        found = factored_point(self.problem, self.K, self.Q)
+        proof = proved_by(found.constraints, "nuclear", found.W.ravel(), found.multipliers)
+        return replace(proof, selection=self.selection().tokens)
+
+    def forecast(self) -> Forecast:
+        """There is none: thresholds are known for steps of W."""
+        raise ValueError("forecast must be of a training of W, got one of its factors; leave factors out")
 
 
 @dataclass(frozen=True, eq=False)

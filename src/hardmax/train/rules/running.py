@@ -20,16 +20,11 @@ from hardmax.train.rules.loop import CYCLE, EXHAUSTED, RUNAWAY, rule_loop
 from hardmax.train.schedule import EVENTS, Rule
 from hardmax.train.updates import steepest_step
 
-# Products of tokens and queries up to so many numbers are written out for a compiled loop. Beyond, a step
-# takes longer than Python needs to call the kernels of the products, which do less.
-WRITTEN = 1_000_000
-
-
 def runs_compiled(problem: Problem, rule: Rule) -> bool:
     """Whether a loop never goes back to Python: keys in a table, fixed scores, a compiled loss and rule."""
     table = problem.table
-    small = isinstance(table, Products) and math.prod(table.shape) <= WRITTEN
-    return (isinstance(table, Dense) or small) and can_compile(problem, rule)
+    written = isinstance(table, Products) and not table.is_large
+    return (isinstance(table, Dense) or written) and can_compile(problem, rule)
 
 
 def can_compile(problem: Problem, rule: Rule) -> bool:
