@@ -19,8 +19,8 @@ from hardmax.problem.keys import LARGEST
 
 ENDS = ("first", "last")  # tokens of an input that can be its query
 
-# Keys up to so many numbers are written out for a compiled loop. Beyond, a step takes longer than Python needs
-# to call the kernels of products, which do less.
+# Keys up to so many numbers are written out for a compiled loop. Beyond, a step takes longer than Python
+# needs to call the kernels of products, which do less.
 WRITTEN = 1_000_000
 
 

@@ -69,7 +69,7 @@ def descend(
     """
     if split is not None:
         if wrt != "p" or any(each is not None for each in (prompt, batch, factors)):
-            raise ValueError("split must be None where wrt, prompt, batch or factors is given, got both: it is about p")
+            raise ValueError("split must be None where wrt, prompt, batch or factors is given: it is about p")
         late, r = split.late, beside(split, problem, start)
         rule = need_span(need_step(step))
         run = descend(late, rule, steps=steps, start=r, record=record, coordinates=coordinates)

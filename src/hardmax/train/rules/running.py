@@ -20,6 +20,7 @@ from hardmax.train.rules.loop import CYCLE, EXHAUSTED, RUNAWAY, rule_loop
 from hardmax.train.schedule import EVENTS, Rule
 from hardmax.train.updates import steepest_step
 
+
 def runs_compiled(problem: Problem, rule: Rule) -> bool:
     """Whether a loop never goes back to Python: keys in a table, fixed scores, a compiled loss and rule."""
     table = problem.table
