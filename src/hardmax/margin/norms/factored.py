@@ -37,8 +37,9 @@ class FactoredPoint:
     >>> import numpy as np, hardmax as hm
     >>> tokens = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
     >>> problem = hm.Problem.from_queries(tokens, [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]])
-    >>> hm.margin.factored_point(problem, np.eye(2), np.eye(2))
-    FactoredPoint(optimal, rank=2, margin=0.5 of 0.5, residual=0, |M|=1)
+    >>> found = hm.margin.factored_point(problem, np.eye(2), np.eye(2))
+    >>> found.status, found.rank, round(found.operator_norm, 12), [round(x, 9) for x in found.interval]
+    ('optimal', 2, 1.0, [0.5, 0.5])
     >>> hm.margin.factored_point(problem, np.eye(2), [[1.0, 1.0], [0.0, 1.0]]).status
     'not stationary'
     """

@@ -45,8 +45,8 @@ class FactorRun(Run):
     >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0]], [[1.0, 0.0]])
     >>> start = np.array([[0.1], [0.0]]), np.array([[0.1], [0.2]])
     >>> run = hm.descend(problem, hm.steps.Normalized(0.1), factors=1, start=start, steps=500)
-    >>> run.W.round().tolist(), bool((run.W == run.K @ run.Q.T).all())
-    ([[307.0, 307.0], [-302.0, -302.0]], True)
+    >>> (run.W / run.norm).round(2).tolist(), bool((run.W == run.K @ run.Q.T).all()), run.norm_name
+    ([[0.5, 0.5], [-0.5, -0.5]], True, 'nuclear')
     """
 
     @property
