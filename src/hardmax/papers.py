@@ -235,6 +235,7 @@ PAPERS = {
             "D-FIG-STEPS": "rates",
             "D-FIG-ADAM": "adam",
             "D-FIG-NORMS": "norms",
+            "D-FIG-FACTORS": "factors",
             "D-FIG-CYCLES": "cycles",
         },
     ),

@@ -5,10 +5,10 @@ import pytest
 
 import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_d import adam, cycles, methods, norms, rates
+from hardmax.figures.paper_d import adam, cycles, factors, methods, norms, rates
 from hardmax.figures.tables import part
 
-IDS = ("D-FIG-OPTIMISERS", "D-FIG-STEPS", "D-FIG-ADAM", "D-FIG-NORMS", "D-FIG-CYCLES")
+IDS = ("D-FIG-OPTIMISERS", "D-FIG-STEPS", "D-FIG-ADAM", "D-FIG-NORMS", "D-FIG-FACTORS", "D-FIG-CYCLES")
 
 
 @pytest.fixture(params=IDS)
@@ -112,6 +112,13 @@ def test_a_smaller_rate_on_a_cycle(monkeypatch):
     slow = {name: type(rule)(rule.rate / 10) for name, rule in cycles.RULES.items() if name != "Adam"}
     monkeypatch.setattr(cycles, "RULES", slow | {"Adam": hm.steps.GD(0.01, norm="linf")})
     assert {"sign", "astray", "order"} <= fails("D-FIG-CYCLES")
+
+
+def test_no_matrix_rule(monkeypatch):
+    """Without Muon the factors keep low rank; a thousand steps are enough to see it."""
+    monkeypatch.setattr(factors, "STEPS", {"quick": 1000})
+    monkeypatch.setattr(factors, "WAYS", factors.WAYS | {"Muon": ((factors.RULE, factors.RULE), "spectral")})
+    assert {"early", "full", "tokens"} <= fails("D-FIG-FACTORS")
 
 
 def test_another_norm(monkeypatch):

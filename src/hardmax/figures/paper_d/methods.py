@@ -21,7 +21,7 @@ def train(problem: hm.Problem, step: hm.steps.Step, steps: int, record: list[int
         return hm.descend(problem, step, steps=steps, record=marks(steps) if record is None else record)
 
 
-def marks(last: int, number: int = 90) -> list[int]:
+def marks(last: int, number: int = 60) -> list[int]:
     """Steps evenly spaced in their logarithm, with the powers of ten, up to the last one."""
     spread = np.geomspace(1, last, number).round().astype(int)
     return np.union1d(spread, 10 ** np.arange(int(np.log10(last)) + 1)).tolist()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BALLS = ("l1", "l2", "linf")
 POWERS = tuple(COLORS)
-PROBLEMS = {"quick": 16, "paper": 300}
+PROBLEMS = {"quick": 12, "paper": 300}
 DIMENSIONS = (2, 3, 4)
 CHANGES = {"1 1": ("strong", "strong", "strong", "no", "no"), "0 2": ("no", "no", "no", "no", "strong")}
 MARGINS = {  # of the five norms, from the spec

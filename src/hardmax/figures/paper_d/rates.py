@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 STEPS = {"quick": 10_000, "paper": 100_000}
-RATES = {"quick": 36, "paper": 90}
+RATES = {"quick": 26, "paper": 90}
 RULES = {
     "l1": "coordinate", "l1.5": "steepest", "l2": "normalised", "l3": "steepest", "linf": "sign",
 }  # fmt: skip
