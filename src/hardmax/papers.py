@@ -213,6 +213,8 @@ PAPERS = {
         "Geometry: queries, norms, optimisers, data that do not separate",
         statements={
             "D-CONJ-0": "norms",
+            "D-CONJ-1": "factor_training",
+            "D-CONJ-2": "factor_training",
             "D-CONJ-3": "memory",
             "D-CONJ-4": "surviving",
             "D-CONJ-5": "surviving",

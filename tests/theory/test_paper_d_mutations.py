@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hardmax.theory import checks
-from hardmax.theory.paper_d import factors, memory, norms, rates, split, surviving
+from hardmax.theory.paper_d import factor_training, factors, memory, norms, rates, split, surviving
 from hardmax.train.gradient import gradient
 from hardmax.train.steps import Sign
 
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.no_cover
 critical, freezing, runaway = rates.critical_rate, memory.freezing_rate, memory.runaway_rate
 growth, slack, halves, drift = memory.adam_growth, rates.mean_slack, factors.balanced, rates.drift
 dual, visit, separable = factors.dual_matrix, rates.visit, memory.separable
+projective_margin: Any = factor_training.projective_margin
 log_growth, bound_rows, is_won = split.log_growth, split.bound_rows, split.is_won
 
 
@@ -27,6 +28,8 @@ def lopsided(W: np.ndarray, m: int) -> Any:
 MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("D-CONJ-0", "triple, l3", norms, "separable",
      lambda problem, norm, tokens: separable(problem, "l1.5", tokens)),
+    ("D-CONJ-1", "w22, Muon", factor_training, "norm_of_rule", lambda rule: "nuclear"),
+    ("D-CONJ-2", "w22", factor_training, "projective_margin", lambda A, rows: 2 * projective_margin(A, rows)),
     ("D-CONJ-3", "skew", memory, "separable", lambda problem, _, tokens: separable(problem, "linf", tokens)),
     ("D-CONJ-4", "two-scc, linf", surviving, "GD", lambda rate, norm: Sign(0.1)),
     ("D-CONJ-5", "opposed inputs and a third one", surviving, "gradient",

@@ -1,0 +1,128 @@
+"""Conjectures about training W by its factors: which norm of W each rule makes small (D-CONJ-1, D-CONJ-2)."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from hardmax._lib.expect import generator
+from hardmax.problem import Problem
+from hardmax.theory.check import Hypothesis, Outcome, statement
+from hardmax.theory.paper_b.common import fixed_scores
+from hardmax.theory.paper_d.common import chosen, has_queries, separable
+from hardmax.train.descent import descend_batch
+from hardmax.train.run import Run
+from hardmax.train.steps import Normalized, Sign, Spectral, Step
+
+RATE = 0.03  # over the square root of the step
+SMALL = 0.1  # size of the factors at the start
+FALL = 0.7  # of the deficit over the last decade of steps, unless it is near
+NEAR = 0.01
+MOST = 0.05  # of the deficit at the end
+WIDEST = 10  # rows and columns of W whose sign vectors are listed
+
+NORMS = {"joint": "nuclear", "block": "nuclear", "muon": "spectral"}
+
+
+def _trained(problem: Problem, step: Step | tuple[Step, Step], steps: int, rng: int) -> Run:
+    """Factors with a column more than W has, from a small random start."""
+    m, draw = max(problem.shape) + 1, generator(rng)
+    start = tuple(SMALL * draw.normal(size=(side, m)) for side in problem.shape)
+    return descend_batch(
+        [problem], step, workers=1, steps=steps, record=[steps // 10], factors=m, start=start
+    )[0]
+
+
+def fallen(early: float, late: float) -> float:
+    """How far a deficit is below what it may be at the end."""
+    return float(1 - late / min(MOST, max(FALL * early, NEAR)))
+
+
+def norm_of_rule(rule: str) -> str:
+    """The norm of W that a rule on its factors is expected to make small (D-THM-1)."""
+    return NORMS[rule]
+
+
+@statement(
+    "D-CONJ-1",
+    "Which norm of W training by factors makes small",
+    "Descent on K and Q, jointly or each by its own steps, tends to the max margin of W = K Q' in the "
+    "nuclear norm, Muon on both to that in the spectral norm. What is seen: the deficit falls.",
+    kind="limit",
+    label="conjecture",
+    errata=("D-ERR-8",),
+)
+def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_000, rng: int = 0) -> Outcome:
+    """From small factors with falling steps: ``rule`` is joint, block or muon, whose steps take longer."""
+    hypotheses = (fixed_scores(problem), has_queries(problem))
+    if not all(each.holds for each in hypotheses):
+        return Outcome(hypotheses)
+    one = Normalized(RATE, decay=0.5)
+    muon = Spectral(RATE, decay=0.5)
+    steps_of: dict[str, Step | tuple[Step, Step]] = {"joint": one, "block": (one, one), "muon": (muon, muon)}
+    run = _trained(problem, steps_of[rule], steps, rng)
+    said = chosen(run)
+    best = separable(problem, norm_of_rule(rule), said.measured) if said.holds else said
+    if isinstance(best, Hypothesis):
+        return Outcome((*hypotheses, best))
+    early, late = (best.deficit(run.points[k]) for k in (-2, -1))
+    found = {"norm": best.norm_name, "deficit after a tenth of the steps": early, "deficit": late}
+    return Outcome((*hypotheses, said), fallen(early, late), found)
+
+
+def sign_matrices(shape: tuple[int, ...]) -> np.ndarray:
+    """All u v' with entries of u and v of modulus one, as rows; u v' and (-u)(-v)' once."""
+    left, right = (np.array(list(itertools.product((1.0, -1.0), repeat=side))) for side in shape)
+    return np.einsum("ia,jb->ijab", left[: len(left) // 2], right).reshape(-1, shape[0] * shape[1])
+
+
+def projective_norm(matrices: np.ndarray, W: np.ndarray) -> float | None:
+    """The least sum of weights >= 0 with which the matrices add up to W; None if no solver tells."""
+    from scipy.optimize import linprog
+
+    size = np.abs(W).max()
+    found = linprog(np.ones(len(matrices)), A_eq=matrices.T, b_eq=W.ravel() / size, method="highs")
+    return float(found.fun) * size if found.status == 0 else None
+
+
+def projective_margin(matrices: np.ndarray, rows: np.ndarray) -> float | None:
+    """The largest margin of a W of projective norm one; None if no solver tells."""
+    from scipy.optimize import linprog
+
+    found = linprog(np.ones(len(matrices)), A_ub=-rows @ matrices.T, b_ub=-np.ones(len(rows)), method="highs")
+    return 1 / float(found.fun) if found.status == 0 else None
+
+
+@statement(
+    "D-CONJ-2",
+    "Sign descent on the factors",
+    "Sign descent on K and Q tends to the max margin of W = K Q' in the norm whose ball is spanned by u v' "
+    "with entries of modulus one. What is seen: the deficit falls.",
+    kind="limit",
+    label="conjecture",
+)
+def signs_of_factors(problem: Problem, *, steps: int = 20_000, rng: int = 0) -> Outcome:
+    """Falling steps from small factors; both norms by linear programs over all sign vectors."""
+    small = Hypothesis(
+        "rows and columns of W at most 10", sum(problem.shape) <= WIDEST or None, problem.shape
+    )
+    hypotheses = (fixed_scores(problem), has_queries(problem), small)
+    if not all(each.holds for each in hypotheses):
+        return Outcome(hypotheses)
+    run = _trained(problem, (Sign(RATE, decay=0.5), Sign(RATE, decay=0.5)), steps, rng)
+    said = chosen(run)
+    best = separable(problem, "l2", said.measured) if said.holds else said
+    if isinstance(best, Hypothesis):
+        return Outcome((*hypotheses, best))
+    matrices, rows = sign_matrices(problem.shape), best.constraints.rows()
+    most = projective_margin(matrices, rows)
+    deficits = []
+    for p in (run.points[-2], run.points[-1]):
+        size = projective_norm(matrices, np.asarray(p))
+        if most is None or size is None:
+            return Outcome((*hypotheses, said), None)
+        deficits.append(1 - float((rows @ p).min()) / (size * most))
+    early, late = deficits
+    found = {"margin": most, "deficit after a tenth of the steps": early, "deficit": late}
+    return Outcome((*hypotheses, said), fallen(early, late), found)
