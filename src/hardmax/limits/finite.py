@@ -15,7 +15,6 @@ import numpy as np
 
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
-from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import slots_of
 from hardmax.train.flow import flow
@@ -46,12 +45,11 @@ def restricted(problem: Problem, kept: np.ndarray) -> Problem:
     >>> restricted(problem, np.array([True, False, True])).keys[[0, 2]].tolist()
     [[1.0], [2.0]]
     """
-    head = problem.head
     return replace(
         problem,
         tokens=problem.tokens[kept],
         offsets=np.concatenate([[0], np.cumsum(np.add.reduceat(kept.astype(np.intp), problem.offsets[:-1]))]),
-        head=replace(head, scores=head.scores[kept]) if isinstance(head, Scores) else head,
+        head=problem.head.restricted(kept),
         counts=None if problem.counts is None else problem.counts[kept],
     )
 

@@ -9,7 +9,7 @@ from these; other heads say them in `Head.attend` (B-DEF-4), which is all that a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -137,6 +137,10 @@ class Head:
             return self.fixed_scores(tokens, offsets)[:, None]
         return tokens[:, None].astype(float) if self.values is None else self.values[tokens]
 
+    def restricted(self, kept: np.ndarray) -> Head:
+        """The head where only the ``kept`` slots remain: itself, unless it holds something of each."""
+        return self
+
     def arrays(self) -> dict[str, Any]:
         """What a file of the problem has to hold of the head."""
         raise ValueError("this head is a function and cannot be saved; save its scores instead")
@@ -168,6 +172,10 @@ class Scores(Head):
     def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """As given."""
         return self.scores
+
+    def restricted(self, kept: np.ndarray) -> Scores:
+        """With the scores of these slots."""
+        return replace(self, scores=self.scores[kept])
 
     def arrays(self) -> dict[str, Any]:
         """The scores."""
