@@ -10,6 +10,7 @@ _NAMES = {
     "LateResidual": "late",
     "LocalPath": "cone",
     "RegularizationPath": "global_path",
+    "Survivors": "surviving",
     "basin_boundary": "stationary",
     "decompose": "decomposition",
     "joint_path": "head_path",
@@ -17,6 +18,7 @@ _NAMES = {
     "local_path": "cone",
     "path_offset": "late",
     "regularization_path": "global_path",
+    "survivors": "surviving",
 }
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -13,3 +13,5 @@ from .late import LateResidual as LateResidual
 from .late import late_residual as late_residual
 from .late import path_offset as path_offset
 from .stationary import basin_boundary as basin_boundary
+from .surviving import Survivors as Survivors
+from .surviving import survivors as survivors

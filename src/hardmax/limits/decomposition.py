@@ -167,8 +167,8 @@ class Decomposition:
         """The problem of what is left to train: p_fin + r with r orthogonal to S (D-ALG-2).
 
         Its keys are projected, and everything bound is one token with the multiplicity that it has at p_fin.
-        Its risk is that of p_fin + r, for the log loss minus the infimum, and nothing cancels in it. Training
-        follows it late, when the bound part has come to rest.
+        Its risk is that of p_fin + r up to a constant, the infimum for the log loss, and nothing cancels in
+        it. Training follows it late, when the bound part has come to rest.
 
         >>> import hardmax as hm
         >>> line = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]

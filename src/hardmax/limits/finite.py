@@ -96,8 +96,8 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
     return Finite(p, risk_of(seen, settled), math.ldexp(radius, -scale.exponent))
 
 
-def local_minimum(problem: Problem) -> Finite | None:
-    """Where gradient flow from the origin comes to rest, for a risk that need not be convex; None if nowhere.
+def local_minimum(problem: Problem, start: np.ndarray | None = None) -> Finite | None:
+    """Where gradient flow from the origin or a start rests, for a risk that need not be convex, if it does.
 
     >>> import hardmax as hm
     >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
@@ -106,7 +106,7 @@ def local_minimum(problem: Problem) -> Finite | None:
     """
     if problem.head.moves:
         return None
-    run = flow(problem)
+    run = flow(problem, start=start)
     if run.event not in ("stationary point", "no competing token"):
         return None
     return Finite(run.p, risk_of(problem, settle_at(problem, run.p)), None)

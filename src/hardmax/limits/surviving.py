@@ -1,0 +1,98 @@
+"""Which tokens survive a training that ends at no single one, and whether theory expects them (D-CONJ-5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib.arrays import misalignment
+from hardmax._lib.notebook import table
+from hardmax.limits.decomposition import Decomposition, decompose
+from hardmax.limits.finite import local_minimum, restricted
+from hardmax.problem import Problem
+from hardmax.problem.selection import Selection
+from hardmax.train.measures import attended, attention
+
+ALIVE, GONE = 1e-3, 1e-6  # attention above the first survives, below the second is as good as none
+
+
+@dataclass(frozen=True, eq=False)
+class Survivors:
+    """The tokens that p still attends to, and what the conjecture says of them.
+
+    ``sets`` are the tokens with attention above 1e-3. If training keeps these, rows from the best of them to
+    the others inside a set are bound and rows to the outside separable, p tends to a minimum of the risk
+    among the survivors on the bound rows' span (``error`` is the distance to it, None if none is found) and
+    along ``decomposition.p_mm`` beside it (``misalignment``, 1 - cos; None if nothing diverges).
+
+    >>> import hardmax as hm
+    >>> found = hm.limits.survivors(hm.data.named("cycle"), [7.0, 6.0, -14.0])
+    >>> found.sets.sets, found.verdict, found.misalignment < 1e-3
+    (((0, 1), (0, 1), (0, 1), (0, 1)), 'consistent', True)
+    """
+
+    sets: Selection
+    decomposition: Decomposition
+    largest_between: float  # attention of a token that neither survives nor is gone; 0 if there is none
+    error: float | None
+    misalignment: float | None
+
+    @property
+    def verdict(self) -> str:
+        """ "finite" (every token survives, and is bound), else "consistent" or "inconsistent"."""
+        if self.decomposition.kind == "bounded" and not self.reason:
+            return "finite"
+        return "consistent" if not self.reason else "inconsistent"
+
+    @property
+    def outside(self) -> frozenset[Any]:
+        """The rows to tokens that do not survive."""
+        rows: tuple[Any, ...] = (*self.decomposition.bound, *self.decomposition.separable)
+        return frozenset((i, t) for i, t in rows if t not in self.sets.sets[i])
+
+    @property
+    def reason(self) -> str:
+        """What contradicts the conjecture; empty if nothing does."""
+        if self.largest_between:
+            return (
+                f"too early: a token has attention {self.largest_between:.1e}, between {GONE:g} and {ALIVE:g}"
+            )
+        wrong = self.outside.symmetric_difference(self.decomposition.separable)
+        if wrong:
+            i, t = min(wrong)
+            state = "separable" if (i, t) in self.decomposition.separable else "bound"
+            return f"token {t} of input {i} is {'gone' if (i, t) in self.outside else 'alive'}, but {state}"
+        return ""
+
+    def _repr_html_(self) -> str:
+        rows = [("survivors", self.sets), ("verdict", self.verdict), ("because", self.reason or "-")]
+        rows += [("distance to p_fin", self.error), ("1 - cos to p_mm", self.misalignment)]
+        return table("Survivors", ["", ""], rows)
+
+
+def survivors(problem: Problem, p: Any) -> Survivors:
+    """Compare the tokens that p attends to with those that its rows bind (D-CONJ-5).
+
+    >>> import hardmax as hm
+    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
+    >>> hm.limits.survivors(opposed, hm.flow(opposed).p).verdict
+    'finite'
+    """
+    p = problem.vector("p", p)
+    sets = attended(problem, p, ALIVE)
+    shares = np.bincount(problem.groups, np.concatenate(attention(problem, p)), len(problem.tokens))
+    between = shares[(shares > GONE) & (shares < ALIVE)]
+    scores = problem.split(problem.head.vertex_predictions(problem.tokens, problem.offsets))
+    best = [max(alive, key=lambda t, own=own: own[t]) for alive, own in zip(sets.sets, scores, strict=True)]  # type: ignore[misc]
+    found = decompose(problem, best)
+    alive = np.zeros(len(problem.tokens), dtype=bool)
+    for first, each in zip(problem.offsets[:-1].tolist(), sets.sets, strict=True):
+        alive[first + np.array(each)] = True
+    inside, rest = found.parts(p)
+    if found.is_local:
+        found = replace(found, finite=local_minimum(restricted(problem, alive[problem.groups]), inside))
+    error = None if found.p_fin is None else float(np.linalg.norm(inside - found.p_fin))
+    off = None if found.direction is None or not rest.any() else misalignment(rest, found.direction)
+    return Survivors(sets, found, float(between.max(initial=0.0)), error, off)
