@@ -23,7 +23,9 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["concepts.md", "choosing.md", "dynamics.md", "margin.md", "geometry.md"])
+@pytest.mark.parametrize(
+    "page", ["concepts.md", "choosing.md", "dynamics.md", "margin.md", "geometry.md", "non-separable.md"]
+)
 def test_examples_run(page):
     found = doctest.testfile(str(DOCS / page), module_relative=False)
     assert found.attempted > 2

@@ -216,6 +216,21 @@ def test_inner_products_are_enough():
     assert float(np.linalg.norm(found.p_mm)) == pytest.approx(1.0)
 
 
+def test_queries():
+    """Keys that are outer products are never stored: the answer is that of the stored ones."""
+    rng = np.random.default_rng(1)
+    tokens, queries, scores = rng.normal(size=(4, 3, 3)), rng.normal(size=(4, 2)), [[1, 0, 0]] * 4
+    tokens[1], queries[1] = tokens[0][::-1], queries[0]
+    made = hm.decompose(hm.Problem.from_queries(tokens, queries, scores, loss="log"))
+    keys = [[np.outer(x, z).ravel() for x in own] for own, z in zip(tokens, queries, strict=True)]
+    stored = hm.decompose(hm.Problem.from_scores(keys, scores, loss="log"))
+    assert made.bound == stored.bound == ((0, 2), (1, 2))
+    assert (made.kind, made.status) == ("mixed", "certified")
+    np.testing.assert_allclose(made.p_mm, stored.p_mm, atol=1e-12)
+    assert hm.flow(made.problem, split=made, until_norm=1e4).misalignment(made) < 1e-6
+    assert made.max_margin("nuclear").is_certified
+
+
 def test_scores_are_local():
     opposed = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
     problem = hm.Problem.from_scores(opposed, [[1, 0], [2, 0], [1, 0]])

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Up to this many tokens every query is listed with all tokens; beyond, only queries that relate some.
 SMALL = 1000
 MAX_LENGTH = 64
+LINES = 12  # of the collocation and of the orders
+RIGID = 0.5  # a smaller share is explained
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +178,7 @@ def _collocation(analysis: Analysis) -> dict[str, str | None]:
 def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
     """The types of tokens under each query, in words."""
     orders, words = analysis.orders, analysis.trie.sentences.vocabulary
-    found: dict[int, dict[str, Any]] = {q: _untyped() for q in range(orders.V)} if orders.V <= SMALL else {}
+    found: dict[int, dict[str, Any]] = {q: _untyped() for q in range(orders.V) if orders.V <= SMALL}
     for name in ("optimal", "non_optimal", "confused"):
         for q, x in zip(*(column.tolist() for column in orders.of_type(name)), strict=True):
             found.setdefault(q, _untyped())[name].append(words[x])
@@ -207,10 +209,6 @@ def _measured(part: RealizablePart) -> dict[str, Any]:
     }
 
 
-LINES = 12  # of the collocation and of the orders
-RIGID = 0.5  # a smaller share is explained
-
-
 def report(found: Checked) -> Text:
     """Everything for standard output."""
     from rich.text import Text
@@ -232,6 +230,7 @@ def report(found: Checked) -> Text:
         text.append(f"  {each.count:,}  ({_COUNTED[each.kind]})\n")
         for witness in each.witnesses:
             text.append(f"  {_told(each.kind, witness)}\n")
+    text.append(_finite(fields["components"]))
     text.append(_tables(fields) if part is None else _about(analysis, part, fields))
     if not fields["teaches_attention"] and (part is None or part.samples):
         what = "these sentences" if part is None else "this part"
@@ -300,6 +299,14 @@ def _tables(fields: dict[str, Any]) -> str:
     if len(active) > LINES:
         lines.append(f"and {len(active) - LINES:,} other queries; --json lists all")
     return "\n".join(lines) + "\n"
+
+
+def _finite(components: dict[str, list[list[str]]]) -> str:
+    """What attention cannot decide, inside components."""
+    told = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
+    told[LINES:] = [f"  and {len(told) - LINES:,} other queries\n"] if len(told) > LINES else []
+    head = "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
+    return head * bool(told) + "".join(told)
 
 
 def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> str:

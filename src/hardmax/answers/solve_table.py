@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hardmax.answers.solved import FlowEnd, Solved
     from hardmax.directions.critical import CriticalDirection, CriticalDirections
     from hardmax.directions.enumerate import FeasibleSelection
+    from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
 
@@ -34,6 +35,8 @@ def report(found: Solved) -> Text:
     if len(found.selections) > ROWS:
         parts.append(Text(f"{len(found.selections) - ROWS} more: see them with --json"))
     parts += [_global(tokens, each) for tokens, each in found.best[:ROWS]]
+    if found.decomposition is not None:
+        parts.append(_split(found.decomposition))
     if found.flow is not None:
         parts.append(_flow(found.flow))
     if found.critical is not None:
@@ -111,6 +114,19 @@ def _global(tokens: tuple[int, ...], best: MaxMargin) -> Text:
     used = [(best.constraints.label(j), w) for j, w in enumerate(best.farkas.tolist()) if w]
     rows = ", ".join(f"{w:.4g} of ({i}, {t})" for (i, t), w in used[:8]) + (", ..." if len(used) > 8 else "")
     return text.append(f"infeasible, these rows cancel: {rows}")
+
+
+def _split(found: Decomposition) -> Text:
+    """What training does where the best-scoring tokens cannot all be selected."""
+    where = "that keeps to them" if found.is_local else "from any start"
+    text = Text(f"their rows: {len(found.bound)} bound, {len(found.separable)} separable")
+    text.append(f" ({found.status}). Training {where}\n")
+    text.append(f"  holds a part of p of dimension {found.S.shape[1]} finite")
+    if not found.is_local and found.finite is not None:
+        text.append(f": p_fin = {_vector(found.finite.p, 4)}, infimum of the risk {found.finite.risk:.6g}")
+    if found.direction is None:
+        return text.append("\n  drives nothing to infinity")
+    return text.append(f"\n  drives the rest to infinity along {_vector(found.direction, 4)}")
 
 
 def _flow(flow: FlowEnd) -> Text:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from hardmax.directions.critical import CriticalDirections
     from hardmax.directions.enumerate import FeasibleSelection
+    from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
     from hardmax.train.run import Run
@@ -82,7 +83,8 @@ class Solved(Answer):
     """The directions of a problem, as `solve` found them.
 
     ``selections`` are the feasible ones that attract or may attract, or with ``all`` every one; ``best`` has
-    each selection of best-scoring tokens with its solution or the proof that there is none. ``found`` counts
+    each selection of best-scoring tokens with its solution or the proof that there is none; if all have none,
+    ``decomposition`` tells what of p stays finite. ``found`` counts
     all feasible selections that the search met, ``qps`` the problems it solved, and ``cut`` says what ended
     it early, if anything did.
 
@@ -112,6 +114,7 @@ class Solved(Answer):
     critical: CriticalDirections | None
     flow: FlowEnd | None
     norm_name: str = "l2"
+    decomposition: Decomposition | None = None
 
     @property
     def status(self) -> str:
@@ -119,6 +122,7 @@ class Solved(Answer):
         decided = self.all_best and all(best.is_feasible is not None for _, best in self.best)
         decided = decided and all(found.locally_optimal is not None for found in self.selections)
         decided = decided and (self.critical is None or self.critical.status == "complete")
+        decided = decided and (self.decomposition is None or self.decomposition.partition.certified)
         return "complete" if decided and self.cut is None and not self.interrupted else "truncated"
 
     @property
@@ -140,6 +144,7 @@ class Solved(Answer):
             "global": [_global_fields(tokens, best) for tokens, best in self.best],
             "flow": None if self.flow is None else self.flow.fields(),
             **({} if self.critical is None else {"critical": _critical_fields(self.critical)}),
+            **({} if self.decomposition is None else {"decomposition": _split_fields(self.decomposition)}),
         }
 
     def table(self) -> Text:
@@ -226,6 +231,25 @@ def _global_fields(tokens: tuple[int, ...], best: MaxMargin) -> dict[str, Any]:
         weights = enumerate(best.farkas.tolist())
         fields["farkas"] = [{"row": best.constraints.label(j), "weight": w} for j, w in weights if w]
     return fields
+
+
+def _split_fields(found: Decomposition) -> dict[str, Any]:
+    """The field `decomposition` of the JSON; a local p_fin is not looked for here."""
+    finite = None if found.is_local else found.finite
+    weights = zip(found.bound, found.circulation, strict=True)
+    return {
+        "selection": found.selection,
+        "scope": "local" if found.is_local else "global",
+        "kind": found.kind,
+        "status": found.status,
+        "dimension": found.S.shape[1],
+        "bound": [{"row": row, "weight": float(weight)} for row, weight in weights],
+        "separable": found.separable,
+        "p_fin": None if finite is None else finite.p,
+        "radius": None if finite is None else finite.radius,
+        "inf_risk": None if finite is None else finite.risk,
+        "p_mm": found.p_mm,
+    }
 
 
 def _critical_fields(found: CriticalDirections) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from hardmax.answers.solved import Best, FlowEnd, Solved
 if TYPE_CHECKING:
     from hardmax.directions.critical import CriticalDirections
     from hardmax.directions.enumerate import Enumeration, FeasibleSelection
+    from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.norms import Norm
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
@@ -96,6 +97,7 @@ class Solving:
     is_whole: bool = field(default=False, init=False)
     critical: CriticalDirections | None = field(default=None, init=False)
     flow: FlowEnd | None = field(default=None, init=False)
+    decomposition: Decomposition | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         from hardmax.margin.att_svm import AttentionRows
@@ -122,6 +124,7 @@ class Solving:
         )
         self._collect(self.search)
         self._globally(end)
+        self._decompose(end)
         if self.with_critical:
             from hardmax.directions.critical import critical_directions
 
@@ -141,7 +144,7 @@ class Solving:
             search.found if search else 0, search.qps if search else 0,
             None if whole else (search and search.reason) or "interrupted",
             search.undecided if search else (), not self.is_whole, self.critical, self.flow,
-            norm(self.norm).name,
+            norm(self.norm).name, self.decomposition,
         )  # fmt: skip
 
     def _collect(self, search: Enumeration) -> None:
@@ -174,6 +177,16 @@ class Solving:
             if time.monotonic() > end:
                 break
         self.all_best = len(self.best) == math.prod(map(len, optimal_tokens(self.problem).sets))
+
+    def _decompose(self, end: float) -> None:
+        """Where no best-scoring tokens can all be selected: what of p stays finite, and what diverges."""
+        if not self.best or any(best.is_feasible is not False for _, best in self.best):
+            return
+        from hardmax.limits.decomposition import decompose
+        from hardmax.limits.partition import MOST_ROWS
+
+        if time.monotonic() < end and len(self.problem.tokens) - self.problem.n <= MOST_ROWS:
+            self.decomposition = decompose(self.problem, self.best[0][0])
 
     def _follow(self) -> None:
         from hardmax._lib.arrays import misalignment

@@ -7,16 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from hardmax._lib.arrays import polar
 from hardmax._lib.notebook import table
-from hardmax.limits.finite import Finite, convex_minimum, local_minimum, restricted
 from hardmax.limits.partition import Partition, partition
 from hardmax.margin.att_svm import AttentionRows, max_margin
-from hardmax.margin.constraints import Constraints, Label
+from hardmax.margin.constraints import Label
 from hardmax.margin.norms.definition import Norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem, need_problem
@@ -24,6 +23,9 @@ from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense, OneHot
 from hardmax.problem.labels import Labels, has_one_label
 from hardmax.problem.selection import leaders, optimal_tokens
+
+if TYPE_CHECKING:
+    from hardmax.limits.finite import Finite
 
 FARTHEST = 700.0  # of logits at p_fin, whose exponentials are multiplicities of the late problem
 
@@ -53,9 +55,8 @@ class Decomposition:
     problem: Problem
     selection: tuple[int, ...]
     partition: Partition
-    S: np.ndarray  # (d, k) orthonormal columns
-    finite: Finite | None
     is_local: bool
+    start: np.ndarray | None = None  # where the search for a local p_fin begins; the origin if None
 
     def __repr__(self) -> str:
         counts = f"{len(self.bound)} rows bound, {len(self.separable)} separable"
@@ -87,6 +88,19 @@ class Decomposition:
         if not self.is_local:
             proved = proved and self.finite is not None and self.finite.radius not in (None, math.inf)
         return "certified" if proved else "undecided"
+
+    @cached_property
+    def S(self) -> np.ndarray:
+        """(d, k): orthonormal columns that span the bound rows."""
+        return _span(self.problem, self.partition)
+
+    @cached_property
+    def finite(self) -> Finite | None:
+        """p_fin with the risk there and the radius that is proved to hold it; None if none was found."""
+        from hardmax.limits.finite import convex_minimum, local_minimum, restricted
+
+        seen = restricted(self.problem, _survivors(self.problem, self.selection, self.partition))
+        return local_minimum(seen, self.start) if self.is_local else convex_minimum(seen, self.S)
 
     def _labels(self, chosen: np.ndarray) -> tuple[Label, ...]:
         rows = self.partition.constraints
@@ -205,22 +219,21 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
     tokens = leaders(problem, best if selection is None else selection)
     scores = problem.head.vertex_predictions(problem.tokens, problem.offsets)
     labelled = has_one_label(problem) and all(scores[problem.offsets[:-1] + np.array(tokens)] == 1.0)
-    found = partition(_rows(problem, tokens))
-    S = _span(problem, found)
-    seen = restricted(problem, _survivors(problem, tokens, found))
-    finite = convex_minimum(seen, S) if labelled else local_minimum(seen)
-    return Decomposition(problem, tokens, found, S, finite, not labelled)
+    return Decomposition(problem, tokens, _partition(problem, tokens), not labelled)
 
 
-def _rows(problem: Problem, tokens: tuple[int, ...]) -> Constraints:
-    """All rows of a selection; by the Gram matrix where that is what is known, between entries if one-hot."""
+def _partition(problem: Problem, tokens: tuple[int, ...]) -> Partition:
+    """Of all rows of a selection; by the Gram matrix where that is known, between entries if one-hot."""
     rows = AttentionRows(problem).constraints(enumerate(tokens))
-    if problem.gram is not None:
-        gram = (problem.gram + problem.gram.T) / 2
-        return replace(rows, table=None, token_gram=gram, origin=None)
     if isinstance(problem.table, OneHot):
-        return replace(rows, table=None, entries=(problem.d,))
-    return rows
+        return partition(replace(rows, table=None, entries=(problem.d,)))
+    if problem.gram is None:
+        return partition(rows)
+    gram = (problem.gram + problem.gram.T) / 2
+    try:
+        return partition(replace(rows, table=None, token_gram=gram, origin=None))
+    except ValueError:  # by its rounding the matrix has a negative eigenvalue: the keys made of it decide
+        return partition(replace(rows, origin=None))
 
 
 def _span(problem: Problem, found: Partition) -> np.ndarray:

@@ -10,7 +10,6 @@ import numpy as np
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.notebook import table
 from hardmax.limits.decomposition import Decomposition, decompose
-from hardmax.limits.finite import local_minimum, restricted
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection
 from hardmax.train.measures import attended, attention
@@ -87,12 +86,8 @@ def survivors(problem: Problem, p: Any) -> Survivors:
     scores = problem.split(problem.head.vertex_predictions(problem.tokens, problem.offsets))
     best = [max(alive, key=lambda t, own=own: own[t]) for alive, own in zip(sets.sets, scores, strict=True)]  # type: ignore[misc]
     found = decompose(problem, best)
-    alive = np.zeros(len(problem.tokens), dtype=bool)
-    for first, each in zip(problem.offsets[:-1].tolist(), sets.sets, strict=True):
-        alive[first + np.array(each)] = True
     inside, rest = found.parts(p)
-    if found.is_local:
-        found = replace(found, finite=local_minimum(restricted(problem, alive[problem.groups]), inside))
+    found = replace(found, start=inside)
     error = None if found.p_fin is None else float(np.linalg.norm(inside - found.p_fin))
     off = None if found.direction is None or not rest.any() else misalignment(rest, found.direction)
     return Survivors(sets, found, float(between.max(initial=0.0)), error, off)

@@ -227,11 +227,14 @@ def _first_of_each(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
     return distinct, values[first]
 
 
-def components(data: Orders | Samples | Trie) -> dict[int, list[tuple[int, ...]]]:
+def components(data: Orders | Samples | Trie, n: Ints | None = None) -> dict[int, list[tuple[int, ...]]]:
     """Query to the strongly connected components of its order, as far as they hold two tokens or more.
 
     Inside a component every token is above every other one by a chain of samples, so no attention can put
-    one of them first: training keeps their logits at finite distances. A realizable dataset has none.
+    one of them first: training keeps their logits at finite distances, while those between components
+    diverge (`Samples.label_problem` with `hm.decompose` has the numbers). A realizable dataset has none.
+    The orders are those of the collocation, or of `n`; where the next token itself is what attention has to
+    find, n is ``numpy.arange(V)``.
 
     >>> from hardmax.nexttoken import Samples, components
     >>> components(Samples.from_sentences(["A B B", "C A B C", "B C"]))
@@ -240,7 +243,7 @@ def components(data: Orders | Samples | Trie) -> dict[int, list[tuple[int, ...]]
     {}
     """
     found: dict[int, list[tuple[int, ...]]] = {}
-    relations = data if isinstance(data, Orders) else orders(data)
+    relations = data if isinstance(data, Orders) else orders(data, n)
     pairs, number = _cyclic(relations)
     order = np.argsort(number, kind="stable")
     for some in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else ():

@@ -15,6 +15,7 @@ from hardmax.data.sentences.trie import Trie
 from hardmax.problem import Problem
 from hardmax.problem.heads import CrossEntropy
 from hardmax.problem.keys import OneHot
+from hardmax.problem.labels import scored
 from hardmax.problem.output_value import OutputValue
 
 # Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
@@ -153,6 +154,36 @@ class Samples:
             OneHot(len(pairs)), tokens, self.offsets, head,
             counts=self.counts.astype(np.float64), weights=self.weight,
         )  # fmt: skip
+
+    def label_problem(self, n: Any = None) -> Problem:
+        """Attention alone, with the log loss: the tokens x with n(x) = the next token are a sample's label.
+
+        n is an array over the tokens; by default every token leads to itself, and the next token has to be
+        found in the sentence. Samples without a label are left out. Keys are as in `problem`, one for each
+        pair (token, query), by query and token. `hm.decompose` tells what of it stays finite.
+
+        >>> import hardmax as hm
+        >>> from hardmax.nexttoken import Samples
+        >>> samples = Samples.from_sentences(["a b q a", "b a q b"])   # under q, a and b beat each other
+        >>> hm.decompose(samples.label_problem())
+        Decomposition(mixed, certified: 2 rows bound, 2 separable, inf risk 0.231049)
+        """
+        leads = np.arange(self.V) if n is None else expect.ids("n", n, self.V)
+        sizes = np.diff(self.offsets)
+        row = np.repeat(np.arange(self.n), sizes)
+        hit = leads[self.tokens] == self.target[row]
+        has_label = np.bincount(row[hit], minlength=self.n) > 0
+        if not has_label.any():
+            raise ValueError(
+                "n must lead from some token of a sentence to the token after it, got none that does; "
+                "give the collocation of the samples"
+            )
+        kept = has_label[row]
+        pairs, tokens = np.unique((self.query[row] * self.V + self.tokens)[kept], return_inverse=True)
+        offsets = np.concatenate([[0], np.cumsum(sizes[has_label])])
+        head = scored(hit[kept].astype(np.float64), offsets, "log")
+        problem = Problem(OneHot(len(pairs)), tokens.reshape(-1), offsets, head)
+        return problem.weighted(self.weight[has_label], self.counts[kept])
 
     def merged(self) -> Samples:
         """Samples that are equal as (multiset, query, target) as one with their joint weight.
