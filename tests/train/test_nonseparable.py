@@ -111,7 +111,7 @@ def test_refusals(found):
         hm.flow(hm.data.named("dependent"), split=cycle)
     with pytest.raises(ValueError, match="stay in the span of the keys with split, got Sign"):
         hm.descend(cycle.problem, hm.steps.Sign(0.1), split=cycle)
-    with pytest.raises(ValueError, match="wrt, prompt or batch"):
+    with pytest.raises(ValueError, match="split must be None where wrt"):
         hm.descend(cycle.problem, split=cycle, batch=1)
 
 
