@@ -256,3 +256,36 @@ def test_bad_input():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_large_margins_are_solved_in_few_coordinates(monkeypatch):
+    """Rows of 1000 x 1000 numbers are never written out; the same answers as where they are."""
+    rng = np.random.default_rng(4)
+    tokens, scores = rng.normal(size=(4, 4, 1000)), rng.normal(size=(4, 4))
+    problem = hm.Problem.from_queries(tokens, "last", scores)
+    best = hm.max_margin(problem)
+    assert best.is_certified
+    assert best.margin_interval[1] / best.margin_interval[0] - 1 < 1e-10
+    assert best.constraints.along(best.p).min() == pytest.approx(1.0, abs=1e-13)
+    gram = best.constraints.gram()
+    assert best.norm**2 == pytest.approx(best.multipliers @ gram @ best.multipliers, rel=1e-13)
+    assert len(best.support) == 12
+    with pytest.raises(ValueError, match=r"rows must have at most 1e\+08 numbers together to be written out"):
+        hm.Constraints.pairs(
+            np.ones((1, 1000)), [0] * 101, [-1] * 101, right=np.ones((1, 1000)), right_of=[0] * 101
+        ).rows()
+    for seed in range(4):
+        tokens, queries, scores, _ = drawn(seed, n=2, T=3)
+        problem = hm.Problem.from_queries(tokens, queries, scores)
+        for chosen in ([0, 0], [len(x) - 1 for x in tokens]):
+            plain = hm.max_margin(problem, chosen)
+            with monkeypatch.context() as folding:
+                folding.setattr("hardmax.margin.folding.WRITTEN", 0)
+                few = hm.max_margin(problem, chosen)
+                assert (few.status, few.support) == (plain.status, plain.support)
+            if plain.is_certified:
+                np.testing.assert_allclose(few.p, plain.p, atol=1e-13)
+            exact = hm.max_margin(problem, chosen, exact=True)
+            assert exact.status == plain.status
+            if exact.is_feasible and exact.fractions is not None:
+                np.testing.assert_allclose(exact.fractions.astype(float), plain.W, atol=1e-12)

@@ -302,7 +302,7 @@ def test_a_peer_trains_W_by_mirror_descent(known):
     assert list(run.selection().tokens) == known["selection"]
     assert list(hm.optimal_tokens(problem).tokens) == known["best"]
     best = hm.max_margin(problem, known["selection"], norm=known["p"])
-    assert hm.margin.norm(known["p"]).value(run.W) == pytest.approx(known["norm_p"], rel=2e-6)
+    assert hm.margin.norm(known["p"]).value(run.W) == pytest.approx(known["norm_p"], rel=3e-6)
     assert best.margin == pytest.approx(known["svm_margin"], rel=1e-7)
     assert run.deficit(best) == pytest.approx(known["margin_deficit"], rel=1e-2)
     assert run.misalignment(best) == pytest.approx(known["one_minus_cos"], rel=5e-3)

@@ -234,7 +234,7 @@ class Constraints:
         if self.right is None or self.right_of is None:
             return left
         with np.errstate(over="ignore"):
-            dense = (left[:, :, None] * self.right[self.right_of][:, None, :]).reshape(len(left), -1)
+            dense = outer(left, self.right[self.right_of])
         if not np.isfinite(dense).all():
             raise ValueError(
                 "right must have products below 1.8e308, got an overflow; scale the factors down"
@@ -290,6 +290,21 @@ class Constraints:
         paired = self.minus >= 0
         difference[paired] -= tokens[self.minus[paired]]
         return difference
+
+
+def outer(left: Floats, right: Floats) -> Floats:
+    """left_j right_j' of every row, read row by row, (m, d_x d_z).
+
+    >>> outer(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])).tolist()
+    [[3.0, 4.0, 6.0, 8.0]]
+    """
+    width = left.shape[1] * right.shape[1]
+    if len(left) * width > MOST_ENTRIES:
+        raise ValueError(
+            f"rows must have at most {MOST_ENTRIES:.0e} numbers together to be written out, got {len(left)} "
+            f"of {width}; take fewer inputs, or tokens and queries of fewer dimensions"
+        )
+    return (left[:, :, None] * right[:, None, :]).reshape(len(left), width)
 
 
 def _checked(

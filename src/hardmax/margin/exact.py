@@ -23,7 +23,7 @@ import numpy as np
 from flint import fmpq, fmpz, fmpz_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.rationals import independent_columns, integer_rows, integers
+from hardmax.margin.rationals import independent_columns, integer_factors, integer_rows, integers
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
     >>> decide(Constraints.dense([[0.5], [-1.0]])).multipliers
     (Fraction(2, 1), Fraction(1, 1))
     """
-    rows, gram, power = integer_rows(constraints)
+    factors = None if constraints.right is None else integer_factors(constraints)
+    rows, gram, power = integer_rows(constraints) if factors is None else (None, *factors[2:])
     bounds, h_power = integers(constraints.h)
     solver = _ActiveSet(gram, bounds, constraints.equal.tolist())
     weights = solver.run(sorted(set(start)))
@@ -92,8 +93,25 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
     norm_squared = sum(
         (m * Fraction(h) for m, h in zip(multipliers, constraints.h.tolist(), strict=True)), Fraction(0)
     )
+    if factors is not None:
+        point = _outer_sum(*factors[:2], multipliers, two**power)
+        return Exact(True, multipliers, slack, norm_squared, len(point), point=point)
     width = None if rows is None else rows.ncols()
     return Exact(True, multipliers, slack, norm_squared, width, rows, two**power)
+
+
+def _outer_sum(
+    left: Any, right: Any, multipliers: Sequence[Fraction], scale: Fraction
+) -> tuple[Fraction, ...]:
+    """scale sum_j l_j left_j right_j', read row by row; the outer products are not written out."""
+    common = math.lcm(*(weight.denominator for weight in multipliers))
+    weighted = fmpz_mat(
+        [
+            [int(weight * common) * right[j, b] for b in range(right.ncols())]
+            for j, weight in enumerate(multipliers)
+        ]
+    )
+    return tuple(scale * Fraction(int(x), common) for x in (left.transpose() * weighted).entries())
 
 
 def zero(constraints: Constraints) -> Exact:
@@ -117,7 +135,8 @@ def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
     """
     chosen = np.asarray(sorted(set(farkas)), dtype=np.int64)
     subset = constraints.subset(chosen)
-    solver = _ActiveSet(integer_rows(subset)[1], integers(subset.h)[0], subset.equal.tolist())
+    gram = integer_rows(subset)[1] if subset.right is None else integer_factors(subset)[2]
+    solver = _ActiveSet(gram, integers(subset.h)[0], subset.equal.tolist())
     weights = solver.contradiction(list(range(len(chosen))))
     if weights is None:
         return None

@@ -68,18 +68,37 @@ def integer_rows(constraints: Constraints) -> tuple[Any, Any, int]:
     if constraints.entries is not None:
         rows = _incidence(constraints, math.prod(constraints.entries))
         return rows, rows * rows.transpose(), 0
+    if constraints.right is not None:
+        left, right, gram, power = integer_factors(constraints)
+        m, width, height = constraints.count, left.ncols(), right.ncols()
+        outer = [left[j, a] * right[j, b] for j in range(m) for a in range(width) for b in range(height)]
+        return fmpz_mat(m, width * height, outer), gram, power
+    rows, power = _left(constraints)
+    return rows, rows * rows.transpose(), power
+
+
+def integer_factors(constraints: Constraints) -> tuple[Any, Any, Any, int]:
+    """The same for outer products, left and right factors of every row apart: left, right, Gram, -k.
+
+    >>> rows = Constraints.pairs([[0.5], [1.0]], [0], [-1], right=[[3.0, 4.0]], right_of=[0])
+    >>> left, right, gram, power = integer_factors(rows)
+    >>> left[0, 0], right[0, 1], gram[0, 0], power
+    (1, 4, 25, -1)
+    """
+    assert constraints.right is not None
+    assert constraints.right_of is not None
+    left, power = _left(constraints)
+    right, right_power = _matrix(constraints.right[constraints.right_of])
+    pairs = zip((left * left.transpose()).entries(), (right * right.transpose()).entries(), strict=True)
+    gram = fmpz_mat(constraints.count, constraints.count, [x * y for x, y in pairs])
+    return left, right, gram, power + right_power
+
+
+def _left(constraints: Constraints) -> tuple[Any, int]:
+    """table[plus] - table[minus] in integers."""
     assert constraints.table is not None
     table, power = _matrix(constraints.table)
-    rows = _incidence(constraints, table.nrows()) * table
-    gram = rows * rows.transpose()
-    if constraints.right is None or constraints.right_of is None:
-        return rows, gram, power
-    right, right_power = _matrix(constraints.right[constraints.right_of])
-    m, width, height = constraints.count, table.ncols(), right.ncols()
-    factor = right * right.transpose()
-    gram = fmpz_mat(m, m, [x * y for x, y in zip(gram.entries(), factor.entries(), strict=True)])
-    outer = [rows[j, a] * right[j, b] for j in range(m) for a in range(width) for b in range(height)]
-    return fmpz_mat(m, width * height, outer), gram, power + right_power
+    return _incidence(constraints, table.nrows()) * table, power
 
 
 def independent_columns(matrix: Any) -> list[int]:
@@ -103,6 +122,8 @@ def row_rank(constraints: Constraints) -> int:
     >>> row_rank(Constraints.dense([[1.0, 0.0], [1.0, 1e-300], [0.0, 1.0]]))
     2
     """
+    if constraints.right is not None:
+        return int(integer_factors(constraints)[2].rank())
     rows, gram, _ = integer_rows(constraints)
     return int((gram if rows is None else rows).rank())
 

@@ -17,6 +17,7 @@ from hardmax._lib.files import whole_text
 from hardmax._lib.notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
+from hardmax.margin.folding import folded
 from hardmax.margin.measure import EPS, Tight, enclose, enclose_gram
 from hardmax.margin.norms.definition import norm
 from hardmax.margin.rationals import bracket, root, to_float
@@ -253,7 +254,11 @@ class MaxMargin:
             assert c.token_gram is not None
             return enclose_gram(c.gram(), c.h, c.equal, weights, _rounded(c.token_gram, 1))
         blur = 0.0 if c.origin is None else _rounded(c.origin, 16 * len(c.origin))
-        found = enclose(c.rows()[None], c.h[None], c.equal[None], weights[None], self.p[None], blur)
+        few = None if c.right is None else folded(c, c.left(), c.right)
+        rows, p = (c.rows(), self.p) if few is None else (few.rows, few.inside(self.p))
+        if few is not None:  # by how much inner products of rows are off in coordinates
+            blur = 64 * EPS * sum(c.shape) * float(np.square(rows).sum(axis=1).max())
+        found = enclose(rows[None], c.h[None], c.equal[None], weights[None], p[None], blur)
         return Tight(found.certain[0], found.possible[0])
 
     @cached_property

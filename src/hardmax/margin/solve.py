@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,8 +13,9 @@ import numpy as np
 from hardmax._lib.arrays import length
 from hardmax._lib.parallel import serial_blas
 from hardmax.margin import exact as rational
-from hardmax.margin.constraints import Bools, Constraints, Floats, Ints
+from hardmax.margin.constraints import Bools, Constraints, Floats, Ints, outer
 from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, Guess, by_daqp, by_kernel, by_nnls, polish
+from hardmax.margin.folding import Folded, folded
 from hardmax.margin.measure import Measured, measure, rounding
 from hardmax.margin.solution import MaxMargin, from_exact
 
@@ -40,6 +42,7 @@ class Scaled:
     faithful: bool  # no bound underflowed
     gram: Floats | None = None
     factors: tuple[Floats, Floats] | None = None  # of rows that are outer products
+    fold: Folded | None = None  # where A is in coordinates of the spans of the factors
 
 
 def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
@@ -57,7 +60,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     """
     if not constraints.h.any():
         return from_exact(constraints, rational.zero(constraints))
-    scaled = scale(constraints)
+    scaled = scale(constraints, fold=True)
     impossible = np.flatnonzero(scaled.zero & (constraints.h != 0))
     if len(impossible):  # 0 >= h > 0: B-DEF-10's duplicate of the selected key
         weights = [Fraction(0)] * constraints.count
@@ -81,7 +84,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
         return from_exact(constraints, rational.decide(constraints, () if start is None else start.tolist()))
     if best is None:
         nothing = np.zeros(constraints.count)
-        best = (np.zeros(scaled.A.shape[1]), nothing, Measured(np.inf, 0.0, np.inf))
+        best = (np.zeros(math.prod(constraints.shape)), nothing, Measured(np.inf, 0.0, np.inf))
     return unscaled(constraints, scaled, *best, status="undecided")
 
 
@@ -125,8 +128,9 @@ def _tame(rows: Floats) -> tuple[Floats, Ints]:
     return np.ldexp(rows, -a[:, None]), a
 
 
-def scale(constraints: Constraints) -> Scaled:
-    gram, factors = None, None
+def scale(constraints: Constraints, fold: bool = False) -> Scaled:
+    """The same problem with rows near 1; with ``fold`` very large outer products in few coordinates."""
+    gram, factors, few = None, None, None
     if constraints.token_gram is not None:
         # Rows from the spectral factor of the tokens' Gram matrix: only the engines see them.
         half = int(np.frexp(np.abs(constraints.token_gram).max())[1]) // 2
@@ -143,15 +147,19 @@ def scale(constraints: Constraints) -> Scaled:
         if constraints.right is not None and constraints.right_of is not None:
             right, a_right = _tame(constraints.right)
             factors = A, right[constraints.right_of]
-            A = (A[:, :, None] * factors[1][:, None, :]).reshape(len(A), -1)
+            few = folded(constraints, A, right) if fold else None
+            A = outer(*factors) if few is None else few.rows
             a = a + a_right[constraints.right_of]
         norms = np.sqrt(np.einsum("ij,ij->i", A, A))
+        if few is not None and factors is not None:
+            norms = np.linalg.norm(factors[0], axis=1) * np.linalg.norm(factors[1], axis=1)
     zero = norms == 0 if gram is None else constraints.plus == constraints.minus
     asks = constraints.h != 0
     b = -int((np.frexp(constraints.h[asks])[1] - a[asks]).max())
     h = np.ldexp(constraints.h, b - a)
     faithful = bool((np.abs(h[asks]) > 1e-290).all())
-    return Scaled(np.ascontiguousarray(A), h, constraints.equal, norms, zero, a, b, faithful, gram, factors)
+    A = np.ascontiguousarray(A)
+    return Scaled(A, h, constraints.equal, norms, zero, a, b, faithful, gram, factors, few)
 
 
 Candidate = tuple[Floats, Floats, Measured]
@@ -200,12 +208,16 @@ def _evaluate(problem: Scaled, guess: Floats) -> Candidate | None:
         lengths = norms * (reach / norm if norm else 1.0)
         shift, shifted = correction(problem, Mp, lengths * norm * rounding(terms))
         return p, weights, measure(Mp, h, equal, weights, lengths, norm, norm, 0.0, terms, shift, shifted)
-    Mp = problem.A @ p
     used = np.flatnonzero(weights)
-    u = problem.A[used].T @ weights[used]
+    if problem.fold is not None and problem.factors is not None:  # measured on the rows themselves
+        (x, z), p = problem.factors, problem.fold.whole(p)
+        Mp = np.einsum("ij,ij->i", x @ p.reshape(x.shape[1], z.shape[1]), z)
+        u, terms = ((x[used].T * weights[used]) @ z[used]).ravel(), len(weights) + x.shape[1] + z.shape[1]
+    else:
+        Mp, u, terms = problem.A @ p, problem.A[used].T @ weights[used], len(p)
     norm = length(p)
-    shift, shifted = correction(problem, Mp, norms * norm * rounding(len(p)))
-    measured = measure(Mp, h, equal, weights, norms, norm, length(u), length(p - u), len(p), shift, shifted)
+    shift, shifted = correction(problem, Mp, norms * norm * rounding(terms))
+    measured = measure(Mp, h, equal, weights, norms, norm, length(u), length(p - u), terms, shift, shifted)
     return p, weights, measured
 
 

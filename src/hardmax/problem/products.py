@@ -90,7 +90,7 @@ class Products:
                 f"would have {entries:.2g} entries, more than {LARGEST:.0e}; use a verb that needs no table "
                 "(gradient, descend, risk), or fewer tokens"
             )
-        return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+        return (left[:, :, None] * right[:, None, :]).reshape(len(left), self.shape[1])
 
     def over(self, power: int) -> Products:
         """The queries are brought to size one, the tokens take the rest."""
