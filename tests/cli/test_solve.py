@@ -234,6 +234,19 @@ def test_the_documented_example_is_true(capsys, monkeypatch):
         assert set(settled(capsys.readouterr().out)) <= set(documented)
 
 
+def test_queries_in_a_file(solve, tmp_path):
+    """examples/queries.json is w33 of part D: three selections attract, the flow from zero takes the best."""
+    start = tmp_path / "start.json"
+    start.write_text("[[0.1, 0, 0], [0, 0, 0], [0, 0, 0]]")
+    code, answer, _ = solve(ROOT / "examples" / "queries.json", "--flow", "--start", str(start))
+    assert code == 0
+    assert [s["selection"] for s in answer["selections"]] == [[1, 0, 2], [2, 0, 2], [2, 2, 2]]
+    assert answer["flow"]["selection"] == [2, 0, 2]
+    best = answer["selections"][1]
+    assert 1 / best["norm"] == pytest.approx(0.903322673716, rel=1e-11)
+    assert len(best["direction"]) == 9
+
+
 def test_table_for_a_reader_of_odd_cases(capsys, tmp_path):
     file = tmp_path / "odd.json"
     file.write_text('{"keys": [[[1], [0]], [[-1], [0]]], "scores": [[1, 0], [2, 0]]}')

@@ -24,7 +24,16 @@ def anchors(text: str) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", ["concepts.md", "choosing.md", "dynamics.md", "margin.md", "geometry.md", "non-separable.md"]
+    "page",
+    [
+        "concepts.md",
+        "choosing.md",
+        "dynamics.md",
+        "margin.md",
+        "geometry.md",
+        "non-separable.md",
+        "queries.md",
+    ],
 )
 def test_examples_run(page):
     found = doctest.testfile(str(DOCS / page), module_relative=False)
