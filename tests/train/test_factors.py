@@ -35,22 +35,23 @@ def begun(parameters):
     return {"factors": parameters["rank"], "start": (parameters["K0"], parameters["Q0"])}
 
 
-def oracle_runs(methods, last):
-    for name in NAMES:
+def oracle_runs(names, methods, last):
+    for name in names:
         for known in ORACLES["matrix"][name]["optimisers"]:
             if known["method"] in methods:
-                yield pytest.param(
-                    name, known, last, id=f"{name}-{known['method']}-{known['parameters']['eta']}"
-                )
+                id = f"{name}-{known['method']}-{known['parameters']['eta']}"
+                yield pytest.param(name, known, last, id=id)
 
 
 @pytest.mark.parametrize(
     ("name", "known", "last"),
     [
-        *oracle_runs(("ngd", "factorised-joint", "factorised-block"), 10_000),
-        *oracle_runs(("spectral", "muon", "factorised-muon-block"), 1_000),
+        *oracle_runs(NAMES, ("ngd", "factorised-joint", "factorised-block"), 10_000),
+        *oracle_runs(("w33",), ("spectral", "muon"), 1_000),  # rules of matrices are in plain Python
+        *oracle_runs(("w33", "w44"), ("factorised-muon-block",), 1_000),
     ],
 )
+@pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore::hardmax.train.RateWarning")
 def test_optimisers_of_matrices(name, known, last):
     """D-CONJ-1: the norm each rule makes least, its deficits after 10^3 and 10^4 steps, what it selects."""
@@ -73,6 +74,7 @@ def test_optimisers_of_matrices(name, known, last):
         assert run.norm_name == known["norm"]
 
 
+@pytest.mark.compiled
 def test_the_parametrization_changes_the_selection():
     """D-ERR-5 on w33: W from zero selects the best tokens, small factors others."""
     problem = posed("w33")
@@ -85,6 +87,7 @@ def test_the_parametrization_changes_the_selection():
     assert hm.optimal_tokens(problem).tokens == (2, 0, 2)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("known", ORACLES["findings"]["rank_one_factors"], ids=lambda known: known["dataset"])
 def test_factors_of_rank_one(known):
     """The margin of the best W of rank one is far from the nuclear one, whose W has rank two (D-THM-2)."""
@@ -123,6 +126,7 @@ def test_factored_points():
                     assert found.escape is None
 
 
+@pytest.mark.compiled
 def test_a_run_of_factors_proves_an_interval():
     known = next(x for x in ORACLES["matrix"]["w44"]["optimisers"] if x["method"] == "factorised-block")
     run = hm.descend(posed("w44"), ruled("factorised-block", 0.03, 0.5), steps=10_000, record=(),
@@ -135,6 +139,7 @@ def test_a_run_of_factors_proves_an_interval():
         run.forecast()
 
 
+@pytest.mark.compiled
 def test_balance():
     """K'K - Q'Q: kept by small plain steps of both together, not by steps of each with its own length."""
     problem, rng = posed("w33"), np.random.default_rng(0)
@@ -262,6 +267,7 @@ def test_the_data_of_a_peer_in_three_norms():
         np.testing.assert_allclose(best.W * best.margin, truth["W"], atol=1e-5)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("power", [1.75, 2, 3])
 def test_a_peer_trains_W_and_v_together(power):
     """AttentionMD's joint run: W and v from zero by mirror steps, each with its own dual norm."""
