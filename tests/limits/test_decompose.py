@@ -114,6 +114,55 @@ def test_partition_by_brute_force(rows):
         assert product == 0 if bound else product >= 1
 
 
+def test_contradictions_alone_decide(monkeypatch):
+    """Without the linear program, rows are found bound by rational contradictions, one after the other."""
+    rng = np.random.default_rng(5)
+    for _ in range(25):
+        rows = hm.Constraints.dense(rng.integers(-2, 3, size=(int(rng.integers(2, 9)), 3)).astype(float))
+        expected = partition(rows)
+        with monkeypatch.context() as patched:
+            patched.setattr("hardmax.limits.partition._guess", lambda A, known: None)
+            found = partition(rows)
+        assert found.certified
+        assert found.bound.tolist() == expected.bound.tolist()
+        assert min((y for y in found.circulation if y), default=1) == 1
+        for column in rows.rows().T.tolist():
+            assert sum(y * Fraction(x) for y, x in zip(found.circulation, column, strict=True)) == 0
+
+
+def test_what_floats_cannot_tell_apart():
+    """Rows (1, e), (-1, e) with e = 1e-12 are separable, with (0, -e) bound: p_fin = (0, log 2/e)."""
+    e = 1e-12
+    keys = [[[1.0, e], [0.0, 0.0]], [[-1.0, e], [0.0, 0.0]], [[0.0, -e], [0.0, 0.0]]]
+    assert hm.decompose(hm.Problem.from_scores(keys[:2], [[1, 0]] * 2, loss="log")).kind == "separable"
+    found = hm.decompose(hm.Problem.from_scores(keys, [[1, 0]] * 3, loss="log"))
+    assert (found.kind, found.status) == ("bounded", "certified")
+    assert abs(found.p_fin[1] - np.log(2.0) / e) < 0.1
+
+
+def test_rows_of_very_different_sizes():
+    """log(1 + e^(-1e8 p)) + log(1 + e^(1e-8 p)): nothing of the slope is to be seen in the risk."""
+    keys = [[[1e8, 0.0], [0.0, 0.0]], [[-1e-8, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
+    found = hm.decompose(hm.Problem.from_scores(keys, [[1, 0]] * 3, loss="log"))
+    assert found.p_fin[0] == pytest.approx(1e-8 * np.log(2e16 - 1.0), rel=1e-13)
+    assert found.status == "certified"
+
+
+def test_no_rows_at_all():
+    found = hm.decompose(hm.Problem.from_scores([[[1.0]], [[2.0], [2.0]]], [[1], [1, 1]], loss="log"))
+    assert (found.kind, found.bound, found.separable, found.p_fin.tolist()) == ("separable", (), (), [0.0])
+
+
+def test_regularization_path_of_the_log_loss():
+    """The point of least risk in a ball: p_fin on S, the rest along p_mm, on the way out."""
+    found = hm.decompose(posed("cycle"))
+    path = hm.regularization_path(found.problem, [3.0, 12.0])
+    off = [np.linalg.norm(found.parts(p)[0] - found.p_fin) for p in path.points]
+    assert off[0] > 100 * off[1]
+    assert off[1] < 1e-4
+    assert hm.misalignment(found.parts(path.points[1])[1], found) < 1e-12
+
+
 def one_hot(inputs, V):
     tokens = np.concatenate([np.array(each) for each in inputs])
     sizes = [len(each) for each in inputs]

@@ -2,8 +2,9 @@
 
 Restricted to the selected token of each input and those it is bound to, the log loss is coercive and
 strictly convex on that span S, so it has one minimiser p_fin (D-THM-11), which Newton's method finds. How far
-that may be off is proved from the gradient g, the least curvature l on S and the diameter R of an input's
-keys: third derivatives are at most R times second ones, so the minimiser is within -log(1 - R g/l)/R.
+that may be off is proved in coordinates in which the curvature there is the identity, from the gradient g and
+the diameter R of an input's keys: third derivatives are at most R times second ones along the way, so the
+minimiser is within -log(1 - R g)/R.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hardmax.problem.coordinates import scaled
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import slots_of
 from hardmax.train.flow import flow
-from hardmax.train.gradient import expand, risk_of, settle_at
+from hardmax.train.gradient import Expansion, expand, risk_of, settle_at
 
 ROUNDS = 1_000
 ENOUGH = 1e-4  # of the fall that the slope promises
@@ -70,30 +71,52 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
     slots = slots_of(scale.problem)
     table = Dense(np.ascontiguousarray(scale.problem.keys @ S))
     seen, slots = replace(scale.problem, table=table, W=None), replace(slots, table=table)
-    y = np.zeros(S.shape[1])
-    settled = settle_at(seen, y, slots)
-    risk = risk_of(seen, settled)
-    for _ in range(ROUNDS):
-        at = expand(seen, settled, settled.differences(slots.keys))
-        step = np.linalg.lstsq(-at.H, at.V, rcond=None)[0]
-        fall = float(at.V @ step) * math.exp(at.common) / problem.total
-        if fall <= RESOLVED * risk:
-            y = y + step
-            break
-        t = 1.0
-        while (trial := risk_of(seen, settle_at(seen, y + t * step, slots))) > risk - ENOUGH * t * fall:
-            t /= 2
-        y, risk = y + t * step, trial
-        settled = settle_at(seen, y, slots)
+    inputs = np.split(slots.keys[slots.tokens], slots.offsets[1:-1])
+    y, least = np.zeros(S.shape[1]), math.inf
     settled = settle_at(seen, y, slots)
     at = expand(seen, settled, settled.differences(slots.keys))
-    rounding = np.finfo(float).eps * (problem.d + 8) * at.size
-    slope, curvature = float(np.linalg.norm(at.V)) + rounding, float(np.linalg.eigvalsh(-at.H)[0])
-    R = max(_diameter(keys) for keys in np.split(slots.keys[slots.tokens], slots.offsets[1:-1]))
-    share = R * slope / curvature if curvature > 0 else math.inf
-    radius = -math.log1p(-share) / R if share < 1 else math.inf
+    for _ in range(ROUNDS):
+        step, risk = _newton(at), risk_of(seen, settled)
+        fall = float(at.V @ step) * math.exp(at.common) / problem.total
+        # While logits move by at most 1 the curvature keeps its size.
+        t = 1.0 / max(1.0, *(float(np.ptp(keys @ step)) for keys in inputs))
+        if resolved := fall > RESOLVED * risk:
+            while risk_of(seen, settle_at(seen, y + t * step, slots)) > risk - ENOUGH * t * fall:
+                t /= 2
+        elif not fall < least:  # what is left to fall is rounding
+            break
+        least = math.inf if resolved else fall
+        y = y + t * step
+        settled = settle_at(seen, y, slots)
+        at = expand(seen, settled, settled.differences(slots.keys))
     p = scale.back(S @ y)
-    return Finite(p, risk_of(seen, settled), math.ldexp(radius, -scale.exponent))
+    weights = settled.weights * settled.per_slot(np.exp(settled.log_scale - at.common))
+    pulls = weights[:, None] * settled.differences(slots.keys)
+    return Finite(p, risk_of(seen, settled), math.ldexp(_radius(at, pulls, inputs), -scale.exponent))
+
+
+def _newton(at: Expansion) -> np.ndarray:
+    """The step to the minimum of the second-order expansion."""
+    try:
+        return np.asarray(np.linalg.solve(-at.H, at.V))
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(-at.H, at.V, rcond=None)[0]
+
+
+def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float:
+    """How far the minimiser can be: infinite if the curvature does not tell.
+
+    ``pulls`` are the terms of the gradient, whose sizes bound its rounding. In coordinates in which the
+    curvature is the identity.
+    """
+    try:
+        white = np.linalg.inv(np.linalg.cholesky(-at.H))
+    except np.linalg.LinAlgError:
+        return math.inf
+    R = max(_diameter(keys @ white.T) for keys in inputs)
+    rounding = np.finfo(float).eps * (len(white) + 8) * float(np.linalg.norm(pulls @ white.T, axis=1).sum())
+    share = R * (float(np.linalg.norm(white @ at.V)) + rounding)
+    return -math.log1p(-share) / R * float(np.linalg.norm(white, 2)) if share < 1 else math.inf
 
 
 def local_minimum(problem: Problem, start: np.ndarray | None = None) -> Finite | None:

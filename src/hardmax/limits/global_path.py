@@ -25,7 +25,7 @@ from hardmax.margin.att_svm import max_margin
 from hardmax.margin.sets import SetMaxMargin, set_max_margin
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import scaled
-from hardmax.problem.selection import optimal_tokens, selected_tokens
+from hardmax.problem.selection import chosen_slots, optimal_tokens, selected_tokens
 
 # Starts agree when they end this close, in radians: what B-ALG-1 asks of a path that is to be believed.
 AGREE = 1e-6
@@ -242,6 +242,8 @@ class _Search:
         best = max_margin(problem, chosen) if chosen.is_unique else None
         if best is None or best.direction is None:
             return []
+        if problem.head.in_log is not None and not problem.scores[chosen_slots(problem, chosen.tokens)].all():
+            return []  # without its label an input has no floor
         own = Landscape(problem, chosen.tokens)
         starts = [winner.p, self.landscape.basis.T @ best.direction * R]
         if any(own.excess(p[None])[0][0] <= 0.0 for p in starts):

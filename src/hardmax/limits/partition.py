@@ -55,6 +55,9 @@ def partition(constraints: Constraints) -> Partition:
             f"problem must have at most {MOST_ROWS} tokens besides the selected ones to be decomposed, got "
             f"{constraints.count}; leave out inputs or tokens"
         )
+    if not constraints.count:
+        none = np.zeros(0, dtype=bool)
+        return Partition(constraints, none, np.zeros(0, dtype=np.int64), (), solve(constraints), None, True)
     bound, y = _known(constraints)
     for _ in range(constraints.count + 1):
         basis = independent(constraints, np.flatnonzero(bound))

@@ -124,9 +124,9 @@ def lifted(problem: Problem) -> Problem:
     """The same problem with every input's scores shifted to be positive, which no statement may depend on."""
     shift = 1.0 - np.minimum.reduceat(problem.scores, problem.offsets[:-1])
     scores = problem.scores + np.repeat(shift, problem.sizes)
-    return Problem.from_scores(
-        problem.split(problem.keys[problem.tokens]), problem.split(scores), problem.loss
-    )
+    # The log loss is one of labels alone; the statements need a decreasing loss and then only scores.
+    loss = problem.loss if problem.head.in_log is None else "logistic"
+    return Problem.from_scores(problem.split(problem.keys[problem.tokens]), problem.split(scores), loss)
 
 
 def still_away(distance: float) -> float:
