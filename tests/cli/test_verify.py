@@ -58,7 +58,7 @@ def test_an_unexpected_verdict_is_exit_code_1(verify, monkeypatch):
 
 def test_undecided_is_exit_code_3(verify, monkeypatch):
     # the theorem asks for one best token: with two of them nothing is decided about their separation
-    tied = replace(instances(["B-THM-L4"])[0], subject=table.examples.mirrored, expected="undecided")
+    tied = replace(instances(["B-THM-L4"])[0], subject=table.mirrored, expected="undecided")
     monkeypatch.setattr(table, "INSTANCES", [tied])
     monkeypatch.setattr("hardmax.theory.paper_b.gradients.assumption_b", lambda problem: _Holds())
     code, out, _ = verify("B-THM-L4", "--json")

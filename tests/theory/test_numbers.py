@@ -219,7 +219,7 @@ def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
                 (found.measured["overshoot from each radius"][0] > 1e-6, found.paper_verdict == "holds")
             )
     assert len(left) == 5
-    assert np.sum(left, axis=0).tolist() == [2, 3]
+    assert np.sum(left, axis=0).tolist() == [2, 4]
 
 
 def test_the_radius_of_theorem_3_on_the_shipped_instance():

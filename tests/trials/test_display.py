@@ -85,7 +85,7 @@ def test_examples_of_the_pages_run(page: str, tmp_path: Path) -> None:
 
 
 def test_the_file_on_the_page_is_the_example() -> None:
-    (block,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "sweeps.md").read_text(), flags=re.DOTALL)
+    block, *_ = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "sweeps.md").read_text(), flags=re.DOTALL)
     example = read_plan(ROOT / "examples" / "phase-diagram.toml")
     file = (ROOT / "examples" / "phase-diagram.toml").read_text()
     stripped = "\n".join(line.partition("#")[0].rstrip() for line in file.splitlines()).strip()
