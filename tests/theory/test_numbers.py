@@ -202,7 +202,7 @@ def test_the_selection_switches_with_rho():
 def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
     """From R_bar descent first leaves the cone of some selections; from R0 with (49) no flow does.
 
-    docs/errata.md tells of range(12), half a minute: 22 selections, of which [8, 13].
+    docs/errata.md tells of range(12), some seconds: 22 selections, of which [8, 14].
     """
     from hardmax.directions.enumerate import locally_optimal
 
