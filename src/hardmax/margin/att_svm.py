@@ -141,6 +141,10 @@ def global_max_margins(
             yield tokens, rows.solve(enumerate(tokens), exact, norm).selecting(tokens)
 
 
+# The rows of no input, so that a selection of nothing has rows too.
+NOTHING: tuple[Ints, Ints, tuple[Label, ...]] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), ())
+
+
 class AttentionRows:
     """The rows k_selected - k_t of a problem, by input and selected token; partial selections are allowed.
 
@@ -162,9 +166,9 @@ class AttentionRows:
     def constraints(self, chosen: Iterable[tuple[int, int]]) -> Constraints:
         """The rows of the inputs in ``chosen``, pairs (input, selected token), in that order."""
         pieces = [self._piece(*pair) for pair in chosen]
-        plus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[0] for piece in pieces)])
-        minus = np.concatenate([np.zeros(0, dtype=np.int64), *(piece[1] for piece in pieces)])
-        labels = tuple(itertools.chain.from_iterable(piece[2] for piece in pieces))
+        pluses, minuses, names = zip(NOTHING, *pieces, strict=True)
+        plus, minus = np.concatenate(pluses), np.concatenate(minuses)
+        labels: tuple[Label, ...] = tuple(itertools.chain.from_iterable(names))
         bounds, keys = (np.ones(len(plus)), np.zeros(len(plus), dtype=bool)), self.problem.table
         if isinstance(keys, Products):  # rows (x_selected - x_t) z', whose factors are kept apart
             tokens = keys.token[plus], keys.token[minus]
