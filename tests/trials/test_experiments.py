@@ -49,8 +49,8 @@ def test_figure_9_on_whole_streams(d: int, oracles: dict) -> None:
     assert 1 - np.mean([row["saturated"] for row in rows]) == pytest.approx(expected["nonsat"], abs=1e-12)
     assert np.mean(negative) == pytest.approx(expected["neg"], abs=1e-12)
     wanted = [expected[name] for name in ("lmm", "gmm", "corr", "corr_min")]
-    # Beyond eta_c p swings, and rounding decides on which side of a swing the last step falls: a start moved by
-    # 1e-15 changes 1 - cos of six such trials in the plane by up to 5e-6, the mean of 316 by up to 4e-8.
+    # Beyond eta_c p swings, and rounding decides on which side of a swing the last step falls: a start moved
+    # by 1e-15 changes 1 - cos of six such trials in the plane by up to 5e-6, the mean of 316 by up to 4e-8.
     assert rates(rows) == pytest.approx(wanted, abs=5e-8 if d == 2 else 1e-8)
 
 
