@@ -65,9 +65,12 @@ def test_optimisers_of_matrices(name, known, last):
     )
     best = hm.max_margin(problem, known["selection"], norm=known["norm"])
     ball = hm.margin.norm(known["norm"])
+    # Polar steps of a constant rate swing: a start moved by 1e-16 moves this deficit by 3 percent and this
+    # norm by 0.4 (20 starts); the other runs move by less than 1e-8, and oracles print four digits.
+    swings = known["method"] == "spectral" and parameters["eta"] == 0.1 and not parameters.get("decay")
     for at, truth in enumerate(records, start=1):
-        assert run.deficit(best, at) == pytest.approx(truth["margin_deficit"], rel=1e-2)
-        assert ball.value(run.W_at(at)) == pytest.approx(truth["norm"], rel=1e-3)
+        assert run.deficit(best, at) == pytest.approx(truth["margin_deficit"], rel=0.06 if swings else 1e-3)
+        assert ball.value(run.W_at(at)) == pytest.approx(truth["norm"], rel=1e-2 if swings else 1e-5)
     if last == 10_000:
         assert run.selection().tokens == tuple(known["selection"])
     if "rank" in parameters:
