@@ -29,7 +29,8 @@ dev := $(venv)/.dev-$(key)
 docs := $(venv)/.docs-$(key)
 torch := $(venv)/.torch-$(key)
 extras := $(venv)/.extras-$(key)
-stamps := $(venv)/.core-* $(venv)/.dev-* $(venv)/.docs-* $(venv)/.torch-* $(venv)/.extras-*
+rivals := $(venv)/.rivals-$(key)
+stamps := $(addprefix $(venv)/.,core-* dev-* docs-* torch-* extras-* rivals-*)
 
 help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
@@ -40,7 +41,7 @@ help:
 	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
 	@echo "make torch       install PyTorch, as make bench does"
-	@echo "make bench       benchmarks (installs PyTorch to compare with)"
+	@echo "make bench       benchmarks (installs PyTorch and cvxpy to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
 	@echo "PYTHON=...       which Python makes .venv, for example: make test PYTHON=python3.12"
 
@@ -91,7 +92,7 @@ docs: $(docs)
 
 torch: $(torch)
 
-bench: $(torch)
+bench: $(rivals)
 	@for script in benchmarks/bench_*.py; do $(python) "$$script" || exit 1; done
 
 clean:
@@ -117,6 +118,11 @@ $(docs): | $(core)
 $(torch): | $(dev)
 	@echo "Installing PyTorch into $(venv) ..."
 	@$(install) -e ".[torch]"
+	@touch $@
+
+$(rivals): | $(torch)
+	@echo "Installing cvxpy into $(venv) ..."
+	@$(install) -e ".[bench]"
 	@touch $@
 
 $(extras): | $(torch)
