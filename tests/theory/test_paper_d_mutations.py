@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hardmax.margin.norms import factored
 from hardmax.theory import checks
 from hardmax.theory.paper_d import factor_training, factors, memory, norms, rates, split, surviving
 from hardmax.train.gradient import gradient
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.no_cover
 
 critical, freezing, runaway = rates.critical_rate, memory.freezing_rate, memory.runaway_rate
 growth, slack, halves, drift = memory.adam_growth, rates.mean_slack, factors.balanced, rates.drift
-dual, visit, separable = factors.dual_matrix, rates.visit, memory.separable
+dual, visit, separable = factored.combined, rates.visit, memory.separable
 projective_margin: Any = factor_training.projective_margin
 log_growth, bound_rows, is_won = split.log_growth, split.bound_rows, split.is_won
 
@@ -35,8 +36,8 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("D-CONJ-5", "opposed inputs and a third one", surviving, "gradient",
      lambda problem, p: gradient(problem, 1.1 * p)),
     ("D-THM-1", "w33", factors, "balanced", lopsided),
-    ("D-THM-2", "w33, rank 1: not optimal", factors, "dual_matrix", lambda y, R: dual(y, R) / 10),
-    ("D-THM-2", "w33, rank 2: optimal", factors, "dual_matrix", lambda y, R: 1.1 * dual(y, R)),
+    ("D-THM-2", "w33, rank 1: not optimal", factored, "combined", lambda R, y: dual(R, y) / 10),
+    ("D-THM-2", "w33, rank 2: optimal", factored, "combined", lambda R, y: 1.1 * dual(R, y)),
     ("D-THM-3", "triple, l2, rate 3", rates, "mean_slack", lambda y, m, size: 1.001 * slack(y, m, size)),
     ("D-THM-4", "plane", norms, "words", lambda problem, tokens, _: ("strong",)),
     ("D-THM-5", "triple, l3", rates, "critical_rate", lambda best: 1.05 * critical(best)),

@@ -72,6 +72,17 @@ def test_steps_beside_the_finite_part(name, found):
     assert flow.problem is each.problem
 
 
+def test_a_batch_beside_the_finite_parts(found):
+    """Each problem has its own decomposition, and the same bits as alone."""
+    parts = [found[name] for name in ("cycle", "two-scc", "plane-plus")]
+    rule = hm.steps.Normalized(0.1)
+    runs = hm.descend_batch((each.problem for each in parts), rule, split=parts, steps=200, workers=2)
+    for each, run in zip(parts, runs, strict=True):
+        alone = hm.descend(each.problem, rule, split=each, steps=200)
+        assert run.p.tolist() == alone.p.tolist()
+        assert (run.problem, run.method) == (each.problem, alone.method)
+
+
 def test_late_risk_is_the_excess_over_the_infimum(found):
     each = found["two-scc"]
     r = each.parts([3.0, 1.0, -2.0, 4.0, -5.0])[1]
@@ -113,6 +124,12 @@ def test_refusals(found):
         hm.descend(cycle.problem, hm.steps.Sign(0.1), split=cycle)
     with pytest.raises(ValueError, match="split must be None where wrt"):
         hm.descend(cycle.problem, split=cycle, batch=1)
+    with pytest.raises(ValueError, match="split must be None where wrt"):
+        hm.descend_batch([cycle.problem], split=[cycle], factors=1)
+    with pytest.raises(ValueError, match=r"one hm.decompose\(problem\) for each of 2 problems, got 1;"):
+        hm.descend_batch([cycle.problem] * 2, split=[cycle])
+    with pytest.raises(ValueError, match="of 1 problems, got one Decomposition; decompose each"):
+        hm.descend_batch([cycle.problem], split=cycle)
 
 
 def test_survivors(found):

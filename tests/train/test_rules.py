@@ -76,7 +76,7 @@ def test_deficits_of_long_runs(part_d, name):
                 continue
             expected, signs = record["margin_deficit"], method in ("sign", "coordinate")
             tolerance = 1.0 if signs and expected < 1e-2 else 0.02 if signs else 0.01
-            if method == "rmsprop":  # late steps change signs: a start moved by 1e-16 moves ragged by 1 percent
+            if method == "rmsprop":  # late steps change signs: a start moved by 1e-16 moves ragged by 0.01
                 tolerance = 0.03
             assert run.deficit(target, at) == pytest.approx(expected, rel=tolerance, abs=1e-9), (
                 method,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -68,12 +68,10 @@ def descend(
     ([95.293, 23.4802], [0.22192, 99.78082])
     """
     if split is not None:
-        if wrt != "p" or any(each is not None for each in (prompt, batch, factors)):
-            raise ValueError("split must be None where wrt, prompt, batch or factors is given: it is about p")
-        late, r = split.late, beside(split, problem, start)
-        rule = need_span(need_step(step))
-        run = descend(late, rule, steps=steps, start=r, record=record, coordinates=coordinates)
-        return lifted(split, run)
+        return _train_beside(
+            descend, problem, step, split, steps=steps, start=start, record=record, coordinates=coordinates,
+            wrt=wrt, prompt=prompt, batch=batch, factors=factors,
+        )  # fmt: skip
     may_warn = isinstance(problem, Problem) and wrt == "p" and batch is None and factors is None
     if may_warn and isinstance(step, Step) and step.has_threshold and not math.isnan(step.constant_rate):
         from hardmax.train.forecasting import warn_of_rate
@@ -83,6 +81,26 @@ def descend(
         problem, step, steps=steps, start=start, record=record, coordinates=coordinates, wrt=wrt,
         prompt=prompt, batch=batch, factors=factors,
     )  # fmt: skip
+
+
+def _train_beside(
+    train: Callable[..., Run],
+    problem: Problem,
+    step: Any,
+    split: Split,
+    *,
+    start: Any = None,
+    wrt: Any = "p",
+    prompt: Any = None,
+    batch: Any = None,
+    factors: Any = None,
+    **kept: Any,
+) -> Run:
+    """What diverges, trained beside p_fin by one of the verbs here."""
+    if wrt != "p" or any(each is not None for each in (prompt, batch, factors)):
+        raise ValueError("split must be None where wrt, prompt, batch or factors is given: it is about p")
+    r, rule = beside(split, problem, start), need_span(need_step(step))
+    return lifted(split, train(split.late, rule, start=r, **kept))
 
 
 def descend_quietly(
@@ -133,6 +151,7 @@ def descend_batch(
     *,
     record: int | Sequence[int] | None = (),
     workers: int | None = None,
+    split: Sequence[Split] | None = None,
     **options: Any,
 ) -> list[Run]:
     """`descend` on many problems in one call, each result the same to the bit as when it is run alone.
@@ -142,7 +161,8 @@ def descend_batch(
         step: the rule of all of them.
         record: as for `descend`, but only the two ends of each run are kept by default.
         workers: how many threads; all cores by default.
-        options: all else that `descend` takes.
+        split: what `hm.decompose` says of each problem, as many as problems.
+        options: all else that `descend` takes, the same for all of them.
 
     It gives no `RateWarning`.
 
@@ -154,16 +174,28 @@ def descend_batch(
     (50, True)
     """
 
-    def run(chunk: Sequence[Problem]) -> list[Run]:
-        return [descend_quietly(problem, step, record=record, **options) for problem in chunk]
+    def run(chunk: Sequence[tuple[Problem, Split | None]]) -> list[Run]:
+        return [
+            descend_quietly(problem, step, record=record, **options)
+            if part is None
+            else _train_beside(descend_quietly, problem, step, part, record=record, **options)
+            for problem, part in chunk
+        ]
 
     if isinstance(problems, Problem):
         raise ValueError("problems must be a list, got one problem; call descend")
     problems = list(problems)
+    if split is not None and (not isinstance(split, Sequence) or len(split) != len(problems)):
+        got = len(split) if isinstance(split, Sequence) else f"one {type(split).__name__}"
+        raise ValueError(
+            f"split must be a list, one hm.decompose(problem) for each of {len(problems)} problems, got "
+            f"{got}; decompose each"
+        )
+    pairs = list(zip(problems, [None] * len(problems) if split is None else split, strict=True))
     count = cores() if workers is None else expect.whole("workers", workers, 1)
-    if count == 1 or len(problems) < 2:
-        return run(problems)
-    size = max(1, min(64, len(problems) // count))
-    chunks = [problems[i : i + size] for i in range(0, len(problems), size)]
+    if count == 1 or len(pairs) < 2:
+        return run(pairs)
+    size = max(1, min(64, len(pairs) // count))
+    chunks = [pairs[i : i + size] for i in range(0, len(pairs), size)]
     with ThreadPoolExecutor(count) as pool:  # the compiled loops release the interpreter
         return [path for part in pool.map(run, chunks) for path in part]

@@ -31,8 +31,8 @@ from hardmax.problem.selection import leaders, selected_tokens
 class FactoredPoint:
     """Factors K and Q, scaled to the least margin 1, beside the KKT conditions and the nuclear optimum.
 
-    ``multipliers`` fit K = M Q, Q = M'K and complementarity best, up to the relative ``residual``. ``best``
-    solves the nuclear-norm problem of the same rows.
+    ``multipliers`` fit K = M Q, Q = M'K and complementarity best, up to the relative ``residual``; where they
+    are ``unique``, no others fit. ``best`` solves the nuclear-norm problem of the same rows.
 
     >>> import numpy as np, hardmax as hm
     >>> tokens = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
@@ -49,6 +49,7 @@ class FactoredPoint:
     Q: Floats
     multipliers: Floats
     residual: float
+    unique: bool
     best: MaxMargin
     tolerance: float
 
@@ -137,12 +138,15 @@ def factored_point(
             f"K, Q must select the tokens by a margin, got {reach:.3g}; train longer, or leave out selection"
         )
     left, right = left / math.sqrt(reach), right / math.sqrt(reach)
-    weights, residual = fitted(rows, left, right)
-    return FactoredPoint(rows, left, right, weights, residual, solve_in(rows, "nuclear"), tolerance)
+    fit = fitted(rows, left, right)
+    return FactoredPoint(rows, left, right, *fit, solve_in(rows, "nuclear"), tolerance)
 
 
-def fitted(rows: Constraints, K: Floats, Q: Floats) -> tuple[Floats, float]:
-    """Multipliers >= 0 that fit K = M Q, Q = M'K and l_j slack_j = 0 best, and the relative residual."""
+def fitted(rows: Constraints, K: Floats, Q: Floats) -> tuple[Floats, float, bool]:
+    """Multipliers >= 0 that fit K = M Q, Q = M'K and l_j slack_j = 0 best, the relative residual, if unique.
+
+    Unique means: the equations have full rank, with singular values above 1e-7 of the largest.
+    """
     assert rows.right is not None
     assert rows.right_of is not None
     x, z = rows.left(), rows.right[rows.right_of]
@@ -151,8 +155,10 @@ def fitted(rows: Constraints, K: Floats, Q: Floats) -> tuple[Floats, float]:
     size = math.sqrt(float((K * K).sum() + (Q * Q).sum()))
     slack = np.diag((rows.along((K @ Q.T).ravel()) - 1.0) / size)
     target = np.concatenate([K.ravel(), Q.ravel(), np.zeros(len(x))])
-    weights, off = nnls(np.vstack([by_K, by_Q, slack]), target)
-    return weights, float(off) / size
+    system = np.vstack([by_K, by_Q, slack])
+    weights, off = nnls(system, target)
+    values = np.linalg.svd(system, compute_uv=False)
+    return weights, float(off) / size, bool(values[-1] > 1e-7 * values[0])
 
 
 def combined(rows: Constraints, weights: Floats) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.expect import generator
-from hardmax.margin.norms import norm as norm_of
+from hardmax.margin.norms.factored import factored_point
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement
@@ -74,11 +74,6 @@ def factored_norms(
     return Outcome((queries, enough), slack / ROUNDING, found)
 
 
-def dual_matrix(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """M, the rows under the multipliers; K = M Q and Q = M' K at a stationary point."""
-    return np.tensordot(weights, rows, 1)
-
-
 @statement(
     "D-THM-2",
     "When trained factors are the nuclear optimum",
@@ -96,18 +91,15 @@ def factored_optimum(
     best = separable(problem, "nuclear", selection) if queries.holds else queries
     if isinstance(best, Hypothesis):
         return Outcome((best,))
-    R = best.constraints.rows().reshape(-1, *problem.shape)
     free = Hypothesis("a column is free", rank < min(problem.shape) or None, {"rank": rank})
-    K, Q = _stationary(best, R, rank, rng)
-    weights, residual, unique = _multipliers(K, Q, R)
+    point = factored_point(problem, *_stationary(best, rank, rng), best.selection)
     hypotheses = (
-        queries, free, Hypothesis("stationary", residual < SOLVED or None, residual),
-        Hypothesis("unique multipliers", unique or None),
+        queries, free, Hypothesis("stationary", point.residual < SOLVED or None, point.residual),
+        Hypothesis("unique multipliers", point.unique or None),
     )  # fmt: skip
     if not all(each.holds for each in hypotheses):
         return Outcome(hypotheses)
-    top = float(np.linalg.norm(dual_matrix(weights, R), 2))
-    share = 1 / (norm_of("nuclear").value(K @ Q.T) * best.margin)  # of the largest margin; 1 is optimal
+    top, share = point.operator_norm, point.interval[0] / best.margin  # a share of 1 is optimal
     found = {"|M|_op": top, "margin over the largest": share}
     if top <= 1 + 10 * SOLVED:
         return Outcome(hypotheses, 1 - (1 - share) / (100 * SOLVED), found)
@@ -116,11 +108,12 @@ def factored_optimum(
     return Outcome(hypotheses, (1 - share) / SOLVED - 1, found)
 
 
-def _stationary(best: MaxMargin, R: np.ndarray, rank: int, rng: int) -> tuple[np.ndarray, np.ndarray]:
-    """The best of a few local minima of the factored problem, each scaled to meet its rows."""
+def _stationary(best: MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.ndarray]:
+    """The best of a few local minima of the factored problem."""
     from scipy.optimize import minimize
 
-    chance, (rows, columns) = generator(rng), R.shape[1:]
+    chance, (rows, columns) = generator(rng), best.constraints.shape
+    R = best.constraints.rows().reshape(-1, rows, columns)
 
     def split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return x[: rows * rank].reshape(rows, rank), x[rows * rank :].reshape(columns, rank)
@@ -147,21 +140,3 @@ def _stationary(best: MaxMargin, R: np.ndarray, rank: int, rng: int) -> tuple[np
         )  # fmt: skip
     good = [each for each in ends if float(excess(each.x).min()) > -1e-7]
     return split(min(good or ends, key=lambda each: float(each.fun)).x)
-
-
-def _multipliers(K: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, float, bool]:
-    """The multipliers >= 0 of the tight rows, how far they are from stationary, and whether no others are."""
-    from scipy.optimize import nnls
-
-    tight = np.flatnonzero(np.einsum("jab,ac,bc->j", R, K, Q) < 1 + 1e-5)
-    columns = [np.concatenate([(R[j] @ Q).ravel(), (R[j].T @ K).ravel()]) for j in tight]
-    wanted = np.concatenate([K.ravel(), Q.ravel()])
-    if not columns:
-        return np.zeros(len(R)), math.inf, False
-    system = np.stack(columns, axis=1)
-    found, residual = nnls(system, wanted)
-    values = np.linalg.svd(system, compute_uv=False)
-    unique = len(tight) <= len(wanted) and values[-1] > 1e-7 * values[0]
-    weights = np.zeros(len(R))
-    weights[tight] = found
-    return weights, float(residual / np.linalg.norm(wanted)), bool(unique)
