@@ -30,6 +30,18 @@ def half_opposed(loss: str = "logistic") -> Problem:
     return Problem.from_scores(keys, [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]], loss)
 
 
+def on_a_line() -> Problem:
+    """One key dimension, and three rows of which the longer ones fall faster.
+
+    >>> import hardmax as hm
+    >>> from hardmax.theory.paper_d.instances import on_a_line
+    >>> hm.max_margin(on_a_line(), norm="linf").margin
+    0.407
+    """
+    rows = (0.407, 2.189, 3.154)
+    return Problem.from_scores([[[row], [0.0]] for row in rows], [[1.0, 0.0]] * 3)
+
+
 INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-1", "w33", "holds", W33),
     Instance("D-THM-1", "w44, more factors than its rank", "holds", W44, {"factors": 6}),
@@ -69,6 +81,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-9", "skew, beta1^2 > beta2", "not applicable", SKEW, {"betas": (0.9, 0.5)}),
     Instance("D-THM-9b", "skew", "holds", SKEW),
     Instance("D-THM-9b", "skew, betas 0.95 and 0.8", "holds", SKEW, {"betas": (0.95, 0.8)}),
+    Instance("D-THM-9b", "three rows on a line: from the origin it runs away below", "holds", on_a_line),
     Instance("D-THM-9b", "space-b: a coordinate without pull", "not applicable", SPACE_B),
     Instance("D-THM-9b", "skew, the usual betas", "not applicable", SKEW, {"betas": (0.9, 0.999)}),
     Instance("D-THM-10", "skew, l2", "holds", SKEW),

@@ -27,7 +27,8 @@ from hardmax.train.steps import Adam, Momentum
 from hardmax.train.thresholds import adam_growth, adam_waiting, freezing_rate, runaway_rate
 
 BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken
-NEAR = 0.1  # how far below and above the rate of runaway
+NEAR = 0.02  # how far below and above the rate of runaway
+AHEAD = 40.0  # margin from which other rows than those of the margin weigh nothing
 STEADY = 1e-3  # how much the growth may change over the last half of a run
 LAW = 1e-2  # measured against predicted growth
 LATE = 100.0  # log t to which a flow goes on
@@ -126,8 +127,9 @@ def growth(run: Run, margins: np.ndarray, at: int) -> float:
 @statement(
     "D-THM-9b",
     "Adam with beta1^2 >= beta2 runs away above a rate",
-    "Without epsilon the growth law has a root only up to a rate c(beta1, beta2)/margin. Above it the first "
-    "moment outlives the second and the steps grow without bound; below it they do not.",
+    "Without epsilon the growth law has a root only up to a rate c(beta1, beta2)/margin. Late, where the rows "
+    "of the margin alone shape the gradient, above it the first moment outlives the second and the steps grow "
+    "without bound; below it they do not.",
     kind="limit",
     label="derived",
     errata=("D-ERR-3",),
@@ -136,7 +138,11 @@ def adam_runs_away(
     problem: Problem, *, betas: tuple[float, float] = (0.9, 0.5), selection: Iterable[int] | None = None,
     steps: int = 20_000,
 ) -> Outcome:  # fmt: skip
-    """Two runs, a tenth below and above the rate; on the way to the equilibrium p may run away below it."""
+    """Two runs from a margin of 40, 2 percent below and above the rate.
+
+    From the origin p may run away below it too, while other rows fall faster than those of the margin; what
+    happens there is told beside it.
+    """
     best = separable(problem, "linf", selection)
     if isinstance(best, Hypothesis):
         return Outcome((best,))
@@ -145,9 +151,10 @@ def adam_runs_away(
     hypotheses = (pole, strong(problem, best), no_still_coordinate(best))
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    below, above = (
-        trained(problem, Adam(factor * limit, betas, epsilon=0.0), steps=steps)
-        for factor in (1 - NEAR, 1 + NEAR)
+    ahead = AHEAD * best.need()
+    below, above, whole = (
+        trained(problem, Adam(factor * limit, betas, epsilon=0.0), steps=steps, start=start)
+        for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
     )
     same = selects(below, best)
     if not same.holds:
@@ -158,6 +165,7 @@ def adam_runs_away(
         "below: event": below.event,
         "below: |p|": below.norm,
         "above: event": above.event,
+        "below, from the origin: event": whole.event,
     }
     return Outcome((*hypotheses, same), 1.0 if right else -1.0, found)
 
