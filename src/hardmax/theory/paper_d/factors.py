@@ -92,7 +92,10 @@ def factored_optimum(
     if isinstance(best, Hypothesis):
         return Outcome((best,))
     free = Hypothesis("a column is free", rank < min(problem.shape) or None, {"rank": rank})
-    point = factored_point(problem, *_stationary(best, rank, rng), best.selection)
+    factors = _stationary(best, rank, rng)
+    if factors is None:
+        return Outcome((queries, free, Hypothesis("stationary", None, "no local minimum was found")))
+    point = factored_point(problem, *factors, best.selection)
     hypotheses = (
         queries, free, Hypothesis("stationary", point.residual < SOLVED or None, point.residual),
         Hypothesis("unique multipliers", point.unique or None),
@@ -108,8 +111,8 @@ def factored_optimum(
     return Outcome(hypotheses, (1 - share) / SOLVED - 1, found)
 
 
-def _stationary(best: MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.ndarray]:
-    """The best of a few local minima of the factored problem."""
+def _stationary(best: MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """The best of a few local minima of the factored problem; None if none was found that meets its rows."""
     from scipy.optimize import minimize
 
     chance, (rows, columns) = generator(rng), best.constraints.shape
@@ -139,4 +142,4 @@ def _stationary(best: MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.nd
             )
         )  # fmt: skip
     good = [each for each in ends if float(excess(each.x).min()) > -1e-7]
-    return split(min(good or ends, key=lambda each: float(each.fun)).x)
+    return split(min(good, key=lambda each: float(each.fun)).x) if good else None

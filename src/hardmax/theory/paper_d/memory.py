@@ -33,6 +33,7 @@ STEADY = 1e-3  # how much the growth may change over the last half of a run
 LAW = 1e-2  # measured against predicted growth
 LATE = 100.0  # log t to which a flow goes on
 FALL = 0.5  # of the l2 deficit meanwhile
+GROWN = 1e-6  # least relative growth of p meanwhile
 
 
 @statement(
@@ -127,9 +128,9 @@ def growth(run: Run, margins: np.ndarray, at: int) -> float:
 @statement(
     "D-THM-9b",
     "Adam with beta1^2 >= beta2 runs away above a rate",
-    "Without epsilon the growth law has a root only up to a rate c(beta1, beta2)/margin. Late, where the rows "
-    "of the margin alone shape the gradient, above it the first moment outlives the second and the steps grow "
-    "without bound; below it they do not.",
+    "Without epsilon the growth law has a root only up to a rate c(beta1, beta2)/margin. Late, where the "
+    "rows of the margin alone shape the gradient, above it the first moment outlives the second and the steps "
+    "grow without bound; below it they do not.",
     kind="limit",
     label="derived",
     errata=("D-ERR-3",),
@@ -204,4 +205,7 @@ def adam_with_epsilon(
     if other.is_certified:
         found |= {"linf deficit after Adam": run.deficit(other), "linf deficit late": late.deficit(other)}
     kept = Hypothesis("the selection is kept", chosen(late).measured == one.measured or None, late.event)
-    return Outcome((positive, small, word, kept), 1 - last / (FALL * first) if first > 0 else 0.0, found)
+    longer = bool(late.norm > (1 + GROWN) * run.norm)  # else it is at a finite minimum
+    grows = Hypothesis("p goes on", longer or None, late.norm)
+    slack = 1 - last / (FALL * first) if first > 0 else 0.0
+    return Outcome((positive, small, word, kept, grows), slack, found)

@@ -11,7 +11,7 @@ from hardmax.margin.norms import norm as norm_of
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement
 from hardmax.theory.paper_b.common import fixed_scores
-from hardmax.theory.paper_d.common import separable, trained
+from hardmax.theory.paper_d.common import ROUNDING, separable, trained
 from hardmax.train.steps import Normalized
 
 MOST = 64  # selections whose words are compared
@@ -82,5 +82,6 @@ def strong_attracts(
     most, last = max(best.deficit(p) for p in run.points), run.deficit(best)
     stays = run.selection().tokens == tuple(best.selection or ())
     found = {"largest deficit": most, "at the end": last, "selection kept": stays, "event": run.event}
-    slack = 1 - last / (FALL * most) if most > 0 else 0.0
-    return Outcome((word, inside), slack if stays else -1.0, found, vacuous=most <= 0)
+    none = most <= ROUNDING  # as in one dimension, where there is one direction
+    slack = 0.0 if none else 1 - last / (FALL * most)
+    return Outcome((word, inside), slack if stays else -1.0, found, vacuous=none)

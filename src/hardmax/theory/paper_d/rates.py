@@ -178,7 +178,8 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
     lasting = Hypothesis("each move has room", room > behind or None, {"room": room, "others weigh": behind})
     if unmet((short, lasting)):
         return Outcome((repeats, short, lasting))
-    later = trained(problem, step, steps=10 * steps).deficit(best)
+    longer = trained(problem, step, steps=10 * steps)
+    later = 1.0 if longer.event == "cycle" else longer.deficit(best)  # in a cycle p does not grow at all
     found = {"period": length, "deficit of the mean": lost, "after ten times the steps": later}
     slack = 1 - abs(later - lost) / CLOSE
     return Outcome((repeats, short, lasting), slack, found, witness=[str(x) for x in mean])
