@@ -237,7 +237,7 @@ def _judge(
         working = (equal | (w != 0)) & ~idle
         proved = np.zeros(len(slack), dtype=bool)
         counts = working.sum(axis=1)
-        for k in np.unique(counts[counts > 0]).tolist():
+        for k in sorted(set(counts.tolist()) - {0}):  # np.unique would import masked arrays
             members = np.flatnonzero(counts == k)
             W = np.nonzero(working[members])[1].reshape(-1, k)
             least = sigma(members, W)

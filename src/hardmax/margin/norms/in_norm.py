@@ -1,24 +1,20 @@
 """The verb `solve_in`: a max-margin problem in any norm, by the solver of that norm (D-DEF-3, D-ALG-1).
 
-Whether any p meets the rows does not depend on the norm, so the l2 solver decides that, exactly.
+Whether any p meets the rows does not depend on the norm, so the l2 solver decides that, exactly. The solver
+of a norm is imported where it is called: whoever asks for l2, as most do, waits for none of them.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.measure import Measured, Tight, rounding
-from hardmax.margin.norms.cones import by_cone
-from hardmax.margin.norms.corners import at_corners, by_highs, measured_in
 from hardmax.margin.norms.definition import Norm, norm
-from hardmax.margin.norms.face import Face
-from hardmax.margin.norms.interior import Rows, by_interior
-from hardmax.margin.norms.polyhedral import solve_polyhedral, tight_lines
-from hardmax.margin.norms.powers import newton
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import (
     EXACT_ROWS,
@@ -31,6 +27,9 @@ from hardmax.margin.solve import (
     solve,
     unscaled,
 )
+
+if TYPE_CHECKING:
+    from hardmax.margin.norms.face import Face
 
 CONE_TOLERANCE = 1e-8  # relative width of a certified interval in the nuclear and the spectral norm
 EXACT_WIDTH = 40  # entries of p up to which l1 and linf are solved in fractions
@@ -59,6 +58,8 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
         return _answer(constraints, scaled, ball, *_nothing(scaled))
     if ball.of_matrix:
         return _answer(constraints, scaled, ball, *_of_matrix(scaled, ball, constraints.shape))
+    from hardmax.margin.norms.powers import newton
+
     start = np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
     p, weights, _ = newton(scaled.A, scaled.h, scaled.equal, ball.power, *start)
     return _answer(constraints, scaled, ball, p, weights)
@@ -66,6 +67,9 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
 
 def _of_matrix(scaled: Scaled, ball: Norm, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Nuclear and spectral: our own method for rows that are outer products, else the cone solver."""
+    from hardmax.margin.norms.cones import by_cone
+    from hardmax.margin.norms.interior import Rows, by_interior
+
     found = None
     if scaled.factors is not None:
         found = by_interior(Rows(*scaled.factors, scaled.h, scaled.equal), ball)
@@ -79,6 +83,9 @@ def _of_matrix(scaled: Scaled, ball: Norm, shape: tuple[int, ...]) -> tuple[Floa
 
 def _at_a_corner(constraints: Constraints, ball: Norm, exact: bool) -> MaxMargin:
     """l1 and linf: a corner in floats, which proves that there is a p at all, then fractions if small."""
+    from hardmax.margin.norms.corners import at_corners, by_highs
+    from hardmax.margin.norms.polyhedral import solve_polyhedral, tight_lines
+
     scaled = scale(constraints)
     stack = scaled.A[None], scaled.h[None], scaled.equal[None]
     (p,), (weights,), _, (strict,) = at_corners(*stack, ball)
@@ -108,6 +115,8 @@ def solve_many_in(
     """
     if not ball.is_polyhedral:
         return [solve_in(each, ball) for each in problems]
+    from hardmax.margin.norms.corners import at_corners, measured_in
+
     for each in problems:
         check_norm(each, ball)
     p, weights, _, strict = at_corners(A, h, equal, ball, workers)
@@ -151,6 +160,8 @@ def face_in(best: MaxMargin) -> Face | None:
     """
     if best.p is None or best.multipliers is None or not is_small(best.constraints):
         return None
+    from hardmax.margin.norms.polyhedral import solve_polyhedral, tight_lines
+
     scaled, ball = scale(best.constraints), norm(best.norm_name)
     p, weights = np.ldexp(best.p.ravel(), scaled.b), np.ldexp(best.multipliers, scaled.a + scaled.b)
     return solve_polyhedral(best.constraints, ball, tight_lines(scaled, ball, p, weights)).face
@@ -224,6 +235,8 @@ def check_norm(constraints: Constraints, ball: Norm, exact: bool = False) -> Non
 
 def _measured(problem: Scaled, ball: Norm, p: Floats, weights: Floats, shape: tuple[int, ...]) -> Measured:
     """`measure` with lengths of p in the norm and lengths of rows in its dual, or above these."""
+    from hardmax.margin.norms.corners import measured_in
+
     A, h, equal, d = problem.A, problem.h, problem.equal, len(p)
     u, Mp = A.T @ weights, A @ p
     size, other = ball.value(p.reshape(shape)), ball.dual.value(u.reshape(shape))

@@ -129,8 +129,8 @@ def growth(run: Run, margins: np.ndarray, at: int) -> float:
     "D-THM-9b",
     "Adam with beta1^2 >= beta2 runs away above a rate",
     "Without epsilon the growth law has a root only up to a rate c(beta1, beta2)/margin. Late, where the "
-    "rows of the margin alone shape the gradient, above it the first moment outlives the second and the steps "
-    "grow without bound; below it they do not.",
+    "rows of the margin alone shape the gradient, above it the first moment outlives the second and "
+    "the steps grow without bound; below it they do not.",
     kind="limit",
     label="derived",
     errata=("D-ERR-3",),
