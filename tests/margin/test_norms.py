@@ -378,3 +378,19 @@ def test_polyhedron_leaves_degenerate_vertices() -> None:
     assert body.climb([-1, -1, -1], [0, 0, 0]).x == [-1, -1, -1]
     assert body.climb([1, 2, 3], [-1, -1, -1]).x == [0, 0, 0]
     assert Norm(1.0).name == "l1"
+
+
+@pytest.mark.parametrize("power", [1 + 1e-9, 1.0001, 300.0, 1e4, 1e9, 1e300])
+def test_powers_at_the_ends(power: float) -> None:
+    """Far powers are between l1 and linf, certified or with an interval that says how far they are known."""
+    rng = np.random.default_rng(5)
+    for _ in range(4):
+        rows = hm.Constraints.dense(rng.normal(size=(6, 4)) + np.array([2.0, 0.0, 0.0, 0.0]))
+        best = hm.max_margin(rows, norm=power)
+        low, high = (hm.max_margin(rows, norm=name).margin for name in ("l1", "linf"))
+        assert low * (1 - 1e-12) <= best.margin_interval[1]
+        assert best.margin_interval[0] <= high * (1 + 1e-12)
+        assert 1.0 - best.margin_interval[0] / best.margin_interval[1] < 1e-2
+        near = low if power < 2 else high
+        assert best.margin == pytest.approx(near, rel=1e-2)
+        assert hm.certify(best.to_dict()).valid

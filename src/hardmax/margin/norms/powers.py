@@ -21,6 +21,7 @@ from hardmax.margin.norms.pair import Pair, scored
 STEPS = 60  # Newton steps for one power
 CONDITION = 1e-14  # ratio of the least to the largest slope that a model may have
 TINY = 1e-6  # an entry of p, relative to the largest, that may stand for zero
+LARGE = 600.0  # logarithms of multipliers go so far
 GOOD = 1e-14  # relative width at which to stop,
 AFTER = 3  # and for how many steps more: it is the square of the error of p
 
@@ -71,7 +72,7 @@ def _stage(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Flo
 def _model(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """The best x of the quadratic model at p, and its multipliers; both as they were if no solver has it."""
     sizes = np.abs(p) / np.abs(p).max()
-    unit = np.abs(p).max() ** (r - 2) * (r - 1)  # H is taken relative to this, and so are multipliers
+    unit = _raised(np.abs(p).max(), r - 2) * (r - 1)  # H is taken relative to this, and so are multipliers
     slope = sizes ** (r - 2)
     slope = (
         np.maximum(slope, CONDITION * slope.max()) if r > 2 else np.minimum(slope, slope.min() / CONDITION)
@@ -118,7 +119,12 @@ def _on_ray(A: Floats, h: Floats, r: float, weights: Floats) -> Floats:
     g = A.T @ weights
     top = np.abs(g).max()
     scaled = weights / top
-    return scaled * (float(h @ scaled) / float(np.sum(np.abs(g / top) ** q))) ** (1 / (q - 1))
+    return scaled * _raised(float(h @ scaled) / float(np.sum(np.abs(g / top) ** q)), r - 1)
+
+
+def _raised(x: float, power: float) -> float:
+    """x^power, within the range of floats: only the ratios of multipliers count where a power is that large."""
+    return math.exp(min(max(power * math.log(x), -LARGE), LARGE)) if x > 0 else 0.0
 
 
 def _scored(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> Pair:
