@@ -123,7 +123,7 @@ def _on_ray(A: Floats, h: Floats, r: float, weights: Floats) -> Floats:
 
 
 def _raised(x: float, power: float) -> float:
-    """x^power, within the range of floats: only the ratios of multipliers count where a power is that large."""
+    """x^power, within the range of floats: beyond it only the ratios of multipliers count."""
     return math.exp(min(max(power * math.log(x), -LARGE), LARGE)) if x > 0 else 0.0
 
 
