@@ -65,6 +65,17 @@ def test_batch_in_other_norms() -> None:
     for name in ("l1.5", 3):
         many = hm.max_margin_batch(rows, norm=name)
         assert [best.margin for best in many] == [solve_in(each, name).margin for each in rows]
+    problems = [hm.data.named(name) for name in ("w22", "w33", "w44")]
+    chosen = [hm.optimal_tokens(problem).tokens for problem in problems]
+    for name in ("nuclear", "spectral", "linf"):
+        for best, problem, tokens in zip(
+            hm.max_margin_batch(problems, chosen, norm=name), problems, chosen, strict=True
+        ):
+            one = hm.max_margin(problem, tokens, norm=name)
+            assert best.is_certified
+            assert (best.norm_name, best.selection) == (name, tokens)
+            assert best.margin == pytest.approx(one.margin, rel=1e-12)
+            assert best.W == pytest.approx(one.W, abs=1e-9 * one.norm)
     gram = hm.Problem.from_gram(np.eye(3), [[0, 1], [0, 2]], [[1, 0], [1, 0]])
     with pytest.raises(ValueError, match='norm must be "l2" for tokens known by a Gram matrix'):
         hm.max_margin_batch([gram], [[0, 0]], norm="l1")

@@ -275,6 +275,12 @@ def test_refusals(call, message):
         call()
 
 
+def test_a_deficit_is_one_of_a_max_margin():
+    run = trained(steps.Sign(0.1), steps=3)
+    with pytest.raises(ValueError, match=r"best must be a MaxMargin, got list; make it with hm\.max_margin"):
+        run.deficit([1.0, 1.0])
+
+
 def test_decay():
     """rate/(step + 1)^decay, of a number or of a list."""
     problem, _ = far(0.0)

@@ -46,7 +46,9 @@ def certify(certificate: Any) -> dict[str, Any]:
         trusted = [LABELS] if certificate["gram"] is None else [LABELS, GRAM]
     except _UNREADABLE as error:
         what, trusted = "", []
-        violations = [f"not a readable certificate: {type(error).__name__}: {error!s:.200}"]
+        said = f"{error!s:.200}"
+        why = f"it has no {said}" if isinstance(error, KeyError) else f"{type(error).__name__}: {said}"
+        violations = [f"not a readable certificate: {why}"]
     what = "nothing" if violations else what
     return {"valid": not violations, "what": what, "violations": violations, "trusted": trusted}
 

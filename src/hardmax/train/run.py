@@ -174,6 +174,13 @@ class Run:
         >>> f"{run.deficit(hm.max_margin(problem, run.selection(), norm=run.step.norm)):.3g}"
         '0.007'
         """
+        from hardmax.margin.solution import MaxMargin
+
+        if not isinstance(best, MaxMargin):
+            raise ValueError(
+                f"best must be a MaxMargin, got {type(best).__name__}; make it with "
+                "hm.max_margin(problem, run.selection(), norm=run.step.norm)"
+            )
         return best.deficit(self._point(at))
 
     def certificate(self) -> MaxMargin:
