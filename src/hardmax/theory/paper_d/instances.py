@@ -106,7 +106,6 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-CONJ-1", "skew, no queries", "not applicable", SKEW),
     Instance("D-CONJ-2", "w22", "consistent", W22),
     Instance("D-CONJ-2", "w33, Adam", "consistent", W33, {"rule": "adam", "steps": 200_000}),
-    Instance("D-CONJ-2", "w44, five columns: too few, or too early", "undecided", W44, {"factors": 5}),
     Instance("D-CONJ-2", "skew, no queries", "not applicable", SKEW),
     Instance("D-CONJ-3", "skew", "consistent", SKEW),
     Instance("D-CONJ-3", "skew, no epsilon", "not applicable", SKEW, {"epsilon": 0.0}),
