@@ -56,7 +56,6 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-3", "opposed inputs", "not applicable", opposed),
     Instance("D-THM-4", "plane", "holds", PLANE),
     Instance("D-THM-4", "space-b, l2 and linf", "holds", SPACE_B, {"norms": ("l2", "linf")}),
-    Instance("D-THM-4", "skew: the same in all norms", "undecided", SKEW),
     Instance("D-THM-4", "plane, one norm twice", "not applicable", PLANE, {"norms": ("l2", "frobenius")}),
     Instance("D-THM-5", "triple, l3", "holds", TRIPLE),
     Instance("D-THM-5", "triple, l1.5", "holds", TRIPLE, {"norm": "l1.5"}),
