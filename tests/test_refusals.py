@@ -12,7 +12,7 @@ import hardmax
 POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 SOURCE = Path(hardmax.__file__).parent
 # What names its violations as the keys of a table, and shares nothing with the rest.
-APART = {"margin/certify.py", "margin/certify_norms.py"}
+APART = {"margin/certificates/checking.py", "margin/certificates/norms.py"}
 
 
 def refusals():

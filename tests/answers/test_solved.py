@@ -9,7 +9,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.margin import att_svm
-from hardmax.margin.certify import certify
+from hardmax.margin.certificates.checking import certify
 
 from .conftest import ROOT
 

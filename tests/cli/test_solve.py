@@ -15,7 +15,7 @@ import pytest
 from hardmax import cli
 from hardmax._lib.arrays import misalignment
 from hardmax.data import named, sphere
-from hardmax.margin.certify import certify
+from hardmax.margin.certificates.checking import certify
 from hardmax.problem import Problem
 
 ROOT = Path(__file__).parents[2]

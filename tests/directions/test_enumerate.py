@@ -12,7 +12,7 @@ from hardmax.data import sphere
 from hardmax.directions.enumerate import feasible_selections, locally_optimal
 from hardmax.directions.neighbors import is_locally_optimal
 from hardmax.margin.att_svm import max_margin
-from hardmax.margin.certify import certify
+from hardmax.margin.certificates.checking import certify
 from hardmax.problem import Problem
 from hardmax.problem.selection import is_globally_optimal
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import hardmax.margin.certify as module
-from hardmax.margin.certify import certify
+import hardmax.margin.certificates.checking as module
+from hardmax.margin.certificates.checking import certify
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 
@@ -136,8 +136,8 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 def test_the_checker_stands_alone() -> None:
     """Two files of readable length that import each other and the standard library, nothing of the solver."""
-    own = "hardmax.margin.certify_norms"
-    for name in ("certify.py", "certify_norms.py"):
+    own = "hardmax.margin.certificates.norms"
+    for name in ("checking.py", "norms.py"):
         lines = Path(module.__file__).with_name(name).read_text().splitlines()
         imports = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
         assert {each.split(".")[0] for each in imports - {own}} <= sys.stdlib_module_names

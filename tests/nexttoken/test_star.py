@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.margin.certify import certify
+from hardmax.margin.certificates.checking import certify
 from hardmax.margin.closed_forms import kq_multipliers, kq_star, ov_star
 from hardmax.nexttoken import KqStar, Pairs, Samples, generate, named_sentences, orders, star, train
 

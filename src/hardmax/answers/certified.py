@@ -64,7 +64,7 @@ def certify(certificate: Any) -> Certified:
     (True, ('digest: the file was changed',))
     """
     from hardmax._lib.reading import read_json
-    from hardmax.margin.certify import certify as check
+    from hardmax.margin.certificates.checking import certify as check
 
     if not isinstance(certificate, Mapping | str | os.PathLike):
         got = type(certificate).__name__

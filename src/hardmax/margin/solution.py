@@ -288,7 +288,7 @@ class MaxMargin:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write a self-contained JSON certificate that `hardmax.margin.certify` can check.
+        """Write a self-contained JSON certificate that `hm.certify` can check.
 
         >>> import tempfile, os, hardmax as hm
         >>> file = os.path.join(tempfile.mkdtemp(), "proof.json")
@@ -306,7 +306,7 @@ class MaxMargin:
         >>> hm.max_margin(hm.Constraints.dense([[2.0]]), exact=True).to_dict()["p"]
         ['1/2']
         """
-        from hardmax.margin.certificate import certificate_of
+        from hardmax.margin.certificates.writing import certificate_of
 
         return certificate_of(self)
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hardmax.margin.certify_norms import Vector, ball_of
+from hardmax.margin.certificates.norms import Vector, ball_of
 
 LARGEST = 2**26  # bytes of a file
 MOST_NUMBERS = 10_000_000  # of all rows together
@@ -30,7 +30,7 @@ def certify(certificate: Any) -> dict[str, Any]:
 
     ``trusted`` names what no check looks at.
 
-    >>> from hardmax.margin.certify import certify
+    >>> from hardmax.margin.certificates.checking import certify
     >>> certify({"schema": "hardmax.certificate/1"})["valid"]
     False
     """

@@ -1,0 +1,1 @@
+"""Certificates on disk: written here, and checked here by code that shares nothing with the solvers."""
