@@ -20,6 +20,7 @@ _MODULES = {
     "papers": "papers",
     "steps": "steps",
     "theory": "theory",
+    "torch": "torch",
     "train": "train",
     "trials": "trials",
 }

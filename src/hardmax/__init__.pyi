@@ -12,6 +12,7 @@ from . import nexttoken as nexttoken
 from . import papers as papers
 from . import steps as steps
 from . import theory as theory
+from . import torch as torch
 from . import train as train
 from . import trials as trials
 from ._lib.arrays import misalignment as misalignment

@@ -1,0 +1,325 @@
+"""Attention layers of a PyTorch model: where its queries and keys are projected, head by head.
+
+Found are `nn.MultiheadAttention` and every module whose projections have one of the usual names: those of the
+models of `transformers`, timm, fairseq and their kin. What has other names is described by hand, as an
+`AttentionLayer` of `Projection`s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+# Names of separate projections, in the order query, key, value.
+SEPARATE = (
+    ("query", "key", "value"),
+    ("q_proj", "k_proj", "v_proj"),
+    ("query_proj", "key_proj", "value_proj"),
+    ("q_lin", "k_lin", "v_lin"),
+    ("to_q", "to_k", "to_v"),
+    ("wq", "wk", "wv"),
+    ("Wq", "Wk", "Wv"),
+    ("w_q", "w_k", "w_v"),
+    ("linear_q", "linear_k", "linear_v"),
+    ("q", "k", "v"),
+)
+# Names of one projection that holds all three, one after the other; of the last, head by head.
+PACKED = ("c_attn", "qkv", "qkv_proj", "in_proj", "Wqkv", "to_qkv", "attn_qkv")
+INTERLEAVED = ("query_key_value",)
+
+HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "heads", "nhead")
+KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_kv_head")
+WIDTHS = ("head_dim", "attention_head_size", "key_value_proj_dim", "d_head", "dim_head")
+SCALES = ("scaling", "scale", "softmax_scale", "scale_attn")
+NORMS = ("q_norm", "query_norm", "q_layernorm", "q_layer_norm", "norm_q", "query_layernorm")
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Rows of a parameter, read anew each time: a layer in training shows its present weights.
+
+    Args:
+        owner: the module that holds the parameter; its input is what is projected.
+        heads: how many heads the rows are, one after the other.
+        rows: which rows belong to this projection; all if None.
+        weight, bias: names of the parameters in the owner.
+        transposed: the parameter is (inputs, outputs), as in GPT-2.
+
+    >>> import torch
+    >>> from hardmax.torch import Projection
+    >>> Projection(torch.nn.Linear(6, 8), heads=2).weights().shape
+    torch.Size([2, 4, 6])
+    """
+
+    owner: nn.Module
+    heads: int
+    rows: slice | tuple[int, ...] | None = None
+    weight: str = "weight"
+    bias: str | None = "bias"
+    transposed: bool = False
+
+    def weights(self) -> torch.Tensor:
+        """(heads, head dimension, inputs); autograd does not follow."""
+        whole = getattr(self.owner, self.weight).detach()
+        return self._split(whole.T if self.transposed else whole)
+
+    def biases(self) -> torch.Tensor | None:
+        """(heads, head dimension), or None."""
+        whole = None if self.bias is None else getattr(self.owner, self.bias, None)
+        return None if whole is None else self._split(whole.detach())
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Inputs (..., inputs) to (..., heads, head dimension)."""
+        weights, biases = self.weights(), self.biases()
+        out = (x.detach().to(weights.dtype) @ weights.flatten(0, 1).T).unflatten(-1, weights.shape[:2])
+        return out if biases is None else out + biases
+
+    def _split(self, whole: torch.Tensor) -> torch.Tensor:
+        wanted = self.rows if self.rows is None or isinstance(self.rows, slice) else [*self.rows]
+        rows = whole if wanted is None else whole[wanted]
+        if rows.shape[0] % self.heads:
+            raise ValueError(f"heads must be a divisor of {rows.shape[0]} rows, got {self.heads}; count again")
+        return rows.unflatten(0, (self.heads, -1))
+
+
+@dataclass(frozen=True)
+class AttentionLayer:
+    """One attention layer: the logit of head h is ``scale * (W_Q z + b_Q)_h . (W_K x + b_K)_h``.
+
+    Args:
+        name: the dotted name of the module in the model.
+        module: the module whose call is the layer's attention.
+        query, key: the projections; `key.heads` may be fewer than `query.heads` (grouped keys).
+        value: likewise, or None where a model hides it.
+        scale: what logits are multiplied by.
+        rotary: queries and keys are turned by their positions, so no single matrix makes the logits.
+        normalized: queries and keys are normalised after the projection: not bilinear.
+
+    >>> import torch
+    >>> from hardmax.torch import attention_layers
+    >>> [layer] = attention_layers(torch.nn.MultiheadAttention(8, 2))
+    >>> layer.heads, layer.key_heads, layer.head_dim, layer.scale == 4**-0.5
+    (2, 2, 4, True)
+    """
+
+    name: str
+    module: nn.Module
+    query: Projection
+    key: Projection
+    value: Projection | None
+    scale: float
+    rotary: bool = False
+    normalized: bool = False
+
+    @property
+    def heads(self) -> int:
+        """How many queries a token has."""
+        return self.query.heads
+
+    @property
+    def key_heads(self) -> int:
+        """How many keys a token has; each serves `heads / key_heads` queries."""
+        return self.key.heads
+
+    @property
+    def head_dim(self) -> int:
+        """The length of one query."""
+        return self.query.weights().shape[1]
+
+    @property
+    def bilinear(self) -> bool:
+        """Whether one matrix W for each head makes its logits: x' W z."""
+        return not (self.rotary or self.normalized)
+
+    def query_weights(self) -> torch.Tensor:
+        """W_Q of every head, (heads, head dimension, inputs)."""
+        return self.query.weights()
+
+    def key_weights(self) -> torch.Tensor:
+        """W_K of every head, (heads, head dimension, inputs), repeated where heads share keys."""
+        return self.key.weights().repeat_interleave(self.heads // self.key_heads, dim=0)
+
+
+def attention_layers(
+    model: nn.Module, given: Iterable[AttentionLayer | str] | None = None
+) -> list[AttentionLayer]:
+    """The attention layers of a model, in the order of its modules.
+
+    ``given`` names the ones wanted, or describes them by hand where projections have names of their own.
+
+    >>> import torch
+    >>> from hardmax.torch import attention_layers
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True)
+    >>> [layer.name for layer in attention_layers(torch.nn.TransformerEncoder(layer, 2))]
+    ['layers.0.self_attn', 'layers.1.self_attn']
+    """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the model")
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    if given is None:
+        found = _found(model)
+    else:
+        found = [each if isinstance(each, AttentionLayer) else _named(model, each) for each in given]
+    if not found:
+        raise ValueError(
+            f"model must be one with attention layers, got {type(model).__name__} without any that is known; "
+            "describe them by hand as hm.torch.AttentionLayer and pass them as given="
+        )
+    return found
+
+
+def _found(model: nn.Module) -> list[AttentionLayer]:
+    rotary = _turns(model)
+    layers = (_layer(name, module, rotary) for name, module in model.named_modules())
+    return [layer for layer in layers if layer is not None]
+
+
+def _named(model: nn.Module, name: str) -> AttentionLayer:
+    layer = _layer(name, model.get_submodule(name), _turns(model))
+    if layer is None:
+        raise ValueError(
+            f"given must be names of attention layers, got {name!r}; describe it as an hm.torch.AttentionLayer"
+        )
+    return layer
+
+
+def _turns(model: nn.Module) -> bool:
+    """Whether positions are rotations: such models have a module, or a setting, that says so."""
+    named = any("rotary" in type(module).__name__.lower() for module in model.modules())
+    return named or getattr(getattr(model, "config", None), "position_embedding_type", None) == "rotary"
+
+
+def _layer(name: str, module: nn.Module, rotary: bool) -> AttentionLayer | None:
+    """The layer that a module is, or None."""
+    if isinstance(module, nn.MultiheadAttention):
+        return _multihead(name, module)
+    for names in SEPARATE:
+        three = [getattr(module, each, None) for each in names]
+        if all(_is_projection(each) for each in three[:2]):
+            return _described(name, module, rotary, _separate(module, three))
+    for packed in PACKED + INTERLEAVED:
+        one = getattr(module, packed, None)
+        if _is_projection(one):
+            return _described(name, module, rotary, _unpacked(module, one, packed in INTERLEAVED))
+    return None
+
+
+def _is_projection(thing: Any) -> bool:
+    weight = getattr(thing, "weight", None)
+    return isinstance(thing, nn.Module) and isinstance(weight, torch.Tensor) and weight.dim() == 2
+
+
+Three = tuple[Projection, Projection, Projection | None]
+
+
+def _multihead(name: str, module: nn.MultiheadAttention) -> AttentionLayer:
+    heads, d = module.num_heads, module.embed_dim
+    bias = "in_proj_bias"
+
+    def part(k: int, own: str) -> Projection:
+        rows = slice(k * d, (k + 1) * d)
+        if module.in_proj_weight is not None:
+            return Projection(module, heads, rows, "in_proj_weight", bias)
+        # Inputs of different sizes have weights of their own, and one packed bias.
+        return _OwnWeight(module, heads, rows, own, bias)
+
+    query, key, value = (part(k, f"{c}_proj_weight") for k, c in enumerate("qkv"))
+    return AttentionLayer(name, module, query, key, value, (d // heads) ** -0.5)
+
+
+class _OwnWeight(Projection):
+    """A projection whose rows are those of the bias alone."""
+
+    def weights(self) -> torch.Tensor:
+        return getattr(self.owner, self.weight).detach().unflatten(0, (self.heads, -1))
+
+
+def _separate(module: nn.Module, three: list[Any]) -> Three | None:
+    sizes = [_outputs(each) for each in three[:2]]
+    heads, key_heads = _count(module, *sizes)
+    if heads is None or key_heads is None:
+        return None
+    query, key = (
+        Projection(each, count, transposed=_transposed(each))
+        for each, count in zip(three[:2], (heads, key_heads), strict=True)
+    )
+    if not _is_projection(three[2]):
+        return query, key, None
+    return query, key, Projection(three[2], key_heads, transposed=_transposed(three[2]))
+
+
+def _unpacked(module: nn.Module, one: Any, interleaved: bool) -> Three | None:
+    total = _outputs(one)
+    heads = _number(module, HEADS)
+    key_heads = _number(module, KEY_HEADS) or heads
+    if not heads or not key_heads or total % (heads + 2 * key_heads):
+        return None
+    width = total // (heads + 2 * key_heads)
+    turned = _transposed(one)
+    if interleaved:
+        if key_heads != heads:
+            return None
+        places = torch.arange(total).reshape(heads, 3, width)
+        rows = [tuple(places[:, k].flatten().tolist()) for k in range(3)]
+        query, key, value = (Projection(one, heads, each, transposed=turned) for each in rows)
+        return query, key, value
+    ends = [heads * width, (heads + key_heads) * width, total]
+    return (
+        Projection(one, heads, slice(0, ends[0]), transposed=turned),
+        Projection(one, key_heads, slice(ends[0], ends[1]), transposed=turned),
+        Projection(one, key_heads, slice(ends[1], ends[2]), transposed=turned),
+    )
+
+
+def _described(name: str, module: nn.Module, rotary: bool, three: Three | None) -> AttentionLayer | None:
+    if three is None:
+        return None
+    width = three[0].weights().shape[1]
+    normalized = any(isinstance(getattr(module, each, None), nn.Module) for each in NORMS)
+    normalized = normalized and not isinstance(getattr(module, "q_norm", None), nn.Identity)
+    return AttentionLayer(name, module, *three, _scale(module, width), rotary, normalized)
+
+
+def _count(module: nn.Module, outputs: int, key_outputs: int) -> tuple[int | None, int | None]:
+    """Heads of queries and of keys, from what the module says of itself and the sizes of its weights."""
+    heads, width = _number(module, HEADS), _number(module, WIDTHS)
+    if heads and outputs % heads == 0:
+        width = outputs // heads
+    elif width and outputs % width == 0:
+        heads = outputs // width
+    else:
+        return None, None
+    return (heads, key_outputs // width) if key_outputs % width == 0 else (None, None)
+
+
+def _number(module: nn.Module, names: Iterable[str]) -> int | None:
+    """The first of some attributes of a module, or of its configuration."""
+    for place in (module, getattr(module, "config", None)):
+        for name in names:
+            value = getattr(place, name, None)
+            if isinstance(value, int) and value > 0:
+                return value
+    return None
+
+
+def _scale(module: nn.Module, width: int) -> float:
+    for name in SCALES:
+        value = getattr(module, name, None)
+        if isinstance(value, float) and value > 0:
+            return value
+    unscaled = type(module).__name__.startswith(("T5", "MT5", "UMT5", "LongT5"))
+    return 1.0 if unscaled else 1.0 / math.sqrt(width)
+
+
+def _transposed(module: nn.Module) -> bool:
+    """GPT-2's Conv1D keeps (inputs, outputs)."""
+    return type(module).__name__ == "Conv1D"
+
+
+def _outputs(module: nn.Module) -> int:
+    return int(module.weight.shape[1 if _transposed(module) else 0])
