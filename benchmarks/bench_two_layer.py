@@ -1,7 +1,7 @@
 """A training step of the two-layer model on reviews of IMDB's size: hardmax against autograd in PyTorch.
 
 Data: 128 sequences a batch with about 115 distinct tokens each and some with 400, 7,461 tokens in all, drawn
-with Zipf's frequencies. Plain PyTorch runs the module of hardmax.embeddings.torch_models on padded batches,
+with Zipf's frequencies. Plain PyTorch runs the module of hardmax.torch on padded batches,
 with its fused AdamW; "in groups" gives it hardmax's groups of similar size, each with its own backward pass,
 which spares the padding and writes a gradient of all of E each time. CPU time is that of the whole process.
 """
@@ -21,7 +21,7 @@ from hardmax import Corpus
 from hardmax.embeddings import initial_vectors
 from hardmax.embeddings.minibatch.loop import epoch_batches
 from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel, similar
-from hardmax.embeddings.torch_models import TwoLayer, padded
+from hardmax.torch import TwoLayer, padded
 from hardmax.train.steps import AdamW
 
 S, BATCH, RATE, DECAY = 7461, 128, 1e-2, 1e-8

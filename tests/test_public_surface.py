@@ -86,9 +86,7 @@ MARKS = {"torch": [pytest.mark.extra]}
 STUBS = sorted(path.parent.name for path in Path(hardmax.__file__).parent.glob("*/__init__.pyi"))
 
 
-@pytest.mark.parametrize(
-    "package", ["", *(pytest.param(each, marks=MARKS.get(each, [])) for each in STUBS)]
-)
+@pytest.mark.parametrize("package", ["", *(pytest.param(each, marks=MARKS.get(each, [])) for each in STUBS)])
 def test_stub_and_table_agree(package):
     if package in MARKS:
         pytest.importorskip(package)

@@ -1,6 +1,5 @@
 """The PyTorch modules in float64 against the closed forms."""
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,7 @@ pytestmark = pytest.mark.extra
 
 @pytest.fixture(scope="module")
 def models() -> Any:
-    from hardmax.embeddings import torch_models
-
-    return torch_models
+    return hm.torch
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +103,3 @@ def test_parameters_are_copies_and_all_of_them_train(models: Any, uneven: Instan
     np.testing.assert_allclose(model.E.detach(), want.E, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(E, before)
 
-
-def test_examples_run(models: Any) -> None:
-    found = doctest.testmod(models)
-    assert found.attempted > 8
-    assert found.failed == 0

@@ -4,11 +4,25 @@ from typing import Any
 
 from hardmax._lib.lazy import lazy
 
-# Public name -> the file it lives in. Nothing imports PyTorch before it is asked for.
+# Public name -> the file it lives in. Nothing imports PyTorch before it is asked for, and no file has the
+# name of a public function: importing the file would rebind that name.
 _NAMES = {
     "AttentionLayer": "layers",
+    "ExactAttention": "multihead",
+    "KeyQuery": "embedding_models",
+    "NextToken": "next_token_model",
+    "OneLayer": "embedding_models",
     "Projection": "layers",
+    "QueryAttention": "selection_models",
+    "TunedPrompt": "selection_models",
+    "TwoLayer": "embedding_models",
+    "attention": "dot_product",
     "attention_layers": "layers",
+    "attention_weights": "dot_product",
+    "padded": "embedding_models",
+    "point_of": "problems",
+    "problem_of": "problems",
+    "softmax": "zero_sum",
 }
 
 _get, __dir__, __all__ = lazy(__name__, _NAMES)

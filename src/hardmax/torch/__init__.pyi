@@ -1,5 +1,18 @@
 """Types of the public names: the same as the table in __init__.py."""
 
+from .dot_product import attention as attention
+from .dot_product import attention_weights as attention_weights
+from .embedding_models import KeyQuery as KeyQuery
+from .embedding_models import OneLayer as OneLayer
+from .embedding_models import TwoLayer as TwoLayer
+from .embedding_models import padded as padded
 from .layers import AttentionLayer as AttentionLayer
 from .layers import Projection as Projection
 from .layers import attention_layers as attention_layers
+from .multihead import ExactAttention as ExactAttention
+from .next_token_model import NextToken as NextToken
+from .problems import point_of as point_of
+from .problems import problem_of as problem_of
+from .selection_models import QueryAttention as QueryAttention
+from .selection_models import TunedPrompt as TunedPrompt
+from .zero_sum import softmax as softmax

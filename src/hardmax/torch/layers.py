@@ -83,7 +83,9 @@ class Projection:
         wanted = self.rows if self.rows is None or isinstance(self.rows, slice) else [*self.rows]
         rows = whole if wanted is None else whole[wanted]
         if rows.shape[0] % self.heads:
-            raise ValueError(f"heads must be a divisor of {rows.shape[0]} rows, got {self.heads}; count again")
+            raise ValueError(
+                f"heads must be a divisor of {rows.shape[0]} rows, got {self.heads}; count again"
+            )
         return rows.unflatten(0, (self.heads, -1))
 
 
@@ -183,7 +185,7 @@ def _named(model: nn.Module, name: str) -> AttentionLayer:
     layer = _layer(name, model.get_submodule(name), _turns(model))
     if layer is None:
         raise ValueError(
-            f"given must be names of attention layers, got {name!r}; describe it as an hm.torch.AttentionLayer"
+            f"given must be names of attention layers, got {name!r}; describe it as hm.torch.AttentionLayer"
         )
     return layer
 

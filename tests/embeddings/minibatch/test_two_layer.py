@@ -86,7 +86,7 @@ def test_groups_are_of_similar_size() -> None:
 
 def torch_run(at: Instance, batch: int, epochs: int, seed: int) -> list[np.ndarray]:
     """[E; p; v] after every epoch by autograd on padded batches with torch's optimiser and schedule."""
-    from hardmax.embeddings.torch_models import TwoLayer, padded
+    from hardmax.torch import TwoLayer, padded
 
     model = TwoLayer(at.E, at.p, at.v)
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.02, weight_decay=0.3)

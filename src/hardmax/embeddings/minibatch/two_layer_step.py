@@ -25,7 +25,7 @@ import torch
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.minibatch.kernels import update_adamw
-from hardmax.embeddings.torch_models import padded
+from hardmax.torch.embedding_models import padded
 from hardmax.train.steps import AdamW
 
 EPSILON = 1e-5  # of the LayerNorm

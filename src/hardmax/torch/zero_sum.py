@@ -1,0 +1,64 @@
+"""A softmax whose backward is right at any gap: the gradient is formed relative to the top token.
+
+The usual backward is s_t (g_t - sum_j s_j g_j). When one token has nearly all the weight, its own entry is
+the difference of two nearly equal numbers, and what is left is rounding. With D_t = g_t - g_top the same
+formula is s_t (D_t - sum_j s_j D_j), where the top token's D is exactly zero: nothing cancels, and entries
+still sum to zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def softmax(logits: torch.Tensor, dim: int = -1, *, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """`torch.softmax` with a backward whose direction is right however hard the attention is.
+
+    ``bias`` is added to the logits; a row of it that is all -inf leaves no token, and its weights are zero.
+
+    >>> import torch, hardmax as hm
+    >>> x = torch.tensor([20.0, 0.0, 0.0], requires_grad=True)
+    >>> hm.torch.softmax(x) @ torch.tensor([1.0, 0.0, 0.0]) - 1
+    tensor(0., grad_fn=<SubBackward0>)
+    >>> torch.autograd.grad(hm.torch.softmax(x) @ torch.tensor([1.0, 0.0, 0.0]), x)[0]
+    tensor([ 4.1223e-09, -2.0612e-09, -2.0612e-09])
+    >>> torch.autograd.grad(torch.softmax(x, 0) @ torch.tensor([1.0, 0.0, 0.0]), x)[0]
+    tensor([ 0.0000e+00, -2.0612e-09, -2.0612e-09])
+    """
+    if dim in (-1, logits.dim() - 1):
+        return _Softmax.apply(logits, bias)
+    moved = None if bias is None else bias.transpose(dim, -1)
+    return _Softmax.apply(logits.transpose(dim, -1), moved).transpose(dim, -1)
+
+
+class _Softmax(torch.autograd.Function):  # type: ignore[misc]
+    """Softmax over the last dimension. Its backward needs the output alone, and is differentiable itself."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(logits: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        if bias is None:
+            return logits.softmax(dim=-1)
+        empty = (bias == -torch.inf).all(dim=-1, keepdim=True)
+        return (logits + bias).softmax(dim=-1).masked_fill(empty, 0.0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.shape = None if inputs[1] is None else inputs[1].shape
+
+    @staticmethod
+    def backward(ctx: Any, by_weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        (weights,) = ctx.saved_tensors
+        top = weights.argmax(dim=-1, keepdim=True)
+        relative = (by_weights - by_weights.gather(-1, top)).contiguous()
+        # Weights are the largest thing in memory: no copy is made unless a second derivative is wanted.
+        # The kernel writes as if what it is given were contiguous, so it must be.
+        into = {} if torch.is_grad_enabled() or torch.compiler.is_compiling() else {"grad_input": relative}
+        by_logits = torch._softmax_backward_data(relative, weights, -1, weights.dtype, **into)
+        if ctx.shape is None or not ctx.needs_input_grad[1]:
+            return by_logits, None
+        return by_logits, by_logits.sum_to_size(ctx.shape)
