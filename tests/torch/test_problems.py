@@ -103,6 +103,6 @@ def test_bad_input_is_refused_in_a_sentence():
         hm.torch.problem_of(hm.torch.OneLayer(np.eye(2), [0.0, 0.0], [0.0, 0.0]), tensors())
     with pytest.raises(ValueError, match="W, or K and Q, must be given"):
         hm.torch.QueryAttention([1.0], K=[[1.0]])
+    module = hm.torch.NextToken(np.zeros((4, 4)), np.zeros((4, 4)))
     with pytest.raises(ValueError, match="problem must be that of NextToken"):
-        module = hm.torch.NextToken(np.zeros((4, 4)), np.zeros((4, 4)))
         hm.torch.point_of(module, hm.data.sphere(n=2, T=2, d=2, rng=0))

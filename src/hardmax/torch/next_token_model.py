@@ -31,7 +31,7 @@ class NextToken(nn.Module):  # type: ignore[misc]
         self.W_kq, self.W_ov = as_parameter(W_kq), as_parameter(W_ov)
 
     def forward(self, tokens: torch.Tensor, counts: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-        """Logits (n, V) of distinct tokens (n, U), their counts, zero where there is none, and last tokens."""
+        """Logits (n, V) of distinct tokens (n, U), their counts, zero where none is, and last tokens."""
         masses = softmax(self.W_kq[tokens, query[:, None]], bias=counts.to(self.W_kq).log())
         return torch.einsum("nu,vnu->nv", masses, self.W_ov[:, tokens])
 
