@@ -16,6 +16,8 @@ _NAMES = {
     "QueryAttention": "selection_models",
     "TunedPrompt": "selection_models",
     "TwoLayer": "embedding_models",
+    "VisionTransformer": "vision",
+    "Watch": "watching",
     "attention": "dot_product",
     "attention_layers": "layers",
     "attention_weights": "dot_product",
@@ -23,6 +25,7 @@ _NAMES = {
     "point_of": "problems",
     "problem_of": "problems",
     "softmax": "zero_sum",
+    "watch": "watching",
 }
 
 _get, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -15,4 +15,7 @@ from .problems import point_of as point_of
 from .problems import problem_of as problem_of
 from .selection_models import QueryAttention as QueryAttention
 from .selection_models import TunedPrompt as TunedPrompt
+from .vision import VisionTransformer as VisionTransformer
+from .watching import Watch as Watch
+from .watching import watch as watch
 from .zero_sum import softmax as softmax

@@ -182,7 +182,12 @@ def _found(model: nn.Module) -> list[AttentionLayer]:
 
 
 def _named(model: nn.Module, name: str) -> AttentionLayer:
-    layer = _layer(name, model.get_submodule(name), _turns(model))
+    try:
+        layer = _layer(name, model.get_submodule(name), _turns(model))
+    except AttributeError as missing:
+        raise ValueError(
+            f"given must be names of modules, got {name!r}; see model.named_modules()"
+        ) from missing
     if layer is None:
         raise ValueError(
             f"given must be names of attention layers, got {name!r}; describe it as hm.torch.AttentionLayer"
