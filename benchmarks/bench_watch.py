@@ -1,10 +1,10 @@
-"""What hm.torch.watch costs: GPT-2's architecture with 4 layers, d = 256, batches of 16 x 128 tokens, on the CPU.
+"""What hm.torch.watch costs: GPT-2 with 4 layers, d = 256, batches of 16 x 128 tokens, on the CPU.
 
     python benchmarks/bench_watch.py            # a table
     python benchmarks/bench_watch.py --json F   # the same numbers as JSON in F ("-" for standard output)
 
-Trainings of 50 steps, one of which is recorded, alternate with and without the watch. CPU time of the process.
-Timing the recorded step by itself beside plain ones gives the same ratio with less noise.
+Recorded steps alternate with plain ones; only recorded steps cost more, so the overhead of recording every
+50th is a fiftieth of theirs. CPU time of the process.
 """
 
 from __future__ import annotations

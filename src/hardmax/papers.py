@@ -127,6 +127,8 @@ PAPERS = {
             "B-FIG-CHAOS": "chaos",
             "B-FIG-4": "rates",
             "B-FIG-5": "rates",
+            "B-FIG-6": "vision",
+            "B-FIG-7": "vision",
             "B-FIG-8": "basins",
             "B-FIG-9a": "random_data",
             "B-FIG-9b": "random_data",
@@ -283,6 +285,8 @@ ERRATA = {
     "B-ERR-19": "In the first step the logistic loss favours the high score for score gaps from 2 to 5.",
     "B-ERR-20": "Regularisation paths minimise problems that are not convex, so there may be several.",
     "B-ERR-21": "That descent only tends to locally optimal directions is false for exceptional starts.",
+    "B-ERR-22": "That |W| grows many times in a vision transformer is the small start's doing: from Xavier's "
+    "start attention becomes as sparse while |W| hardly grows.",
     "B-NEW-1": "With |v| growing like rho |p|, p tends to a direction between p_mm and the relaxed one.",
     "B-NEW-1b": "Which tokens the other inputs select may depend on rho itself.",
     "B-NEW-2": "The regularisation path is R p_mm/|p_mm| + w + O(1/R), with w from a linear system.",

@@ -102,4 +102,3 @@ def test_parameters_are_copies_and_all_of_them_train(models: Any, uneven: Instan
     np.testing.assert_allclose(losses, want.losses[:-1], rtol=1e-11)
     np.testing.assert_allclose(model.E.detach(), want.E, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(E, before)
-

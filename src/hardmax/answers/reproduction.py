@@ -152,14 +152,14 @@ def _title(record: Record, room: int) -> list[str]:
 
 
 def _more(records: Sequence[Record]) -> list[str]:
-    """How to get what these figures leave out: the papers' sizes, and reviews instead of stand-ins."""
+    """How to get what these figures leave out: the papers' sizes, and real data instead of stand-ins."""
     lines = []
     if any(record.scale == "quick" for record in records):
         lines.append("quick sizes; the papers' own take hours: hardmax reproduce --scale paper")
     made_up = [record.id for record in records if any(NO_DATA in note for note in record.notes)]
     if made_up:
         lines += [
-            "synthetic data instead of reviews; for those, in a folder as docs/text.md says:",
+            "synthetic data instead of reviews and images; for those, in a folder as docs/figures.md says:",
             f"hardmax reproduce {' '.join(made_up)} --data DIR",
         ]
     return lines

@@ -50,7 +50,13 @@ def cifar10(folder: str | Path, train: int = 50_000, test: int = 10_000) -> Imag
     names, read, where = _found(Path(folder))
     kind, decode = _format(names)
     pieces = -(-train // EACH)
-    parts = [decode(part, read) for part in (*PARTS[:pieces], PARTS[-1])]
+    try:
+        parts = [decode(part, read) for part in (*PARTS[:pieces], PARTS[-1])]
+    except (FileNotFoundError, KeyError) as missing:
+        name = Path(str(getattr(missing, "filename", None) or missing.args[0])).name
+        raise ValueError(
+            f"{name} must be beside the other batches in {where}, got none; fetch it again"
+        ) from missing
     pixels, labels = (np.concatenate([part[k] for part in parts[:-1]])[:train] for k in (0, 1))
     return Images(pixels, labels, parts[-1][0][:test], parts[-1][1][:test], f"{kind} version in {where}")
 
@@ -69,14 +75,17 @@ def _found(folder: Path) -> tuple[set[str], Read, str]:
 
 
 def _places(folder: Path) -> Iterator[tuple[set[str], Read, str]]:
-    """The folder and those below it, then archives."""
-    inside = [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())] if folder.is_dir() else []
+    """The folder and those two levels below it, then archives that are called after the data."""
+    if folder.is_file():
+        yield from _archive(folder)
+        return
+    inside = [folder, *sorted(path for depth in ("*", "*/*") for path in folder.glob(depth) if path.is_dir())]
     for place in inside:
         yield {path.name for path in place.iterdir()}, _reader(place), place.name
-    files = [path for place in inside for path in sorted(place.iterdir())] if inside else [folder]
-    for path in files:
-        if path.name.endswith((".tar.gz", ".tgz", ".tar")):
-            yield from _archive(path)
+    for place in inside:
+        for path in sorted(place.iterdir()):
+            if re.search(r"cifar.*10.*(\.tgz|\.tar(\.gz)?)$", path.name):
+                yield from _archive(path)
 
 
 def _reader(place: Path) -> Read:
@@ -86,16 +95,19 @@ def _reader(place: Path) -> Read:
 def _archive(path: Path) -> Iterator[tuple[set[str], Read, str]]:
     try:
         with tarfile.open(path) as archive:
-            members = {Path(member.name).name: member for member in archive.getmembers() if member.isfile()}
-
-            def read(name: str) -> bytes:
-                held = archive.extractfile(members[name])
-                assert held is not None
-                return held.read()
-
-            yield set(members), read, path.name
+            members = {
+                Path(member.name).name: member.name for member in archive.getmembers() if member.isfile()
+            }
     except (tarfile.TarError, EOFError, OSError) as broken:
         raise ValueError(f"folder must hold archives that can be read, got {path}: {broken}") from broken
+
+    def read(name: str) -> bytes:
+        with tarfile.open(path) as archive:
+            held = archive.extractfile(members[name])
+            assert held is not None
+            return held.read()
+
+    yield set(members), read, path.name
 
 
 def _format(names: set[str]) -> tuple[str, Callable[[str, Read], tuple[np.ndarray, np.ndarray]]]:

@@ -1,0 +1,297 @@
+"""B-FIG-6 and B-FIG-7: attention of a vision transformer becomes sparse; how |W| grows depends on the start.
+
+On CIFAR-10 where it is given and PyTorch is there, else on surrogate images with a model in numpy.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hardmax._lib.extras import install
+from hardmax.data.images import Images, cifar10
+from hardmax.figures.claims import Claim, at_least, at_most
+from hardmax.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.figures.paper_b import vision_surrogate as surrogate
+from hardmax.figures.paper_b.vision_course import Course, courses_table, maps_table
+from hardmax.figures.style import BLUE, GRAY, INK, RED
+from hardmax.figures.tables import Tables, part
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+    from hardmax.figures.paper_b.vision_training import Protocol
+
+SEED = 0
+CLASSES = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+NORMAL, XAVIER, THEIRS = "normal, exact", "xavier, exact", "normal, torch"
+NO_FOLDER = "no folder of real data was given; hardmax reproduce --data DIR takes CIFAR-10 from there."
+NO_TORCH = "the vision transformer needs PyTorch, which is not installed"
+DEFINITION = (
+    "A map is the attention of [CLS] in the last layer on the T patches: averaged over the heads, its weight "
+    "on itself dropped (it sees T + 1 keys) and the rest scaled to sum to one. nnz is taken of each image's "
+    "map, then averaged over test images."
+)
+
+
+class Source(NamedTuple):
+    """Real images, or why there are none."""
+
+    images: Images | None
+    note: str
+
+
+def source_of(setting: Setting) -> Source:
+    """CIFAR-10 of the folder of real data, or the reason why the surrogate stands here."""
+    if setting.data is None:
+        return Source(None, NO_FOLDER)
+    if find_spec("torch") is None:
+        return Source(None, f"{NO_TORCH}: {install('torch')}.")
+    protocol, _ = protocol_of(setting.scale)
+    try:
+        return Source(_images(setting.data, protocol.train, protocol.test), "")
+    except ValueError as missing:
+        return Source(None, f"{missing}; or name another folder by --data DIR.")
+
+
+@lru_cache(maxsize=1)
+def _images(folder: Path, train: int, test: int) -> Images:
+    return cifar10(folder, train, test)
+
+
+def protocol_of(scale: Scale) -> tuple[Protocol, str]:
+    """Sizes of a scale on this machine, and what is to be said about them."""
+    import torch
+
+    from hardmax.figures.paper_b.vision_training import FULL, LONGER, SMALL
+
+    if scale == "quick":
+        return SMALL, ""
+    if torch.cuda.is_available():
+        return FULL, ""
+    return LONGER, (
+        "The paper's size (ViT-base with 256 patches, 50,000 images, 400 epochs) needs a GPU, and none is "
+        "here: trained is the small model, for longer."
+    )
+
+
+# Trainings of this process: figure 7 needs that of figure 6, and takes minutes.
+_DONE: dict[tuple[Path, Scale, str], Course] = {}
+
+
+def _real(setting: Setting, images: Images, kinds: list[str]) -> list[Course]:
+    from hardmax.figures.paper_b.vision_training import train_all
+
+    assert setting.data is not None
+    protocol, _ = protocol_of(setting.scale)
+    missing = [kind for kind in kinds if (setting.data, setting.scale, kind) not in _DONE]
+    split = [tuple(kind.split(", ")) for kind in missing]
+    told = f"training {len(missing)} vision transformer{'s' if len(missing) > 1 else ''}"
+    made = train_all(images, protocol, split, SEED, lambda share: setting.progress(share, told))  # type: ignore[arg-type]
+    for kind, course in zip(missing, made, strict=True):
+        _DONE[setting.data, setting.scale, kind] = course
+    return [_DONE[setting.data, setting.scale, kind] for kind in kinds]
+
+
+def _synthetic(start: str, setting: Setting) -> tuple[Course, surrogate.Pictures]:
+    deviation = (0.3 if start == "normal" else 1.0) / surrogate.D**0.5
+    epochs = 15 if setting.scale == "quick" else 40
+    return surrogate.train(deviation, f"{start}, exact", epochs, SEED, setting.progress)
+
+
+def _surrogate_note(why: str) -> str:
+    return (
+        f"{why} Drawn are surrogate images, {surrogate.TRAIN:,} of 64 patches with one salient patch and "
+        "four distractors, and a layer of four heads in numpy: they show the shapes, and are no evidence "
+        "about photographs."
+    )
+
+
+def _told(images: Images, protocol: Protocol) -> str:
+    return (
+        f"CIFAR-10, {images.source}: the first {protocol.train:,} training and {protocol.test:,} test "
+        f"images. Patches of {protocol.patch} x {protocol.patch} pixels (T = {protocol.tokens}), dimension "
+        f"{protocol.dim}, {protocol.depth} layers of {protocol.heads} heads, batch {protocol.batch}, Adam at "
+        f"{protocol.rate:g}, {protocol.epochs} epochs, seed {SEED}. The paper does not name its optimiser, "
+        "batch or image."
+    )
+
+
+# -- figure 6 ---------------------------------------------------------------------------------------------
+
+
+def draw_6(tables: Tables, canvas: Canvas) -> None:
+    """A row of maps for each image, over the epochs; each map from white to its own largest weight."""
+    maps, shown = tables["maps"], tables["images"]
+    epochs = np.unique(maps["epoch"])
+    names = shown["label"]
+    side = round(len(np.unique(maps["patch"])) ** 0.5)
+    panels = canvas.subplots(len(names), len(epochs), squeeze=False)
+    for i, name in enumerate(names):
+        for k, epoch in enumerate(epochs):
+            weights = part(part(maps, "image", i), "epoch", epoch)["weight"].reshape(side, side)
+            panel = panels[i, k]
+            panel.imshow(weights, cmap="Reds", vmin=0, vmax=max(weights.max(), 5.0 / weights.size))
+            panel.set(xticks=[], yticks=[])
+            nnz = 1.0 / (weights**2).sum() / weights.size
+            panel.set_xlabel(f"{nnz:.2f}", fontsize=6, labelpad=1.5)
+            if i == 0:
+                panel.set_title("start" if epoch == 0 else f"epoch {epoch}")
+            if k == 0:
+                panel.set_ylabel(str(name))
+    if bool(tables["images"]["surrogate"][0]):
+        canvas.suptitle("surrogate images: not CIFAR-10", color=RED, fontsize=7)
+
+
+def _shown_epochs(epochs: int) -> list[int]:
+    """The start, the first epoch, and three more."""
+    return sorted({0, 1, *(round(epochs * share) for share in (0.33, 0.6, 1.0))})
+
+
+@recipe(
+    "B-FIG-6", "Vision transformer: the map of [CLS] on the patches becomes sparse over the epochs",
+    draw=draw_6, size=(5.2, 3.4), errata=("B-ERR-05",),
+)  # fmt: skip
+def fig_6(setting: Setting) -> Findings:
+    """Maps of a few test images, from the start to the end of a training."""
+    images, why = source_of(setting)
+    name = "B-FIG-6."
+    if images is None:
+        course, test = _synthetic("normal", setting)
+        found, shown = course.maps[-1].argmax(axis=1), surrogate.shown(test)
+        labels = [f"class {c}" for c in test.classes[shown]]
+        claims: tuple[Claim, ...] = (
+            at_least(name + "start", "nnz/T of the mean map at the start", course.sparsity[0], 0.9),
+            at_most(name + "end", "nnz/T at the end: one patch", course.sparsity[-1], 0.05),
+            at_least(name + "salient", "shown images whose top patch is the salient one",
+                     float(np.mean(found == test.salient[shown])), 1.0),
+        )  # fmt: skip
+        notes: tuple[str, ...] = (DEFINITION, _surrogate_note(why))
+    else:
+        protocol, note = protocol_of(setting.scale)
+        (course,) = _real(setting, images, [NORMAL])
+        labels = [CLASSES[c] for c in images.test_labels[: len(course.maps[0])]]
+        claims = (
+            at_least(name + "start", "nnz/T of the mean map at the start", course.sparsity[0], 0.9),
+            at_most(name + "end", f"nnz/T after {course.epochs} epochs, mean over 512 test images",
+                    course.sparsity[-1], _bounds(course)[0]),
+            at_most(name + "heads", "nnz/T of single heads over nnz/T of the mean map: averaging hides some",
+                    course.head_sparsity[-1] / course.sparsity[-1], 1.0),
+        )  # fmt: skip
+        notes = (DEFINITION, _told(images, protocol), *([note] if note else []))
+    tables = {
+        "maps": maps_table(course, _shown_epochs(course.epochs)),
+        "images": {"label": np.array(labels), "surrogate": np.full(len(labels), images is None)},
+        "course": courses_table([course]),
+    }
+    return Findings(
+        tables, claims, (*notes, "The number below a map is its own nnz/T; single maps jump."), SEED
+    )
+
+
+# -- figure 7 ---------------------------------------------------------------------------------------------
+
+TITLES = {NORMAL: "(a) small start", XAVIER: "(b) Xavier's start", THEIRS: "(c) as (a), PyTorch's backward"}
+
+
+def draw_7(tables: Tables, canvas: Canvas) -> None:
+    """Sparsity in red and |W| in blue over the epochs, a panel for each training, on common axes."""
+    courses = tables["courses"]
+    runs = list(dict.fromkeys(courses["run"].tolist()))
+    panels = canvas.subplots(1, len(runs), sharey=True, squeeze=False)[0]
+    top = 1.08 * float(courses["norm"].max())
+    for k, (panel, run) in enumerate(zip(panels, runs, strict=True)):
+        rows = part(courses, "run", run)
+        panel.plot(rows["epoch"], rows["sparsity"], color=RED, marker=".", markersize=3)
+        panel.plot(rows["epoch"], rows["head_sparsity"], color=RED, linestyle=":", linewidth=0.8)
+        panel.set(ylim=(0, 1.05), xlabel="epoch", title=TITLES[run])
+        if k == 0:
+            panel.set_ylabel("nnz/T (dotted: of single heads)", color=RED)
+        right = panel.twinx()
+        right.plot(rows["epoch"], rows["norm"], color=BLUE, marker=".", markersize=3)
+        right.plot(rows["epoch"], rows["head_norm"], color=BLUE, linestyle=":", linewidth=0.8)
+        right.set_ylim(0, top)
+        if k == len(runs) - 1:
+            right.set_ylabel("$|W|$ (dotted: heads apart)", color=BLUE)
+        else:
+            right.set_yticklabels([])
+        growth = rows["norm"][-1] / rows["norm"][0]
+        panel.text(0.96, 0.5, f"$|W|$ grows\n{growth:.2g} times", transform=panel.transAxes, ha="right",
+                   fontsize=7, color=INK)  # fmt: skip
+    if bool(tables["data"]["surrogate"][0]):
+        canvas.suptitle("surrogate images: not CIFAR-10", color=RED, fontsize=7)
+    else:
+        panels[0].axhline(1.0, color=GRAY, linewidth=0.4)
+
+
+def _bounds(course: Course) -> tuple[float, float, float]:
+    """At most nnz/T, at least growth of |W|, at most Spearman's correlation, by the training's length."""
+    return (0.4, 6.0, -0.85) if course.epochs >= 20 else (0.6, 3.0, -0.8)
+
+
+@recipe(
+    "B-FIG-7", "Attention becomes sparse from every start; |W| grows many times only from a small one",
+    draw=draw_7, size=(7.0, 2.6), errata=("B-ERR-05", "B-ERR-22"),
+)  # fmt: skip
+def fig_7(setting: Setting) -> Findings:
+    """nnz/T and |W| over the epochs, from two starts, and with PyTorch's own backward."""
+    images, why = source_of(setting)
+    name = "B-FIG-7."
+    if images is None:
+        small, xavier = (_synthetic(start, setting)[0] for start in ("normal", "xavier"))
+        courses = [small, xavier]
+        claims: tuple[Claim, ...] = (
+            at_least(name + "start", "nnz/T at the start", small.sparsity[0], 0.9),
+            at_most(name + "end", "nnz/T at the end", small.sparsity[-1], 0.05),
+            at_most(name + "spearman", "Spearman's correlation of nnz/T and |W| over the epochs",
+                    small.correlation, -0.8, paper="sparsifies while the norm grows"),
+            at_least(name + "growth", "|W| at the end over |W| at the start", small.growth, 10.0),
+            at_most(name + "xavier-end", "nnz/T at the end from Xavier's start", xavier.sparsity[-1], 0.05),
+            at_most(name + "xavier-growth", "growth of |W| from there", xavier.growth, 2.5),
+        )  # fmt: skip
+        notes: tuple[str, ...] = (DEFINITION, _surrogate_note(why))
+    else:
+        protocol, note = protocol_of(setting.scale)
+        courses = _real(setting, images, [NORMAL, XAVIER, THEIRS])
+        claims = _real_claims(name, *courses)
+        small, xavier, _ = courses
+        notes = (DEFINITION, _told(images, protocol), _backwards(*courses), *([note] if note else []))
+    finding = (
+        f"The size of the growth is the start's doing: nnz/T falls from {small.sparsity[0]:.2f} to "
+        f"{small.sparsity[-1]:.2f} while |W| grows {small.growth:.3g} times from the small start, and from "
+        f"{xavier.sparsity[0]:.2f} to {xavier.sparsity[-1]:.2f} while it grows {xavier.growth:.3g} times "
+        "from Xavier's."
+    )
+    tables = {"courses": courses_table(courses), "data": {"surrogate": np.array([images is None])}}
+    return Findings(tables, claims, (finding, *notes), SEED)
+
+
+def _real_claims(name: str, small: Course, xavier: Course, theirs: Course) -> tuple[Claim, ...]:
+    most, growth, correlation = _bounds(small)
+    after = f"after {small.epochs} epochs"
+    return (
+        at_least(name + "start", "nnz/T at the start", small.sparsity[0], 0.9),
+        at_most(name + "end", f"nnz/T {after}", small.sparsity[-1], most),
+        at_least(name + "growth", f"|W| {after} over |W| at the start, heads together and apart",
+                 [small.growth, small.head_norm[-1] / small.head_norm[0]], growth),
+        at_most(name + "spearman", "Spearman's correlation of nnz/T and |W| over the epochs",
+                small.correlation, correlation, paper="sparsifies while the norm grows"),
+        at_most(name + "xavier-end", f"nnz/T {after} from Xavier's start", xavier.sparsity[-1], most),
+        at_most(name + "xavier-growth", "growth of |W| from there: hardly any", xavier.growth, 1.5),
+        at_most(name + "torch-end", f"nnz/T {after} with PyTorch's backward", theirs.sparsity[-1], most),
+        at_most(name + "torch-first", "difference of both backwards in nnz/T after the first epoch",
+                abs(small.sparsity[1] - theirs.sparsity[1]), 0.02),
+    )  # fmt: skip
+
+
+def _backwards(small: Course, xavier: Course, theirs: Course) -> str:
+    return (
+        f"With PyTorch's backward nnz/T ends at {theirs.sparsity[-1]:.3f} and |W| at {theirs.norm[-1]:.3g}, "
+        f"with the exact one at {small.sparsity[-1]:.3f} and {small.norm[-1]:.3g}: attention is far from "
+        "hard here, and the two differ by rounding, which training magnifies. Test accuracies are "
+        f"{small.accuracy[-1]:.2f}, {xavier.accuracy[-1]:.2f} and {theirs.accuracy[-1]:.2f}."
+    )
