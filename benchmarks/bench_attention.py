@@ -32,6 +32,7 @@ import hardmax as hm
 GAPS = (0, 4, 6, 8, 12, 16, 17, 20, 30, 36, 40, 60, 80)
 SHAPES = ((8, 8, 128, 64), (4, 8, 256, 64), (2, 8, 512, 64), (1, 8, 1024, 64))
 LARGE = (1, 8, 2048, 64)  # memory is measured here, where a matrix of weights has 128 MB
+HOW = {"Adam, epsilon 1e-8": 1e-8, "Adam, epsilon 1e-30": 1e-30}
 Attention = Callable[..., torch.Tensor]
 
 
@@ -102,12 +103,12 @@ def trained(attend: Attention, how: str, steps: int) -> float:
     values = torch.zeros(4, 1, 6, 10)  # flash wants them as wide as the keys
     values[..., 0] = torch.tensor(problem.scores).reshape(4, 1, 6)
     p = torch.zeros(10, requires_grad=True)
-    adam = torch.optim.Adam([p], lr=0.1)
+    adam = torch.optim.Adam([p], lr=0.1, eps=HOW.get(how, 1e-8))
     for _ in range(steps):
         adam.zero_grad()
         outputs = attend(p.expand(4, 1, 1, 10), keys, values, scale=1.0)
         F.softplus(-outputs[..., 0]).mean().backward()
-        if how == "Adam":
+        if how in HOW:
             adam.step()
         elif p.grad is not None and p.grad.norm() > 0:
             p.data -= p.grad / p.grad.norm()
@@ -187,7 +188,7 @@ def main() -> None:
     console.print(table)
 
     steps = 2000
-    runs = {how: {name: trained(WAYS[name], how, steps) for name in WAYS} for how in ("normalised", "Adam")}
+    runs = {how: {name: trained(WAYS[name], how, steps) for name in WAYS} for how in ("normalised", *HOW)}
     table = Table(title=f"Training p in float32, {steps:,} steps: 1 - cos to the max-margin direction")
     for head in ("", *WAYS):
         table.add_column(head, justify="right")

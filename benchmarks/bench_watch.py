@@ -16,7 +16,6 @@ import numpy as np
 import report
 import torch
 from rich.table import Table
-from transformers import GPT2Config, GPT2LMHeadModel
 
 import hardmax as hm
 
@@ -27,6 +26,11 @@ def main() -> None:
     options.add_argument("--plain", type=int, default=3, help="plain steps timed for each recorded one")
     options.add_argument("--threads", type=int, default=1)
     asked = options.parse_args()
+    try:
+        from transformers import GPT2Config, GPT2LMHeadModel
+    except ImportError:
+        report.console(asked.json).print("bench_watch.py needs transformers: pip install transformers")
+        return
     warnings.simplefilter("ignore")
     torch.set_num_threads(asked.threads)
     model = GPT2LMHeadModel(GPT2Config(n_embd=256, n_layer=4, n_head=4, vocab_size=5000))

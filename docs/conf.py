@@ -1,6 +1,7 @@
 """How Sphinx makes the documentation site: `make docs`. The site needs no network and works from file://."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from hardmax import __version__
@@ -29,6 +30,8 @@ highlight_options = {"python": {"stripnl": True}}
 
 # One page per package; a signature names types as the source does.
 autodoc_member_order = "bysource"
+# The site is built without PyTorch, unless it is there.
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
 autodoc_typehints_format = "short"
 autodoc_type_aliases = {"Bools": "ndarray", "Floats": "ndarray", "Ints": "ndarray"}
 python_use_unqualified_type_names = True

@@ -20,7 +20,9 @@ def homes() -> dict[str, str]:
     for name, home in hardmax._MODULES.items():
         package = importlib.import_module(f"hardmax.{home}")
         for inner in package.__all__:
-            if inner not in hardmax._NAMES or getattr(hardmax, inner) is not getattr(package, inner):
+            # what stands in hm.torch stands there alone, and is not asked for: PyTorch may be absent
+            own = name == "torch" or inner not in hardmax._NAMES
+            if own or getattr(hardmax, inner) is not getattr(package, inner):
                 found[f"hardmax.{name}.{inner}"] = f"hardmax.{home}"
     return found
 

@@ -8,6 +8,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 from names import names_of, thing_of
+from sphinx.ext.autodoc.mock import mock
 
 
 def row(name: str) -> str:
@@ -34,7 +35,8 @@ class PublicNames(Directive):
     def run(self) -> list[nodes.Node]:
         """Parse what is generated."""
         names = [name for place in self.arguments[0].split() for name in names_of(place)]
-        text = [".. list-table::", "   :widths: 1 2", "", *map(row, names), "", *map(entry, names)]
+        with mock(self.state.document.settings.env.config.autodoc_mock_imports):
+            text = [".. list-table::", "   :widths: 1 2", "", *map(row, names), "", *map(entry, names)]
         holder = nodes.container()
         lines = StringList("\n".join(text).splitlines(), source="table of public names")
         self.state.nested_parse(lines, 0, holder)

@@ -234,7 +234,7 @@ def _bounds(course: Course) -> tuple[float, float, float]:
 
 
 @recipe(
-    "B-FIG-7", "Attention becomes sparse from every start; |W| grows many times only from a small one",
+    "B-FIG-7", "Attention becomes sparse from every start; the norm of W grows much only from a small one",
     draw=draw_7, size=(7.0, 2.6), errata=("B-ERR-05", "B-ERR-22"),
 )  # fmt: skip
 def fig_7(setting: Setting) -> Findings:
