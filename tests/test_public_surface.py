@@ -162,3 +162,16 @@ def test_citation_names_the_version():
     citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert citation
     assert citation[1] == hardmax.__version__
+
+
+def test_without_pytorch_a_sentence_says_how_to_get_it():
+    """What is named in hm.torch can be seen without it; what is asked for says what to install."""
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import hardmax as hm\n"
+        "assert 'attention' in dir(hm.torch)\n"
+        "try: hm.torch.attention\n"
+        "except ImportError as told: print(told)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.match(r"hm\.torch\.attention needs PyTorch \(.*torch.*\): pip install \"", done.stdout)

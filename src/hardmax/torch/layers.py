@@ -94,7 +94,7 @@ class AttentionLayer:
     """One attention layer: the logit of head h is ``scale * (W_Q z + b_Q)_h . (W_K x + b_K)_h``.
 
     Args:
-        name: the dotted name of the module in the model.
+        name: the dotted name of the module in the model, or what it is to be called.
         module: the module whose call is the layer's attention.
         query, key: the projections; `key.heads` may be fewer than `query.heads` (grouped keys).
         value: likewise, or None where a model hides it.
@@ -202,7 +202,8 @@ def _turns(model: nn.Module) -> bool:
 
 
 def _layer(name: str, module: nn.Module, rotary: bool) -> AttentionLayer | None:
-    """The layer that a module is, or None."""
+    """The layer that a module is, or None; the model itself goes by the name of its class."""
+    name = name or type(module).__name__
     if isinstance(module, nn.MultiheadAttention):
         return _multihead(name, module)
     for names in SEPARATE:
