@@ -18,7 +18,7 @@ from hardmax.figures.claims import Claim, at_least, at_most
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.figures.paper_b import vision_surrogate as surrogate
 from hardmax.figures.paper_b.vision_course import Course, courses_table, maps_table
-from hardmax.figures.style import BLUE, GRAY, INK, RED
+from hardmax.figures.style import BLUE, INK, RED
 from hardmax.figures.tables import Tables, part
 
 if TYPE_CHECKING:
@@ -224,8 +224,6 @@ def draw_7(tables: Tables, canvas: Canvas) -> None:
                    fontsize=7, color=INK)  # fmt: skip
     if bool(tables["data"]["surrogate"][0]):
         canvas.suptitle("surrogate images: not CIFAR-10", color=RED, fontsize=7)
-    else:
-        panels[0].axhline(1.0, color=GRAY, linewidth=0.4)
 
 
 def _bounds(course: Course) -> tuple[float, float, float]:
