@@ -1,6 +1,7 @@
 """hm.torch.attention: PyTorch's forward, a true gradient at any gap, twice differentiable, compiled."""
 
 import re
+import shutil
 
 import mpmath
 import numpy as np
@@ -153,6 +154,18 @@ def test_compiled_in_one_graph(mask):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_compiled_by_inductor_the_direction_is_still_true():
+    q, k, v = drawn((1, 2, 4, 4), (1, 2, 6, 4), (1, 2, 6, 4), kind="float32", grad=True)
+    compiled = torch.compile(hm.torch.attention, fullgraph=True)
+    (found,) = torch.autograd.grad(compiled(30 * q, k, v).square().sum(), q)
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    (truth,) = torch.autograd.grad(hm.torch.attention(30 * exact[0], *exact[1:]).square().sum(), exact[0])
+    assert hm.misalignment(found.double().numpy().ravel(), truth.numpy().ravel()) < 1e-8
+
+
 def test_autocast_is_followed_with_float32_inside():
     q, k, v = drawn((1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 4), kind="float32", grad=True)
     with torch.autocast("cpu", torch.bfloat16):
@@ -201,6 +214,7 @@ def test_bad_input_is_refused_in_a_sentence():
         ("value must be of 2 tokens as key is, got 1", (q, q, q[:, :, :1]), {}),
         ("dropout_p must be in [0, 1), got 1", (q, q, q), {"dropout_p": 1.0}),
         ("attn_mask must be None", (q, q, q), {"is_causal": True, "attn_mask": torch.ones(2, 2)}),
+        ("attn_mask must end with the shape (2, 2), got (3, 2)", (q, q, q, torch.ones(3, 2)), {}),
         ("enable_gqa must be set", (four, two, two), {}),
         ("key must have a number of heads that divides 4", (four, three, three), {"enable_gqa": True}),
     ]:

@@ -131,10 +131,20 @@ def _check(
         raise ValueError(
             f"value must be of {key.shape[-2]} tokens as key is, got {value.shape[-2]}; check the inputs"
         )
+    if mask is not None and not _fits(mask, (query.shape[-2], key.shape[-2])):
+        shape = (query.shape[-2], key.shape[-2])
+        raise ValueError(
+            f"attn_mask must end with the shape {shape}, got {tuple(mask.shape)}; check its sides"
+        )
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p must be in [0, 1), got {dropout_p}; 0 is none")
     if is_causal and mask is not None:
         raise ValueError("attn_mask must be None if is_causal is set, got a mask; put both into the mask")
+
+
+def _fits(mask: torch.Tensor, shape: tuple[int, int]) -> bool:
+    ends = zip(mask.shape[-2:][::-1], shape[::-1], strict=False)
+    return all(has in (1, wanted) for has, wanted in ends)
 
 
 def _check_heads(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enable_gqa: bool) -> None:
