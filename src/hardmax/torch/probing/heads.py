@@ -1,0 +1,241 @@
+"""One head, probed: how hard it is, how close to its max margin, what chance would give, what it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hardmax.torch.probing import names
+from hardmax.torch.probing.closeness import Closeness, closeness, nuclear
+from hardmax.torch.probing.inputs import Bools, Floats, Head, Ints
+from hardmax.torch.probing.margins import margin_of
+from hardmax.torch.probing.null import random_tokens, rank_p, rotated
+from hardmax.torch.probing.rows import HARD, QUERIES, Choices, choices, hard_queries, rows_of, to_first_or_self
+
+NULL = 99  # rotated heads
+FEWEST = 4  # hard queries, below which a margin says nothing
+STATISTICS = ("efficiency", "cosine", "agreement")
+
+
+@dataclass(frozen=True)
+class Against:
+    """A number beside the same number of random heads: their median, 5 and 95 %, and the rank p-value."""
+
+    value: float
+    median: float
+    low: float
+    high: float
+    p: float
+
+    @staticmethod
+    def of(value: float, null: Floats) -> Against:
+        known = null[~np.isnan(null)]
+        low, median, high = np.quantile(known, [0.05, 0.5, 0.95]) if known.size else (np.nan,) * 3
+        return Against(value, float(median), float(low), float(high), rank_p(value, null))
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """The max-margin problem of a head's hard queries, and chance.
+
+    ``null`` has efficiency, cosine and agreement; ``random`` the margin beside those of random selections of
+    the same queries, and ``separable`` the share of these that some W makes.
+    """
+
+    queries: int
+    rows: int
+    rank: int
+    vacuous: bool
+    status: str
+    margin_interval: tuple[float, float]
+    farkas: tuple[tuple[int, int, int, float], ...]  # text, query, token, weight
+    chance: float
+    null: dict[str, Against]
+    random: Against | None
+    separable: float
+    nuclear_margin: tuple[float, float] | None  # the interval of the largest
+    nuclear_reached: float  # what the head has, by its quantile
+
+    @property
+    def feasible(self) -> bool | None:
+        """False: no W of any rank selects these tokens."""
+        return {"certified": True, "infeasible": False}.get(self.status)
+
+
+@dataclass(frozen=True, eq=False)
+class ProbedHead:
+    """What was found out about one head.
+
+    ``all`` are its hard queries, ``inner`` those that select neither the first token nor themselves; None where
+    there are too few. ``gap``, ``mass`` and ``entropy`` are over all queries: the median, and means.
+    """
+
+    layer: int
+    head: int
+    name: str  # of the layer's module
+    gap: float
+    mass: float
+    entropy: float
+    hard: int  # queries at HARD nats or more
+    measured: int  # queries with something to choose
+    norms: dict[str, float]
+    kinds: dict[str, float]
+    why: str  # hardness only, and the reason
+    all: Selected | None
+    inner: Selected | None
+    top: Ints = field(repr=False)  # (S, T)
+    gaps: Floats = field(repr=False)
+
+    @property
+    def kind(self) -> str | None:
+        """The name of a kind of head that is known, if it is one."""
+        return names.name(self.kinds)
+
+    @property
+    def hard_share(self) -> float:
+        """The share of queries that are hard."""
+        return self.hard / self.measured if self.measured else np.nan
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How many queries and random heads, from which gap on, and the seed."""
+
+    queries: int = QUERIES
+    null: int = NULL
+    hard: float = HARD
+    seed: int = 0
+
+
+def probe_head(
+    head: Head,
+    settings: Settings,
+    place: tuple[int, int],
+    name: str = "",
+    ids: Ints | None = None,
+    repeated: tuple[Floats, Bools, Ints] | None = None,
+) -> ProbedHead:
+    """Everything about one head; ``repeated`` are logits, mask and periods of texts said twice."""
+    inputs = head.inputs
+    found = choices(inputs, head.logits)
+    measured = found.measured
+    kinds = names.scores(found.weights, inputs.visible, ids)
+    if repeated is not None:
+        logits, visible, period = repeated
+        peak = logits.max(axis=2, keepdims=True)
+        weights = np.exp(logits - np.where(np.isfinite(peak), peak, 0.0))
+        weights /= np.maximum(weights.sum(axis=2, keepdims=True), 1e-300)
+        kinds["induction"] = names.induction(weights, visible, period)
+    hard = hard_queries(found, None, settings.hard)
+    selected = {"all": None, "inner": None}
+    if not head.why and measured.any():
+        selected = probe_selection(head, found, settings, place)
+    count = int(measured.sum())
+    return ProbedHead(
+        *place,
+        name,
+        float(np.median(found.gap[measured])) if count else np.nan,
+        float(found.mass[measured].mean()) if count else np.nan,
+        float(found.entropy[measured].mean()) if count else np.nan,
+        len(hard),
+        count,
+        head.norms,
+        kinds,
+        head.why,
+        selected["all"],
+        selected["inner"],
+        found.top,
+        found.gap,
+    )
+
+
+def probe_selection(
+    head: Head, found: Choices, settings: Settings, place: tuple[int, int]
+) -> dict[str, Selected | None]:
+    """The problems with and without first-token sink and self, each beside the same rotated heads."""
+    inputs = head.inputs
+    rng = np.random.default_rng([settings.seed, *place])
+    own = head.bilinear(inputs.z @ head.query_factor.T)
+    chosen = {
+        "all": hard_queries(found, settings.queries, settings.hard),
+        "inner": hard_queries(found, settings.queries, settings.hard, to_first_or_self(found, inputs)),
+    }
+    if np.array_equal(chosen["all"], chosen["inner"]):
+        del chosen["inner"]
+    wanted = {kind: queries for kind, queries in chosen.items() if len(queries) >= FEWEST}
+    real = {kind: _closeness(head, found, own, queries) for kind, queries in wanted.items()}
+    null: dict[str, list[Closeness]] = {kind: [] for kind in wanted}
+    for queries in rotated(head, rng, settings.null if wanted else 0):
+        logits = head.attended(queries)
+        theirs, bilinear = choices(inputs, logits), head.bilinear(queries)
+        for kind, mine in wanted.items():
+            apart = to_first_or_self(theirs, inputs) if kind == "inner" else None
+            hardest = hard_queries(theirs, len(mine), -np.inf, apart)
+            if len(hardest) >= FEWEST:
+                null[kind].append(_closeness(head, theirs, bilinear, hardest))
+    made = {kind: _selected(head, real[kind], null[kind], own, rng, settings) for kind in wanted}
+    if "inner" not in chosen:
+        made["inner"] = made.get("all")
+    return {"all": made.get("all"), "inner": made.get("inner")}
+
+
+def _closeness(head: Head, found: Choices, bilinear: Floats, queries: Ints) -> Closeness:
+    return closeness(found, bilinear, rows_of(head.inputs, queries, found.top.ravel()[queries]))
+
+
+def _selected(
+    head: Head, real: Closeness, null: list[Closeness], own: Floats, rng: np.random.Generator, settings: Settings
+) -> Selected:
+    rows, per = real.problem, head.inputs.length
+    against: dict[str, Against] = {}
+    for each in STATISTICS:
+        values = np.array([getattr(one, each) for one in null])
+        against[each] = Against.of(getattr(real, each), values)
+    margins = []
+    for _ in range(settings.null // 5):
+        drawn = rows_of(head.inputs, rows.queries, random_tokens(head.inputs, rows.queries, rng))
+        margins.append(margin_of(drawn, drawn.gram()).margin)
+    drawn_margins = np.array(margins)
+    bound = nuclear(real.margin, rows)
+    reached = float(np.quantile(rows.gaps(own), 0.1)) / head.norms["nuclear"] if head.norms["nuclear"] else np.nan
+    farkas: tuple[tuple[int, int, int, float], ...] = ()
+    if real.margin.farkas is not None:
+        farkas = tuple(
+            (int(rows.query[j]) // per, int(rows.query[j]) % per, int(rows.minus[j]) % per, float(real.margin.farkas[j]))
+            for j in np.flatnonzero(real.margin.farkas)
+        )
+    return Selected(
+        real.queries,
+        real.rows,
+        real.rank,
+        real.vacuous,
+        real.margin.status,
+        real.margin.interval,
+        farkas,
+        real.chance,
+        against,
+        Against.of(real.margin.margin, drawn_margins) if margins else None,
+        float((drawn_margins > 0).mean()) if margins else np.nan,
+        None if bound is None else (bound["low"], bound["high"]),
+        reached,
+    )
+
+
+def as_fields(head: ProbedHead) -> dict[str, Any]:
+    """The head as the JSON of the command has it."""
+    return {
+        "layer": head.layer,
+        "head": head.head,
+        "name": head.name,
+        "gap": head.gap,
+        "top_mass": head.mass,
+        "entropy": head.entropy,
+        "hard": head.hard,
+        "queries": head.measured,
+        "norms": head.norms,
+        "kind": head.kind,
+        "kinds": head.kinds,
+        "hardness_only": head.why or None,
+    }

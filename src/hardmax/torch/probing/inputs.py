@@ -1,0 +1,175 @@
+"""What a head sees: tokens x, queries z and the factors of W, so that the logit of token t is x_t . W z_i.
+
+A batch holds S texts of at most T tokens. The key bias adds the same to all logits of a query and drops out;
+the query bias enters by z -> (z, 1). Nothing here forms W: logits need its factors, margins the inner products
+of tokens and of queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+TWINS = 1e-5  # tokens nearer than this share of their length are one token: models are float32
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Tokens and queries of a layer (of a head where positions rotate), shared by what looks at them.
+
+    ``x`` (S, T, d), ``z`` (S, T, e); ``visible[s, i, t]``: query i of text s may look at token t. Where
+    ``angles`` are given, rows are those of the lift x (x) z (x) (cos, sin of theta_f (i - t)).
+
+    >>> import numpy as np
+    >>> one = Inputs(np.ones((1, 2, 3)), np.ones((1, 2, 2)), np.ones((1, 2, 2), bool))
+    >>> one.texts, one.length, one.representative.tolist()  # two equal tokens are one
+    (1, 2, [[True, False]])
+    """
+
+    x: Floats
+    z: Floats
+    visible: Bools
+    angles: Floats | None = None
+
+    @property
+    def texts(self) -> int:
+        """How many texts S."""
+        return len(self.x)
+
+    @property
+    def length(self) -> int:
+        """The longest text, T tokens."""
+        return self.x.shape[1]
+
+    @cached_property
+    def token_gram(self) -> Floats:
+        """Inner products of all tokens, less their mean: only differences of tokens matter."""
+        flat = self.x.reshape(-1, self.x.shape[2])
+        seen = self.visible.any(axis=1).ravel()
+        flat = (flat - flat[seen].mean(axis=0)) * seen[:, None]
+        return np.ascontiguousarray(flat @ flat.T)
+
+    @cached_property
+    def query_gram(self) -> Floats:
+        """Inner products of all queries."""
+        flat = self.z.reshape(-1, self.z.shape[2])
+        return np.ascontiguousarray(flat @ flat.T)
+
+    @cached_property
+    def turn(self) -> Floats:
+        """sum_f cos(theta_f delta) for delta = -2T..2T, of the lift; empty without angles."""
+        if self.angles is None:
+            return np.empty(0)
+        delta = np.arange(-2 * self.length, 2 * self.length + 1)
+        return np.cos(delta[:, None] * self.angles).sum(axis=1)
+
+    @cached_property
+    def twin(self) -> Ints:
+        """(S, T): the first token of the text that this one equals, mostly itself."""
+        first = np.tile(np.arange(self.length), (self.texts, 1))
+        if self.angles is not None:  # equal tokens at different distances are different rows
+            return first
+        for s in range(self.texts):
+            x = self.x[s]
+            size = np.linalg.norm(x, axis=1)
+            apart = np.linalg.norm(x[:, None] - x[None], axis=2)
+            near = apart <= TWINS * np.maximum(size[:, None], size[None])
+            first[s] = near.argmax(axis=1)
+        return first
+
+    @cached_property
+    def representative(self) -> Bools:
+        """(S, T): tokens that stand for themselves and their later twins."""
+        return self.twin == np.arange(self.length)
+
+    @cached_property
+    def whitened(self) -> tuple[Floats, Floats, Floats, Bools]:
+        """Z = 1 mean' + U B over the queries of all texts: mean, orthonormal U (N, r), B (r, e), which they are."""
+        there = self.visible.any(axis=2)
+        flat = self.z[there]
+        mean = flat.mean(axis=0)
+        U, s, Vt = np.linalg.svd(flat - mean, full_matrices=False)
+        kept = s > 1e-7 * s[0]
+        return mean, np.ascontiguousarray(U[:, kept]), s[kept, None] * Vt[kept], there
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """One head: W = W_K' W_Q by its factors, ``scale`` inside W_Q, and fixed terms of the logits.
+
+    ``offsets[s, i, t]`` are additive position terms. A head that is not bilinear in x and z (its queries or
+    keys are normalised) has the logits given, and only its hardness is known.
+
+    >>> import numpy as np
+    >>> two = Inputs(np.eye(2)[None], np.eye(2)[None], np.ones((1, 2, 2), bool))
+    >>> Head(two, np.eye(2), 3 * np.eye(2)).logits[0].tolist()
+    [[3.0, 0.0], [0.0, 3.0]]
+    """
+
+    inputs: Inputs
+    key_factor: Floats  # W_K (h, d)
+    query_factor: Floats  # scale W_Q (h, e)
+    offsets: Floats | None = None
+    given: Floats | None = None  # logits of a head that is not bilinear
+    why: str = ""  # it is not
+
+    @cached_property
+    def keys(self) -> Floats:
+        """W_K x, (S, T, h)."""
+        return self.inputs.x @ self.key_factor.T
+
+    @cached_property
+    def logits(self) -> Floats:
+        """(S, T, T), -inf where a query cannot look."""
+        queries = None if self.given is not None else self.inputs.z @ self.query_factor.T
+        return self.attended(queries)
+
+    def attended(self, queries: Floats | None) -> Floats:
+        """The logits that these queries (S, T, h) have with the head's own keys."""
+        if queries is None:
+            assert self.given is not None
+            logits = self.given
+        else:
+            logits = self.bilinear(queries)
+            if self.offsets is not None:
+                logits = logits + self.offsets
+        return np.where(self.inputs.visible, logits, -np.inf)
+
+    def bilinear(self, queries: Floats) -> Floats:
+        """q_i . k_t, the part that W makes; with the lift, turned by their distance."""
+        keys = self.keys
+        if self.inputs.angles is None:
+            return queries @ keys.transpose(0, 2, 1)
+        position = np.arange(self.inputs.length)[:, None] * self.inputs.angles
+        return turned(queries, position) @ turned(keys, position).transpose(0, 2, 1)
+
+    @cached_property
+    def norms(self) -> dict[str, float]:
+        """Frobenius, nuclear and spectral norm of W, by QR of its factors."""
+        R = np.linalg.qr(self.key_factor.T, mode="r") @ np.linalg.qr(self.query_factor.T, mode="r").T
+        values = np.linalg.svd(R, compute_uv=False)
+        return {
+            "frobenius": float(np.linalg.norm(values)),
+            "nuclear": float(values.sum()),
+            "spectral": float(values[0]),
+        }
+
+
+def turned(vectors: Floats, position: Floats) -> Floats:
+    """Vectors (S, T, h) rotated in the planes (f, f + h/2) by the angles (T, h/2); the rest of h stays.
+
+    >>> import numpy as np
+    >>> turned(np.array([[[1.0, 0.0]]]), np.array([[np.pi / 2]])).round(12).tolist()
+    [[[0.0, 1.0]]]
+    """
+    half = position.shape[1]
+    a, b, rest = vectors[..., :half], vectors[..., half : 2 * half], vectors[..., 2 * half :]
+    c, s = np.cos(position), np.sin(position)
+    return np.concatenate([a * c - b * s, b * c + a * s, rest], axis=-1)
