@@ -71,8 +71,8 @@ def held_out(found: Choices, rows: Rows, gram: Floats) -> tuple[float, float]:
         train, test = rows.of_texts(half), rows.queries[~half[rows.queries // per]]
         if not train.count or not len(test):
             continue
-        best = margin_of(train, part(gram, np.flatnonzero(chosen)).T)
-        if best.margin == 0:
+        best = margin_of(train, part(gram, np.flatnonzero(chosen)))
+        if not best.margin > 0:
             continue
         picked, options = picks(train, best.weights, test)
         right += int((picked == found.top.ravel()[test]).sum())
@@ -101,7 +101,7 @@ def nuclear(best: Margin, rows: Rows) -> dict[str, float] | None:
     W_mm (margin 1) shows a margin of 1/|W_mm|_*; its weights l bound every other by |sum l_j R_j|_2 / sum l_j,
     the dual norm. Singular values come from Gram matrices of queries and of what W_mm gathers for each of them.
     """
-    if best.margin == 0 or rows.inputs.angles is not None:
+    if not best.margin > 0 or rows.inputs.angles is not None:
         return None
     used = np.unique(rows.query)
     where = np.searchsorted(used, rows.query)

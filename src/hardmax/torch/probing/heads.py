@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from hardmax.torch.probing import names
-from hardmax.torch.probing.closeness import Closeness, closeness, nuclear
+from hardmax.torch.probing.closeness import QUANTILE, Closeness, closeness, nuclear
 from hardmax.torch.probing.inputs import Bools, Floats, Head, Ints
 from hardmax.torch.probing.margins import margin_of
 from hardmax.torch.probing.null import random_tokens, rank_p, rotated
-from hardmax.torch.probing.rows import HARD, QUERIES, Choices, choices, hard_queries, rows_of, to_first_or_self
+from hardmax.torch.probing.rows import HARD, QUERIES, Choices, choices, hard_queries, rows_of
 
 NULL = 99  # rotated heads
 FEWEST = 4  # hard queries, below which a margin says nothing
@@ -21,13 +21,14 @@ STATISTICS = ("efficiency", "cosine", "agreement")
 
 @dataclass(frozen=True)
 class Against:
-    """A number beside the same number of random heads: their median, 5 and 95 %, and the rank p-value."""
+    """A number beside that of random heads: their median, 5 and 95 %, the rank p-value, and q over all heads."""
 
     value: float
     median: float
     low: float
     high: float
     p: float
+    q: float = np.nan
 
     @staticmethod
     def of(value: float, null: Floats) -> Against:
@@ -68,8 +69,8 @@ class Selected:
 class ProbedHead:
     """What was found out about one head.
 
-    ``all`` are its hard queries, ``inner`` those that select neither the first token nor themselves; None where
-    there are too few. ``gap``, ``mass`` and ``entropy`` are over all queries: the median, and means.
+    ``all`` is its max-margin problem, ``inner`` that without the first token and the query's own, to which many
+    heads give all they do not need; None where too few queries are hard. ``gap``, ``mass`` and ``entropy`` are over all queries: the median, and means.
     """
 
     layer: int
@@ -129,9 +130,9 @@ def probe_head(
         weights /= np.maximum(weights.sum(axis=2, keepdims=True), 1e-300)
         kinds["induction"] = names.induction(weights, visible, period)
     hard = hard_queries(found, None, settings.hard)
-    selected = {"all": None, "inner": None}
+    selected: dict[str, Selected | None] = {"all": None, "inner": None}
     if not head.why and measured.any():
-        selected = probe_selection(head, found, settings, place)
+        selected = probe_selection(head, settings, place)
     count = int(measured.sum())
     return ProbedHead(
         *place,
@@ -151,34 +152,28 @@ def probe_head(
     )
 
 
-def probe_selection(
-    head: Head, found: Choices, settings: Settings, place: tuple[int, int]
-) -> dict[str, Selected | None]:
+def probe_selection(head: Head, settings: Settings, place: tuple[int, int]) -> dict[str, Selected | None]:
     """The problems with and without first-token sink and self, each beside the same rotated heads."""
     inputs = head.inputs
-    rng = np.random.default_rng([settings.seed, *place])
     own = head.bilinear(inputs.z @ head.query_factor.T)
-    chosen = {
-        "all": hard_queries(found, settings.queries, settings.hard),
-        "inner": hard_queries(found, settings.queries, settings.hard, to_first_or_self(found, inputs)),
-    }
-    if np.array_equal(chosen["all"], chosen["inner"]):
-        del chosen["inner"]
-    wanted = {kind: queries for kind, queries in chosen.items() if len(queries) >= FEWEST}
-    real = {kind: _closeness(head, found, own, queries) for kind, queries in wanted.items()}
-    null: dict[str, list[Closeness]] = {kind: [] for kind in wanted}
-    for queries in rotated(head, rng, settings.null if wanted else 0):
-        logits = head.attended(queries)
-        theirs, bilinear = choices(inputs, logits), head.bilinear(queries)
-        for kind, mine in wanted.items():
-            apart = to_first_or_self(theirs, inputs) if kind == "inner" else None
-            hardest = hard_queries(theirs, len(mine), -np.inf, apart)
+    views, real = {"all": head, "inner": head.inner}, {}
+    for kind, view in views.items():
+        found = choices(view.inputs, view.logits)
+        queries = hard_queries(found, settings.queries, settings.hard)
+        if len(queries) >= FEWEST:
+            real[kind] = _closeness(view, found, own, queries)
+    null: dict[str, list[Closeness]] = {kind: [] for kind in real}
+    rng = np.random.default_rng([settings.seed, *place])
+    for queries in rotated(head, rng, settings.null if real else 0):
+        bilinear = head.bilinear(queries)
+        for kind, mine in real.items():
+            view = views[kind]
+            found = choices(view.inputs, view.masked(bilinear))
+            hardest = hard_queries(found, mine.queries, 0.0)
             if len(hardest) >= FEWEST:
-                null[kind].append(_closeness(head, theirs, bilinear, hardest))
-    made = {kind: _selected(head, real[kind], null[kind], own, rng, settings) for kind in wanted}
-    if "inner" not in chosen:
-        made["inner"] = made.get("all")
-    return {"all": made.get("all"), "inner": made.get("inner")}
+                null[kind].append(_closeness(view, found, bilinear, hardest))
+    made = {kind: _selected(views[kind], real[kind], null[kind], own, rng, settings) for kind in real}
+    return {kind: made.get(kind) for kind in views}
 
 
 def _closeness(head: Head, found: Choices, bilinear: Floats, queries: Ints) -> Closeness:
@@ -198,8 +193,9 @@ def _selected(
         drawn = rows_of(head.inputs, rows.queries, random_tokens(head.inputs, rows.queries, rng))
         margins.append(margin_of(drawn, drawn.gram()).margin)
     drawn_margins = np.array(margins)
+    known = drawn_margins[~np.isnan(drawn_margins)]
     bound = nuclear(real.margin, rows)
-    reached = float(np.quantile(rows.gaps(own), 0.1)) / head.norms["nuclear"] if head.norms["nuclear"] else np.nan
+    reached = float(np.quantile(rows.gaps(own), QUANTILE)) / head.nuclear
     farkas: tuple[tuple[int, int, int, float], ...] = ()
     if real.margin.farkas is not None:
         farkas = tuple(
@@ -217,7 +213,7 @@ def _selected(
         real.chance,
         against,
         Against.of(real.margin.margin, drawn_margins) if margins else None,
-        float((drawn_margins > 0).mean()) if margins else np.nan,
+        float((known > 0).mean()) if known.size else np.nan,
         None if bound is None else (bound["low"], bound["high"]),
         reached,
     )

@@ -7,7 +7,7 @@ of tokens and of queries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,6 +38,16 @@ class Inputs:
     visible: Bools
     angles: Floats | None = None
 
+    @cached_property
+    def inner(self) -> Inputs:
+        """The same without the first token and without the query's own: what a head does besides."""
+        place = np.arange(self.length)
+        kept = self.visible & (place > 0) & (place[:, None] != place)
+        made = replace(self, visible=kept)
+        for shared in ("token_gram", "query_gram", "twin", "whitened"):  # tokens and queries are the same
+            made.__dict__[shared] = getattr(self, shared)
+        return made
+
     @property
     def texts(self) -> int:
         """How many texts S."""
@@ -50,8 +60,10 @@ class Inputs:
 
     @cached_property
     def token_gram(self) -> Floats:
-        """Inner products of all tokens, less their mean: only differences of tokens matter."""
+        """Inner products of all tokens, less their mean: only differences of tokens matter, but in the lift."""
         flat = self.x.reshape(-1, self.x.shape[2])
+        if self.angles is not None:
+            return np.ascontiguousarray(flat @ flat.T)
         seen = self.visible.any(axis=1).ravel()
         flat = (flat - flat[seen].mean(axis=0)) * seen[:, None]
         return np.ascontiguousarray(flat @ flat.T)
@@ -119,6 +131,7 @@ class Head:
     offsets: Floats | None = None
     given: Floats | None = None  # logits of a head that is not bilinear
     why: str = ""  # it is not
+    weights: tuple[Floats, Floats] | None = None  # factors of the matrix whose norms are told, if another
 
     @cached_property
     def keys(self) -> Floats:
@@ -128,18 +141,20 @@ class Head:
     @cached_property
     def logits(self) -> Floats:
         """(S, T, T), -inf where a query cannot look."""
-        queries = None if self.given is not None else self.inputs.z @ self.query_factor.T
-        return self.attended(queries)
+        if self.given is not None:
+            return np.where(self.inputs.visible, self.given, -np.inf)
+        return self.masked(self.bilinear(self.inputs.z @ self.query_factor.T))
 
-    def attended(self, queries: Floats | None) -> Floats:
-        """The logits that these queries (S, T, h) have with the head's own keys."""
-        if queries is None:
-            assert self.given is not None
-            logits = self.given
-        else:
-            logits = self.bilinear(queries)
-            if self.offsets is not None:
-                logits = logits + self.offsets
+    @property
+    def inner(self) -> Head:
+        """The head on texts without their first token and without the query's own."""
+        made = replace(self, inputs=self.inputs.inner)
+        made.__dict__["keys"] = self.keys
+        return made
+
+    def masked(self, bilinear: Floats) -> Floats:
+        """Logits from their bilinear part: with the position terms, -inf where a query cannot look."""
+        logits = bilinear if self.offsets is None else bilinear + self.offsets
         return np.where(self.inputs.visible, logits, -np.inf)
 
     def bilinear(self, queries: Floats) -> Floats:
@@ -152,14 +167,28 @@ class Head:
 
     @cached_property
     def norms(self) -> dict[str, float]:
-        """Frobenius, nuclear and spectral norm of W, by QR of its factors."""
-        R = np.linalg.qr(self.key_factor.T, mode="r") @ np.linalg.qr(self.query_factor.T, mode="r").T
-        values = np.linalg.svd(R, compute_uv=False)
+        """Frobenius, nuclear and spectral norm of W, without the rotation where there is one."""
+        values = singular_values(*(self.weights or (self.key_factor, self.query_factor)))
         return {
             "frobenius": float(np.linalg.norm(values)),
             "nuclear": float(values.sum()),
             "spectral": float(values[0]),
         }
+
+    @cached_property
+    def nuclear(self) -> float:
+        """The nuclear norm of the matrix that its max-margin problem is about."""
+        return float(singular_values(self.key_factor, self.query_factor).sum())
+
+
+def singular_values(key: Floats, query: Floats) -> Floats:
+    """Those of key' query that are not zero by its shape, by QR of both: the product is never formed.
+
+    >>> singular_values(np.array([[3.0, 0.0, 4.0]]), np.array([[0.0, 2.0]])).tolist()
+    [10.0]
+    """
+    R = np.linalg.qr(key.T, mode="r") @ np.linalg.qr(query.T, mode="r").T
+    return np.asarray(np.linalg.svd(R, compute_uv=False))
 
 
 def turned(vectors: Floats, position: Floats) -> Floats:

@@ -14,11 +14,13 @@ from scipy.linalg import lapack
 
 from hardmax._lib.kernels import kernel
 from hardmax.margin.measure import measure, rounding
-from hardmax.margin.solve import proves, solve
-from hardmax.torch.probing.inputs import Floats, Ints
+from hardmax.margin.solve import EXACT_ROWS, proves, solve
+from hardmax.torch.probing.inputs import Bools, Floats, Ints
 from hardmax.torch.probing.rows import Rows
 
-ROUNDS = 60
+ROUNDS = 40
+STEPS = 400
+REFINED = 6
 DEPENDENT = 1e-10  # pivots of the Gram matrix below this share of the largest count as dependent rows
 
 
@@ -42,8 +44,9 @@ class Margin:
 
     @property
     def margin(self) -> float:
-        """The middle of the interval: 0 if no W separates."""
-        return 0.0 if self.status == "infeasible" else sum(self.interval) / 2
+        """The middle of the interval: 0 if no W separates, nan if nothing is known."""
+        low, high = self.interval
+        return (low + high) / 2 if high < np.inf else np.nan
 
     @property
     def squared(self) -> float:
@@ -86,53 +89,114 @@ def span_of(gram: Floats) -> Span:
 
 
 def by_gram(gram: Floats, span: Span | None = None) -> Margin:
-    """The max margin by pivoting, from all rows on; undecided where the rows are too dependent for it."""
+    """The max margin by pivoting, from all rows on, and by steps that never go back where it runs in circles.
+
+    Where rows depend on each other, a ridge of 1e-10 of the largest row picks one of the many multipliers, and
+    steps of refinement with the same factor take its effect away.
+    """
     m = len(gram)
     span = span or span_of(gram)
-    if span.rank < m:
-        return _nothing(m)
-    tight, weights, slack = np.ones(m, dtype=bool), np.zeros(m), np.zeros(m)
-    patience, fewest = 3, m + 1
-    factor = span.factor
+    ridge = 0.0 if span.rank == m else DEPENDENT * float(np.diag(gram).max())
+    system = _System(gram, ridge, None if ridge else span.factor)
+    tight, fewest, patience = np.ones(m, dtype=bool), m + 1, 3
     for _ in range(ROUNDS):
-        used = np.flatnonzero(tight)
-        if len(used) < m:
-            factor, info = lapack.dpotrf(part(gram, used), lower=True, overwrite_a=True, clean=False)
-            if info:
-                return _nothing(m)
-        weights[:] = 0.0
-        weights[used] = lapack.dpotrs(factor, np.ones(len(used)), lower=True)[0]
-        slack = gram[:, used] @ weights[used] - 1.0 if 4 * len(used) < m else gram @ weights - 1.0
-        wrong = np.where(tight, weights < 0.0, slack < -1e-12)
+        weights = system.solved(tight)
+        wrong = np.where(tight, weights < 0.0, system.violated(weights))
         count = int(wrong.sum())
         if count == 0:
-            return _measured(gram, weights, slack + 1.0)
-        if count < fewest:
-            patience, fewest = 3, count
-        elif patience > 0:
-            patience -= 1
-        else:  # one row at a time ends for certain
-            wrong[: np.flatnonzero(wrong)[-1]] = False
+            return _measured(gram, system.refined(weights, tight))
+        patience, fewest = (3, count) if count < fewest else (patience - 1, fewest)
+        if patience == 0:
+            break
         tight ^= wrong
-    return _nothing(m)
+    weights = system.descended(np.maximum(system.solved(tight), 0.0))
+    return _measured(gram, system.refined(weights, weights > 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """(gram + ridge I) weights = 1 on some rows: the problem's optimality where all are tight."""
+
+    gram: Floats
+    ridge: float
+    whole: Floats | None  # the factor for all rows, if it is known
+
+    def factor(self, tight: Bools) -> tuple[Ints, Floats]:
+        used = np.flatnonzero(tight)
+        if self.whole is not None and len(used) == len(self.gram):
+            return used, self.whole
+        some = part(self.gram, used)
+        some.ravel()[:: len(used) + 1] += self.ridge
+        factor, info = lapack.dpotrf(some.T, lower=True, overwrite_a=True, clean=False)
+        if info:
+            raise np.linalg.LinAlgError("rows must be independent up to the ridge")
+        return used, factor
+
+    def solved(self, tight: Bools) -> Floats:
+        weights = np.zeros(len(self.gram))
+        if tight.any():
+            used, factor = self.factor(tight)
+            weights[used] = lapack.dpotrs(factor, np.ones(len(used)), lower=True)[0]
+        return weights
+
+    def violated(self, weights: Floats) -> Bools:
+        return np.asarray(self.gram @ weights + self.ridge * weights < 1.0 - 1e-12)
+
+    def descended(self, weights: Floats) -> Floats:
+        """Lawson and Hanson's steps from weights >= 0: the dual objective falls with each, so they end."""
+        single = False
+        for _ in range(STEPS):
+            tight = weights > 0.0
+            aim = self.solved(tight)
+            if (aim >= 0.0).all():
+                weights = aim
+                lacking = np.where(tight, 0.0, 1.0 - self.gram @ weights)
+                if lacking.max(initial=0.0) <= 1e-12:
+                    break
+                most = lacking == lacking.max() if single else lacking > 0.5 * lacking.max()
+                tight = tight | most
+                aim = self.solved(tight)
+                stuck = most & (aim <= 0.0)
+                single = bool(stuck.any())
+                if single and not (tight & (aim <= 0.0) & ~most).any():
+                    continue
+            falling = tight & (aim < 0.0)
+            share = weights[falling] / (weights[falling] - aim[falling])
+            step = float(share.min(initial=1.0))
+            weights = np.maximum(weights + step * (aim - weights), 0.0)
+            if step < 1.0:
+                weights[np.flatnonzero(falling)[share <= step]] = 0.0
+        return weights
+
+    def refined(self, weights: Floats, tight: Bools) -> Floats:
+        """What the ridge changed, undone."""
+        if not self.ridge or not tight.any():
+            return weights
+        used, factor = self.factor(tight)
+        better = weights.copy()
+        for _ in range(REFINED):
+            better[used] += lapack.dpotrs(factor, 1.0 - (self.gram @ better)[used], lower=True)[0]
+        return np.maximum(better, 0.0)
 
 
 @kernel()
 def part(gram: Floats, used: Ints) -> Floats:
-    """Rows and columns of some, in the order LAPACK reads without copying: a symmetric matrix is its transpose."""
+    """Rows and columns of some; numpy's own way takes as long as the Cholesky factor."""
     out = np.empty((used.size, used.size))
     for i in range(used.size):
         row = gram[used[i]]
         for j in range(used.size):
             out[i, j] = row[used[j]]
-    return out.T
+    return out
 
 
 def _nothing(m: int) -> Margin:
     return Margin("undecided", np.zeros(m), (0.0, np.inf))
 
 
-def _measured(gram: Floats, weights: Floats, along: Floats) -> Margin:
+def _measured(gram: Floats, weights: Floats) -> Margin:
+    """What weights prove about the margin, rounding of the Gram matrix allowed for."""
+    along = gram @ weights
     lengths = np.sqrt(np.diag(gram))
     reach, terms = float(weights @ lengths), len(gram) + 8
     norm = float(np.sqrt(max(weights @ along, 0.0)))
@@ -148,13 +212,22 @@ def _measured(gram: Floats, weights: Floats, along: Floats) -> Margin:
 
 
 def margin_of(rows: Rows, gram: Floats, span: Span | None = None) -> Margin:
-    """The certified max margin of rows: by pivoting, else by the solver with exact arithmetic behind it."""
+    """The certified max margin of rows: by pivoting; by the exact solver, on the rows that matter, where it fails."""
     found = by_gram(gram, span)
-    if found.status == "certified" or rows.inputs.angles is not None:
+    low, high = found.interval
+    matter = np.flatnonzero(found.weights > 1e-9 * found.weights.max(initial=0.0))
+    if not len(matter) and rows.count <= EXACT_ROWS:
+        matter = np.arange(rows.count)
+    if found.status == "certified" or rows.inputs.angles is not None or not 0 < len(matter) <= EXACT_ROWS:
         return found
-    best = solve(rows.constraints())
+    best = solve(rows.constraints().subset(matter))
+    weights = np.zeros(rows.count)
     if best.status == "infeasible":
-        return Margin("infeasible", np.zeros(rows.count), (0.0, 0.0), best.farkas)
-    if best.multipliers is None or (best.status == "undecided" and best.margin_interval[0] <= found.interval[0]):
+        assert best.farkas is not None
+        weights[matter] = best.farkas
+        return Margin("infeasible", np.zeros(rows.count), (0.0, 0.0), weights)
+    if best.multipliers is None or not best.is_certified:
         return found
-    return Margin(best.status, best.multipliers, best.margin_interval)
+    weights[matter] = best.multipliers
+    better = _measured(gram, weights)
+    return better if better.interval[0] / better.interval[1] > (low / high if high > 0 else 0.0) else found

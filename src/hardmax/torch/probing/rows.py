@@ -115,25 +115,12 @@ class Rows:
         return Constraints.pairs(table, self.plus, self.minus, right=right, right_of=self.query)
 
 
-def hard_queries(found: Choices, count: int | None, least: float = HARD, apart: Bools | None = None) -> Ints:
-    """Flat places of the queries with the largest gaps, at most ``count``, none below ``least`` nats.
-
-    ``apart`` (S, T) leaves queries out.
-    """
-    gap = np.where(np.isnan(found.gap), -np.inf, found.gap)
-    if apart is not None:
-        gap = np.where(apart, -np.inf, gap)
-    flat = gap.ravel()
+def hard_queries(found: Choices, count: int | None, least: float = HARD) -> Ints:
+    """Flat places of the queries with the largest gaps, at most ``count``, none below ``least`` nats."""
+    flat = np.where(np.isnan(found.gap), -np.inf, found.gap).ravel()
     order = np.argsort(-flat, kind="stable")
-    order = order[flat[order] >= least] if np.isfinite(least) else order[np.isfinite(flat[order])]
+    order = order[(flat[order] >= least) & np.isfinite(flat[order])]
     return np.sort(order[:count])
-
-
-def to_first_or_self(found: Choices, inputs: Inputs) -> Bools:
-    """(S, T): queries whose token is the first of the text, or their own."""
-    place = np.arange(inputs.length)
-    own = np.where(inputs.representative, place, inputs.twin)
-    return (found.top == 0) | (found.top == own)
 
 
 def rows_of(inputs: Inputs, queries: Ints, selected: Ints) -> Rows:

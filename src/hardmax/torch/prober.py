@@ -1,0 +1,236 @@
+"""hm.torch.probe: what each head of a trained model selects, how hard, and whether chance would do as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from hardmax._lib import expect
+from hardmax._lib.parallel import cores, serial_blas
+from hardmax.torch.as_heads import heads_of
+from hardmax.torch.layers import AttentionLayer, attention_layers
+from hardmax.torch.probing.heads import NULL, ProbedHead, Settings, probe_head
+from hardmax.torch.probing.inputs import Head
+from hardmax.torch.probing.rows import QUERIES
+from hardmax.torch.probing.tables import Heads, corrected
+from hardmax.torch.seeing import Sight, see
+
+LENGTH = 16  # tokens of a text: rows are 64 queries times the tokens each can see
+TWICE = 24  # texts that are said twice, for induction
+ROTARY = ("rotated", "lift")
+
+
+def probe(
+    model: nn.Module,
+    texts: Any = None,
+    tokenizer: Any = None,
+    *,
+    queries: int = QUERIES,
+    null: int = NULL,
+    length: int = LENGTH,
+    rotary: str = "rotated",
+    causal: bool | None = None,
+    layers: Sequence[AttentionLayer | str] | None = None,
+    workers: int | None = None,
+    rng: int = 0,
+    told: Callable[[int, int], None] | None = None,
+) -> Heads:
+    """Probe every head: hardness, selection, and its distance to the max margin, beside random heads.
+
+    Args:
+        model: a model with attention layers, of PyTorch or `transformers`; it is left as it was.
+        texts: sentences (with a tokenizer), or a batch: what the model takes, a tensor or a dictionary of
+            tensors, inputs along the first axis. Sixty-four English sentences by default.
+        tokenizer: of the model, as `transformers` has them; anything that turns a text into ``input_ids``.
+        queries: how many of a head's hardest queries make its max-margin problem.
+        null: how many random heads each head is compared with.
+        length: tokens of a text that are kept.
+        rotary: where positions rotate, "rotated" takes queries and keys after the rotation, "lift" the
+            relaxation in which every distance has its own matrix.
+        causal: whether tokens look back only; asked for where a layer hides its attention.
+        layers: names of layers, or layers described by hand; all that are found by default.
+        workers: threads; as many as there are cores by default.
+        rng: seed of the random heads.
+        told: is called with the number of heads done and in all.
+
+    >>> import torch, hardmax as hm
+    >>> _ = torch.manual_seed(0)
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> found = hm.torch.probe(layer, torch.randn(6, 5, 8), null=9)
+    >>> len(found.heads), found.texts
+    (2, 6)
+    """
+    settings = Settings(
+        expect.whole("queries", queries, 1), expect.whole("null", null, 1), seed=expect.whole("rng", rng)
+    )
+    expect.one_of("rotary", rotary, ROTARY)
+    expect.whole("length", length, 2)
+    found = attention_layers(model, layers)
+    items, words, ids = _items(model, texts, tokenizer, length)
+    seen = see(model, found, items)
+    usable = [k for k in range(len(found)) if all(each[k] is not None for each in seen)]
+    _refuse(found, usable, seen, causal)
+    twice = _said_twice(model, [found[k] for k in usable], ids, seen, usable)
+    jobs: list[Callable[[], ProbedHead]] = []
+    padded = _padded_ids(ids)
+    for n, k in enumerate(usable):
+        sights: list[Sight] = [each[k] for each in seen]  # type: ignore[misc]
+        heads = heads_of(found[k], sights, rotary, causal)
+        second = None if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
+        for h, head in enumerate(heads):
+            jobs.append(_job(head, settings, (n, h), found[k].name, padded, second and second[h], twice))
+    probed = _run(jobs, workers, told)
+    return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
+
+
+def _job(
+    head: Head, settings: Settings, place: tuple[int, int], name: str, ids: Any, second: Head | None, twice: Any
+) -> Callable[[], ProbedHead]:
+    repeated = None if second is None else (second.logits, second.inputs.visible, twice[1])
+    return lambda: probe_head(head, settings, place, name, ids, repeated)
+
+
+def _run(
+    jobs: list[Callable[[], ProbedHead]], workers: int | None, told: Callable[[int, int], None] | None
+) -> list[ProbedHead]:
+    """Heads in order, whatever the number of threads; each takes one, and BLAS with it."""
+    count = cores() if workers is None else expect.whole("workers", workers, 1)
+    done: list[ProbedHead] = []
+    with serial_blas(), ThreadPoolExecutor(count) as pool:
+        waiting = [pool.submit(job) for job in jobs]
+        try:
+            for each in waiting:
+                done.append(each.result())
+                if told is not None:
+                    told(len(done), len(jobs))
+        except BaseException:
+            for each in waiting:
+                each.cancel()
+            raise
+    return done
+
+
+def _refuse(
+    found: list[AttentionLayer], usable: list[int], seen: list[list[Sight | None]], causal: bool | None
+) -> None:
+    if not usable:
+        raise ValueError(
+            f"model must call the projections of its attention layers, got none called of {found[0].name or 'its layer'}: "
+            "a fused kernel hides them; switch it off, or describe the layers by hand as hm.torch.AttentionLayer"
+        )
+    if all(len(each[k].x) < 2 for each in seen for k in usable if each[k] is not None):  # type: ignore[union-attr]
+        raise ValueError("texts must have two tokens or more, got one each: there is nothing to select; give longer ones")
+    hidden = [found[k].name for k in usable if any(e[k] is None or e[k].weights is None for e in seen)]  # type: ignore[union-attr]
+    if hidden and causal is None:
+        raise ValueError(
+            f"model must show its attention weights, got none from {hidden[0] or 'its layer'}: a fused kernel hides them; "
+            "choose eager attention, or say causal=True or causal=False to trust the projections"
+        )
+
+
+def default_texts() -> list[str]:
+    """Sixty-four English sentences of a dozen words or more.
+
+    >>> len(default_texts())
+    64
+    """
+    return resources.files("hardmax.torch.probing").joinpath("texts.txt").read_text("utf-8").splitlines()
+
+
+def _items(
+    model: nn.Module, texts: Any, tokenizer: Any, length: int
+) -> tuple[list[Any], list[list[str]], list[Any] | None]:
+    """What goes through the model one by one, the tokens as words, and their numbers if they have some."""
+    given = default_texts() if texts is None else texts
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Mapping) or isinstance(given, torch.Tensor):
+        return _batch(model, given, tokenizer, length)
+    if not isinstance(given, Sequence) or not given or not all(isinstance(each, str) for each in given):
+        raise ValueError(f"texts must be sentences or a batch of tensors, got {type(given).__name__}; give a list of strings")
+    if tokenizer is None:
+        raise ValueError("tokenizer must be given with texts, got none; pass the model's own, or a batch of tensors")
+    device = next(model.parameters()).device
+    ids, words = [], []
+    for each in given:
+        own = list(tokenizer(each)["input_ids"])
+        # the end marker, if there is one, belongs to what the model was trained on
+        own = own if len(own) <= length else [*own[: length - 1], own[-1]]
+        if len(own) >= 2:
+            ids.append(np.array(own))
+            words.append([str(word) for word in tokenizer.convert_ids_to_tokens(own)])
+    if not ids:
+        raise ValueError("texts must have two tokens or more, got one each: there is nothing to select; give longer ones")
+    items = [{"input_ids": torch.tensor(own, device=device)[None]} for own in ids]
+    return items, words, ids
+
+
+def _batch(
+    model: nn.Module, given: Any, tokenizer: Any, length: int
+) -> tuple[list[Any], list[list[str]], list[Any] | None]:
+    named = dict(given) if isinstance(given, Mapping) else {"": given}
+    lead = next((v for n, v in named.items() if n in ("input_ids", "")), next(iter(named.values())))
+    if not isinstance(lead, torch.Tensor) or lead.dim() < 2:
+        raise ValueError(f"texts must be a batch of tensors, inputs along the first axis, got {type(lead).__name__}")
+    mask = named.pop("attention_mask", None)
+    items: list[Any] = []
+    words: list[list[str]] = []
+    ids: list[Any] = []
+    whole = not torch.is_floating_point(lead)
+    for b in range(len(lead)):
+        keep = None if mask is None else mask[b].bool()
+        one = {}
+        for name, value in named.items():
+            part = value[b : b + 1]
+            if keep is not None and part.dim() > 1 and part.shape[1] == len(keep):
+                part = part[:, keep]
+            if (whole or name in ("", "inputs_embeds")) and part.dim() <= 3 and part.shape[1] > length:
+                part = part[:, :length]
+            one[name] = part
+        if whole:
+            own = one.get("input_ids", one.get("")).cpu().numpy()[0]  # type: ignore[union-attr]
+            ids.append(own)
+            named_words = None if tokenizer is None else tokenizer.convert_ids_to_tokens(own.tolist())
+            words.append([str(w) for w in named_words or own.tolist()])
+        else:
+            words.append([])
+        items.append(one if isinstance(given, Mapping) else one[""])
+    return items, words, ids if whole else None
+
+
+def _padded_ids(ids: list[Any] | None) -> Any:
+    """(S, T), every pad its own number so that it equals nothing."""
+    if ids is None:
+        return None
+    length = max(map(len, ids))
+    whole = -1 - np.arange(len(ids) * length).reshape(len(ids), length)
+    for s, own in enumerate(ids):
+        whole[s, : len(own)] = own
+    return whole
+
+
+def _said_twice(
+    model: nn.Module, layers: list[AttentionLayer], ids: list[Any] | None, seen: Any, usable: list[int]
+) -> tuple[list[list[Sight]], Any] | None:
+    """The same texts twice in a row, where tokens have numbers and no layer looks ahead."""
+    if ids is None or not layers:
+        return None
+    for each in seen:
+        for k in usable:
+            weights = each[k].weights
+            if weights is None or np.triu(weights.max(axis=0), 1).any():
+                return None
+    few = [own for own in ids[:TWICE] if len(own) > 3]
+    if not few:
+        return None
+    device = next(model.parameters()).device
+    items = [{"input_ids": torch.tensor(np.concatenate([own, own]), device=device)[None]} for own in few]
+    again = see(model, layers, items)
+    sights = [[each[k] for each in again] for k in range(len(layers))]
+    return sights, np.array([len(own) for own in few])

@@ -1,0 +1,95 @@
+"""All heads of a model: sorted by hardness, with rates of false discoveries, and as a tidy table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib.notebook import table
+from hardmax.torch.probing.heads import STATISTICS, ProbedHead, Selected
+from hardmax.torch.probing.null import benjamini_hochberg
+
+KINDS = ("all", "inner")
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """What `hm.torch.probe` found: the heads in the order of the model, and the tokens of each text.
+
+    ``ranked`` has the hardest first; `table` a row per head.
+    """
+
+    heads: tuple[ProbedHead, ...]
+    words: Sequence[Sequence[str]]
+    queries: int
+    null: int
+    seed: int
+    rotary: str
+
+    @property
+    def texts(self) -> int:
+        """How many texts were looked at."""
+        return len(self.words)
+
+    @property
+    def ranked(self) -> tuple[ProbedHead, ...]:
+        """The heads with the largest median gap first."""
+        return tuple(sorted(self.heads, key=lambda head: -np.nan_to_num(head.gap, nan=-1.0)))
+
+    def table(self) -> list[dict[str, Any]]:
+        """One flat dictionary per head, hardest first: what pandas makes a table of."""
+        return [_row(head) for head in self.ranked]
+
+    def __repr__(self) -> str:
+        return f"Heads({len(self.heads)} heads on {self.texts} texts, {self.null} random heads each, seed {self.seed})"
+
+    def _repr_html_(self) -> str:
+        names = ["layer", "head", "gap", "top_mass", "hard", "kind", "efficiency", "efficiency_null", "efficiency_q",
+                 "cosine", "cosine_null", "cosine_q"]  # fmt: skip
+        return table(repr(self), names, [[row[name] for name in names] for row in self.table()])
+
+
+def _row(head: ProbedHead) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "layer": head.layer,
+        "head": head.head,
+        "gap": head.gap,
+        "top_mass": head.mass,
+        "entropy": head.entropy,
+        "hard": head.hard_share,
+        "kind": head.kind or "",
+        **{f"{name}_norm": value for name, value in head.norms.items()},
+        "note": head.why,
+    }
+    for kind in KINDS:
+        found: Selected | None = getattr(head, kind)
+        lead = "" if kind == "all" else "inner_"
+        row[f"{lead}queries"] = 0 if found is None else found.queries
+        row[f"{lead}rows"] = 0 if found is None else found.rows
+        row[f"{lead}rank"] = 0 if found is None else found.rank
+        row[f"{lead}margin"] = np.nan if found is None else sum(found.margin_interval) / 2
+        row[f"{lead}vacuous"] = None if found is None else found.vacuous
+        for each in STATISTICS:
+            beside = None if found is None else found.null[each]
+            row[f"{lead}{each}"] = np.nan if beside is None else beside.value
+            row[f"{lead}{each}_null"] = np.nan if beside is None else beside.median
+            row[f"{lead}{each}_p"] = np.nan if beside is None else beside.p
+            row[f"{lead}{each}_q"] = np.nan if beside is None else beside.q
+    return row
+
+
+def corrected(heads: Iterable[ProbedHead]) -> tuple[ProbedHead, ...]:
+    """The same heads with Benjamini and Hochberg's q of every statistic, over all of them."""
+    made = list(heads)
+    for kind in KINDS:
+        for each in STATISTICS:
+            found = [getattr(head, kind) for head in made]
+            p = np.array([np.nan if one is None else one.null[each].p for one in found])
+            for n, q in enumerate(benjamini_hochberg(p)):
+                if found[n] is not None:
+                    beside = {**found[n].null, each: replace(found[n].null[each], q=float(q))}
+                    made[n] = replace(made[n], **{kind: replace(found[n], null=beside)})
+    return tuple(made)
