@@ -1,8 +1,8 @@
-"""From what a layer saw to its heads: padded arrays, which tokens are visible, and what kind of logits they are.
+"""From what a layer saw to its heads: padded arrays, which tokens are visible, what kind of logits they have.
 
-Every head is checked against the model's own attention before anything is said about it: softmax of x.Wz, of
-rotated queries and keys, or of x.Wz with fixed terms for positions. What is none of these is not bilinear, and
-its logits are read off the attention itself.
+Every head is checked against the model's own attention before anything is said about it: softmax of x.Wz,
+of rotated queries and keys, or of x.Wz with fixed terms for positions. What is none of these is not bilinear,
+and its logits are read off the attention itself.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ CLOSE = 2e-3  # between attention weights recomputed in float64 and those of a f
 COARSE = 5e-2  # of a model in half precision
 ZERO = "its weights are zero: it looks at all tokens alike"
 NORMALIZED = "queries and keys are normalized, so its logits are not bilinear"
-OTHER = "its attention is not the softmax of x.Wz, of rotated queries and keys, or of x.Wz with position terms"
+OTHER = "its attention is no softmax of x.Wz, of rotated queries and keys, or of x.Wz with position terms"
 
 
 def heads_of(
     layer: AttentionLayer, sights: Sequence[Sight], rotary: str = "rotated", causal: bool | None = None
 ) -> Iterator[Head]:
-    """The heads of a layer as problems; ``rotary`` "rotated" or "lift", ``causal`` where the weights are hidden."""
+    """The heads of a layer as problems; ``rotary`` "rotated" or "lift", ``causal`` for hidden weights."""
     _finite(layer)
     x, z = _padded([s.x for s in sights]), _padded([s.z for s in sights])
     sizes = np.array([len(s.x) for s in sights])
@@ -37,7 +37,7 @@ def heads_of(
     W_Q, b_Q = _factors(layer.query_weights()), _biases(layer, "query")
     there = (np.arange(x.shape[1]) < sizes[:, None])[..., None] * 1.0
     z_one, x_one = np.concatenate([z, there], axis=2), np.concatenate([x, there], axis=2)
-    with_bias = [np.concatenate([W_Q[h] * layer.scale, b_Q[h][:, None] * layer.scale], axis=1) for h in range(layer.heads)]
+    with_bias = np.concatenate([W_Q, b_Q[:, :, None]], axis=2) * layer.scale
     plain = Inputs(x, z_one, visible)
     close = COARSE if layer.query.weights().dtype in (torch.bfloat16, torch.float16) else CLOSE
     turns = _turns(sights) if layer.rotary else None
@@ -58,7 +58,8 @@ def heads_of(
             k, q = turned(x_one @ key.T, turns[0]), turned(z_one @ with_bias[h].T, turns[0]) / layer.scale
             size = k.shape[2]
             # M = scale I; W itself, without the rotation, is what its norms are those of.
-            head = Head(Inputs(k, q, visible), np.eye(size), layer.scale * np.eye(size), weights=(W_K[h], with_bias[h]))
+            turning = Inputs(k, q, visible)
+            head = Head(turning, np.eye(size), layer.scale * np.eye(size), weights=(W_K[h], with_bias[h]))
         if own is None or _agrees(head, own, close):
             yield head
             continue
@@ -73,8 +74,8 @@ def _finite(layer: AttentionLayer) -> None:
     for name, projection in (("query", layer.query), ("key", layer.key)):
         if not bool(torch.isfinite(projection.weights()).all()):
             raise ValueError(
-                f"model must have finite weights, got nan or inf in the {name} projection of {layer.name or 'its layer'}; "
-                "load a checkpoint from before it diverged"
+                f"model must have finite weights, got nan or inf in the {name} projection of "
+                f"{layer.name or 'its layer'}; load a checkpoint from before it diverged"
             )
 
 
@@ -112,7 +113,7 @@ def _turns(sights: Sequence[Sight]) -> tuple[Floats, Floats] | None:
     position = np.arange(len(cos))[:, None] * step
     if not np.allclose(np.cos(position), cos[:, :half], atol=1e-4):
         return None
-    return position, step
+    return np.asarray(position, dtype=np.float64), np.asarray(step, dtype=np.float64)
 
 
 def _agrees(head: Head, weights: Floats, close: float) -> bool:

@@ -1,4 +1,4 @@
-"""Models from files, as plain tensors: a folder of `transformers` (safetensors), or a GGUF file of the Llama kind.
+"""Models from files, as plain tensors: a folder of `transformers` (safetensors), or a GGUF file of a Llama.
 
 Nothing that could hold code is read: no pickles, no code of a repository, no network.
 """
@@ -6,6 +6,7 @@ Nothing that could hold code is read: no pickles, no code of a repository, no ne
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model")
 LAYERS = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
@@ -58,11 +60,15 @@ def _folder(place: Path) -> tuple[nn.Module, Any]:
     logging.disable_progress_bar()
     try:
         model = AutoModel.from_pretrained(
-            place, local_files_only=True, use_safetensors=True, trust_remote_code=False, attn_implementation="eager"
+            place,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="eager",
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ValueError(f"{place} must be a model that transformers reads, got: {_first(error)}") from error
-    if not any((place / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model")):
+    if not any((place / name).is_file() for name in TOKENIZERS):
         return model.eval(), None
     return model.eval(), AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
 
@@ -79,11 +85,15 @@ def _gguf(place: Path) -> tuple[nn.Module, Any]:
     try:
         reader = GGUFReader(place)
     except (ValueError, IndexError, KeyError) as error:
-        raise ValueError(f"{place} must be a whole GGUF file, got: {_first(error)}; fetch it again") from error
+        raise ValueError(
+            f"{place} must be a whole GGUF file, got: {_first(error)}; fetch it again"
+        ) from error
     of = {name: field.contents() for name, field in reader.fields.items()}
     kind = of.get("general.architecture")
     if kind != "llama":
-        raise ValueError(f"{place} must be a GGUF file of the architecture llama, got {kind!r}; convert it to safetensors")
+        raise ValueError(
+            f"{place} must be a GGUF file of the architecture llama, got {kind!r}; convert it to safetensors"
+        )
     heads = of["llama.attention.head_count"]
     keys = of.get("llama.attention.head_count_kv", heads)
     weights = {
@@ -105,7 +115,10 @@ def _gguf(place: Path) -> tuple[nn.Module, Any]:
         bos_token_id=None,
         eos_token_id=None,
     )
-    state = {"embed_tokens.weight": weights["token_embd.weight"], "norm.weight": weights["output_norm.weight"]}
+    state = {
+        "embed_tokens.weight": weights["token_embd.weight"],
+        "norm.weight": weights["output_norm.weight"],
+    }
     for n in range(config.num_hidden_layers):
         for ours, theirs in LAYERS.items():
             tensor = weights[f"blk.{n}.{ours}.weight"]
@@ -150,14 +163,16 @@ def _tokenizer(of: dict[str, Any], words: list[str]) -> Any:
 
     pairs = [tuple(each.split(" ", 1)) for each in of["tokenizer.ggml.merges"]]
     inner = Tokenizer(models.BPE({word: n for n, word in enumerate(words)}, pairs))
-    digits = [pre_tokenizers.Digits(individual_digits=True)] if of.get("tokenizer.ggml.pre") == "smollm" else []
+    digits = (
+        [pre_tokenizers.Digits(individual_digits=True)] if of.get("tokenizer.ggml.pre") == "smollm" else []
+    )
     inner.pre_tokenizer = pre_tokenizers.Sequence([*digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     inner.decoder = decoders.ByteLevel()
     first = of.get("tokenizer.ggml.bos_token_id") if of.get("tokenizer.ggml.add_bos_token") else None
     return Spelled(inner, first)
 
 
-def read_texts(path: str | Path) -> list[str]:
+def read_texts(path: str | os.PathLike[str]) -> list[str]:
     """Texts of a file: a JSON list of strings, or one text per line."""
     from hardmax._lib.reading import LARGEST_JSON, read_bytes
 

@@ -1,4 +1,4 @@
-"""hm.torch.probe: what each head of a trained model selects, how hard, and whether chance would do as well."""
+"""hm.torch.probe: what each head of a trained model selects, how hard, and whether chance does as well."""
 
 from __future__ import annotations
 
@@ -82,15 +82,22 @@ def probe(
     for n, k in enumerate(usable):
         sights: list[Sight] = [each[k] for each in seen]  # type: ignore[misc]
         heads = heads_of(found[k], sights, rotary, causal)
-        second = None if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
+        second = [] if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
         for h, head in enumerate(heads):
-            jobs.append(_job(head, settings, (n, h), found[k].name, padded, second and second[h], twice))
+            again = second[h] if second else None
+            jobs.append(_job(head, settings, (n, h), found[k].name, padded, again, twice))
     probed = _run(jobs, workers, told)
     return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
 
 
 def _job(
-    head: Head, settings: Settings, place: tuple[int, int], name: str, ids: Any, second: Head | None, twice: Any
+    head: Head,
+    settings: Settings,
+    place: tuple[int, int],
+    name: str,
+    ids: Any,
+    second: Head | None,
+    twice: Any,
 ) -> Callable[[], ProbedHead]:
     repeated = None if second is None else (second.logits, second.inputs.visible, twice[1])
     return lambda: probe_head(head, settings, place, name, ids, repeated)
@@ -116,21 +123,26 @@ def _run(
     return done
 
 
+ONE_TOKEN = "texts must have two tokens or more, got one each: there is nothing to select; give longer ones"
+
+
 def _refuse(
-    found: list[AttentionLayer], usable: list[int], seen: list[list[Sight | None]], causal: bool | None
+    found: list[AttentionLayer], usable: list[int], seen: list[list[Any]], causal: bool | None
 ) -> None:
+    """What cannot be probed, in a sentence."""
     if not usable:
         raise ValueError(
-            f"model must call the projections of its attention layers, got none called of {found[0].name or 'its layer'}: "
-            "a fused kernel hides them; switch it off, or describe the layers by hand as hm.torch.AttentionLayer"
+            "model must call the projections of its attention layers, got no call of "
+            f"{found[0].name or 'its layer'}: a fused kernel hides them; switch it off, or describe "
+            "the layers by hand as hm.torch.AttentionLayer"
         )
-    if all(len(each[k].x) < 2 for each in seen for k in usable if each[k] is not None):  # type: ignore[union-attr]
-        raise ValueError("texts must have two tokens or more, got one each: there is nothing to select; give longer ones")
-    hidden = [found[k].name for k in usable if any(e[k] is None or e[k].weights is None for e in seen)]  # type: ignore[union-attr]
+    if all(len(each[k].x) < 2 for each in seen for k in usable):
+        raise ValueError(ONE_TOKEN)
+    hidden = [found[k].name for k in usable if any(each[k].weights is None for each in seen)]
     if hidden and causal is None:
         raise ValueError(
-            f"model must show its attention weights, got none from {hidden[0] or 'its layer'}: a fused kernel hides them; "
-            "choose eager attention, or say causal=True or causal=False to trust the projections"
+            f"model must show its attention weights, got none from {hidden[0] or 'its layer'}: a fused "
+            "kernel hides them; choose eager attention, or say causal=True or causal=False to trust the projections"
         )
 
 
@@ -150,12 +162,16 @@ def _items(
     given = default_texts() if texts is None else texts
     if isinstance(given, str):
         given = [given]
-    if isinstance(given, Mapping) or isinstance(given, torch.Tensor):
+    if isinstance(given, Mapping | torch.Tensor):
         return _batch(model, given, tokenizer, length)
     if not isinstance(given, Sequence) or not given or not all(isinstance(each, str) for each in given):
-        raise ValueError(f"texts must be sentences or a batch of tensors, got {type(given).__name__}; give a list of strings")
+        raise ValueError(
+            f"texts must be sentences or a batch of tensors, got {type(given).__name__}; give a list of str"
+        )
     if tokenizer is None:
-        raise ValueError("tokenizer must be given with texts, got none; pass the model's own, or a batch of tensors")
+        raise ValueError(
+            "tokenizer must be given with texts, got none; pass the model's own, or a batch of tensors"
+        )
     device = next(model.parameters()).device
     ids, words = [], []
     for each in given:
@@ -166,7 +182,7 @@ def _items(
             ids.append(np.array(own))
             words.append([str(word) for word in tokenizer.convert_ids_to_tokens(own)])
     if not ids:
-        raise ValueError("texts must have two tokens or more, got one each: there is nothing to select; give longer ones")
+        raise ValueError(ONE_TOKEN)
     items = [{"input_ids": torch.tensor(own, device=device)[None]} for own in ids]
     return items, words, ids
 
@@ -177,7 +193,9 @@ def _batch(
     named = dict(given) if isinstance(given, Mapping) else {"": given}
     lead = next((v for n, v in named.items() if n in ("input_ids", "")), next(iter(named.values())))
     if not isinstance(lead, torch.Tensor) or lead.dim() < 2:
-        raise ValueError(f"texts must be a batch of tensors, inputs along the first axis, got {type(lead).__name__}")
+        raise ValueError(
+            f"texts must be a batch of tensors, inputs along the first axis, got {type(lead).__name__}"
+        )
     mask = named.pop("attention_mask", None)
     items: list[Any] = []
     words: list[list[str]] = []
@@ -232,5 +250,5 @@ def _said_twice(
     device = next(model.parameters()).device
     items = [{"input_ids": torch.tensor(np.concatenate([own, own]), device=device)[None]} for own in few]
     again = see(model, layers, items)
-    sights = [[each[k] for each in again] for k in range(len(layers))]
+    sights: list[list[Any]] = [[each[k] for each in again] for k in range(len(layers))]
     return sights, np.array([len(own) for own in few])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +21,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 class Sight:
     """What one layer did with one text: inputs of the key and query projections, (T, d) and (T, e).
 
-    ``weights`` (H, T, T) is its attention, None if the layer keeps it to itself; ``turns`` the cosines and sines
-    (T, r) that rotate queries and keys, if they were passed to it.
+    ``weights`` (H, T, T) is its attention, None if the layer keeps it to itself; ``turns`` the cosines and
+    sines (T, r) that rotate queries and keys, if they were passed to it.
     """
 
     x: Array
@@ -98,15 +99,15 @@ class _Watch:
     def _before(self, k: int) -> Any:
         def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             for each in (*args, *kwargs.values()):
-                if isinstance(each, tuple) and len(each) == 2 and all(isinstance(t, torch.Tensor) for t in each):
+                pair = isinstance(each, tuple) and len(each) == 2
+                if pair and all(isinstance(t, torch.Tensor) for t in each):
                     self.turns[k] = each
             if not isinstance(module, nn.MultiheadAttention):
                 return None
-            first = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights")
-            named = {**dict(zip(first, args, strict=False)), **kwargs}
+            named = {**dict(zip(inspect.signature(module.forward).parameters, args, strict=False)), **kwargs}
             for side, name in (("z", "query"), ("x", "key")):
-                given = named[name]
-                self.inputs[k, side] = given if module.batch_first or given.dim() == 2 else given.transpose(0, 1)
+                given, first = named[name], module.batch_first
+                self.inputs[k, side] = given if first or given.dim() == 2 else given.transpose(0, 1)
             return (), {**named, "need_weights": True, "average_attn_weights": False}
 
         return note

@@ -17,9 +17,9 @@ QUANTILE = 0.1  # of row margins: the smallest one is noise
 class Closeness:
     """A head beside the max margin of its selection.
 
-    ``efficiency``: the 10 % quantile of the row margins over |Pi W|, over the max margin; ``cosine`` of Pi W and
-    W_mm; ``agreement``: how often W_mm of one half of the texts picks the token of the other half's queries,
-    beside ``chance``. Numbers are nan where they have no meaning.
+    ``efficiency``: the 10 % quantile of the row margins over |Pi W|, over the max margin; ``cosine`` of Pi W
+    and W_mm; ``agreement``: how often W_mm of one half of the texts picks the token of the other half's
+    queries, beside ``chance``. Numbers are nan where they have no meaning.
     """
 
     queries: int
@@ -57,9 +57,8 @@ def closeness(found: Choices, bilinear: Floats, rows: Rows) -> Closeness:
     agreement, chance = held_out(found, rows, gram)
     among = rows.inputs.query_gram[np.ix_(rows.queries, rows.queries)]
     independent = span_of(among).rank == len(rows.queries)
-    return Closeness(
-        len(rows.queries), rows.count, span.rank, independent, best, efficiency, cosine, agreement, chance, rows
-    )
+    counts = len(rows.queries), rows.count, span.rank
+    return Closeness(*counts, independent, best, efficiency, cosine, agreement, chance, rows)
 
 
 def held_out(found: Choices, rows: Rows, gram: Floats) -> tuple[float, float]:
@@ -98,8 +97,8 @@ def picks(train: Rows, weights: Floats, queries: Ints) -> tuple[Ints, Ints]:
 def nuclear(best: Margin, rows: Rows) -> dict[str, float] | None:
     """|W_mm| in the nuclear and spectral norm, and the interval for the max margin in the nuclear norm.
 
-    W_mm (margin 1) shows a margin of 1/|W_mm|_*; its weights l bound every other by |sum l_j R_j|_2 / sum l_j,
-    the dual norm. Singular values come from Gram matrices of queries and of what W_mm gathers for each of them.
+    W_mm (margin 1) shows a margin of 1/|W_mm|_*; its weights l bound every other by |sum l_j R_j|_2 / sum
+    l_j, the dual norm. Singular values come from Gram matrices of queries and of what W_mm gathers for each.
     """
     if not best.margin > 0 or rows.inputs.angles is not None:
         return None
@@ -117,4 +116,3 @@ def nuclear(best: Margin, rows: Rows) -> dict[str, float] | None:
         "low": 1.0 / float(singular.sum()),
         "high": float(singular[-1]) / best.squared,
     }
-

@@ -1,9 +1,8 @@
-"""One head, probed: how hard it is, how close to its max margin, what chance would give, what it is called."""
+"""One head, probed: how hard it is, how close to its max margin, what chance would give, its name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ STATISTICS = ("efficiency", "cosine", "agreement")
 
 @dataclass(frozen=True)
 class Against:
-    """A number beside that of random heads: their median, 5 and 95 %, the rank p-value, and q over all heads."""
+    """A number beside that of random heads: their median, 5 and 95 %, the rank p-value, q over all heads."""
 
     value: float
     median: float
@@ -69,8 +68,9 @@ class Selected:
 class ProbedHead:
     """What was found out about one head.
 
-    ``all`` is its max-margin problem, ``inner`` that without the first token and the query's own, to which many
-    heads give all they do not need; None where too few queries are hard. ``gap``, ``mass`` and ``entropy`` are over all queries: the median, and means.
+    ``all`` is its max-margin problem, ``inner`` that without the first token and the query's own, to which
+    many heads give all they do not need; None where too few queries are hard. ``gap`` is the median and
+    ``mass`` and ``entropy`` are means over all queries.
     """
 
     layer: int
@@ -164,8 +164,8 @@ def probe_selection(head: Head, settings: Settings, place: tuple[int, int]) -> d
             real[kind] = _closeness(view, found, own, queries)
     null: dict[str, list[Closeness]] = {kind: [] for kind in real}
     rng = np.random.default_rng([settings.seed, *place])
-    for queries in rotated(head, rng, settings.null if real else 0):
-        bilinear = head.bilinear(queries)
+    for theirs in rotated(head, rng, settings.null if real else 0):
+        bilinear = head.bilinear(theirs)
         for kind, mine in real.items():
             view = views[kind]
             found = choices(view.inputs, view.masked(bilinear))
@@ -181,7 +181,12 @@ def _closeness(head: Head, found: Choices, bilinear: Floats, queries: Ints) -> C
 
 
 def _selected(
-    head: Head, real: Closeness, null: list[Closeness], own: Floats, rng: np.random.Generator, settings: Settings
+    head: Head,
+    real: Closeness,
+    null: list[Closeness],
+    own: Floats,
+    rng: np.random.Generator,
+    settings: Settings,
 ) -> Selected:
     rows, per = real.problem, head.inputs.length
     against: dict[str, Against] = {}
@@ -198,10 +203,10 @@ def _selected(
     reached = float(np.quantile(rows.gaps(own), QUANTILE)) / head.nuclear
     farkas: tuple[tuple[int, int, int, float], ...] = ()
     if real.margin.farkas is not None:
-        farkas = tuple(
-            (int(rows.query[j]) // per, int(rows.query[j]) % per, int(rows.minus[j]) % per, float(real.margin.farkas[j]))
-            for j in np.flatnonzero(real.margin.farkas)
-        )
+        used = np.flatnonzero(real.margin.farkas)
+        text, query, token = rows.query[used] // per, rows.query[used] % per, rows.minus[used] % per
+        weight = real.margin.farkas[used]
+        farkas = tuple(zip(text.tolist(), query.tolist(), token.tolist(), weight.tolist(), strict=True))
     return Selected(
         real.queries,
         real.rows,
@@ -217,21 +222,3 @@ def _selected(
         None if bound is None else (bound["low"], bound["high"]),
         reached,
     )
-
-
-def as_fields(head: ProbedHead) -> dict[str, Any]:
-    """The head as the JSON of the command has it."""
-    return {
-        "layer": head.layer,
-        "head": head.head,
-        "name": head.name,
-        "gap": head.gap,
-        "top_mass": head.mass,
-        "entropy": head.entropy,
-        "hard": head.hard,
-        "queries": head.measured,
-        "norms": head.norms,
-        "kind": head.kind,
-        "kinds": head.kinds,
-        "hardness_only": head.why or None,
-    }

@@ -1,8 +1,8 @@
 """What a head sees: tokens x, queries z and the factors of W, so that the logit of token t is x_t . W z_i.
 
 A batch holds S texts of at most T tokens. The key bias adds the same to all logits of a query and drops out;
-the query bias enters by z -> (z, 1). Nothing here forms W: logits need its factors, margins the inner products
-of tokens and of queries.
+the query bias enters by z -> (z, 1). Nothing here forms W: logits need its factors, margins the inner
+products of tokens and of queries.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Inputs:
 
     @cached_property
     def token_gram(self) -> Floats:
-        """Inner products of all tokens, less their mean: only differences of tokens matter, but in the lift."""
+        """Inner products of all tokens, less their mean: only differences matter, except in the lift."""
         flat = self.x.reshape(-1, self.x.shape[2])
         if self.angles is not None:
             return np.ascontiguousarray(flat @ flat.T)
@@ -103,8 +103,8 @@ class Inputs:
 
     @cached_property
     def whitened(self) -> tuple[Floats, Floats, Floats, Bools]:
-        """Z = 1 mean' + U B over the queries of all texts: mean, orthonormal U (N, r), B (r, e), which they are."""
-        there = self.visible.any(axis=2)
+        """Z = 1 mean' + U B over all queries: mean, orthonormal U (N, r), B (r, e), and where they stand."""
+        there = np.asarray(self.visible.any(axis=2))
         flat = self.z[there]
         mean = flat.mean(axis=0)
         U, s, Vt = np.linalg.svd(flat - mean, full_matrices=False)
@@ -187,7 +187,8 @@ def singular_values(key: Floats, query: Floats) -> Floats:
     >>> singular_values(np.array([[3.0, 0.0, 4.0]]), np.array([[0.0, 2.0]])).tolist()
     [10.0]
     """
-    R = np.linalg.qr(key.T, mode="r") @ np.linalg.qr(query.T, mode="r").T
+    left, right = np.asarray(np.linalg.qr(key.T, mode="r")), np.asarray(np.linalg.qr(query.T, mode="r"))
+    R = left @ right.T
     return np.asarray(np.linalg.svd(R, compute_uv=False))
 
 

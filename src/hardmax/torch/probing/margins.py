@@ -1,8 +1,8 @@
 """The max margin of rows known by their Gram matrix, measured, by solving for whole sets of rows at once.
 
-Most rows of a head's problem are tight, so a method that adds rows one by one is slow here. Block principal
-pivoting (Judice and Pires) guesses all tight rows, solves for them, and exchanges every row that is wrong; one
-Cholesky factor a round. What it returns is measured as any other solution is.
+Many rows of a head's problem are tight, so a method that adds them one by one is slow here. Block principal
+pivoting (Judice and Pires) guesses all tight rows, solves for them, and exchanges every row that is wrong;
+one Cholesky factor a round. What it returns is measured as any other solution is.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def span_of(gram: Floats) -> Span:
 def by_gram(gram: Floats, span: Span | None = None) -> Margin:
     """The max margin by pivoting, from all rows on, and by steps that never go back where it runs in circles.
 
-    Where rows depend on each other, a ridge of 1e-10 of the largest row picks one of the many multipliers, and
-    steps of refinement with the same factor take its effect away.
+    Where rows depend on each other, a ridge of 1e-10 of the largest row picks one of many multipliers, and steps
+    of refinement with the same factor take its effect away.
     """
     m = len(gram)
     span = span or span_of(gram)
@@ -199,7 +199,7 @@ def _measured(gram: Floats, weights: Floats) -> Margin:
     along = gram @ weights
     lengths = np.sqrt(np.diag(gram))
     reach, terms = float(weights @ lengths), len(gram) + 8
-    norm = float(np.sqrt(max(weights @ along, 0.0)))
+    norm = max(float(weights @ along), 0.0) ** 0.5
     if not norm:
         return _nothing(len(gram))
     none, ones = np.zeros(len(gram), dtype=bool), np.ones(len(gram))
@@ -212,7 +212,7 @@ def _measured(gram: Floats, weights: Floats) -> Margin:
 
 
 def margin_of(rows: Rows, gram: Floats, span: Span | None = None) -> Margin:
-    """The certified max margin of rows: by pivoting; by the exact solver, on the rows that matter, where it fails."""
+    """The certified max margin of rows: by pivoting, else by the exact solver on the rows that matter."""
     found = by_gram(gram, span)
     low, high = found.interval
     matter = np.flatnonzero(found.weights > 1e-9 * found.weights.max(initial=0.0))

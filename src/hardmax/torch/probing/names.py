@@ -18,7 +18,7 @@ KINDS = {
 
 
 def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str, float]:
-    """Mean weight (S, T, T) on the first, last, previous, next and same token, over queries that see two or more.
+    """Mean weight on the first, last, previous, next and same token, over queries that see two or more.
 
     A kind counts where it is something of its own: the token before is not the first, and none of them is the
     query itself. Kinds that the mask does not allow are left out.
@@ -37,7 +37,8 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
         "first": np.broadcast_to((token == 0) & (query > 0), (texts, length, length)),
         "last": (token == last[:, None, None]) & (query < last[:, None, None]),
         "previous": np.broadcast_to((token == query - 1) & (query > 1), (texts, length, length)),
-        "next": np.broadcast_to(token == query + 1, (texts, length, length)) & (query + 1 < last[:, None, None]),
+        "next": np.broadcast_to(token == query + 1, (texts, length, length))
+        & (query + 1 < last[:, None, None]),
         "same": np.broadcast_to(token == query, (texts, length, length)).copy(),
     }
     if ids is not None:
@@ -52,7 +53,7 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
 
 
 def induction(weights: Floats, visible: Bools, period: Ints) -> float:
-    """On texts that repeat after ``period[s]`` tokens: the weight on what followed this token the first time."""
+    """On texts that repeat after ``period[s]`` tokens: the weight on what followed this token before."""
     total, count = 0.0, 0
     for s, step in enumerate(period):
         length = int(visible[s].any(axis=1).sum())

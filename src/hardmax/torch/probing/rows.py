@@ -1,4 +1,4 @@
-"""Which queries are hard, what they select, and the rows (x_selected - x_t) (x) z_i of their max-margin problem."""
+"""Which queries are hard, what they select, and the rows (x_selected - x_t) (x) z_i of their problem."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ QUERIES = 64
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What every query of a batch looks at: the top token, the gap to the next in nats, its weight, the entropy.
+    """What every query looks at: the top token, the gap to the next in nats, its weight, the entropy.
 
-    Twins count as one token. Arrays are (S, T); a query that sees fewer than two different tokens has a gap of
-    nan.
+    Twins count as one token. Arrays are (S, T); a query that sees fewer than two different tokens has a gap
+    of nan.
 
     >>> import numpy as np
     >>> two = Inputs(np.eye(2)[None], np.eye(2)[None], np.ones((1, 2, 2), bool))
@@ -147,7 +147,7 @@ def row_products(
     turn: Floats,
     length: int,
 ) -> Floats:
-    """(z.z') (dx.dx') of every pair of rows; in the lift each of the four terms has its own sum of cosines."""
+    """(z.z') (dx.dx') of every pair of rows; in the lift each of the four terms has its sum of cosines."""
     out = np.empty((query.size, query2.size))
     middle = turn.size // 2
     for r in range(query.size):

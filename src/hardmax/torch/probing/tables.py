@@ -43,12 +43,33 @@ class Heads:
         """One flat dictionary per head, hardest first: what pandas makes a table of."""
         return [_row(head) for head in self.ranked]
 
+    def summary(self, kind: str = "all", level: float = 0.05) -> dict[str, dict[str, Any]]:
+        """For each statistic: how many heads have it, how many are above their random heads at the level (by
+        q, and by plain p), the medians, and Spearman's correlation of the median gap with the rank among them.
+        """
+        found = {}
+        for each in STATISTICS:
+            pairs = [(head.gap, getattr(head, kind)) for head in self.heads]
+            told = [(gap, one.null[each]) for gap, one in pairs if one is not None]
+            known = [(gap, beside) for gap, beside in told if not np.isnan(beside.p)]
+            gaps, p = np.array([gap for gap, _ in known]), np.array([beside.p for _, beside in known])
+            found[each] = {
+                "heads": len(known),
+                "above": sum(beside.q <= level for _, beside in known),
+                "p_below": int((p <= level).sum()),
+                "median": float(np.median([beside.value for _, beside in known])) if known else np.nan,
+                "null_median": float(np.median([beside.median for _, beside in known])) if known else np.nan,
+                "spearman": _spearman(gaps, -p),
+            }
+        return found
+
     def __repr__(self) -> str:
-        return f"Heads({len(self.heads)} heads on {self.texts} texts, {self.null} random heads each, seed {self.seed})"
+        beside = f"{self.null} random heads each, seed {self.seed}"
+        return f"Heads({len(self.heads)} heads on {self.texts} texts, {beside})"
 
     def _repr_html_(self) -> str:
-        names = ["layer", "head", "gap", "top_mass", "hard", "kind", "efficiency", "efficiency_null", "efficiency_q",
-                 "cosine", "cosine_null", "cosine_q"]  # fmt: skip
+        names = ["layer", "head", "gap", "top_mass", "hard", "kind"]
+        names += [f"{each}{end}" for each in STATISTICS for end in ("", "_null", "_q")]
         return table(repr(self), names, [[row[name] for name in names] for row in self.table()])
 
 
@@ -93,3 +114,16 @@ def corrected(heads: Iterable[ProbedHead]) -> tuple[ProbedHead, ...]:
                     beside = {**found[n].null, each: replace(found[n].null[each], q=float(q))}
                     made[n] = replace(made[n], **{kind: replace(found[n], null=beside)})
     return tuple(made)
+
+
+def _spearman(a: Any, b: Any) -> float:
+    """The correlation of ranks, ties sharing theirs; nan of fewer than three, or where all are equal."""
+    if len(a) < 3:
+        return np.nan
+    ranks = []
+    for values in (a, b):
+        _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(count) - (count - 1) / 2)[place])
+    if min(np.ptp(each) for each in ranks) == 0:
+        return np.nan
+    return float(np.asarray(np.corrcoef(np.stack(ranks)))[0, 1])
