@@ -13,13 +13,13 @@ from torch import nn
 
 from hardmax._lib import expect
 from hardmax._lib.parallel import cores, serial_blas
-from hardmax.torch.as_heads import heads_of
+from hardmax.torch.probing.as_heads import heads_of
 from hardmax.torch.layers import AttentionLayer, attention_layers
 from hardmax.torch.probing.heads import NULL, ProbedHead, Settings, probe_head
 from hardmax.torch.probing.inputs import Head
 from hardmax.torch.probing.rows import QUERIES
 from hardmax.torch.probing.tables import Heads, corrected
-from hardmax.torch.seeing import Sight, see
+from hardmax.torch.probing.seeing import Sight, see
 
 LENGTH = 16  # tokens of a text: rows are 64 queries times the tokens each can see
 TWICE = 24  # texts that are said twice, for induction
@@ -141,8 +141,9 @@ def _refuse(
     hidden = [found[k].name for k in usable if any(each[k].weights is None for each in seen)]
     if hidden and causal is None:
         raise ValueError(
-            f"model must show its attention weights, got none from {hidden[0] or 'its layer'}: a fused "
-            "kernel hides them; choose eager attention, or say causal=True or causal=False to trust the projections"
+            f"model must show its attention weights, got none from {hidden[0] or 'its layer'}: "
+            "a fused kernel hides them; choose eager attention, or say causal=True or causal=False to trust "
+            "the projections"
         )
 
 

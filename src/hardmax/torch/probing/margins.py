@@ -91,8 +91,8 @@ def span_of(gram: Floats) -> Span:
 def by_gram(gram: Floats, span: Span | None = None) -> Margin:
     """The max margin by pivoting, from all rows on, and by steps that never go back where it runs in circles.
 
-    Where rows depend on each other, a ridge of 1e-10 of the largest row picks one of many multipliers, and steps
-    of refinement with the same factor take its effect away.
+    Where rows depend on each other, a ridge of 1e-10 of the largest row picks one of many multipliers, and
+    steps of refinement with the same factor take its effect away.
     """
     m = len(gram)
     span = span or span_of(gram)

@@ -44,8 +44,8 @@ class Heads:
         return [_row(head) for head in self.ranked]
 
     def summary(self, kind: str = "all", level: float = 0.05) -> dict[str, dict[str, Any]]:
-        """For each statistic: how many heads have it, how many are above their random heads at the level (by
-        q, and by plain p), the medians, and Spearman's correlation of the median gap with the rank among them.
+        """Of each statistic: how many heads have it, how many are above their random heads (q, or plain p, at
+        the level), the medians, and Spearman's correlation of the median gap with the rank among them.
         """
         found = {}
         for each in STATISTICS:

@@ -15,7 +15,7 @@ import torch
 
 from hardmax.torch.layers import AttentionLayer
 from hardmax.torch.probing.inputs import Bools, Floats, Head, Inputs, turned
-from hardmax.torch.seeing import Sight
+from hardmax.torch.probing.seeing import Sight
 
 CLOSE = 2e-3  # between attention weights recomputed in float64 and those of a float32 model
 COARSE = 5e-2  # of a model in half precision
