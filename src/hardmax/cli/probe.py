@@ -22,7 +22,7 @@ def probe(
         int, typer.Option(min=1, help="Hardest queries of a head that make its problem.")
     ] = 64,
     null: Annotated[int, typer.Option(min=1, help="Random heads that each head is compared with.")] = 99,
-    length: Annotated[int, typer.Option(min=2, help="Tokens of a text that are kept.")] = 16,
+    length: Annotated[int, typer.Option(min=2, help="Tokens of a text that are kept.")] = 12,
     lift: Annotated[
         bool, typer.Option("--lift", help="Rotary positions: the relaxation with a matrix for each distance.")
     ] = False,

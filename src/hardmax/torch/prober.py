@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from importlib import resources
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,15 +16,14 @@ from torch import nn
 
 from hardmax._lib import expect
 from hardmax._lib.parallel import cores, serial_blas
-from hardmax.torch.probing.as_heads import heads_of
 from hardmax.torch.layers import AttentionLayer, attention_layers
+from hardmax.torch.probing.as_heads import finite, heads_of
 from hardmax.torch.probing.heads import NULL, ProbedHead, Settings, probe_head
-from hardmax.torch.probing.inputs import Head
 from hardmax.torch.probing.rows import QUERIES
-from hardmax.torch.probing.tables import Heads, corrected
 from hardmax.torch.probing.seeing import Sight, see
+from hardmax.torch.probing.tables import Heads, corrected
 
-LENGTH = 16  # tokens of a text: rows are 64 queries times the tokens each can see
+LENGTH = 12  # tokens of a text: rows are 64 queries times the tokens each can see
 TWICE = 24  # texts that are said twice, for induction
 ROTARY = ("rotated", "lift")
 
@@ -71,51 +73,51 @@ def probe(
     )
     expect.one_of("rotary", rotary, ROTARY)
     expect.whole("length", length, 2)
-    found = attention_layers(model, layers)
+    try:
+        found = attention_layers(model, layers)
+    except AttributeError as error:
+        raise ValueError(f"layers must be names of the model's modules, got {layers}: {error}") from error
+    for layer in found:
+        finite(layer)
     items, words, ids = _items(model, texts, tokenizer, length)
-    seen = see(model, found, items)
+    seen: list[list[Any]] = see(model, found, items)
     usable = [k for k in range(len(found)) if all(each[k] is not None for each in seen)]
     _refuse(found, usable, seen, causal)
     twice = _said_twice(model, [found[k] for k in usable], ids, seen, usable)
-    jobs: list[Callable[[], ProbedHead]] = []
     padded = _padded_ids(ids)
-    for n, k in enumerate(usable):
-        sights: list[Sight] = [each[k] for each in seen]  # type: ignore[misc]
-        heads = heads_of(found[k], sights, rotary, causal)
-        second = [] if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
-        for h, head in enumerate(heads):
-            again = second[h] if second else None
-            jobs.append(_job(head, settings, (n, h), found[k].name, padded, again, twice))
-    probed = _run(jobs, workers, told)
+
+    def jobs() -> Iterator[Callable[[], ProbedHead]]:
+        for n, k in enumerate(usable):
+            heads = heads_of(found[k], [each[k] for each in seen], rotary, causal)
+            second = [] if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
+            for h, head in enumerate(heads):
+                again = second[h] if second else None
+                repeated = None if again is None else (again.logits, again.inputs.visible, twice[1])
+                yield partial(probe_head, head, settings, (n, h), found[k].name, padded, repeated)
+
+    probed = _run(jobs(), sum(found[k].heads for k in usable), workers, told)
     return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
 
 
-def _job(
-    head: Head,
-    settings: Settings,
-    place: tuple[int, int],
-    name: str,
-    ids: Any,
-    second: Head | None,
-    twice: Any,
-) -> Callable[[], ProbedHead]:
-    repeated = None if second is None else (second.logits, second.inputs.visible, twice[1])
-    return lambda: probe_head(head, settings, place, name, ids, repeated)
-
-
 def _run(
-    jobs: list[Callable[[], ProbedHead]], workers: int | None, told: Callable[[int, int], None] | None
+    jobs: Iterator[Callable[[], ProbedHead]],
+    total: int,
+    workers: int | None,
+    told: Callable[[int, int], None] | None,
 ) -> list[ProbedHead]:
-    """Heads in order, whatever the number of threads; each takes one, and BLAS with it."""
+    """Heads in order, whatever the number of threads; few are held at a time: each has tables of its own."""
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     done: list[ProbedHead] = []
+    waiting: deque[Future[ProbedHead]] = deque()
     with serial_blas(), ThreadPoolExecutor(count) as pool:
-        waiting = [pool.submit(job) for job in jobs]
         try:
-            for each in waiting:
-                done.append(each.result())
-                if told is not None:
-                    told(len(done), len(jobs))
+            for job in chain(jobs, [None] * (2 * count)):
+                if job is not None:
+                    waiting.append(pool.submit(job))
+                if waiting and (job is None or len(waiting) > 2 * count):
+                    done.append(waiting.popleft().result())
+                    if told is not None:
+                        told(len(done), total)
         except BaseException:
             for each in waiting:
                 each.cancel()

@@ -28,7 +28,6 @@ def heads_of(
     layer: AttentionLayer, sights: Sequence[Sight], rotary: str = "rotated", causal: bool | None = None
 ) -> Iterator[Head]:
     """The heads of a layer as problems; ``rotary`` "rotated" or "lift", ``causal`` for hidden weights."""
-    _finite(layer)
     x, z = _padded([s.x for s in sights]), _padded([s.z for s in sights])
     sizes = np.array([len(s.x) for s in sights])
     weights = _attention(layer, sights)
@@ -70,7 +69,8 @@ def heads_of(
             yield Head(head.inputs, head.key_factor, head.query_factor, offsets)
 
 
-def _finite(layer: AttentionLayer) -> None:
+def finite(layer: AttentionLayer) -> None:
+    """Refuse weights that are no numbers."""
     for name, projection in (("query", layer.query), ("key", layer.key)):
         if not bool(torch.isfinite(projection.weights()).all()):
             raise ValueError(

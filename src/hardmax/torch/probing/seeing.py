@@ -135,9 +135,10 @@ class _Watch:
         if x is None or z is None or x.shape[:-1] != z.shape[:-1]:
             return None
         weights, turns = self.weights.get(k), self.turns.get(k)
+        tokens = _plain(x)
         return Sight(
-            _plain(x),
-            _plain(z),
+            tokens,
+            tokens if z is x else _plain(z),
             None if weights is None else _plain(weights),
             None if turns is None else (_plain(turns[0]), _plain(turns[1])),
         )
