@@ -160,7 +160,7 @@ def test_a_batch_with_padding_is_the_same_as_without():
 
     class Numbers:
         def __call__(self, text):
-            return {"input_ids": rows[int(text)].tolist()}
+            return {"input_ids": rows[int(text)].tolist() if text else []}
 
         def convert_ids_to_tokens(self, ids):
             return ids
@@ -199,6 +199,7 @@ def test_refusals():
         (Silent(), x, "model must show its attention weights"),
         (encoder(), torch.randn(4, 1, 24), "texts must have two tokens or more"),
         (encoder(), ["a text"], "tokenizer must be given with texts"),
+        (torch.nn.TransformerEncoderLayer(8, 2, 8), x, "make it with batch_first=True"),
         (encoder(), 3, "texts must be sentences or a batch of tensors"),
     ]:
         with pytest.raises(ValueError, match=sentence):

@@ -233,8 +233,8 @@ def probe_file(
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
     try:
-        from hardmax.torch.probing.loading import load, read_texts
         from hardmax.torch.prober import probe
+        from hardmax.torch.probing.loading import load, read_texts
 
         given = texts if texts is None or isinstance(texts, list) else read_texts(texts)
         loaded, tokenizer = load(path)

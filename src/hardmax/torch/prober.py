@@ -166,7 +166,7 @@ def _items(
     if isinstance(given, str):
         given = [given]
     if isinstance(given, Mapping | torch.Tensor):
-        return _batch(model, given, tokenizer, length)
+        return _batch(_inputs_first(model, given), tokenizer, length)
     if not isinstance(given, Sequence) or not given or not all(isinstance(each, str) for each in given):
         raise ValueError(
             f"texts must be sentences or a batch of tensors, got {type(given).__name__}; give a list of str"
@@ -176,11 +176,12 @@ def _items(
             "tokenizer must be given with texts, got none; pass the model's own, or a batch of tensors"
         )
     device = next(model.parameters()).device
+    markers = set(tokenizer("")["input_ids"])
     ids, words = [], []
     for each in given:
         own = list(tokenizer(each)["input_ids"])
-        # the end marker, if there is one, belongs to what the model was trained on
-        own = own if len(own) <= length else [*own[: length - 1], own[-1]]
+        if len(own) > length:  # an end marker belongs to what the model was trained on, and stays
+            own = [*own[: length - 1], own[-1]] if own[-1] in markers else own[:length]
         if len(own) >= 2:
             ids.append(np.array(own))
             words.append([str(word) for word in tokenizer.convert_ids_to_tokens(own)])
@@ -190,9 +191,18 @@ def _items(
     return items, words, ids
 
 
-def _batch(
-    model: nn.Module, given: Any, tokenizer: Any, length: int
-) -> tuple[list[Any], list[list[str]], list[Any] | None]:
+def _inputs_first(model: nn.Module, given: Any) -> Any:
+    """Refuse tensors with positions along the first axis, which PyTorch takes unless told otherwise."""
+    first = [m.batch_first for m in model.modules() if isinstance(m, nn.MultiheadAttention)]
+    if isinstance(given, torch.Tensor) and given.dim() == 3 and first and not all(first):
+        raise ValueError(
+            "texts must have inputs along the first axis, got a model with batch_first=False; "
+            "make it with batch_first=True (the weights are the same)"
+        )
+    return given
+
+
+def _batch(given: Any, tokenizer: Any, length: int) -> tuple[list[Any], list[list[str]], list[Any] | None]:
     named = dict(given) if isinstance(given, Mapping) else {"": given}
     lead = next((v for n, v in named.items() if n in ("input_ids", "")), next(iter(named.values())))
     if not isinstance(lead, torch.Tensor) or lead.dim() < 2:
