@@ -259,7 +259,10 @@ def test_tables_and_summary():
     p = np.array([head.all.null["cosine"].p for head in heads.heads])
     assert np.array_equal(q, benjamini_hochberg(p))
     told = heads.summary()["cosine"]
-    assert (told["heads"], told["p_below"]) == (5, int((p <= 0.05).sum()))
+    low = np.array([head.all.null["cosine"].p_low for head in heads.heads])
+    assert np.allclose(p + low, 1.1)  # of ten, itself counted on both sides
+    assert (told["heads"], told["p_above"], told["p_below"]) == (5, 0, 0)
+    assert told["below"] == (benjamini_hochberg(low) <= 0.05).sum()
     assert "5 heads on 10 texts" in heads._repr_html_()
     again = probe_head(small(seed=2, S=10, d=8, e=7, h=3), Settings(queries=8, null=9), (0, 2))
     assert again.all.null["cosine"].p == made[2].all.null["cosine"].p  # the seed and the place decide

@@ -26,9 +26,7 @@ def page(answer: Probed) -> str:
         each["gaps"] = plain(np.round(head.gaps, 2).tolist())
     # "<" may not appear inside a script; the browser reads \u003c as the same character
     inside = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    lines = "".join(
-        f"<p>{escape(line)}</p>" for line in answer._sentences("inner" if answer.inner else "all")
-    )
+    lines = "".join(f"<p>{escape(line)}</p>" for line in answer.findings("inner" if answer.inner else "all"))
     template = resources.files("hardmax.answers").joinpath("probe_page.html").read_text("utf-8")
     return template.replace("<!-- SENTENCES -->", lines).replace("/* DATA */", inside)
 

@@ -74,29 +74,34 @@ class Probed(Answer):
                 *cells,
                 head.why or _kind(head),
             )
-        return Group(rows, Text("\n".join(["", *self._sentences(kind)])))
+        return Group(rows, Text("\n".join(["", *self._legend(kind), "", *self.findings(kind)])))
 
-    def _sentences(self, kind: str) -> list[str]:
-        heads, found = self.heads, self.heads.summary(kind)
+    def _legend(self, kind: str) -> list[str]:
+        heads = self.heads
         left = len(heads.heads) - min(self.shown, len(heads.heads))
         more = f"; {left} more heads with --show 0" if left else ""
-        hard = sum(head.hard_share >= 0.5 for head in heads.heads if head.measured)
         also = " without first token and self" if kind == "inner" else ""
-        lines = [
+        return [
             f"{shown(self.model)}: {len(heads.heads)} heads, hardest first, on {heads.texts} texts{more}",
             "gap: median in nats between the selected token and the next; top: mean weight of the selected; "
             "hard: queries with 2 nats or more; rows: of the "
             f"{heads.queries} hardest queries{also}, "
             "v where separability says nothing; after the slash the median of "
             f"{heads.null} random heads, * where the head is above them at a false discovery rate of {LEVEL}",
-            f"{hard} of {len(heads.heads)} heads are hard for half of their queries or more",
         ]
+
+    def findings(self, kind: str = "all") -> list[str]:
+        """What there is to say, a sentence each: every word about closeness is beside random heads."""
+        heads, found = self.heads, self.heads.summary(kind)
+        hard = sum(head.hard_share >= 0.5 for head in heads.heads if head.measured)
+        lines = [f"{hard} of {len(heads.heads)} heads are hard for half of their queries or more"]
         for name, one in found.items():
             if one["heads"]:
                 lines.append(
-                    f"{_WORDS[name]}: {one['above']} of {one['heads']} heads above their random heads "
-                    f"(q <= {LEVEL}); median {one['median']:.2f}, of random heads {one['null_median']:.2f}; "
-                    f"rank among them and hardness: Spearman {one['spearman']:.2f}"
+                    f"{_WORDS[name]}: {one['above']} of {one['heads']} heads above their random heads, "
+                    f"{one['below']} below (false discovery rate {LEVEL}); median {one['median']:.2f}, of "
+                    f"random heads {one['null_median']:.2f}; Spearman of rank among them and hardness "
+                    f"{one['spearman']:.2f}"
                 )
         pairs = [(head, getattr(head, kind)) for head in heads.heads]
         impossible = [head for head, found in pairs if found is not None and found.feasible is False]

@@ -20,20 +20,25 @@ STATISTICS = ("efficiency", "cosine", "agreement")
 
 @dataclass(frozen=True)
 class Against:
-    """A number beside that of random heads: their median, 5 and 95 %, the rank p-value, q over all heads."""
+    """A number beside that of random heads: their median, 5 and 95 %, the rank p-values and q over all heads.
+
+    ``p`` is small where the head is above them, ``p_low`` where it is below.
+    """
 
     value: float
     median: float
     low: float
     high: float
     p: float
+    p_low: float
     q: float = np.nan
 
     @staticmethod
     def of(value: float, null: Floats) -> Against:
         known = null[~np.isnan(null)]
         low, median, high = np.quantile(known, [0.05, 0.5, 0.95]) if known.size else (np.nan,) * 3
-        return Against(value, float(median), float(low), float(high), rank_p(value, null))
+        ends = float(low), float(high)
+        return Against(value, float(median), *ends, rank_p(value, null), rank_p(-value, -null))
 
 
 @dataclass(frozen=True, eq=False)

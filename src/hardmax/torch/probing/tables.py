@@ -44,19 +44,24 @@ class Heads:
         return [_row(head) for head in self.ranked]
 
     def summary(self, kind: str = "all", level: float = 0.05) -> dict[str, dict[str, Any]]:
-        """Of each statistic: how many heads have it, how many are above their random heads (q, or plain p, at
-        the level), the medians, and Spearman's correlation of the median gap with the rank among them.
+        """Of each statistic: how many heads have it, how many are above and below their random heads, the
+        medians, and Spearman's correlation of the median gap with the rank among them.
+
+        Above and below are counted at the level, by false discovery rate and by plain p.
         """
         found = {}
         for each in STATISTICS:
             pairs = [(head.gap, getattr(head, kind)) for head in self.heads]
             told = [(gap, one.null[each]) for gap, one in pairs if one is not None]
             known = [(gap, beside) for gap, beside in told if not np.isnan(beside.p)]
-            gaps, p = np.array([gap for gap, _ in known]), np.array([beside.p for _, beside in known])
+            gaps = np.array([gap for gap, _ in known])
+            p, p_low = (np.array([getattr(beside, side) for _, beside in known]) for side in ("p", "p_low"))
             found[each] = {
                 "heads": len(known),
                 "above": sum(beside.q <= level for _, beside in known),
-                "p_below": int((p <= level).sum()),
+                "below": int((benjamini_hochberg(p_low) <= level).sum()),
+                "p_above": int((p <= level).sum()),
+                "p_below": int((p_low <= level).sum()),
                 "median": float(np.median([beside.value for _, beside in known])) if known else np.nan,
                 "null_median": float(np.median([beside.median for _, beside in known])) if known else np.nan,
                 "spearman": _spearman(gaps, -p),
