@@ -84,7 +84,7 @@ def probe(
     usable = [k for k in range(len(found)) if all(each[k] is not None for each in seen)]
     _refuse(found, usable, seen, causal)
     twice = _said_twice(model, [found[k] for k in usable], ids, seen, usable)
-    padded = _padded_ids(ids)
+    padded, numbers = _padded_ids(ids), _numbers(model, found)
 
     def jobs() -> Iterator[Callable[[], ProbedHead]]:
         for n, k in enumerate(usable):
@@ -93,10 +93,20 @@ def probe(
             for h, head in enumerate(heads):
                 again = second[h] if second else None
                 repeated = None if again is None else (again.logits, again.inputs.visible, twice[1])
-                yield partial(probe_head, head, settings, (n, h), found[k].name, padded, repeated)
+                yield partial(probe_head, head, settings, (numbers[k], h), found[k].name, padded, repeated)
 
     probed = _run(jobs(), sum(found[k].heads for k in usable), workers, told)
     return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
+
+
+def _numbers(model: nn.Module, found: list[AttentionLayer]) -> list[int]:
+    """The place of each layer in the whole model: what is told of one does not depend on the others asked for."""
+    try:
+        every = [layer.name for layer in attention_layers(model)]
+    except ValueError:  # all are described by hand
+        every = []
+    known = all(layer.name in every for layer in found)
+    return [every.index(layer.name) if known else k for k, layer in enumerate(found)]
 
 
 def _run(
