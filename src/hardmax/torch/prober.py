@@ -100,7 +100,7 @@ def probe(
 
 
 def _numbers(model: nn.Module, found: list[AttentionLayer]) -> list[int]:
-    """The place of each layer in the whole model: what is told of one does not depend on the others asked for."""
+    """The place of each layer in the whole model, whichever are asked for: it seeds the random heads too."""
     try:
         every = [layer.name for layer in attention_layers(model)]
     except ValueError:  # all are described by hand
