@@ -76,6 +76,12 @@ class ProbedHead:
     ``all`` is its max-margin problem, ``inner`` that without the first token and the query's own, to which
     many heads give all they do not need; None where too few queries are hard. ``gap`` is the median and
     ``mass`` and ``entropy`` are means over all queries.
+
+    >>> import torch, hardmax as hm
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> head = hm.torch.probe(layer, torch.randn(6, 5, 8), null=9).ranked[0]
+    >>> head.name, head.measured, head.hard <= head.measured
+    ('self_attn', 30, True)
     """
 
     layer: int

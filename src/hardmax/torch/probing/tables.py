@@ -20,6 +20,17 @@ class Heads:
     """What `hm.torch.probe` found: the heads in the order of the model, and the tokens of each text.
 
     ``ranked`` has the hardest first; `table` a row per head.
+
+    >>> import torch, hardmax as hm
+    >>> model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    >>> class Self(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.attention = model
+    ...     def forward(self, x):
+    ...         return self.attention(x, x, x)
+    >>> hm.torch.probe(Self(), torch.randn(6, 5, 8), null=9)
+    Heads(2 heads on 6 texts, 9 random heads each, seed 0)
     """
 
     heads: tuple[ProbedHead, ...]
