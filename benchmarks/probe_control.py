@@ -1,11 +1,11 @@
-"""How often does the probe find what is not there? Heads of a real model with their queries rotated at random.
+"""How often does the probe find what is not there? Heads of a real model, their queries rotated at random.
 
     python examples/fetch_models.py
     python benchmarks/probe_control.py build/models/all-MiniLM-L6-v2 0 2 4
 
-W_Q keeps its singular values and loses what training gave it: W_Q O, with O a random rotation of the space of
-its inputs, not of the whitened one. Printed is the share of such heads with p of 0.05 or less, which a perfect
-null model would make 5 %.
+W_Q keeps its singular values and loses what training gave it: W_Q O, with O a random rotation of the space
+of its inputs, not of the whitened one. Printed is the share of such heads with p of 0.05 or less, which a
+perfect null model would make 5 %.
 """
 
 import sys

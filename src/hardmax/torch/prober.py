@@ -91,8 +91,9 @@ def probe(
             heads = heads_of(found[k], [each[k] for each in seen], rotary, causal)
             second = [] if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
             for h, head in enumerate(heads):
-                again = second[h] if second else None
-                repeated = None if again is None else (again.logits, again.inputs.visible, twice[1])
+                repeated = None
+                if twice is not None:
+                    repeated = second[h].logits, second[h].inputs.visible, twice[1]
                 yield partial(probe_head, head, settings, (numbers[k], h), found[k].name, padded, repeated)
 
     probed = _run(jobs(), sum(found[k].heads for k in usable), workers, told)
