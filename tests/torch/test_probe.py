@@ -315,8 +315,8 @@ def test_minilm(real_models):
     ).heads
     assert {head.why for head in found.heads} == {""}
     hardest = found.ranked[0]
-    assert (hardest.head, hardest.kind) == (2, "previous")
-    assert hardest.gap == pytest.approx(9.85, abs=0.01)
+    assert (hardest.head, hardest.named) == (2, ("previous",))
+    assert hardest.gap == pytest.approx(9.90, abs=0.01)
     assert all(head.all.status == "certified" for head in found.heads if head.all is not None)
 
 
@@ -331,7 +331,8 @@ def test_smollm2(real_models):
     assert tokenizer.convert_ids_to_tokens([best]) == [
         "ĠParis"
     ]  # rows of queries and keys are in their places
-    found = hm.torch.probe(model, None, tokenizer, null=3, queries=16, layers=["layers.15.self_attn"])
-    assert len(found.heads) == 9
+    found = hm.torch.probe(model, None, tokenizer, null=3, queries=16, layers=["layers.18.self_attn"])
+    assert (len(found.heads), {head.layer for head in found.heads}) == (9, {18})
     assert {head.why for head in found.heads} == {""}
-    assert found.ranked[0].kind == "first"
+    assert found.ranked[0].named[0] == "first"
+    assert "induction" in found.heads[6].named

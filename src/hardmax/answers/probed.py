@@ -170,7 +170,7 @@ def _cells(found: Selected) -> list[str]:
 
 
 def _kind(head: ProbedHead) -> str:
-    return "" if head.kind is None else f"{head.kind} {head.kinds[head.kind]:.2f}"
+    return ", ".join(f"{kind} {head.kinds[kind]:.2f}" for kind in head.named)
 
 
 def _head(head: ProbedHead) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _head(head: ProbedHead) -> dict[str, Any]:
         "hard": head.hard,
         "measured": head.measured,
         "norms": head.norms,
-        "kind": head.kind,
+        "named": head.named,
         "kinds": head.kinds,
         "status": head.why or "bilinear",
         "all": None if head.all is None else _selected(head.all),

@@ -101,9 +101,9 @@ class ProbedHead:
     gaps: Floats = field(repr=False)
 
     @property
-    def kind(self) -> str | None:
-        """The name of a kind of head that is known, if it is one."""
-        return names.name(self.kinds)
+    def named(self) -> tuple[str, ...]:
+        """Kinds of heads that are known, as far as it is one."""
+        return names.named(self.kinds)
 
     @property
     def hard_share(self) -> float:

@@ -65,11 +65,10 @@ def induction(weights: Floats, visible: Bools, period: Ints) -> float:
     return total / count if count else np.nan
 
 
-def name(found: dict[str, float]) -> str | None:
-    """The kind with the largest share, if it is large enough.
+def named(found: dict[str, float]) -> tuple[str, ...]:
+    """The kinds with half of the weight or more, the largest first: a sink may be an induction head too.
 
-    >>> name({"first": 0.7, "previous": 0.1}), name({"first": 0.2})
-    ('first', None)
+    >>> named({"first": 0.7, "previous": 0.1, "induction": 0.8}), named({"first": 0.2})
+    (('induction', 'first'), ())
     """
-    best = max(found, key=lambda kind: found[kind], default=None)
-    return best if best is not None and found[best] >= LEAST else None
+    return tuple(sorted((kind for kind in found if found[kind] >= LEAST), key=lambda kind: -found[kind]))

@@ -97,7 +97,7 @@ def _row(head: ProbedHead) -> dict[str, Any]:
         "top_mass": head.mass,
         "entropy": head.entropy,
         "hard": head.hard_share,
-        "kind": head.kind or "",
+        "kind": ", ".join(head.named),
         **{f"{name}_norm": value for name, value in head.norms.items()},
         "note": head.why,
     }
