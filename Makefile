@@ -36,7 +36,7 @@ help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
 	@echo "make check       lint, types and the tests that matter most, in a minute or so"
 	@echo "make test        lint, types, all tests that need no PyTorch, cluster or browser"
-	@echo "make test-extras install PyTorch, dask and ray, run the tests that need them, and those in a browser if chromium is there"
+	@echo "make test-extras install PyTorch, transformers, dask and ray, run the tests that need them, and those in a browser if chromium is there"
 	@echo "make coverage    all tests once more, and the lines that none of them runs"
 	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
@@ -74,7 +74,7 @@ coverage: $(dev)
 	@$(python) -m coverage combine --quiet
 	@$(python) -m coverage report
 
-# What make test leaves out: tests that need PyTorch, dask and ray, or a browser.
+# What make test leaves out: tests that need PyTorch, transformers, dask and ray, or a browser.
 test-extras: $(extras)
 	@$(pytest) $(spread) -m extra
 
@@ -126,8 +126,8 @@ $(rivals): | $(torch)
 	@touch $@
 
 $(extras): | $(torch)
-	@echo "Installing dask and ray into $(venv) ..."
-	@$(install) -e ".[cluster]"
+	@echo "Installing dask, ray and transformers into $(venv) ..."
+	@$(install) -e ".[cluster,probe]"
 	@touch $@
 
 # Each candidate is run, not just looked up: a name on the path may be a shim without a Python behind it.

@@ -14,6 +14,7 @@ _NAMES = {
     "Judged": "verified",
     "OneTrial": "swept",
     "Predicted": "sentences",
+    "Probed": "probed",
     "Reproduction": "reproduction",
     "Solved": "solved",
     "Swept": "swept",
@@ -24,6 +25,7 @@ _NAMES = {
     "ntp_generate": "sentences",
     "ntp_predict": "sentences",
     "ntp_train": "trained",
+    "probe_file": "probed",
 }
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

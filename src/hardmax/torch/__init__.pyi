@@ -11,6 +11,9 @@ from .layers import Projection as Projection
 from .layers import attention_layers as attention_layers
 from .multihead import ExactAttention as ExactAttention
 from .next_token_model import NextToken as NextToken
+from .prober import probe as probe
+from .probing.heads import ProbedHead as ProbedHead
+from .probing.tables import Heads as Heads
 from .problems import point_of as point_of
 from .problems import problem_of as problem_of
 from .selection_models import QueryAttention as QueryAttention

@@ -1,0 +1,278 @@
+"""hm.torch.probe: what each head of a trained model selects, how hard, and whether chance does as well."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from importlib import resources
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from hardmax._lib import expect
+from hardmax._lib.parallel import cores, serial_blas
+from hardmax.torch.layers import AttentionLayer, attention_layers
+from hardmax.torch.probing.as_heads import finite, heads_of
+from hardmax.torch.probing.heads import NULL, ProbedHead, Settings, probe_head
+from hardmax.torch.probing.rows import QUERIES
+from hardmax.torch.probing.seeing import Sight, see
+from hardmax.torch.probing.tables import Heads, corrected
+
+LENGTH = 12  # tokens of a text: rows are 64 queries times the tokens each can see
+TWICE = 24  # texts that are said twice, for induction
+ROTARY = ("rotated", "lift")
+
+
+def probe(
+    model: nn.Module,
+    texts: Any = None,
+    tokenizer: Any = None,
+    *,
+    queries: int = QUERIES,
+    null: int = NULL,
+    length: int = LENGTH,
+    rotary: str = "rotated",
+    causal: bool | None = None,
+    layers: Sequence[AttentionLayer | str] | None = None,
+    workers: int | None = None,
+    rng: int = 0,
+    told: Callable[[int, int], None] | None = None,
+) -> Heads:
+    """Probe every head: hardness, selection, and its distance to the max margin, beside random heads.
+
+    Args:
+        model: a model with attention layers, of PyTorch or `transformers`; it is left as it was.
+        texts: sentences (with a tokenizer), or a batch: what the model takes, a tensor or a dictionary of
+            tensors, inputs along the first axis. Sixty-four English sentences by default.
+        tokenizer: of the model, as `transformers` has them; anything that turns a text into ``input_ids``.
+        queries: how many of a head's hardest queries make its max-margin problem.
+        null: how many random heads each head is compared with.
+        length: tokens of a text that are kept.
+        rotary: where positions rotate, "rotated" takes queries and keys after the rotation, "lift" the
+            relaxation in which every distance has its own matrix.
+        causal: whether tokens look back only; asked for where a layer hides its attention.
+        layers: names of layers, or layers described by hand; all that are found by default.
+        workers: threads; as many as there are cores by default.
+        rng: seed of the random heads.
+        told: is called with the number of heads done and in all.
+
+    >>> import torch, hardmax as hm
+    >>> _ = torch.manual_seed(0)
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> found = hm.torch.probe(layer, torch.randn(6, 5, 8), null=9)
+    >>> len(found.heads), found.texts
+    (2, 6)
+    """
+    settings = Settings(
+        expect.whole("queries", queries, 1), expect.whole("null", null, 1), seed=expect.whole("rng", rng)
+    )
+    expect.one_of("rotary", rotary, ROTARY)
+    expect.whole("length", length, 2)
+    try:
+        found = attention_layers(model, layers)
+    except AttributeError as error:
+        raise ValueError(f"layers must be names of the model's modules, got {layers}: {error}") from error
+    for layer in found:
+        finite(layer)
+    items, words, ids = _items(model, texts, tokenizer, length)
+    seen: list[list[Any]] = see(model, found, items)
+    usable = [k for k in range(len(found)) if all(each[k] is not None for each in seen)]
+    _refuse(found, usable, seen, causal)
+    twice = _said_twice(model, [found[k] for k in usable], ids, seen, usable)
+    padded, numbers = _padded_ids(ids), _numbers(model, found)
+
+    def jobs() -> Iterator[Callable[[], ProbedHead]]:
+        for n, k in enumerate(usable):
+            heads = heads_of(found[k], [each[k] for each in seen], rotary, causal)
+            second = [] if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
+            for h, head in enumerate(heads):
+                repeated = None
+                if twice is not None:
+                    repeated = second[h].logits, second[h].inputs.visible, twice[1]
+                yield partial(probe_head, head, settings, (numbers[k], h), found[k].name, padded, repeated)
+
+    probed = _run(jobs(), sum(found[k].heads for k in usable), workers, told)
+    return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
+
+
+def _numbers(model: nn.Module, found: list[AttentionLayer]) -> list[int]:
+    """The place of each layer in the whole model, whichever are asked for: it seeds the random heads too."""
+    try:
+        every = [layer.name for layer in attention_layers(model)]
+    except ValueError:  # all are described by hand
+        every = []
+    known = all(layer.name in every for layer in found)
+    return [every.index(layer.name) if known else k for k, layer in enumerate(found)]
+
+
+def _run(
+    jobs: Iterator[Callable[[], ProbedHead]],
+    total: int,
+    workers: int | None,
+    told: Callable[[int, int], None] | None,
+) -> list[ProbedHead]:
+    """Heads in order, whatever the number of threads; few are held at a time: each has tables of its own."""
+    count = cores() if workers is None else expect.whole("workers", workers, 1)
+    done: list[ProbedHead] = []
+    waiting: deque[Future[ProbedHead]] = deque()
+    with serial_blas(), ThreadPoolExecutor(count) as pool:
+        try:
+            for job in chain(jobs, [None] * (2 * count)):
+                if job is not None:
+                    waiting.append(pool.submit(job))
+                if waiting and (job is None or len(waiting) > 2 * count):
+                    done.append(waiting.popleft().result())
+                    if told is not None:
+                        told(len(done), total)
+        except BaseException:
+            for each in waiting:
+                each.cancel()
+            raise
+    return done
+
+
+ONE_TOKEN = "texts must have two tokens or more, got one each: there is nothing to select; give longer ones"
+
+
+def _refuse(
+    found: list[AttentionLayer], usable: list[int], seen: list[list[Any]], causal: bool | None
+) -> None:
+    """What cannot be probed, in a sentence."""
+    if not usable:
+        raise ValueError(
+            "model must call the projections of its attention layers, got no call of "
+            f"{found[0].name or 'its layer'}: a fused kernel hides them; switch it off, or describe "
+            "the layers by hand as hm.torch.AttentionLayer"
+        )
+    if all(len(each[k].x) < 2 for each in seen for k in usable):
+        raise ValueError(ONE_TOKEN)
+    hidden = [found[k].name for k in usable if any(each[k].weights is None for each in seen)]
+    if hidden and causal is None:
+        raise ValueError(
+            f"model must show its attention weights, got none from {hidden[0] or 'its layer'}: "
+            "a fused kernel hides them; choose eager attention, or say causal=True or causal=False to trust "
+            "the projections"
+        )
+
+
+def default_texts() -> list[str]:
+    """Sixty-four English sentences of a dozen words or more.
+
+    >>> len(default_texts())
+    64
+    """
+    return resources.files("hardmax.torch.probing").joinpath("texts.txt").read_text("utf-8").splitlines()
+
+
+def _items(
+    model: nn.Module, texts: Any, tokenizer: Any, length: int
+) -> tuple[list[Any], list[list[str]], list[Any] | None]:
+    """What goes through the model one by one, the tokens as words, and their numbers if they have some."""
+    given = default_texts() if texts is None else texts
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Mapping | torch.Tensor):
+        return _batch(_inputs_first(model, given), tokenizer, length)
+    if not isinstance(given, Sequence) or not given or not all(isinstance(each, str) for each in given):
+        raise ValueError(
+            f"texts must be sentences or a batch of tensors, got {type(given).__name__}; give a list of str"
+        )
+    if tokenizer is None:
+        raise ValueError(
+            "tokenizer must be given with texts, got none; pass the model's own, or a batch of tensors"
+        )
+    device = next(model.parameters()).device
+    markers = set(tokenizer("")["input_ids"])
+    ids, words = [], []
+    for each in given:
+        own = list(tokenizer(each)["input_ids"])
+        if len(own) > length:  # an end marker belongs to what the model was trained on, and stays
+            own = [*own[: length - 1], own[-1]] if own[-1] in markers else own[:length]
+        if len(own) >= 2:
+            ids.append(np.array(own))
+            words.append([str(word) for word in tokenizer.convert_ids_to_tokens(own)])
+    if not ids:
+        raise ValueError(ONE_TOKEN)
+    items = [{"input_ids": torch.tensor(own, device=device)[None]} for own in ids]
+    return items, words, ids
+
+
+def _inputs_first(model: nn.Module, given: Any) -> Any:
+    """Refuse tensors with positions along the first axis, which PyTorch takes unless told otherwise."""
+    first = [m.batch_first for m in model.modules() if isinstance(m, nn.MultiheadAttention)]
+    if isinstance(given, torch.Tensor) and given.dim() == 3 and first and not all(first):
+        raise ValueError(
+            "texts must have inputs along the first axis, got a model with batch_first=False; "
+            "make it with batch_first=True (the weights are the same)"
+        )
+    return given
+
+
+def _batch(given: Any, tokenizer: Any, length: int) -> tuple[list[Any], list[list[str]], list[Any] | None]:
+    named = dict(given) if isinstance(given, Mapping) else {"": given}
+    lead = next((v for n, v in named.items() if n in ("input_ids", "")), next(iter(named.values())))
+    if not isinstance(lead, torch.Tensor) or lead.dim() < 2:
+        raise ValueError(
+            f"texts must be a batch of tensors, inputs along the first axis, got {type(lead).__name__}"
+        )
+    mask = named.pop("attention_mask", None)
+    items: list[Any] = []
+    words: list[list[str]] = []
+    ids: list[Any] = []
+    whole = not torch.is_floating_point(lead)
+    for b in range(len(lead)):
+        keep = None if mask is None else mask[b].bool()
+        one = {}
+        for name, value in named.items():
+            part = value[b : b + 1]
+            if keep is not None and part.dim() > 1 and part.shape[1] == len(keep):
+                part = part[:, keep]
+            if (whole or name in ("", "inputs_embeds")) and part.dim() <= 3 and part.shape[1] > length:
+                part = part[:, :length]
+            one[name] = part
+        if whole:
+            own = one.get("input_ids", one.get("")).cpu().numpy()[0]  # type: ignore[union-attr]
+            ids.append(own)
+            named_words = None if tokenizer is None else tokenizer.convert_ids_to_tokens(own.tolist())
+            words.append([str(w) for w in named_words or own.tolist()])
+        else:
+            words.append([])
+        items.append(one if isinstance(given, Mapping) else one[""])
+    return items, words, ids if whole else None
+
+
+def _padded_ids(ids: list[Any] | None) -> Any:
+    """(S, T), every pad its own number so that it equals nothing."""
+    if ids is None:
+        return None
+    length = max(map(len, ids))
+    whole = -1 - np.arange(len(ids) * length).reshape(len(ids), length)
+    for s, own in enumerate(ids):
+        whole[s, : len(own)] = own
+    return whole
+
+
+def _said_twice(
+    model: nn.Module, layers: list[AttentionLayer], ids: list[Any] | None, seen: Any, usable: list[int]
+) -> tuple[list[list[Sight]], Any] | None:
+    """The same texts twice in a row, where tokens have numbers and no layer looks ahead."""
+    if ids is None or not layers:
+        return None
+    for each in seen:
+        for k in usable:
+            weights = each[k].weights
+            if weights is None or np.triu(weights.max(axis=0), 1).any():
+                return None
+    few = [own for own in ids[:TWICE] if len(own) > 3]
+    if not few:
+        return None
+    device = next(model.parameters()).device
+    items = [{"input_ids": torch.tensor(np.concatenate([own, own]), device=device)[None]} for own in few]
+    again = see(model, layers, items)
+    sights: list[list[Any]] = [[each[k] for each in again] for k in range(len(layers))]
+    return sights, np.array([len(own) for own in few])
