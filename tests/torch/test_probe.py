@@ -155,7 +155,7 @@ def test_a_batch_with_padding_is_the_same_as_without():
     model = bert()
     mask = torch.ones_like(IDS)
     mask[::2, 6:] = 0
-    padded = hm.torch.probe(model, {"input_ids": IDS, "attention_mask": mask}, **FEW)
+    padded = hm.torch.probe(model, {"input_ids": IDS, "attention_mask": mask}, workers=1, **FEW)
     rows = [IDS[b, : int(mask[b].sum())] for b in range(8)]
 
     class Numbers:
@@ -165,10 +165,12 @@ def test_a_batch_with_padding_is_the_same_as_without():
         def convert_ids_to_tokens(self, ids):
             return ids
 
-    plain = hm.torch.probe(model, [str(b) for b in range(8)], Numbers(), **FEW)
+    plain = hm.torch.probe(model, [str(b) for b in range(8)], Numbers(), workers=2, **FEW)
     for one, other in zip(padded.heads, plain.heads, strict=True):
         assert np.array_equal(one.top, other.top)
         assert one.gap == pytest.approx(other.gap, rel=1e-12)
+        assert (one.all is None) == (other.all is None)
+        assert one.all is None or one.all.null["cosine"].p == other.all.null["cosine"].p
 
 
 class Fused(torch.nn.Module):

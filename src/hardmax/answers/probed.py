@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.terminal import shown
+from hardmax._lib.terminal import columns, fitted, shown
 from hardmax.answers.answer import Answer
 
 if TYPE_CHECKING:
@@ -74,15 +74,17 @@ class Probed(Answer):
                 *cells,
                 head.why or _kind(head),
             )
-        return Group(rows, Text("\n".join(["", *self._legend(kind), "", *self.findings(kind)])))
+        told = Text("\n".join(["", *self._legend(kind), "", *self.findings(kind)]))
+        return Group(rows, fitted(told, columns()))
 
     def _legend(self, kind: str) -> list[str]:
         heads = self.heads
         left = len(heads.heads) - min(self.shown, len(heads.heads))
         more = f"; {left} more heads with --show 0" if left else ""
+        texts = "1 text" if heads.texts == 1 else f"{heads.texts} texts"
         also = " without first token and self" if kind == "inner" else ""
         return [
-            f"{shown(self.model)}: {len(heads.heads)} heads, hardest first, on {heads.texts} texts{more}",
+            f"{shown(self.model)}: {len(heads.heads)} heads, hardest first, on {texts}{more}",
             "gap: median in nats between the selected token and the next; top: mean weight of the selected; "
             "hard: queries with 2 nats or more; rows: of the "
             f"{heads.queries} hardest queries{also}, "
@@ -100,8 +102,7 @@ class Probed(Answer):
                 lines.append(
                     f"{_WORDS[name]}: {one['above']} of {one['heads']} heads above their random heads, "
                     f"{one['below']} below (false discovery rate {LEVEL}); median {one['median']:.2f}, of "
-                    f"random heads {one['null_median']:.2f}; Spearman of rank among them and hardness "
-                    f"{one['spearman']:.2f}"
+                    f"random heads {one['null_median']:.2f}{_correlation(one['spearman'])}"
                 )
         pairs = [(head, getattr(head, kind)) for head in heads.heads]
         impossible = [head for head, found in pairs if found is not None and found.feasible is False]
@@ -153,6 +154,10 @@ class Probed(Answer):
 
 
 _WORDS = {"efficiency": "efficiency", "cosine": "cosine", "agreement": "held-out agreement"}
+
+
+def _correlation(value: float) -> str:
+    return "" if value != value else f"; Spearman of rank among them and hardness {value:.2f}"
 
 
 def _number(value: float, digits: int) -> str:

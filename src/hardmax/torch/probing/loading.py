@@ -185,4 +185,7 @@ def read_texts(path: str | os.PathLike[str]) -> list[str]:
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             raise ValueError(f"{path} must be a JSON list of strings, or one text per line")
         return listed
-    return [line for line in whole.splitlines() if line.strip()]
+    found = [line for line in whole.splitlines() if line.strip()]
+    if not found:
+        raise ValueError(f"{path} must hold texts, one per line, got none")
+    return found
