@@ -242,6 +242,9 @@ def compile_kernels() -> None:
     from hardmax.figures.paper_b.official import OFFICIAL, official_end
     from hardmax.margin.batch import solve_batch
     from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
+    from hardmax.torch.probing.inputs import Inputs
+    from hardmax.torch.probing.margins import part
+    from hardmax.torch.probing.rows import rows_of
 
     problem = hm.data.sphere(n=4, T=6, d=3, rng=0)
     for coordinates in ("primal", "gram", "qr"):
@@ -262,6 +265,8 @@ def compile_kernels() -> None:
             hm.gradient(samples.problem(W_ov), None)
     for arithmetic in OFFICIAL:
         official_end([problem], arithmetic, steps=1)
+    texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))
+    part(rows_of(texts, np.arange(3), np.arange(3)).gram(), np.arange(2))
 
 
 def numerics() -> Finding:

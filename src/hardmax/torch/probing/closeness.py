@@ -40,7 +40,7 @@ class Closeness:
         Where queries are independent, W z_i may be chosen one by one, so every selection of exposed keys is
         separable; that the keys are exposed is what the head itself shows.
         """
-        return self.independent or self.rows < 2 * self.rank
+        return self.margin.status != "infeasible" and (self.independent or self.rows < 2 * self.rank)
 
 
 def closeness(found: Choices, bilinear: Floats, rows: Rows) -> Closeness:
@@ -53,7 +53,7 @@ def closeness(found: Choices, bilinear: Floats, rows: Rows) -> Closeness:
     efficiency = cosine = np.nan
     if best.margin > 0 and size > 0:
         efficiency = float(np.quantile(along, QUANTILE)) / (size * best.margin)
-        cosine = float(best.weights @ along) / (size * np.sqrt(best.squared))
+        cosine = float(best.weights @ along) / (size * best.squared**0.5)
     agreement, chance = held_out(found, rows, gram)
     among = rows.inputs.query_gram[np.ix_(rows.queries, rows.queries)]
     independent = span_of(among).rank == len(rows.queries)
