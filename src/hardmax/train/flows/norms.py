@@ -10,11 +10,12 @@ something here, so no basis is changed; those that no key difference touches do 
 
 The right-hand side is not smooth everywhere. Steepest with r > 2 has an infinite slope where F_k crosses
 zero, and the coordinate then often slides along F_k = 0; mirror flow with r > 2 is infinitely fast where p_k
-crosses zero. There |x|^power is replaced by (x^2 + near^2)^(power/2), with a ``near`` at which the slope is 3e3
-or 1e6: in l3 F_k within 1e-7 of the sum of the sizes of what pulls, |p_k| within 1e-6. A sliding coordinate
-does not feel it: F_k is what it has to be for p_k to follow, and p_k is off by less than |dp_k/dtau|/3e3,
-whatever the norm of p. Mirror flow with r < 2 would be at rest at p_k = 0, so a coordinate with |p_k| < 1 is
-followed by its xi_k, which passes through zero like any number.
+crosses zero. There |x|^power is replaced by (x^2 + near^2)^(power/2), with a ``near`` of slope 3e3 or 1e6: in
+l3 F_k within 1e-7 of the sum of the sizes of what pulls, |p_k| within 1e-6. A sliding coordinate hardly feels
+it: F_k is what it has to be for p_k to follow, and p_k is off by about |dp_k/dtau|/3e3, whatever the norm of
+p. Mirror flow with r < 2 would be at rest at p_k = 0, so a coordinate with |p_k| < 1 is followed by its xi_k,
+which passes through zero like any number. Where many coordinates slide at a large r the steps may become too
+short; the flow then stops, with the event "precision exhausted".
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ from hardmax.train.gradient import settle_gaps
 # Where a slope would be infinite it is about this at most, for numbers of order one. Ten times as much stops
 # steepest flow where a coordinate slides.
 STEEPEST, MIRROR = 3e3, 1e6
+
+# A coordinate this near to where it is pulled is held there.
+FAR = 1e-3
 
 
 def smooth(name: Any, clock: str, mirror: bool) -> Norm:
@@ -110,7 +114,9 @@ class _PowerLeg(LogLeg):
         dF = np.zeros((r + 1, r + 1))
         dF[:r, :r], self.is_noise = self._bend()
         F = np.append(self._force(0.0, np.zeros(r + 1)), 1.0)
-        held = np.maximum(-np.diag(dF), 0.0) / math.sqrt(F @ F)  # per length, not time: p may leave a plateau
+        held = np.maximum(-np.diag(dF), 0.0)
+        # what is still far from where it is pulled, as after a plateau, is under way and not held
+        held[np.abs(F) > FAR * held] = 0.0
         self.counts = 1.0 / (1.0 + held) ** 2
         dF[:r, r] = F[:r]
         length = math.sqrt(F @ (self.counts * F))
