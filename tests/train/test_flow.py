@@ -159,7 +159,7 @@ def test_the_display_of_a_long_flow_is_no_vertical_line():
 def test_a_compiled_step_is_the_plain_one(monkeypatch):
     problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
     compiled = hm.flow(problem, until_norm=1e4)
-    monkeypatch.setattr("hardmax.train.flow.SMALL", 0)
+    monkeypatch.setattr("hardmax.train.flows.log_time.SMALL", 0)
     plain = hm.flow(problem, until_norm=1e4)
     assert compiled.misalignment(plain) < 1e-24
     np.testing.assert_allclose(compiled.p, plain.p, atol=1e-9)

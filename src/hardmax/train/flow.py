@@ -10,6 +10,7 @@ Each step is taken in coordinates of its own: (p, tau) = start + sigma heading +
 step before. The exponents tau + (k_t - k_top).p, differences of huge numbers, are then formed once a step, in
 extended precision where the machine has it; inside the step only their small changes appear, so that the
 right-hand side is free of rounding noise at any norm. (A general stiff solver sees that noise and stalls.)
+Flows in norms other than l2 are the same with another right-hand side: see flows/norms.py.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dgetrf, dgetrs
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import misalignment
 from hardmax.problem import Problem, need_problem
 from hardmax.train.flows.arc import follow, stop_at
-from hardmax.train.flows.field import Field, accepted, crossing, extrapolated
+from hardmax.train.flows.field import accepted, crossing
+from hardmax.train.flows.log_time import LogField
+from hardmax.train.flows.norms import field_of, smooth
 from hardmax.train.gradient import pull_of
 from hardmax.train.run import Run
 from hardmax.train.split import Split, beside, lifted
@@ -36,9 +38,6 @@ SLOW = 0.01
 
 # A flow is stuck in noise if in this many steps neither log t advances by 1 nor p by a tenth of its norm.
 STEPS = 250
-
-# Unknowns up to which a step is one compiled call; LAPACK is faster at larger systems.
-SMALL = 64
 
 # Of p times 2^power, in whose units keys have size one, and that power: positive before the end.
 Stop = Callable[[np.ndarray, int], float]
@@ -55,6 +54,8 @@ def flow(
     record: Sequence[float] | None = None,
     start: Any = None,
     split: Split | None = None,
+    norm: Any = "l2",
+    mirror: bool = False,
 ) -> Run:
     """Gradient flow of p, to whichever of its ends comes first.
 
@@ -74,6 +75,11 @@ def flow(
         start: p(0), the origin by default.
         split: what `hm.decompose` says of the problem: p_fin stays, and what diverges flows beside it, at any
             norm; ends and lengths are then those of what diverges.
+        norm: the norm in which it is steepest descent with infinitely small steps, "l2" or another power in
+            (1, inf) such as "l3" or 1.5: dp/dt = |g|* d, with g minus the gradient and d the step of norm 1
+            that gains most. ``until_norm`` stays the length of p in l2.
+        mirror: mirror flow of that power instead, d xi/dt = g with p_k = sign(xi_k) |xi_k|^(1/(power - 1)):
+            the limit of `hm.steps.Mirror(rate, power, normalized=False)` for small rates.
 
     >>> import hardmax as hm
     >>> path = hm.flow(hm.data.named("B-FIG-8"), until_norm=1e6)
@@ -84,9 +90,19 @@ def flow(
     >>> along = hm.flow(hm.data.named("B-FIG-8"), clock="arc length", until_norm=1e6)
     >>> round(along.times[-1]), along.misalignment(path) < 1e-20
     (1000000, True)
+    >>> far = hm.flow(hm.data.named("triple"), norm="l3")
+    >>> best = hm.max_margin(far.problem, far.selection(), norm=far.norm_name)
+    >>> far.method, far.deficit(best) < 1e-5
+    ('gradient flow in l3', True)
     """
     need_problem(problem)
+    ball = smooth(norm, clock, mirror)
     if split is not None:
+        if ball.power != 2:
+            raise ValueError(
+                f"norm must be l2 with split, got {ball.name}, whose flow would move the finite part too; "
+                "leave norm or split out"
+            )
         ends_at: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
         ends_at |= {"until_length": until_length, "until_misalignment": until_misalignment}
         r = beside(split, problem, start)
@@ -111,79 +127,18 @@ def flow(
         ends.append(lambda y, power: misalignment(y, target) - least if y.any() else 1.0)
     if clock == "arc length":
         return _whole(*follow(problem, p, ends, until_length, record), clock)
-    field = Field(problem, p)
+    field = field_of(problem, p, ball.power, mirror)
     if until_norm is not None:
         field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
     stops = [stop_at(end, lambda x: field.whole(x[:-1]), field.scale.exponent) for end in ends]
     if until_log_time is not None:
         last = float(expect.finite_array("until_log_time", until_log_time, ()))
-        stops.append(lambda x: last - _log_time(field, x))
-    return _integrate(field, stops)
-
-
-def _log_time(field: Field, x: np.ndarray) -> float:
-    """log t of a state."""
-    return float(x[-1]) - 2.0 * field.scale.log
-
-
-class _Leg:
-    """One step's own coordinates: (p, tau) = x + sigma heading + z, with sigma the arc length of (p, tau)."""
-
-    def __init__(self, field: Field, x: np.ndarray, heading: np.ndarray | None) -> None:
-        self.field, self.x = field, x
-        settled = field.settle(x[:-1])
-        self.tops = settled.tops
-        self.D = settled.differences(field.slots.keys)
-        wide = np.column_stack([self.D, np.ones(len(self.D))]).astype(
-            np.longdouble
-        )  # d/d(p, tau) of an exponent
-        self.exponents = (wide @ x).astype(float)
-        self.heading, self.rise = np.zeros(len(x)), np.zeros(len(self.D))
-        self.velocity, self.jacobian = self._linearize()
-        self.heading = self.velocity if heading is None else heading
-        self.rise = (wide @ self.heading.astype(np.longdouble)).astype(float)
-
-    def _gaps(self, sigma: float, z: np.ndarray) -> tuple[np.ndarray, float]:
-        """tau + logit gaps to the top slots, and tau."""
-        gaps = self.exponents + sigma * self.rise + self.D @ z[:-1] + z[-1]
-        return gaps, float(self.x[-1]) + sigma * self.heading[-1] + z[-1]
-
-    def _force(self, sigma: float, z: np.ndarray) -> np.ndarray:
-        """F = dp/dtau."""
-        return self.field.force(*self._gaps(sigma, z), self.D, self.tops)
-
-    def speed(self, sigma: float, z: np.ndarray) -> np.ndarray:
-        """d(p, tau)/dsigma = (F, 1) / sqrt(1 + |F|^2)."""
-        F = np.append(self._force(sigma, z), 1.0)
-        return F / math.sqrt(F @ F)
-
-    def _linearize(self) -> tuple[np.ndarray, np.ndarray]:
-        """Speed and its derivative by (p, tau) at the start of the step."""
-        r = len(self.x) - 1
-        F = np.append(self._force(0.0, np.zeros(r + 1)), 1.0)
-        length = math.sqrt(F @ F)
-        dF = np.zeros((r + 1, r + 1))
-        gaps = self._gaps(0.0, np.zeros(r + 1))
-        dF[:r, :r], self.is_noise = self.field.bend(*gaps, self.D, self.tops)
-        dF[:r, r] = F[:r]
-        unit = F / length
-        return unit, (dF - np.outer(unit, unit @ dF)) / length
-
-    def step(self, sigma: float) -> tuple[np.ndarray, float]:
-        """((p, tau) at the end of a step of length sigma, error estimate)."""
-        if self.field.is_compiled and len(self.x) <= SMALL:
-            z, error = self.field.extrapolated(
-                sigma, float(self.x[-1]), self.exponents, self.rise, self.D, self.heading, self.jacobian,
-                self.tops,
-            )  # fmt: skip
-        else:
-            z, error = extrapolated(sigma, self.speed, self.heading, self._solver)
-        end = self.x + np.longdouble(sigma) * self.heading.astype(np.longdouble) + z.astype(np.longdouble)
-        return end, error
-
-    def _solver(self, h: float) -> Callable[[np.ndarray], np.ndarray]:
-        factors, pivots, _ = dgetrf(np.eye(len(self.x)) - h * self.jacobian)
-        return lambda r: dgetrs(factors, pivots, r)[0]
+        stops.append(lambda x: last - field.log_time(x))
+    run = _integrate(field, stops)
+    if ball.power == 2:
+        return run
+    kind = "mirror" if mirror else "gradient"
+    return replace(run, method=f"{kind} flow in {ball.name}", flow_norm=ball.name)
 
 
 def _is_stuck(points: list[np.ndarray]) -> bool:
@@ -194,17 +149,17 @@ def _is_stuck(points: list[np.ndarray]) -> bool:
     return bool(now[-1] - before[-1] < 1.0) and moved < 0.1 * float(np.linalg.norm(now[:-1]))
 
 
-def _integrate(field: Field, stops: list[Callable[[np.ndarray], float]]) -> Run:
+def _integrate(field: LogField, stops: list[Callable[[np.ndarray], float]]) -> Run:
     settled = field.settle(field.start)
     if pull_of(settled, field.slots.table, field.problem.total).is_stationary:
         no_pull = np.isneginf(settled.log_scale).all()
         x = np.append(field.start, -math.inf)
         return _trajectory(field, [x], "no competing token" if no_pull else "stationary point")
-    x = np.append(field.start, field.first_log_time()).astype(np.longdouble)
-    points = [x]
+    x = field.begin()
+    points = [np.append(field.start, x[-1])]
     sigma, heading = 1.0, None
     while all(stop(x) > 0 for stop in stops):
-        leg = _Leg(field, x, heading)
+        leg = field.leg(x, heading)
         if leg.is_noise or _is_stuck(points):
             return _trajectory(field, points, "precision exhausted")
         taken = accepted(leg.step, sigma)
@@ -229,9 +184,9 @@ def _integrate(field: Field, stops: list[Callable[[np.ndarray], float]]) -> Run:
     return _trajectory(field, points, None)
 
 
-def _trajectory(field: Field, points: list[np.ndarray], event: str | None) -> Run:
+def _trajectory(field: LogField, points: list[np.ndarray], event: str | None) -> Run:
     stacked = field.scale.back(np.array([field.whole(x[:-1]) for x in points]))
-    times = np.array([_log_time(field, x) for x in points])
+    times = np.array([field.log_time(x) for x in points])
     return _whole(field.problem, times, stacked, event, "log t")
 
 

@@ -61,6 +61,7 @@ class Run:
     end: np.ndarray | None = None  # (d,) the last point, where the others were not kept
     step: Step | tuple[Step, Step] | None = None  # the rule, or that of p and that of v; None for a flow
     batch: int | None = None  # inputs of a step, in turn; None for all of them
+    flow_norm: str = "l2"  # the norm of a flow; a step knows its own
 
     def __repr__(self) -> str:
         end = f"{self.clock} = {self._last_time:g}, |p| = {self.norm:g}"
@@ -111,6 +112,18 @@ class Run:
         [[0.25, 0.25, 0.0], [-0.25, -0.25, 0.0]]
         """
         return as_matrix(self._point(at), self.problem.shape)
+
+    @property
+    def norm_name(self) -> str | None:
+        """The norm whose max margin its geometry is about: that of the rule of p, or of the flow.
+
+        >>> import hardmax as hm
+        >>> problem = hm.data.named("B-FIG-8")
+        >>> hm.flow(problem, norm=1.5).norm_name, hm.descend(problem, hm.steps.Sign(0.1)).norm_name
+        ('l1.5', 'linf')
+        """
+        rule = self.step[0] if isinstance(self.step, tuple) else self.step
+        return self.flow_norm if rule is None else rule.norm
 
     @property
     def norm(self) -> float:
@@ -171,7 +184,7 @@ class Run:
         >>> import hardmax as hm
         >>> problem = hm.data.named("B-FIG-8")
         >>> run = hm.descend(problem, hm.steps.Sign(0.01), steps=10_000)
-        >>> f"{run.deficit(hm.max_margin(problem, run.selection(), norm=run.step.norm)):.3g}"
+        >>> f"{run.deficit(hm.max_margin(problem, run.selection(), norm=run.norm_name)):.3g}"
         '0.007'
         """
         from hardmax.margin.solution import MaxMargin
@@ -179,7 +192,7 @@ class Run:
         if not isinstance(best, MaxMargin):
             raise ValueError(
                 f"best must be a MaxMargin, got {type(best).__name__}; make it with "
-                "hm.max_margin(problem, run.selection(), norm=run.step.norm)"
+                "hm.max_margin(problem, run.selection(), norm=run.norm_name)"
             )
         return best.deficit(self._point(at))
 
@@ -294,6 +307,7 @@ class Run:
         arrays |= {f"observed_{name}": a for name, a in self.observed.items()}
         arrays |= {"times": self.times, "clock": self.clock, "method": self.method}
         arrays |= {"event": self.event or "", "step": as_text(self.step), "batch": self.batch or 0}
+        arrays["flow_norm"] = self.flow_norm
         if self.points is None:
             arrays["end"] = self.final
         else:
@@ -313,6 +327,7 @@ class Run:
         >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """
+        from hardmax.margin.norms import norm
         from hardmax.problem.files import problem_of_arrays
         from hardmax.train.steps.text import from_text
 
@@ -341,6 +356,7 @@ class Run:
             problem, str(arrays["clock"]), arrays["times"], points, str(arrays["event"]) or None, heads,
             str(arrays["method"]), named("observed_"), end,
             from_text(str(arrays.get("step", ""))), int(arrays.get("batch", 0)) or None,
+            norm(str(arrays.get("flow_norm", "l2"))).name,
         )  # fmt: skip
 
     def plot(self, target: Any = None) -> Figure:

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis, scaled
 from hardmax.problem.keys import Dense
-from hardmax.problem.layout import slots_of
+from hardmax.problem.layout import Slots, slots_of
 from hardmax.train.flows.kernels import extrapolated_step, shifted_force
 from hardmax.train.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 
@@ -107,7 +107,7 @@ class Field:
         self.problem, self.scale = problem, scaled(problem, to_one=True)
         seen, y = self.scale.problem, self.scale.point(p, "start")
         slots = slots_of(seen)
-        self.basis = orthonormal_basis(slots)
+        self.basis = self.basis_of(slots)
         self.start = self.basis.T @ y
         self.origin = y - self.basis @ self.start
         table = Dense(np.ascontiguousarray(seen.keys @ self.basis))
@@ -117,6 +117,10 @@ class Field:
         self.is_compiled = self.is_linear and problem.loss.is_compiled
         self.scores = slots.merge(problem.scores) if self.is_linear else np.zeros(len(slots.tokens))
         self.scratch = [np.empty(len(slots.tokens)), *(np.empty(problem.n) for _ in range(5))]
+
+    def basis_of(self, slots: Slots) -> np.ndarray:
+        """Orthonormal columns whose span p does not leave."""
+        return orthonormal_basis(slots)
 
     def whole(self, y: np.ndarray) -> np.ndarray:
         """p of coordinates in the basis, in units in which keys have size one."""
