@@ -36,7 +36,7 @@ help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
 	@echo "make check       lint, types and the tests that matter most, in a minute or so"
 	@echo "make test        lint, types, all tests that need no PyTorch, cluster or browser"
-	@echo "make test-extras install PyTorch, transformers, dask and ray, run the tests that need them, and those in a browser if chromium is there"
+	@echo "make test-extras install PyTorch, transformers, dask, ray, starlette, run the tests that need them, and those in a browser if chromium is there"
 	@echo "make coverage    all tests once more, and the lines that none of them runs"
 	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
@@ -126,8 +126,8 @@ $(rivals): | $(torch)
 	@touch $@
 
 $(extras): | $(torch)
-	@echo "Installing dask, ray and transformers into $(venv) ..."
-	@$(install) -e ".[cluster,probe]"
+	@echo "Installing dask, ray, transformers and what the playground needs into $(venv) ..."
+	@$(install) -e ".[cluster,play,probe]" jupyterlab
 	@touch $@
 
 # Each candidate is run, not just looked up: a name on the path may be a shim without a Python behind it.

@@ -18,7 +18,7 @@ import hardmax
 from hardmax.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
-NEEDS = {"embeddings.train_two_layer": "torch"}  # what make test does not install
+NEEDS = {"embeddings.train_two_layer": "torch", "play": "anywidget"}  # what make test does not install
 NEEDS |= {f"torch.{name}": "torch" for name in hardmax.torch.__all__}
 # A module of PyTorch may have the name of what it is the counterpart of.
 COUNTERPARTS = {"torch.attention": "attention", "torch.TwoLayer": "embeddings.TwoLayer"}

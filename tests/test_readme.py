@@ -58,7 +58,7 @@ def test_the_first_command_prints_what_the_readme_shows(capsys, monkeypatch):
 
 def test_an_outsider_is_told_what_goes_in_and_out_before_anything_else():
     opening = README.split("## Two commands")[0]
-    for words in ("*keys*", "*scores*", "**Out:**", "docs/img/two-basins.png", "B-THM-3 is Theorem 3"):
+    for words in ("*keys*", "*scores*", "**Out:**", "two-basins-desktop.png", "B-THM-3 is Theorem 3"):
         assert words in opening
 
 

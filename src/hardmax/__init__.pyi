@@ -10,6 +10,7 @@ from . import limits as limits
 from . import margin as margin
 from . import nexttoken as nexttoken
 from . import papers as papers
+from . import playground as playground
 from . import steps as steps
 from . import theory as theory
 from . import torch as torch
@@ -34,6 +35,7 @@ from .margin.att_svm import max_margin as max_margin
 from .margin.att_svm import max_margin_batch as max_margin_batch
 from .margin.constraints import Constraints as Constraints
 from .margin.solution import MaxMargin as MaxMargin
+from .playground.playing import play as play
 from .problem.losses import Loss as Loss
 from .problem.problem import Problem as Problem
 from .problem.selection import Selection as Selection

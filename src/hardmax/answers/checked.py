@@ -227,9 +227,9 @@ def report(found: Checked) -> Text:
         text.append(f"{fields['status']}; --max-length checks more\n")
     for each in analysis.violations:
         text.append(f"\n{each.kind}", style="bold")
-        text.append(f"  {each.count:,}  ({_COUNTED[each.kind]})\n")
+        text.append(f"  {each.count:,}  ({COUNTED[each.kind]})\n")
         for witness in each.witnesses:
-            text.append(f"  {_told(each.kind, witness)}\n")
+            text.append(f"  {told_witness(each.kind, witness)}\n")
     text.append(_finite(fields["components"]))
     text.append(_tables(fields) if part is None else _about(analysis, part, fields))
     if not fields["teaches_attention"] and (part is None or part.samples):
@@ -247,7 +247,7 @@ _VERDICTS = {
     False: ("not realizable", "bold red"),
     None: ("not decided: no violation in what was checked", "bold yellow"),
 }
-_COUNTED = {
+COUNTED = {
     "nondeterministic": "sentences with several next tokens",
     "missing_collocation": "tokens without a next token of their own",
     "not_injective": "tokens that several tokens lead to",
@@ -258,7 +258,7 @@ _COUNTED = {
 }
 
 
-def _told(kind: str, w: dict[str, Any]) -> str:
+def told_witness(kind: str, w: dict[str, Any]) -> str:
     """One witness as a sentence."""
     w = {key: shown(value) for key, value in w.items()}
     if kind == "nondeterministic":

@@ -11,6 +11,7 @@ from hardmax.cli.checks import certify, doctor, verify
 from hardmax.cli.errors import Interrupted, complain, explain
 from hardmax.cli.ntp import app as ntp
 from hardmax.cli.output import NoColor, Quiet, Session
+from hardmax.cli.play import play
 from hardmax.cli.probe import probe
 from hardmax.cli.reproduce import reproduce
 from hardmax.cli.solve import solve
@@ -23,6 +24,7 @@ app.command()(certify)
 app.command()(verify)
 app.command()(reproduce)
 app.command()(sweep)
+app.command()(play)
 app.command()(probe)
 app.command()(doctor)
 app.add_typer(ntp, name="ntp")

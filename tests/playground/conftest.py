@@ -1,0 +1,60 @@
+"""What the tests of the playground share: honest questions, a real server, a real browser."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from hardmax.playground.scenes import tour
+
+CHROMIUM = shutil.which("chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TWO = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
+
+
+@pytest.fixture(scope="session")
+def scenes():
+    """The states of the tour, by their place."""
+    return [each["state"] for each in tour()["scenes"]]
+
+
+@pytest.fixture(scope="session")
+def honest():
+    """A question that is answered in milliseconds."""
+    return {"v": 1, "ask": "solve", "problem": TWO}
+
+
+@pytest.fixture(scope="session")
+def address():
+    """`hardmax play` in a process of its own; what it printed is the address."""
+    pytest.importorskip("starlette", reason="starlette is not installed: make test-extras installs it")
+    command = [sys.executable, "-m", "hardmax", "play", "--no-browser", "--json", "--seconds", "8"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    line = json.loads(server.stdout.readline())
+    assert line["schema"] == "hardmax.play/1"
+    yield line["address"]
+    server.terminate()
+    assert server.wait(20) == 130
+    server.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no chromium on the path: the playground is not tested in a browser")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()

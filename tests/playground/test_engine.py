@@ -1,0 +1,267 @@
+"""What the engine says is what the package says, to the last bit where both are asked the same."""
+
+import copy
+import json
+import math
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.playground import links, plane
+from hardmax.playground.engine import QUESTIONS, answer
+
+B8 = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
+BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we eat"]
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_directions_are_those_of_solve(norm):
+    told = answer({"ask": "solve", "problem": B8, "norm": norm})
+    found = hm.solve(hm.data.named("B-FIG-8"), norm=norm)
+    assert [each["selection"] for each in told["selections"]] == [list(s.selection) for s in found.selections]
+    for each, own in zip(told["selections"], found.selections, strict=True):
+        assert each["margin"] == own.max_margin.margin
+        assert each["certified"]
+        assert np.array_equal(each["p"], own.max_margin.p)
+
+
+def test_bands_lie_where_the_rows_are_tight():
+    """The rival of a support row lies on the lower line of its input's band, all others below it."""
+    problem = hm.data.named("B-FIG-1c")
+    told = answer({"ask": "solve", "problem": links.state_of(problem)["problem"]})["selections"][0]
+    unit = np.array(told["direction"])
+    for i, (keys, (high, low)) in enumerate(zip(problem.split(problem.keys), told["bands"], strict=True)):
+        along = keys @ unit
+        assert along[told["selection"][i]] == pytest.approx(high)
+        rivals = np.delete(along, told["selection"][i])
+        assert rivals.max() <= low + 1e-9
+        tight = {t for j, t in told["support"] if j == i}
+        assert all(along[t] == pytest.approx(low, abs=1e-9) for t in tight)
+
+
+def test_training_is_that_of_flow_and_descend(scenes):
+    state = scenes[3]  # Adam chooses another token
+    runs = {
+        run["rule"]: run
+        for run in answer({"ask": "train", **state, "rules": ["flow", "gd", "sign", "adam"]})["runs"]
+    }
+    problem, start = hm.data.named("B-FIG-8"), state["starts"][0]
+    flow = hm.flow(problem, until_log_time=1e6, start=start)
+    assert runs["flow"]["norm"] == flow.norm
+    assert runs["flow"]["log_time"] == pytest.approx(1e6)
+    assert runs["flow"]["selection"] == flow.selection().tokens == (0, 0)
+    adam = hm.descend(problem, hm.steps.Adam(0.1), steps=10_000, start=start)
+    assert runs["adam"]["norm"] == adam.norm
+    assert runs["adam"]["selection"] == runs["sign"]["selection"] == adam.selection().tokens == (0, 1)
+    assert runs["gd"]["selection"] == (0, 0)
+    frames = runs["flow"]["frames"]
+    assert frames["losses"][0] == hm.risk(problem, start)
+    first = hm.attention(problem, start)
+    assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(frames["attention"][0], first, strict=True))
+    # far beyond any float: the loss is above its limit by e^(-1e5) and less
+    assert frames["log_excess"][-1] < -1e5
+    assert frames["times"] == sorted(frames["times"])
+
+
+def test_every_rule_of_the_page_trains():
+    message = {"ask": "train", "problem": B8, "starts": [[0.5, 0.5]], "rules": list(plane.RULES)}
+    runs = answer(message)["runs"]
+    assert [run["rule"] for run in runs] == list(plane.RULES)
+    assert all(run["selection"] in ((0, 0), (0, 1)) for run in runs)
+
+
+def test_the_field_says_where_starts_end():
+    told = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 1})
+    problem = hm.data.named("B-FIG-8")
+    listed = [each.selection for each in hm.locally_optimal(problem)]
+    n = told["cells"]
+    assert n == 12
+    assert len(told["grid"]) == len(told["grid"][0]) == 13
+    for j, i in [(0, 0), (12, 0), (3, 9), (6, 12), (0, 12), (12, 12)]:
+        start = [3.2 * (2 * i / n - 1), 3.2 * (2 * j / n - 1)]
+        run = hm.descend(problem, hm.steps.Normalized(0.02), steps=3000, start=start)
+        assert listed[told["grid"][j][i]] == run.selection().tokens
+    finer = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 2, "known": told["grid"]})
+    whole = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 2})
+    assert finer["grid"] == whole["grid"]
+    assert finer["ran"] < whole["ran"] < whole["of"] == 625
+
+
+def test_the_usual_gradient_lies_where_the_softmax_is_saturated(scenes):
+    state = scenes[4]
+    needles = answer({"ask": "gradients", **state})["needles"]
+    assert len(needles) == plane.NEEDLES**2
+    middle = needles[len(needles) // 2]
+    assert middle["at"] == [0.0, 0.0]
+    assert middle["off"] < 1e-10
+    lies = [each for each in needles if each["off"] is None or each["off"] > 0.01]
+    assert len(lies) > 50
+    problem = hm.Problem.from_scores(state["problem"]["keys"], state["problem"]["scores"])
+    for each in lies[:5]:  # the exact one agrees with the direction that many digits give
+        assert np.allclose(each["exact"], digits_50(problem, each["at"]), atol=1e-9)
+
+
+def digits_50(problem, p):
+    """Minus the gradient of the logistic risk as a unit vector, in 200 digits."""
+    import mpmath
+
+    with mpmath.workdps(200):
+        total = [mpmath.mpf(0), mpmath.mpf(0)]
+        for K, gamma in zip(problem.split(problem.keys), problem.split(problem.scores), strict=True):
+            logits = [mpmath.mpf(k[0]) * p[0] + mpmath.mpf(k[1]) * p[1] for k in K.tolist()]
+            weights = [mpmath.exp(x) for x in logits]
+            s = [w / sum(weights) for w in weights]
+            u = sum(a * mpmath.mpf(g) for a, g in zip(s, gamma.tolist(), strict=True))
+            slope = 1 / (1 + mpmath.exp(u))
+            for a, g, k in zip(s, gamma.tolist(), K.tolist(), strict=True):
+                for c in range(2):
+                    total[c] += slope * a * (g - u) * mpmath.mpf(k[c])
+        length = mpmath.sqrt(total[0] ** 2 + total[1] ** 2)
+        return [float(x / length) for x in total]
+
+
+def test_sentences_are_those_of_ntp_check():
+    told = answer({"ask": "check", "sentences": [*BREAD, "we eat bread"]})
+    found = hm.answers.ntp_check([*BREAD, "we eat bread"])
+    assert told["realizable"] is found.json()["realizable"] is False
+    assert [each["kind"] for each in told["told"]] == [v.kind for v in found.analysis.violations]
+    assert told["told"][0]["witnesses"] == ["[we eat] goes on with fresh, bread"]
+    assert not told["learnable"]
+    good = answer({"ask": "check", "sentences": BREAD})
+    assert good["realizable"]
+    assert {"query": "fresh", "edges": [["fresh", "we"], ["fresh", "eat"]]} in good["graph"]
+
+
+def test_sentences_are_learnt_and_continued():
+    learnt = answer({"ask": "learn", "sentences": BREAD})
+    run = hm.nexttoken.train(hm.nexttoken.Samples.from_sentences(BREAD), steps=4000, rate=0.05)
+    assert learnt["loss"] == run.loss
+    assert learnt["misalignment"] == run.misalignment_kq
+    first, last = learnt["frames"][0], learnt["frames"][-1]
+    assert first["attention"][0] == {"we": 0.5, "eat": 0.5}
+    assert [word for word, _ in last["next"]] == [each["next"] for each in learnt["sentences"]]
+    told = answer({"ask": "predict", "sentences": BREAD, "prompt": "fresh we bread"})
+    assert told == hm.answers.ntp_predict(run.predictor, "fresh we bread").json()
+    assert told["next"][0]["token"] == "bread"
+
+
+def test_sentences_that_leave_attention_no_choice_are_continued():
+    assert answer({"ask": "learn", "sentences": ["a b", "b a"]})["sentences"] == []
+    assert answer({"ask": "predict", "sentences": ["a b", "b a"], "prompt": "a"})["next"][0]["token"] == "b"
+
+
+def test_words_are_trained_as_embeddings():
+    texts = [["a good film", 1], ["a bad film", -1]] * 8
+    told = answer({"ask": "words", "texts": texts, "epochs": 20, "rate": 0.1})
+    assert told["words"] == ("a", "good", "film", "bad")
+    last = dict(zip(told["words"], told["frames"][-1]["value"], strict=True))
+    assert last["good"] > 0 > last["bad"]
+    assert told["posterior"].tolist() == [0.0, 1.0, 0.0, -1.0]
+    corpus = hm.Corpus.from_sequences([text for text, _ in texts], [y for _, y in texts])
+    trained = hm.embeddings.train_embeddings(corpus, 64, hm.steps.AdamW(0.1), epochs=20, batch=64, rng=0)
+    assert told["loss"] == trained.loss
+
+
+def test_copied_python_makes_the_same_picture(scenes, capsys):
+    state = scenes[3]
+    lines = answer({"ask": "python", "state": state})["lines"]
+    room = {}
+    exec("\n".join(lines), room)
+    assert room["adam"].selection().tokens == (0, 1)
+    assert room["gd"].selection().tokens == (0, 0)
+    assert "'adam': (0, 1)" in capsys.readouterr().out
+    sentences = answer({"ask": "python", "state": scenes[5]})["lines"]
+    exec("\n".join(sentences), {})
+    assert "not realizable" in capsys.readouterr().out
+    few = [["a good film", 1], ["a bad film", -1]] * 4
+    texts = {"scene": "words", "texts": few, "epochs": 5, "rate": 0.1}
+    exec("\n".join(answer({"ask": "python", "state": texts})["lines"]), room)
+    assert room["trained"].loss == answer({"ask": "words", **texts})["loss"]
+
+
+def test_a_downloaded_file_is_one_that_commands_read(scenes, tmp_path):
+    told = answer({"ask": "file", "state": scenes[1]})
+    (tmp_path / told["name"]).write_text(told["content"])
+    found = hm.solve(tmp_path / told["name"])
+    assert [each.selection for each in found.selections] == [(1,), (0,)]
+    told = answer({"ask": "file", "state": scenes[5]})
+    (tmp_path / told["name"]).write_text(told["content"])
+    assert hm.answers.ntp_check(tmp_path / told["name"]).exit_code == 1
+
+
+def test_a_link_holds_the_state(scenes):
+    for state in scenes:
+        assert links.state_of("http://127.0.0.1:1/" + links.encoded(state)) == json.loads(json.dumps(state))
+    assert links.state_hash(None) == ""
+    with pytest.raises(ValueError, match="a link must hold a state"):
+        links.state_of("http://127.0.0.1:1/#nonsense")
+    with pytest.raises(ValueError, match="problem must be a Problem"):
+        links.state_of(3.0)
+
+
+def test_a_file_of_a_problem_or_of_sentences_opens(tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text("\n".join(BREAD))
+    assert links.state_of(file)["sentences"] == BREAD
+    hm.data.named("B-FIG-8").save(tmp_path / "b8.json")
+    assert links.state_of(str(tmp_path / "b8.json"))["problem"]["keys"] == B8["keys"]
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_every_scene_of_the_tour_is_answered(scenes, place):
+    state = scenes[place]
+    if state["scene"] == "sentences":
+        assert answer({"ask": "check", **state})["realizable"] is False
+        return
+    told = answer({"ask": "solve", **state})
+    assert [each["certified"] for each in told["selections"]] == [True] * (1, 2, 2, 2, 1)[place]
+    runs = answer({"ask": "train", **state})["runs"]
+    assert len(runs) == len(state["starts"]) * len(state["rules"])
+    # at a start on the border of two basins a run may hang between them; the tour has none
+    assert all(run["selection"] is not None and run["event"] is None for run in runs)
+    if place == 1:
+        assert {run["nearest"] for run in runs} == {0, 1}
+
+
+def test_every_question_refuses_what_it_does_not_understand():
+    for name in set(QUESTIONS) - {"tour"}:
+        with pytest.raises(ValueError, match="must"):
+            answer({"ask": name})
+    with pytest.raises(ValueError, match="ask must be one of tour, solve"):
+        answer({"ask": "open"})
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"norm": "l7"}, "norm must be one of"),
+        ({"problem": {**B8, "loss": "log"}}, "loss must be one of logistic, exponential, correlation"),
+        ({"problem": {**B8, "path": "x"}}, "keys, scores and loss, got 'path' too"),
+        ({"problem": {**B8, "keys": [[[1, 2, 3]]]}}, "each key must be two numbers"),
+        ({"problem": {**B8, "keys": [[[1e300, 0]] * 2, [[0, 1]] * 2]}}, "each key must be two numbers"),
+        ({"problem": {**B8, "scores": [[True, 0], [1, 0]]}}, "scores must be numbers"),
+        ({"problem": {**B8, "scores": [[1, 0]]}}, "scores must"),
+        ({"problem": {"keys": [[[0.0, 1.0]] * 10_000], "scores": [[0.0] * 10_000]}}, "at most 240"),
+        ({"problem": {"keys": [[[0.0, 1.0]]] * 30, "scores": [[0.0]] * 30}}, "at most 24"),
+    ],
+)
+def test_problems_are_refused_in_a_sentence(change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        answer({"ask": "solve", "problem": B8, **copy.deepcopy(change)})
+
+
+def test_degenerate_problems_are_answered():
+    """One token, equal tokens, tokens on a line: never an error that is not a sentence."""
+    one = answer({"ask": "solve", "problem": {"keys": [[[1, 1]]], "scores": [[1]]}})
+    assert one["selections"][0]["bands"] is None
+    for keys in ([[[1, 1], [1, 1]]], [[[0, 0], [0, 0], [1, 0]]], [[[-1, 0], [0, 0], [1, 0]]]):
+        problem = {"keys": keys, "scores": [list(range(len(keys[0])))]}
+        told = answer({"ask": "solve", "problem": problem})
+        runs = answer(
+            {"ask": "train", "problem": problem, "starts": [[0, 0]], "rules": ["flow", "gd", "adam"]}
+        )
+        assert math.isfinite(runs["runs"][0]["norm"])
+        assert "selections" in told
+        answer({"ask": "field", "problem": problem, "level": 0})
+        answer({"ask": "gradients", "problem": problem})
