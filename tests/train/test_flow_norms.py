@@ -107,6 +107,7 @@ def test_a_saved_flow_knows_its_norm(tmp_path):
     ({"norm": "l1", "mirror": True}, "hm.steps.Coordinate(rate, decay=0.5)"),
     ({"norm": "nuclear"}, 'hm.steps.Normalized(rate, norm="nuclear")'),
     ({"norm": "spectral"}, "hm.steps.Spectral(rate)"),
+    ({"mirror": 3}, "mirror must be True or False"),
     ({"norm": "l0.5"}, "a power above 1"),
     ({"norm": "l3", "clock": "arc length"}, 'hm.steps.Normalized(rate, norm="l3")'),
     ({"norm": "l3", "clock": "arc length", "mirror": True}, "hm.steps.Mirror(rate, 3)"),
@@ -121,3 +122,21 @@ def test_split_is_for_l2():
     problem = hm.data.named("cycle")
     with pytest.raises(ValueError, match="norm must be l2 with split"):
         hm.flow(problem, norm="l3", split=hm.decompose(problem))
+
+
+def test_first_step():
+    """On `space-b` coordinate descent first turns to (2, 1); the selection of the end is another."""
+    problem = hm.data.named("space-b")
+    run = hm.descend(problem, hm.steps.Coordinate(0.1), steps=10_000, record=[10_000])
+    assert (run.first_step.tokens, run.selection().tokens) == ((2, 1), (0, 1))
+    for path, rule in (
+        (hm.flow(problem, until_norm=10.0), hm.steps.GD(1e-6)),
+        (hm.flow(problem, norm=3, until_norm=10.0), hm.steps.GD(1e-6, "l3")),
+        (hm.flow(problem, norm=3, mirror=True, until_norm=10.0), hm.steps.Mirror(1e-6, 3)),
+    ):
+        assert path.first_step.tokens == hm.descend(problem, rule, steps=1).selection().tokens
+    assert hm.flow(problem, start=[0.0, 0.0, -1.0]).first_step == selected_at(problem, [0.0, 0.0, -1.0])
+
+
+def selected_at(problem, p):
+    return hm.descend(problem, hm.steps.GD(1e-9), steps=0, start=p).selection()

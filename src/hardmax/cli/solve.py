@@ -35,7 +35,11 @@ def solve(
         bool, typer.Option("--critical", help="List attractors and saddles at infinity with their index.")
     ] = False,
     norm: Annotated[
-        str, typer.Option(metavar="NAME", help="In which p is shortest: l1, l2, linf, or a power, as l1.5.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="In which p is shortest: l1, l2, linf, a power, as l1.5; of W nuclear, spectral.",
+        ),
     ] = "l2",
     flow: Annotated[bool, typer.Option("--flow", help="Run gradient flow and say where it goes.")] = False,
     start: Annotated[

@@ -96,6 +96,8 @@ def flow(
     ('gradient flow in l3', True)
     """
     need_problem(problem)
+    if mirror not in (False, True):
+        raise ValueError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
     ball = smooth(norm, clock, mirror)
     if split is not None:
         if ball.power != 2:

@@ -229,6 +229,37 @@ class Run:
         """Tokens that p attends to most; ties are kept, and copies of a token are one token."""
         return selected_tokens(self._problem(at), self._p(at), tolerance)
 
+    @cached_property
+    def first_step(self) -> Selection:
+        """Tokens that p attends to most after one step of its rule, or, for a flow, as soon as it moves.
+
+        From the origin attention is uniform, and this is where the geometry of a rule is first seen. It often
+        stays so, but need not. The step is taken once more, so that any run can be asked.
+
+        >>> import hardmax as hm
+        >>> run = hm.descend(hm.data.named("space-a"), hm.steps.Sign(0.1), steps=10_000)
+        >>> run.first_step.tokens, run.selection().tokens
+        ((0, 0), (0, 1))
+        """
+        from hardmax.margin.norms import norm
+        from hardmax.train.descent import descend_quietly
+        from hardmax.train.gradient import gradient
+
+        if type(self) is not Run or self.heads is not None or self.points is None:
+            raise ValueError(
+                f"run must be one that trains p alone and keeps its points, got {self.method or 'another'}; "
+                "record step 1 and ask selection(at=1)"
+            )
+        start = self._point(0)
+        if self.step is not None:
+            return descend_quietly(
+                self.problem, self.step, steps=1, start=start, batch=self.batch
+            ).selection()
+        if start.any():
+            return self.selection(0)
+        ball = norm(self.flow_norm)  # the direction of mirror flow too, from the origin
+        return selected_tokens(self.problem, ball.step(gradient(self.problem, start).vector * -1.0), 1e-9)
+
     def attention(self, at: int = -1) -> list[np.ndarray]:
         """Attention weights of every input."""
         return attention(self._problem(at), self._p(at))
