@@ -130,7 +130,7 @@ def _split(found: Decomposition) -> Text:
 
 
 def _flow(flow: FlowEnd) -> Text:
-    text = Text(f"gradient flow from {flow.start}: ")
+    text = Text(f"{flow.path.method} from {flow.start}: ")
     text.append(f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.norm:.6g}")
     if flow.selection is not None:
         text.append(f", it selects {_tokens(flow.selection)}")

@@ -108,6 +108,10 @@ class Solving:
         if self.norm.power == 2:
             return
         check_norm(AttentionRows(self.problem).constraints([]), self.norm, self.exact)
+        if self.with_flow:
+            from hardmax.train.flows.norms import smooth
+
+            smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
         if self.with_critical:
             raise ValueError(
                 f"norm must be l2 with critical, whose index is one of gradient flow, got {self.norm.name}; "
@@ -192,7 +196,7 @@ class Solving:
         from hardmax._lib.arrays import misalignment
         from hardmax.train.flow import flow
 
-        path = flow(self.problem, start=self.start)
+        path = flow(self.problem, start=self.start, norm=self.norm)
         angles = {
             k: misalignment(path.p, f.direction)
             for k, f in enumerate(self.listed)
