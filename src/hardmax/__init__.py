@@ -19,6 +19,7 @@ _MODULES = {
     "nexttoken": "nexttoken",
     "papers": "papers",
     "steps": "steps",
+    "text": "text",
     "theory": "theory",
     "torch": "torch",
     "train": "train",

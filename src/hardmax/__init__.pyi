@@ -11,6 +11,7 @@ from . import margin as margin
 from . import nexttoken as nexttoken
 from . import papers as papers
 from . import steps as steps
+from . import text as text
 from . import theory as theory
 from . import torch as torch
 from . import train as train
