@@ -115,7 +115,10 @@ def parameters(thing):
 
 
 def test_one_word_for_one_thing():
-    assert {name: found for name in PUBLIC if (found := OTHER_WORDS & {*parameters(PUBLIC[name])})} == {}
+    """Estimators of scikit-learn speak its language, n_jobs and random_state, which its tools ask for."""
+    ours = [name for name in PUBLIC if not hasattr(PUBLIC[name], "get_params")]
+    assert len(PUBLIC) - len(ours) == 2
+    assert {name: found for name in ours if (found := OTHER_WORDS & {*parameters(PUBLIC[name])})} == {}
     commands = [*typer.main.get_command(app).commands.values()]
     commands += [inner for each in commands for inner in getattr(each, "commands", {}).values()]
     assert len(commands) > 10

@@ -37,7 +37,7 @@ def run(tmp_path, monkeypatch):
 
 def test_every_tutorial_is_here():
     files = {file.stem for file in TUTORIALS.glob("*.py")}
-    assert len(files) == 5
+    assert len(files) == 6
     assert {f"test_{name}" for name in files} <= globals().keys()
 
 
@@ -164,6 +164,24 @@ def test_what_did_the_embeddings_learn(run):
     assert "'warm'" in names["whole"].hypotheses[0].measured
     assert names["simple"].holds
     assert names["simple"].measured["d"] > 1e70
+
+
+def test_which_words_decide(run, monkeypatch, capsys):
+    """On the surrogate, whose words say what they are; with IMDB at hand the same lines are about films."""
+    monkeypatch.setenv("HARDMAX_DATA", "there is none")
+    names = run("which_words_decide")
+    assert "a surrogate: IMDB's reviews are not here" in capsys.readouterr().out
+    assert 0.84 < names["accuracy"] < 0.91
+    for word in names["chosen"].words:
+        assert word.token.startswith(word.label)
+    kept = names["kept"]
+    assert kept.full_accuracy == names["accuracy"]
+    assert 0.0 <= kept.cost < 0.05
+    assert kept.needed > 0.4
+    why = names["why"]
+    assert sum(part.contribution for part in why.parts) == pytest.approx(why.score, abs=1e-12)
+    assert names["short"].score(names["more"], names["truth"]) > 0.8
+    assert names["followed"].sign_accuracy() > 0.85
 
 
 def test_what_a_newcomer_gets_wrong_is_answered():

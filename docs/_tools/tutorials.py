@@ -6,6 +6,7 @@ ORDER = (
     "read_a_theorem_check.py",
     "is_my_dataset_realizable.py",
     "what_did_the_embeddings_learn.py",
+    "which_words_decide.py",
 )
 
 

@@ -20,6 +20,7 @@ _MODULES = {
     "papers": "papers",
     "playground": "playground",
     "steps": "steps",
+    "text": "text",
     "theory": "theory",
     "torch": "torch",
     "train": "train",

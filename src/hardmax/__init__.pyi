@@ -12,6 +12,7 @@ from . import nexttoken as nexttoken
 from . import papers as papers
 from . import playground as playground
 from . import steps as steps
+from . import text as text
 from . import theory as theory
 from . import torch as torch
 from . import train as train

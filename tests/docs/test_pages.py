@@ -33,6 +33,7 @@ def anchors(text: str) -> set[str]:
         "geometry.md",
         "non-separable.md",
         "queries.md",
+        "classifier.md",
     ],
 )
 def test_examples_run(page):

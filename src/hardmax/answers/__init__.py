@@ -18,6 +18,9 @@ _NAMES = {
     "Reproduction": "reproduction",
     "Solved": "solved",
     "Swept": "swept",
+    "TextExplained": "text",
+    "TextImportant": "text",
+    "TextTrained": "text",
     "Trained": "trained",
     "Verified": "verified",
     "examine": "diagnosis",
@@ -26,6 +29,9 @@ _NAMES = {
     "ntp_predict": "sentences",
     "ntp_train": "trained",
     "probe_file": "probed",
+    "text_explain": "text",
+    "text_important": "text",
+    "text_train": "text",
 }
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

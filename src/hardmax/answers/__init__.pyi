@@ -18,6 +18,12 @@ from .solved import FlowEnd as FlowEnd
 from .solved import Solved as Solved
 from .swept import OneTrial as OneTrial
 from .swept import Swept as Swept
+from .text import TextExplained as TextExplained
+from .text import TextImportant as TextImportant
+from .text import TextTrained as TextTrained
+from .text import text_explain as text_explain
+from .text import text_important as text_important
+from .text import text_train as text_train
 from .trained import Trained as Trained
 from .trained import ntp_train as ntp_train
 from .verified import Judged as Judged

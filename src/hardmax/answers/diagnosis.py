@@ -267,6 +267,11 @@ def compile_kernels() -> None:
         official_end([problem], arithmetic, steps=1)
     texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))
     part(rows_of(texts, np.arange(3), np.arange(3)).gram(), np.arange(2))
+    if _is_installed("scikit-learn"):  # the extra text
+        for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
+            notes = [["a", "b", "c"]] * 3
+            model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])
+            model.keep_top(["a b", "c a"])
 
 
 def numerics() -> Finding:

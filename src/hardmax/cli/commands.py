@@ -16,6 +16,7 @@ from hardmax.cli.probe import probe
 from hardmax.cli.reproduce import reproduce
 from hardmax.cli.solve import solve
 from hardmax.cli.sweep import sweep
+from hardmax.cli.text import app as text
 
 # Plain help: drawing boxes around it would double the time it takes to appear.
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -28,6 +29,7 @@ app.command()(play)
 app.command()(probe)
 app.command()(doctor)
 app.add_typer(ntp, name="ntp")
+app.add_typer(text, name="text")
 
 
 def _print_version(wanted: bool) -> None:

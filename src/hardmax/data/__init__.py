@@ -1,7 +1,17 @@
 """Where data comes from: generators, the figures' data sets, files."""
 
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
-from hardmax.data.reviews import Review, find_reviews, read_reviews
+from hardmax.data.reviews import Labelled, Review, find_reviews, read_labelled, read_reviews
 from hardmax.data.small import named
 
-__all__ = ["Review", "fig9_oracle", "find_reviews", "gaussian", "named", "read_reviews", "sphere"]
+__all__ = [
+    "Labelled",
+    "Review",
+    "fig9_oracle",
+    "find_reviews",
+    "gaussian",
+    "named",
+    "read_labelled",
+    "read_reviews",
+    "sphere",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
@@ -118,12 +118,24 @@ class Review(NamedTuple):
     label: int | None
 
 
+class Labelled(NamedTuple):
+    """A text and its label as it is written: a whole number, a lower-case word, or None for a blank.
+
+    >>> import hardmax as hm
+    >>> hm.data.Labelled("Great film", "comedy").label
+    'comedy'
+    """
+
+    text: str
+    label: Any
+
+
 class ReviewReader(Iterator[Review]):
     """The reviews of a path one after the other, and how much of it has been read so far."""
 
     def __init__(self, path: Path, text: str | None, label: str | None, scale: Scale | None) -> None:
         self._opened = Opened(path)
-        self._reviews = self._read(path, (text, label), scale)
+        self._reviews = _rows_of(path, self._opened, (text, label), lambda table: _signed(table, scale))
 
     def __next__(self) -> Review:
         return next(self._reviews)
@@ -133,26 +145,56 @@ class ReviewReader(Iterator[Review]):
         """How much of the path has been read, from 0 to 1."""
         return self._opened.share
 
-    def _read(
-        self, path: Path, wanted: tuple[str | None, str | None], scale: Scale | None
-    ) -> Iterator[Review]:
-        found = False
-        with damage_named(path), closing(self._opened.members()) as members:
-            for member in members:
-                read = reader_of(member.name, alone=member.alone)
-                if read is None:
-                    continue
-                found = True
-                try:
-                    yield from _signed(read(member.open(), wanted), scale)
-                except ValueError as error:
-                    where = path if member.alone else f"{path}: {member.name}"
-                    raise ValueError(f"{where}: {error}") from None
-        if not found:
-            raise ValueError(
-                f"{path} must hold reviews with labels, got none; give CSV, JSON lines or Parquet files, or "
-                "folders train/pos, train/neg, test/pos, test/neg of text files"
-            )
+
+def _rows_of(
+    path: Path,
+    opened: Opened,
+    wanted: tuple[str | None, str | None],
+    read_table: Callable[[Table], Iterator[Any]],
+) -> Iterator[Any]:
+    found = False
+    with damage_named(path), closing(opened.members()) as members:
+        for member in members:
+            read = reader_of(member.name, alone=member.alone)
+            if read is None:
+                continue
+            found = True
+            try:
+                yield from read_table(read(member.open(), wanted))
+            except ValueError as error:
+                where = path if member.alone else f"{path}: {member.name}"
+                raise ValueError(f"{where}: {error}") from None
+    if not found:
+        raise ValueError(
+            f"{path} must hold reviews with labels, got none; give CSV, JSON lines or Parquet files, or "
+            "folders train/pos, train/neg, test/pos, test/neg of text files"
+        )
+
+
+def read_labelled(
+    path: str | PathLike[str], *, text: str | None = None, label: str | None = None
+) -> Iterator[Labelled]:
+    """The texts of a file, a folder or an archive with their labels as written, whatever they mean.
+
+    Files, ``text`` and ``label`` are those of `read_reviews`. A number in a text, as "Stars: 4.0", is read as
+    that number.
+
+    >>> import pathlib, tempfile
+    >>> import hardmax as hm
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "mine.csv")
+    ...     _ = file.write_text('label,text\\nsport,They won\\nnews,They voted\\n')
+    ...     print([each.label for each in hm.data.read_labelled(file)])
+    ['sport', 'news']
+    """
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"path: there is no file or folder {path}")
+
+    def written(table: Table) -> Iterator[Labelled]:
+        return (Labelled(row.text, plain(row.label)) for row in table.rows)
+
+    return _rows_of(path, Opened(path), (text, label), written)
 
 
 def _signed(table: Table, own: Scale | None) -> Iterator[Review]:

@@ -1,7 +1,8 @@
 """Mini-batch training of the one- and two-layer models (A-TRAIN-1)."""
 
+from hardmax.embeddings.following import Deciles
 from hardmax.embeddings.minibatch.loop import epoch_order, rate_at
-from hardmax.embeddings.minibatch.result import Deciles, EmbeddingTraining, LevelMeans, Observables
+from hardmax.embeddings.minibatch.result import EmbeddingTraining, LevelMeans, Observables
 from hardmax.embeddings.minibatch.train import train_embeddings
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
 

@@ -14,6 +14,7 @@ from hardmax._lib import expect
 from hardmax._lib.notebook import table
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.generators import KLevel
+from hardmax.embeddings.following import Following, pearson
 from hardmax.problem import Problem
 from hardmax.train.run import Run
 
@@ -118,15 +119,8 @@ class LevelMeans(NamedTuple):
     irrelevant_logit: float
 
 
-class Deciles(NamedTuple):
-    """Median of E p over the tenth of the tokens with the largest |x|, and over that with the smallest."""
-
-    top: float
-    bottom: float
-
-
 @dataclass(frozen=True, eq=False)
-class Observables:
+class Observables(Following):
     """Logits a = E p and values c = E v of a corpus's tokens after some epochs of training.
 
     Everything is taken over the tokens that occur, with x the posterior difference (A-DATA-2) minus the mean
@@ -143,37 +137,10 @@ class Observables:
         """Posterior difference minus the mean label; nan for a token that never occurs."""
         return self.corpus.posterior_difference - self.corpus.signs.mean()
 
-    @cached_property
-    def _seen(self) -> np.ndarray:
-        return ~np.isnan(self.x)
-
-    @cached_property
-    def r_v(self) -> float:
-        """Spearman correlation of x and E v."""
-        return _spearman(self.x[self._seen], self.c[self._seen])
-
-    @cached_property
-    def r_p(self) -> float:
-        """Spearman correlation of |x| and E p."""
-        return _spearman(np.abs(self.x[self._seen]), self.a[self._seen])
-
-    @cached_property
-    def deciles(self) -> Deciles:
-        """Medians of E p over the tokens with the largest and the smallest |x|, a tenth of all each."""
-        order = np.argsort(np.abs(self.x[self._seen]), kind="stable")
-        tenth = max(1, len(order) // 10)
-        a = self.a[self._seen]
-        return Deciles(float(np.median(a[order[-tenth:]])), float(np.median(a[order[:tenth]])))
-
-    def sign_accuracy(self, beyond: float = 0.3) -> float:
-        """Share of the tokens with |x| above ``beyond`` whose E v has the sign of x; nan if there is none."""
-        clear = self._seen & (np.abs(self.x) > beyond)
-        return float((np.sign(self.c) == np.sign(self.x))[clear].mean()) if clear.any() else float("nan")
-
     def pearson(self, relevant: np.ndarray) -> float:
         """Pearson correlation of x and E v over the tokens of a mask, such as ``model.level > 0``."""
         chosen = self._seen & relevant
-        return _pearson(self.x[chosen], self.c[chosen])
+        return pearson(self.x[chosen], self.c[chosen])
 
     def top(self, count: int = 10, by: str = "attention") -> Words:
         """The words that matter: the largest E p, which attention selects; or "positive", "negative" E v.
@@ -201,19 +168,6 @@ class Observables:
             if chosen.any():
                 means[:, level] = (model.sign * self.c)[chosen].mean(), self.a[chosen].mean()
         return LevelMeans(means[0, 1:], means[1, 1:], float(means[1, 0]))
-
-
-def _spearman(x: np.ndarray, y: np.ndarray) -> float:
-    from scipy.stats import rankdata
-
-    return _pearson(rankdata(x), rankdata(y))
-
-
-def _pearson(x: np.ndarray, y: np.ndarray) -> float:
-    """nan where one of them does not vary."""
-    if x.size == 0 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return float("nan")
-    return float(np.corrcoef(x, y)[0, 1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

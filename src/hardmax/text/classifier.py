@@ -1,0 +1,326 @@
+"""AttentionClassifier: paper A's model as a scikit-learn estimator that names the words it chose."""
+
+from __future__ import annotations
+
+import time
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from hardmax._lib import expect
+from hardmax.text.inputs import Labels, read_labels, read_weights
+from hardmax.text.scoring import Scoring
+from hardmax.text.statistics import TextStatistics, corpus_of
+from hardmax.text.training import Progress, Rows, State, Training, printed, train, usual
+
+if TYPE_CHECKING:
+    from hardmax.data.corpora.corpus import Corpus
+    from hardmax.text.explanations import Explanation, Important, Kept
+    from hardmax.text.word_map import WordMap
+
+SOLVERS = ("auto", "sgd", "adagrad", "embeddings")
+
+
+class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A text classifier: each token has a logit of attention and a value per class; a score is a mean.
+
+    The score of a text for a class is the mean of its tokens' values, weighed by the softmax of their logits:
+    paper A's one-layer model, trained on E p and E v, which is all that the loss sees of embeddings. Texts
+    may be strings, lists of words, or rows of a matrix of counts that are not negative. With two classes the
+    score is the log-odds of ``classes_[1]``. Every text also holds the background, a token whose logit is 0:
+    a text without a known token has its value, ``background_``, as score.
+
+    Args:
+        vectorizer: an object with CountVectorizer's interface; `NgramVectorizer` by default.
+        ngram_range, min_df: those of the default vectorizer.
+        solver: "sgd" begins at the classes' log-count ratios, "adagrad" at zero; "embeddings" trains the full
+            model with E, for two classes; "auto" is the first with n-grams and the second without.
+        epochs: passes over the texts; by default 5 to 8, more for small corpora.
+        rate, attention_rate: step sizes of values and of logits; the solver's own by default.
+        dropout: share of tokens that a step leaves out; 0.3, or 0 where texts have fewer than 20, by default.
+        sparse: None; a whole number k: predict from the k most telling tokens alone, and train two more
+            passes so; or a number such as 0.1: a penalty on the entropy of attention.
+        class_weight: None, "balanced" or a weight per class.
+        early_stopping, validation_fraction, patience: hold out a part, end after so many passes without a
+            better score on it, and keep the best.
+        dimension: of the embeddings of the solver "embeddings".
+        warm_start: begin where the last fit ended, with its vocabulary.
+        checkpoint: a file that keeps the state after each pass; the same fit goes on from it, bit for bit.
+        random_state: seed of orders and dropout.
+        n_jobs: threads for vectorising and predicting, all cores by default. Results do not depend on it.
+        verbose: whether each pass is told.
+
+    >>> import hardmax as hm
+    >>> texts = ["good film", "a good one", "bad film", "a bad one"] * 5
+    >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, ["+", "+", "-", "-"] * 5)
+    >>> model.predict(["so good", "so bad"]).tolist()
+    ['+', '-']
+    """
+
+    _counts: np.ndarray  # (columns, classes)
+    _shares: np.ndarray  # (classes,)
+    _corpus: Corpus | str
+
+    def __init__(
+        self,
+        *,
+        vectorizer: Any = None,
+        ngram_range: tuple[int, int] = (1, 2),
+        min_df: float = 2,
+        solver: str = "auto",
+        epochs: int | None = None,
+        rate: float | None = None,
+        attention_rate: float | None = None,
+        dropout: float | None = None,
+        sparse: float | None = None,
+        class_weight: Any = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 2,
+        dimension: int = 128,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.vectorizer = vectorizer
+        self.ngram_range = ngram_range
+        self.min_df = min_df
+        self.solver = solver
+        self.epochs = epochs
+        self.rate = rate
+        self.attention_rate = attention_rate
+        self.dropout = dropout
+        self.sparse = sparse
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.dimension = dimension
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- training -----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on texts (or lists of words, or counts) and their labels."""
+        return self._fit(X, y, sample_weight, printed(time.monotonic()) if self.verbose else None)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, progress: Progress | None) -> Self:
+        before = self._state if self.warm_start and hasattr(self, "_state") else None
+        given = self._options()
+        rows = self._rows(X, learn=before is None)
+        labels = read_labels(y, len(rows))
+        if before is not None and not np.array_equal(labels.classes, self.classes_):
+            raise ValueError(
+                f"y must hold the classes of the first fit, {self.classes_.tolist()}, for a warm start"
+            )
+        weights = read_weights(X, len(rows), sample_weight, self.class_weight, labels)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.classes_ = labels.classes
+        self._count(rows, labels, weights)
+        self._corpus = corpus_of(rows, labels.codes, len(labels.classes))
+        if self._chosen_solver == "embeddings":
+            return self._fit_embeddings(rows, labels, seed, progress)
+        settings = usual(self._chosen_solver, rows, **given)
+        state = before or State.begin(settings.rule, self._counts, self._shares)
+        chosen, part, score = np.arange(len(rows)), rows, None
+        if self.early_stopping:
+            chosen, held = self._held_out(rows, labels, seed)
+            part, aside = rows.take(chosen), rows.take(held)
+
+            def score(state: State) -> float:
+                found = self._labels(self._scores(aside, state.table, settings.top)[0])
+                return float(np.average(found == labels.codes[held], weights=weights[held]))
+
+        done = train(
+            part, labels.codes[chosen], weights[chosen], state, settings, seed=seed, score=score,
+            patience=expect.whole("patience", self.patience, 1), checkpoint=self.checkpoint,
+            progress=progress,
+        )  # fmt: skip
+        return self._finish(done)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One pass at a constant rate over more texts; the first call names all classes.
+
+        The first call decides the vocabulary, too: later texts are read with it. Counts, or a vectorizer
+        that learns nothing (such as HashingVectorizer with alternate_sign=False), have no such limit.
+        """
+        first = not hasattr(self, "_state")
+        if first and classes is None:
+            raise ValueError(
+                "classes must be all labels that will come, got None; give them in the first call"
+            )
+        known = np.unique(np.asarray(classes)) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
+            raise ValueError(f"classes must be those of the first call, {known.tolist()}, got others")
+        if len(known) < 2:
+            raise ValueError(f"classes must be at least two classes, got {known.tolist()}")
+        given = self._options()
+        rows = self._rows(X, learn=first)
+        y = np.asarray(y)
+        if len(y) != len(rows):
+            raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(y)}")
+        odd = next((each for each in y.tolist() if each not in known), None)
+        if odd is not None:
+            raise ValueError(f"y must hold labels of classes, {known.tolist()}, got {odd!r}")
+        labels = Labels(known, np.searchsorted(known, y).astype(np.int64))
+        weights = np.ones(len(rows)) if sample_weight is None else np.array(sample_weight, float)
+        if first:
+            self.classes_ = known
+        self._corpus = "the texts came in parts, and are not kept"
+        self._count(rows, labels, weights, more=not first)
+        given = {**given, "epochs": 1, "constant": True}
+        settings = usual("adagrad" if self.solver == "auto" else self._chosen_solver, rows, **given)
+        state = State.begin(settings.rule, self._counts, self._shares) if first else self._state
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1)) + getattr(self, "_calls", 0)
+        self._calls = getattr(self, "_calls", 0) + 1
+        return self._finish(train(rows, labels.codes, weights, state, settings, seed=seed))
+
+    def _finish(self, done: Training) -> Self:
+        self._state = done.state
+        table = done.state.table
+        self.attention_, self.values_, self.background_ = (
+            np.log(table[:-1, 0]),
+            table[:-1, 1:].copy(),
+            table[-1, 1:].copy(),
+        )
+        self.n_iter_ = len(done.losses)
+        self.loss_curve_ = list(done.losses)
+        self.validation_scores_ = list(done.scores)
+        return self._ready()
+
+    def _ready(self) -> Self:
+        """Put together what predictions read; also the end of loading a model."""
+        masses = np.append(np.exp(self.attention_), 1.0)
+        self._model = np.column_stack([masses, np.vstack([self.values_, self.background_])])
+        return self
+
+    def _fit_embeddings(self, rows: Rows, labels: Labels, seed: int, progress: Progress | None) -> Self:
+        from hardmax.text.full_model import train_full
+
+        self.embeddings_ = train_full(rows, labels, self.dimension, self.epochs, self.rate, seed, progress)
+        self.attention_ = self.embeddings_.a.copy()
+        self.values_, self.background_ = self.embeddings_.c[:, None].copy(), np.zeros(1)
+        self.n_iter_, self.loss_curve_, self.validation_scores_ = self.embeddings_.epochs, [], []
+        return self._ready()
+
+    def _options(self) -> dict[str, Any]:
+        """Settings as they are given, each looked at."""
+        expect.one_of("solver", self.solver, SOLVERS)
+        given: dict[str, Any] = {}
+        if self.epochs is not None:
+            given["epochs"] = expect.whole("epochs", self.epochs, 1)
+        for name in ("rate", "attention_rate"):
+            if getattr(self, name) is not None:
+                given[name] = expect.nonnegative(name, getattr(self, name))
+        if self.dropout is not None:
+            given["dropout"] = expect.nonnegative("dropout", self.dropout)
+            if given["dropout"] >= 1.0:
+                raise ValueError(f"dropout must be a share below 1, got {self.dropout!r}")
+        if self._top:
+            given["top"] = self._top
+        elif self.sparse is not None:
+            given["entropy"] = expect.nonnegative("sparse", self.sparse)
+        return given
+
+    @property
+    def _top(self) -> int:
+        """Tokens that a prediction is made from; 0 for all."""
+        return expect.whole("sparse", self.sparse, 1) if isinstance(self.sparse, int | np.integer) else 0
+
+    @property
+    def _chosen_solver(self) -> str:
+        if self.solver != "auto":
+            return self.solver
+        vectorizer = getattr(self, "vectorizer_", None)
+        return "sgd" if getattr(vectorizer, "ngram_range", (1, 1))[1] > 1 else "adagrad"
+
+    def _count(self, rows: Rows, labels: Labels, weights: np.ndarray, more: bool = False) -> None:
+        """Occurrences per class, which `statistics_` and the start are made of, and the classes' shares."""
+        counts = rows.counts(labels.codes, weights, len(labels.classes))
+        shares = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes))
+        self._counts = self._counts + counts if more else counts
+        self._shares = self._shares + shares if more else shares
+
+    def _held_out(self, rows: Rows, labels: Labels, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        every = np.arange(len(rows))
+        try:
+            own, held = train_test_split(
+                every, test_size=self.validation_fraction, random_state=seed, stratify=labels.codes
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"validation_fraction must leave texts of each class in both parts, got "
+                f"{self.validation_fraction!r} ({error}); give early_stopping=False or more texts"
+            ) from None
+        return np.sort(own), np.sort(held)
+
+    # -- what it learned ----------------------------------------------------------------------------------
+
+    def explain(self, text: Any, label: Any = None) -> Explanation:
+        """The tokens of one text with their share of attention, value and contribution to its score.
+
+        The score is that of the predicted class, or of ``label``.
+        """
+        from hardmax.text.explanations import explain
+
+        check_is_fitted(self, "attention_")
+        return explain(self, text, label)
+
+    def important(self, n: int = 10, label: Any = None) -> Important:
+        """The tokens that the model selects for a class, or for each."""
+        from hardmax.text.explanations import important
+
+        check_is_fitted(self, "attention_")
+        return important(self, n, label)
+
+    def keep_top(self, X: Any, k: int = 10, y: Any = None, by: str = "contribution") -> Kept:
+        """Predictions from the k tokens of each text with most "contribution" or "attention" alone."""
+        from hardmax.text.explanations import keep_top
+
+        check_is_fitted(self, "attention_")
+        return keep_top(self, X, k, y, by)
+
+    def word_map(self, label: Any = None) -> WordMap:
+        """Value against attention of all tokens, as in paper A's first figure."""
+        from hardmax.text.word_map import word_map
+
+        check_is_fitted(self, "attention_")
+        return word_map(self, label)
+
+    @property
+    def statistics_(self) -> TextStatistics:
+        """How the fitted logits and values follow the posterior difference of each token."""
+        check_is_fitted(self, "attention_")
+        return TextStatistics(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model as one file without code in it, for `load`."""
+        from hardmax.text.model_file import save
+
+        check_is_fitted(self, "attention_")
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> AttentionClassifier:
+        """Read a model that `save` wrote; whatever a file holds, no code of it is run."""
+        from hardmax.text.model_file import load
+
+        return load(path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        return tags

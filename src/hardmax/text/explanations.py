@@ -1,0 +1,323 @@
+"""Why a text got its class, which tokens a model selects, and what is lost if only a few are read.
+
+Attention is shown with what it is worth: contributions that sum to the score, and the accuracy that is left
+when only the most telling tokens are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax.text import kernels as compiled
+from hardmax.text.display import Shown, bar, marked, number
+from hardmax.text.statistics import class_number, values_for
+from hardmax.text.tokens import read_documents, tokens_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hardmax.text.classifier import AttentionClassifier
+
+SHOWN = 12  # rows of a table
+BACKGROUND = "(background)"  # what every text holds; no token has brackets
+
+
+class Part(NamedTuple):
+    """A token of a text: how often it counts, its share of attention, value, and share times value."""
+
+    token: str
+    occurrences: float
+    share: float
+    value: float
+    contribution: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Shown):
+    """A text's class and the tokens that made it, by falling size of contribution; these sum to ``score``.
+
+    ``score`` is that of ``label``, the class that is predicted unless another was asked for; with two classes
+    it is the log-odds of it. ``words`` are the text's words in order, each with the contribution of the
+    tokens it is part of.
+
+    >>> import hardmax as hm
+    >>> texts, labels = ["good film", "a good one", "bad film", "a bad one"] * 5, ["+", "+", "-", "-"] * 5
+    >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, labels)
+    >>> found = model.explain("a good film")
+    >>> found.label, found.parts[0].token, abs(sum(p.contribution for p in found.parts) - found.score) < 1e-12
+    ('+', 'good', True)
+    """
+
+    label: Any
+    probability: float
+    score: float
+    parts: tuple[Part, ...]
+    words: tuple[tuple[str, float], ...]
+    unknown: int
+    predicted: Any
+
+    def table(self) -> Table:
+        """The tokens that count most, for a terminal."""
+        from rich.table import Table
+
+        title = f"{self.label}: probability {self.probability:.3f}, score {self.score:+.3f}"
+        table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+        for name in ("token", "attention", "value", "contribution", ""):
+            table.add_column(name, justify="left" if name in ("token", "") else "right")
+        most = max((abs(part.contribution) for part in self.parts), default=1.0) or 1.0
+        for part in self.parts[:SHOWN]:
+            self._row(table, part, bar(part.contribution / most))
+        rest = self.parts[SHOWN:]
+        if rest:
+            share, contribution = (
+                math.fsum(getattr(p, name) for p in rest) for name in ("share", "contribution")
+            )
+            table.add_row(f"{len(rest)} more", f"{share:.1%}", "", f"{contribution:+.3f}", "")
+        table.add_row("sum", "100.0%", "", f"{self.score:+.3f}", "")
+        return table
+
+    @staticmethod
+    def _row(table: Table, part: Part, drawn: str) -> None:
+        from rich.markup import escape
+
+        numbers = f"{part.share:.1%}", f"{part.value:+.2f}", f"{part.contribution:+.3f}"
+        table.add_row(escape(part.token), *numbers, drawn)
+
+    def _body(self) -> str:
+        return marked(self.words)
+
+    def _title(self) -> str:
+        return f"Why {self.label}?"
+
+
+def explain(model: AttentionClassifier, text: Any, label: Any = None) -> Explanation:
+    """Take one prediction apart; a text without any known token is refused."""
+    whole = hasattr(model, "vectorizer_")
+    rows = model._rows([text] if whole else np.asarray(text).reshape(1, -1))
+    if not len(rows.data):
+        raise ValueError(
+            "text must hold a token that the model knows, got none; its prediction is that of the background"
+        )
+    scores = model._scores(rows, model._model, model._top)[0]
+    predicted = int(model._labels(scores)[0])
+    k = predicted if label is None else class_number(model, label)
+    columns, shares = _shares(model, rows)
+    values = np.append(values_for(model, k), _background(model, k))[columns]
+    names = model.get_feature_names_out()
+    parts = [
+        Part(
+            BACKGROUND if j == len(names) else str(names[j]), 1.0 if j == len(names) else float(n), float(s),
+            float(v), float(s * v),
+        )
+        for j, n, s, v in zip(columns.tolist(), np.append(rows.data, 1.0), shares, values, strict=True)
+        if s > 0.0
+    ]  # fmt: skip
+    parts.sort(key=lambda part: (-abs(part.contribution), part.token))
+    by_column = {j: s * v for j, s, v in zip(columns.tolist(), shares.tolist(), values.tolist(), strict=True)}
+    words, unknown = _words(model, text, by_column) if whole else ((), 0)
+    score = float(scores[0, k] if scores.shape[1] > 1 else scores[0, 0] * (1 if k == 1 else -1))
+    probability = _probability(scores[0])[k]
+    return Explanation(
+        model.classes_.tolist()[k], float(probability), score, tuple(parts), words, unknown,
+        model.classes_.tolist()[predicted],
+    )  # fmt: skip
+
+
+def _shares(model: AttentionClassifier, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of one text, the background last, with their shares of attention; zero for what is not kept."""
+    amounts = np.append(rows.data * model._model[rows.indices, 0], model._model[-1, 0])
+    columns = np.append(rows.indices, len(model._model) - 1)
+    if model._top:
+        strength = np.array([compiled.telling(model._model, int(j)) for j in columns]) * amounts
+        strength[-1] = np.inf
+        kept = np.empty(len(columns), np.int64)
+        found = compiled.keep(strength, len(columns), model._top + 1, kept)
+        left = np.setdiff1d(np.arange(len(columns)), kept[:found])
+        amounts[left] = 0.0
+    return columns, amounts / amounts.sum()
+
+
+def _background(model: AttentionClassifier, k: int) -> float:
+    own = model.background_
+    return float(own[k] if len(own) > 1 else own[0] * (1 if k == 1 else -1))
+
+
+def _probability(scores: np.ndarray) -> np.ndarray:
+    from scipy.special import expit, softmax
+
+    return np.array([expit(-scores[0]), expit(scores[0])]) if len(scores) == 1 else softmax(scores)
+
+
+def _words(
+    model: AttentionClassifier, text: Any, by_column: dict[int, float]
+) -> tuple[tuple[tuple[str, float], ...], int]:
+    """The words in order, each with its part of the contributions; and how many are in no known token."""
+    tokens = tokens_of(read_documents([text]), 1)
+    spelled = tokens.spell(np.arange(len(tokens.hashes)))
+    if not hasattr(model.vectorizer_, "columns_of"):
+        return tuple((word, 0.0) for word in spelled), 0
+    found, names = model.vectorizer_.columns_of(text), model.get_feature_names_out()
+    times: dict[int, int] = {}
+    for j, _ in found:
+        times[j] = times.get(j, 0) + 1
+    each, covered = np.zeros(len(spelled)), np.zeros(len(spelled), bool)
+    for j, at in found:
+        length = names[j].count(" ") + 1 if isinstance(text, str) else _length(model.vectorizer_, j)
+        each[at : at + length] += by_column[j] / times[j] / length
+        covered[at : at + length] = True
+    return tuple(zip(spelled, each.tolist(), strict=True)), int((~covered).sum())
+
+
+def _length(vectorizer: Any, column: int) -> int:
+    """The words of a column, by the level it belongs to: a given token may hold spaces itself."""
+    lengths = np.cumsum([len(level) for level in vectorizer._kept])
+    return int(vectorizer.ngram_range[0] + np.searchsorted(lengths, column, side="right"))
+
+
+class Word(NamedTuple):
+    """A selected token: for which class, its share of occurrences there, occurrences, logit and value."""
+
+    token: str
+    label: Any
+    posterior: float
+    occurrences: float
+    logit: float
+    value: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Important(Shown):
+    """The tokens that a model selects for its classes: the largest attention times value, e^logit value.
+
+    >>> import hardmax as hm
+    >>> texts, labels = ["good film", "a good one", "bad film", "a bad one"] * 5, ["+", "+", "-", "-"] * 5
+    >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, labels)
+    >>> [(each.token, each.label, each.posterior, each.occurrences) for each in model.important(1).words]
+    [('good', '+', 1.0, 10.0), ('bad', '-', 1.0, 10.0)]
+    """
+
+    words: tuple[Word, ...]
+
+    def table(self) -> Table:
+        """The tokens class by class, for a terminal."""
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for name in ("class", "token", "posterior", "count", "logit", "value"):
+            table.add_column(name, justify="left" if name in ("class", "token") else "right")
+        for w in self.words:
+            table.add_row(
+                escape(str(w.label)), escape(w.token), f"{w.posterior:.3f}", number(w.occurrences),
+                f"{w.logit:+.2f}", f"{w.value:+.2f}",
+            )  # fmt: skip
+        return table
+
+    def _title(self) -> str:
+        return "The tokens that matter"
+
+
+def important(model: AttentionClassifier, n: int = 10, label: Any = None) -> Important:
+    """The n tokens with the largest attention times value for a class, or for each class."""
+    n = expect.whole("n", n, 1)
+    classes = range(len(model.classes_)) if label is None else [class_number(model, label)]
+    names, mass = model.get_feature_names_out(), model._model[:-1, 0]
+    total, found = model._counts.sum(axis=1), []
+    for k in classes:
+        values = values_for(model, k)
+        if model.values_.shape[1] > 1:
+            values = values - model.values_.mean(axis=1)
+        pull = np.where(values > 0, mass * values, -np.inf)
+        best = np.argsort(-pull, kind="stable")[:n]
+        found += [
+            Word(
+                str(names[j]), model.classes_.tolist()[k],
+                float(model._counts[j, k] / total[j]) if total[j] else math.nan,
+                float(total[j]), float(model.attention_[j]), float(values[j]),
+            )
+            for j in best.tolist()
+            if np.isfinite(pull[j])
+        ]  # fmt: skip
+    return Important(tuple(found))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Kept(Shown):
+    """Predictions from the k tokens of each text that tell most, and what is lost by reading no others.
+
+    ``agreement`` is the share of texts whose class stays the same; ``attended`` the mean share of attention
+    that the kept tokens have. ``accuracy`` and ``full_accuracy`` are None without labels. ``needed`` is the
+    mean share of a text's tokens that hold nine tenths of its attention: softmax attention is not sparse.
+
+    >>> import hardmax as hm
+    >>> texts, labels = ["good film", "a good one", "bad film", "a bad one"] * 5, ["+", "+", "-", "-"] * 5
+    >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, labels)
+    >>> kept = model.keep_top(texts, k=1, y=labels)
+    >>> kept.accuracy, kept.full_accuracy, kept.agreement
+    (1.0, 1.0, 1.0)
+    """
+
+    k: int
+    by: str
+    predictions: np.ndarray
+    agreement: float
+    attended: float
+    needed: float
+    accuracy: float | None = None
+    full_accuracy: float | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """Accuracy that is lost."""
+        return (
+            None
+            if self.accuracy is None or self.full_accuracy is None
+            else self.full_accuracy - self.accuracy
+        )
+
+    def table(self) -> Table:
+        """The numbers, for a terminal."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_row("tokens kept", f"{self.k}, by {self.by}")
+        table.add_row("their share of attention", f"{self.attended:.1%}")
+        table.add_row("same class as from all tokens", f"{self.agreement:.1%}")
+        if self.accuracy is not None and self.full_accuracy is not None:
+            table.add_row("accuracy from these alone", f"{self.accuracy:.2%}")
+            table.add_row("accuracy from all tokens", f"{self.full_accuracy:.2%}")
+        table.add_row("tokens that hold 90% of attention", f"{self.needed:.0%}")
+        return table
+
+    def _title(self) -> str:
+        return f"From {self.k} tokens alone"
+
+
+def keep_top(
+    model: AttentionClassifier, X: Any, k: int = 10, y: Any = None, by: str = "contribution"
+) -> Kept:
+    """Predict from k tokens of each text: the most telling ("contribution") or the most attended."""
+    k = expect.whole("k", k, 1)
+    expect.one_of("by", by, ("contribution", "attention"))
+    rows = model._rows(X)
+    scores, attended = model._scores(rows, model._model, k, by == "contribution")
+    full = model._labels(model._scores(rows, model._model, model._top)[0])
+    short = model._labels(scores)
+    needed = np.empty(len(rows))
+    compiled.needed(*rows.arrays, model._model, 0.9, needed)
+    found: dict[str, float] = {}
+    if y is not None:
+        truth = np.asarray(y)
+        if len(truth) != len(rows):
+            raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(truth)}")
+        found["accuracy"] = float(np.mean(model.classes_[short] == truth))
+        found["full_accuracy"] = float(np.mean(model.classes_[full] == truth))
+    return Kept(
+        k, by, model.classes_[short], float(np.mean(short == full)), float(attended.mean()),
+        float(needed.mean()), **found,
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""A fitted classifier as one .npz file, and back: arrays and JSON with a digest, never a pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax import __version__
+from hardmax._lib.files import whole
+from hardmax._lib.reading import parse_json, read_arrays
+from hardmax.text.ngrams import Level
+from hardmax.text.vectorizer import NgramVectorizer
+
+if TYPE_CHECKING:
+    from hardmax.text.classifier import AttentionClassifier
+
+FORMAT = "hardmax.text-model/1"
+FAMILY = FORMAT.rpartition("/")[0]
+
+
+def save(model: AttentionClassifier, path: str | PathLike[str]) -> None:
+    """Write a fitted classifier, whole or not at all; a vectorizer other than ours needs joblib instead."""
+    vectorizer = getattr(model, "vectorizer_", None)
+    if vectorizer is not None and not isinstance(vectorizer, NgramVectorizer):
+        raise ValueError(
+            f"vectorizer must be an NgramVectorizer to be saved without pickles, got "
+            f"{type(vectorizer).__name__}; use joblib.dump, and load only files that you trust"
+        )
+    params = {name: each for name, each in model.get_params(deep=False).items() if name != "vectorizer"}
+    head: dict[str, Any] = {"format": FORMAT, "version": __version__}
+    head["params"] = {name: _plain(each) for name, each in params.items()}
+    classes = model.classes_.tolist()
+    head |= {"classes": classes, "kind": model.classes_.dtype.str if model.classes_.dtype != object else "O"}
+    head["passes"], head["losses"] = model.n_iter_, model.loss_curve_
+    arrays: dict[str, Any] = {
+        "attention": model.attention_, "values": model.values_, "background": model.background_,
+        "counts": model._counts, "shares": model._shares,
+    }  # fmt: skip
+    if vectorizer is not None:
+        own = vectorizer.get_params(deep=False)
+        own |= {"ngram_range": list(own["ngram_range"]), "dtype": np.dtype(own["dtype"]).str}
+        head["vectorizer"] = own
+        head["words"] = vectorizer.words_
+        for k, level in enumerate(vectorizer.levels_):
+            arrays |= {f"keys{k}": level.keys, f"frequency{k}": level.frequency}
+    elif hasattr(model, "feature_names_in_"):
+        head["names"] = model.feature_names_in_.tolist()
+    coded = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    written: dict[str, Any] = {"head": coded, "digest": np.frombuffer(_digest(coded, arrays), np.uint8)}
+    with whole(path) as file:
+        np.savez(file, **written, **arrays)
+
+
+def _plain(setting: Any) -> Any:
+    """A setting as JSON holds it; a generator, which has no text, is left out."""
+    if isinstance(setting, PathLike):
+        return fspath(setting)
+    if isinstance(setting, tuple):
+        return list(setting)
+    return setting if isinstance(setting, str | int | float | None) else None
+
+
+def _digest(head: np.ndarray, arrays: dict[str, np.ndarray]) -> bytes:
+    seen = hashlib.sha256(head.tobytes())
+    for name, each in sorted(arrays.items()):
+        seen.update(f"{name} {each.dtype.str} {each.shape} ".encode())
+        seen.update(np.ascontiguousarray(each).tobytes())
+    return seen.digest()
+
+
+def load(path: str | PathLike[str]) -> AttentionClassifier:
+    """Read what `save` wrote; a damaged file, or one of another version, is told in a sentence."""
+    try:
+        arrays = read_arrays(path)
+        coded, digest = arrays.pop("head"), arrays.pop("digest")
+        head = parse_json(coded.tobytes())
+        form = head["format"]
+    except (ValueError, LookupError, TypeError):
+        form = None
+    if not isinstance(form, str) or not form.startswith(FAMILY + "/"):
+        raise ValueError(f"{path} must be a model that AttentionClassifier.save wrote, got another file")
+    if form != FORMAT:
+        raise ValueError(
+            f"{path} must be a model of the format {FORMAT}, got {form}, of hardmax "
+            f"{head.get('version', 'unknown')!s:.20}; load it with that version, or train it again"
+        )
+    if digest.tobytes() != _digest(coded, arrays):
+        raise ValueError(
+            f"{path} must be as it was written, got other bytes: it is damaged; copy or train it again"
+        )
+    try:
+        return _model(head, arrays)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise ValueError(
+            f"{path} must be a model that AttentionClassifier.save wrote, got another file"
+        ) from None
+
+
+def _model(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> AttentionClassifier:
+    from hardmax.text.classifier import AttentionClassifier
+
+    params = dict(head["params"])
+    params["ngram_range"] = tuple(params["ngram_range"])
+    model = AttentionClassifier(**params)
+    model.classes_ = np.array(
+        head["classes"], dtype=object if head["kind"] == "O" else np.dtype(head["kind"])
+    )
+    model.attention_, model.values_ = arrays["attention"], arrays["values"]
+    model.background_, model._counts, model._shares = arrays["background"], arrays["counts"], arrays["shares"]
+    model._corpus = "the texts are not part of the file of a model"
+    model.n_iter_, model.loss_curve_, model.validation_scores_ = head["passes"], head["losses"], []
+    model.n_features_in_ = columns = len(model.attention_)
+    values = 1 if len(model.classes_) == 2 else len(model.classes_)
+    shapes = {
+        "attention": (columns,), "values": (columns, values), "background": (values,),
+        "counts": (columns, len(model.classes_)), "shares": (len(model.classes_),),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        if (
+            arrays[name].shape != shape
+            or arrays[name].dtype != np.float64
+            or not np.isfinite(arrays[name]).all()
+        ):
+            raise ValueError
+    if "vectorizer" in head:
+        model.vectorizer_ = _vectorizer(head, arrays)
+        if sum(map(len, model.vectorizer_._kept)) != columns:
+            raise ValueError
+    elif "names" in head:
+        model.feature_names_in_ = np.array(head["names"], dtype=object)
+    return model._ready()
+
+
+def _vectorizer(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> NgramVectorizer:
+    params = dict(head["vectorizer"])
+    params |= {"ngram_range": tuple(params["ngram_range"]), "dtype": np.dtype(params["dtype"]).type}
+    made = NgramVectorizer(**params)
+    made.words_ = [str(word) for word in head["words"]]
+    made.levels_ = []
+    below = 0
+    for k in range(params["ngram_range"][1]):
+        level = Level(arrays[f"keys{k}"], arrays[f"frequency{k}"])
+        parts = level.keys >> np.uint64(32), level.keys & np.uint64(0xFFFFFFFF)
+        inside = k == 0 or all(part.size == 0 or int(part.max()) < below for part in parts)
+        if (
+            level.keys.dtype != np.uint64
+            or level.keys.ndim != 1
+            or len(level.frequency) != len(level)
+            or not inside
+        ):
+            raise ValueError
+        made.levels_.append(level)
+        below = len(level)
+    if len(made.words_) != len(made.levels_[0]):
+        raise ValueError
+    return made

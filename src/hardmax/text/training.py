@@ -1,0 +1,247 @@
+"""Training of two numbers per token, and one more value for each further class: settings, start, passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax.text import kernels as compiled
+from hardmax.text.checkpoint import Checkpoint, identity
+
+SMOOTHING = 3.0  # occurrences that every token is taken to have more, in each class
+SHARE = 0.8  # of a log-count ratio that goes into attention; the rest into the value
+LEAST_MASS = 1e-6
+LEAST_SHARE = 1e-6  # of a class, where its log is taken
+BEGIN_SQUARES = 1e-5  # of Adagrad, so that a rare token does not take a whole step at once
+# Passes that see a few tokens only, and their shares of the rates: each of few tokens has much attention.
+TRUNCATED, TRUNCATED_RATE, TRUNCATED_ATTENTION = 2, 0.025, 0.05
+ENOUGH = 20_000  # steps; a small corpus is gone through more often
+MOST_EPOCHS = 100
+FEW = 20  # tokens of a text on average, below which none is left out
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Texts as rows of a sparse matrix, with the number of each one's class and its weight."""
+
+    data: np.ndarray  # (nnz,) float64
+    indices: np.ndarray  # (nnz,) int32
+    indptr: np.ndarray  # (n + 1,) int64
+    columns: int
+
+    @classmethod
+    def of(cls, X: Any) -> Rows:
+        """The rows of a CSR matrix, in the types that the kernels are compiled for."""
+        kind = np.int32 if X.shape[1] < 2**31 else np.int64
+        kinds = (X.data, np.float64), (X.indices, kind), (X.indptr, np.int64)
+        arrays = [array.astype(own, copy=False) for array, own in kinds]
+        data, indices, indptr = (np.require(each, requirements=("C", "W")) for each in arrays)
+        return cls(data, indices, indptr, X.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def take(self, chosen: np.ndarray) -> Rows:
+        """Some of the rows."""
+        from scipy.sparse import csr_matrix
+
+        return Rows.of(csr_matrix(self.arrays, shape=(len(self), self.columns))[chosen])
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The three arrays of a CSR matrix."""
+        return self.data, self.indices, self.indptr
+
+    def counts(self, y: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
+        """How often each class holds each token, (columns, classes), by weight."""
+        counts = np.zeros((self.columns, classes))
+        compiled.class_counts(*self.arrays, y, weights, counts)
+        return counts
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How training goes: the rule, its rates, passes, and what is left out."""
+
+    rule: int
+    rate: float  # of values
+    attention_rate: float  # of logits
+    epochs: int
+    dropout: float
+    top: int = 0  # tokens that some more passes at the end are truncated to; 0 for all
+    entropy: float = 0.0
+    constant: bool = False  # rates that do not fall, for training that goes on
+
+    @property
+    def passes(self) -> int:
+        """All passes, those that are truncated too."""
+        return self.epochs + (TRUNCATED if self.top else 0)
+
+    def of_pass(self, k: int) -> tuple[float, float, float, float, int]:
+        """Rates of values and logits, what they begin and end with, and the tokens kept, in the k-th pass."""
+        if self.constant:
+            return self.rate, self.attention_rate, 1.0, 1.0, self.top
+        if k < self.epochs:
+            return self.rate, self.attention_rate, 1 - k / self.epochs, 1 - (k + 1) / self.epochs, 0
+        at = k - self.epochs
+        rates = self.rate * TRUNCATED_RATE, self.attention_rate * TRUNCATED_ATTENTION
+        return *rates, 1 - at / TRUNCATED, 1 - (at + 1) / TRUNCATED, self.top
+
+
+# Chosen on held-out blocks of IMDB's training half; docs/classifier.md has the numbers.
+USUAL = {
+    "sgd": Settings(compiled.SGD, 200.0, 0.1, 5, 0.3),
+    "adagrad": Settings(compiled.ADAGRAD, 1.6, 0.06, 8, 0.3),
+}
+
+
+@dataclass(eq=False)
+class State:
+    """What training changes, in place; the last row is the background, which every text holds."""
+
+    table: np.ndarray  # (columns + 1, 1 + values): mass, values
+    squares: np.ndarray  # as table for Adagrad, else empty
+
+    @classmethod
+    def begin(cls, rule: int, counts: np.ndarray, shares: np.ndarray) -> State:
+        """Adagrad begins at equal attention and no values, SGD at the log-count ratios of the classes.
+
+        ``shares`` are the weights of the classes, at whose log-odds the background begins.
+        """
+        columns, classes = counts.shape
+        values = 1 if classes == 2 else classes
+        table = np.zeros((columns + 1, 1 + values))
+        table[:, 0] = 1.0
+        logs = np.log(np.maximum(shares / shares.sum(), LEAST_SHARE))
+        table[-1, 1:] = logs[1:] - logs[:1] if classes == 2 else logs - logs.mean()
+        if rule == compiled.SGD:
+            ratio = log_count_ratios(counts)
+            size = np.sqrt(np.mean(ratio**2, axis=1, keepdims=True))
+            table[:-1, :1] = np.maximum(size**SHARE, LEAST_MASS)
+            table[:-1, 1:] = np.divide(ratio, size**SHARE, out=np.zeros_like(ratio), where=size > 0)
+        return cls(table, np.full(table.shape if rule == compiled.ADAGRAD else (0, 0), BEGIN_SQUARES))
+
+    def copy(self) -> State:
+        """A state that training of this one leaves alone."""
+        return State(self.table.copy(), self.squares.copy())
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """All of it."""
+        return self.table, self.squares
+
+
+def log_count_ratios(counts: np.ndarray) -> np.ndarray:
+    """The log of how much more often a class holds a token than the other classes do, (columns, values).
+
+    >>> import numpy as np
+    >>> log_count_ratios(np.array([[0.0, 6.0], [6.0, 0.0]])).round(4).tolist()
+    [[1.0986], [-1.0986]]
+    """
+    inside = counts + SMOOTHING
+    outside = counts.sum(axis=1, keepdims=True) - counts + SMOOTHING
+    ratio = np.log(inside / inside.sum(axis=0)) - np.log(outside / outside.sum(axis=0))
+    return ratio[:, 1:] if counts.shape[1] == 2 else ratio
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Where training ended, and the loss of each pass; ``scores`` on the held-out part, if there was one."""
+
+    state: State
+    losses: tuple[float, ...]
+    scores: tuple[float, ...] = ()
+
+
+Progress = Callable[[int, int, float, float | None], None]  # pass, of how many, loss, held-out score
+
+
+def passes(n: int, usual: int) -> int:
+    """How many times through n texts: at least as usual, and more often where they are few.
+
+    >>> passes(25_000, 5), passes(1000, 5), passes(10, 5)
+    (5, 20, 100)
+    """
+    return min(MOST_EPOCHS, max(usual, -(-ENOUGH // max(1, n))))
+
+
+def train(
+    rows: Rows,
+    y: np.ndarray,
+    weights: np.ndarray,
+    state: State,
+    settings: Settings,
+    *,
+    seed: int,
+    score: Callable[[State], float] | None = None,
+    patience: int = 0,
+    checkpoint: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Training:
+    """Go through the texts some times, in a new order each time.
+
+    Args:
+        rows, y, weights: the texts, their classes and weights.
+        state: where to begin; it is changed.
+        settings: rates and passes.
+        seed: of the orders and of what is left out.
+        score: of a held-out part; training ends with the best state, after ``patience`` passes without one.
+        patience: how many.
+        checkpoint: a file that gets the state after each pass, and from which training goes on.
+        progress: told of each pass.
+    """
+    losses: list[float] = []
+    scores: list[float] = []
+    kept = (
+        None
+        if checkpoint is None
+        else Checkpoint(Path(checkpoint), identity(rows.arrays, y, weights, settings, seed))
+    )
+    if kept is not None:
+        losses, arrays = kept.found(state.arrays)
+        state = State(*arrays)
+    best = state
+    amount = float(weights.sum())
+    for epoch in range(len(losses), settings.passes):
+        order = np.random.default_rng([seed, epoch]).permutation(len(rows))
+        rate, attention_rate, begin, end, top = settings.of_pass(epoch)
+        loss = compiled.one_pass(
+            *rows.arrays, y, weights, order, *state.arrays, settings.rule, rate, attention_rate, begin, end,
+            settings.dropout, top, settings.entropy, (seed + 1) * 0x9E3779B97F4A7C1 % 2**62 + epoch + 1,
+        )  # fmt: skip
+        losses.append(float(loss) / amount)
+        if score is not None:
+            scores.append(score(state))
+            if scores[-1] >= max(scores):
+                best = state.copy()
+        if progress is not None:
+            progress(epoch + 1, settings.passes, losses[-1], scores[-1] if scores else None)
+        if kept is not None:
+            kept.write(state.arrays, losses)
+        if scores and epoch - int(np.argmax(scores)) >= patience:
+            break
+    return Training(best if scores else state, tuple(losses), tuple(scores))
+
+
+def printed(start: float) -> Progress:
+    """Progress for a person: a line per pass."""
+
+    def tell(epoch: int, of: int, loss: float, score: float | None) -> None:
+        held = "" if score is None else f", held-out score {score:.4f}"
+        print(f"pass {epoch} of {of}: loss {loss:.4f}{held}, {time.monotonic() - start:.1f} s", flush=True)
+
+    return tell
+
+
+def usual(solver: str, rows: Rows, **given: Any) -> Settings:
+    """The settings of a solver for these texts, with those that are given instead of its own."""
+    own = USUAL[solver]
+    few = len(rows.data) < FEW * len(rows)
+    own = replace(own, epochs=passes(len(rows), own.epochs), dropout=0.0 if few else own.dropout)
+    return replace(own, **{name: value for name, value in given.items() if value is not None})
