@@ -42,7 +42,7 @@ const FIRST_LOG = -4, BEND_LOG = 16, LAST_LOG = 1e6, BEND = 0.62;
 
 function logTimeAt(u) {
   if (u <= BEND) return FIRST_LOG + (BEND_LOG - FIRST_LOG) * (u / BEND);
-  return BEND_LOG * (LAST_LOG / BEND_LOG) ** ((u - BEND) / (1 - BEND));
+  return u >= 1 ? LAST_LOG : BEND_LOG * (LAST_LOG / BEND_LOG) ** ((u - BEND) / (1 - BEND));
 }
 
 function sliderAt(log) {

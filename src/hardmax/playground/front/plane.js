@@ -13,9 +13,9 @@ function makePlane(app, limits) {
   // -- reading runs at a time ---------------------------------------------------------------------------------
 
   acts.frameAt = (run) => {
-    const log = logTimeAt(time), times = run.frames.times;
+    const log = logTimeAt(time), times = run.frames.times, reached = log + 1e-9 * Math.abs(log);
     let k = times.length - 1;
-    while (k > 0 && times[k] !== null && times[k] > log) k -= 1;
+    while (k > 0 && times[k] !== null && times[k] > reached) k -= 1;
     const next = Math.min(k + 1, times.length - 1), from = times[k], to = times[next];
     const part = next === k || from === null || to === null || to <= from ? 0 : clamp((log - from) / (to - from), 0, 1);
     return { k, next, part };

@@ -114,7 +114,7 @@ function makeLoss(app, acts) {
     mark(u, lead) {
       set(now, { x1: L + (W - L - 8) * u, x2: L + (W - L - 8) * u });
       if (!lead) { told.textContent = " "; return; }
-      const { k } = acts.frameAt(lead), loss = lead.frames.losses[k], above = lead.frames.log_excess[k];
+      const { k: before, next, part } = acts.frameAt(lead), k = part > 0.5 ? next : before, loss = lead.frames.losses[k], above = lead.frames.log_excess[k];
       const rest = above === null || above === undefined ? "" : `, above its limit by ${powerOfE(above)}`;
       told.textContent = `${ruleNamed(lead.rule).label}: loss ${digits(loss, 4)}${rest}`;
     },
