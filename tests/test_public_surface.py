@@ -108,8 +108,10 @@ OTHER_WORDS = {"eta", "eta0", "rate0", "rate_0", "lr", "learning_rate", "step_si
 
 def parameters(thing):
     """Names of all arguments of a function, or of a class and its methods."""
-    inside = [f for name, f in inspect.getmembers(thing, callable) if not name.startswith("_")]
-    for each in [thing, *inside] if inspect.isclass(thing) else [thing] if callable(thing) else []:
+    inside = []
+    if inspect.isclass(thing):
+        inside = [f for name, f in inspect.getmembers(thing, callable) if not name.startswith("_")]
+    for each in [thing, *inside] if callable(thing) else []:
         with contextlib.suppress(TypeError, ValueError):  # a class of another library
             yield from inspect.signature(each).parameters
 

@@ -189,12 +189,12 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
 def test_every_answer_is_a_frozen_dataclass_with_a_schema_of_its_own():
     found = [getattr(answers, name) for name in answers.__all__]
     kinds = [each for each in found if isinstance(each, type) and issubclass(each, Answer) and each != Answer]
-    assert len(kinds) == 12
     for kind in kinds:
         assert kind.__dataclass_params__.frozen
         assert re.fullmatch(r"hardmax\.[a-z-]+/\d", kind.schema)
     files = {path.name.removesuffix(".schema.json") for path in (ROOT / "docs" / "schemas").glob("*.json")}
-    assert {kind.schema[8:-2] for kind in kinds} == files - {"error"}
+    elsewhere = {"error", "play"}  # play serves until it is ended: its one line is that of the server
+    assert {kind.schema[8:-2] for kind in kinds} == files - elsewhere
     with pytest.raises(dataclasses.FrozenInstanceError):
         hm.verify("B-ASM-B").checks = ()
 

@@ -9,7 +9,6 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib import expect
 from hardmax._lib.terminal import spelled
 from hardmax.answers.answer import Answer
 
@@ -130,6 +129,7 @@ def text_train(
     """
     import numpy as np
 
+    from hardmax._lib import expect
     from hardmax.text import AttentionClassifier
 
     share = expect.nonnegative("held_out", held_out)

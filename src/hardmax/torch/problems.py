@@ -11,7 +11,6 @@ from torch import nn
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.sentences.samples import Samples
 from hardmax.problem import Problem
-from hardmax.problem.heads import CrossEntropy
 from hardmax.torch.embedding_models import OneLayer, TwoLayer, padded
 from hardmax.torch.next_token_model import NextToken
 from hardmax.torch.selection_models import QueryAttention, TunedPrompt
@@ -71,8 +70,8 @@ def point_of(module: nn.Module, problem: Problem) -> np.ndarray:
     if isinstance(module, QueryAttention):
         return _array(module.matrix()).ravel()
     if isinstance(module, NextToken):
-        head = problem.head
-        if not isinstance(head, CrossEntropy):
+        head = problem.head.cross_entropy
+        if head is None:
             raise ValueError(
                 f"problem must be that of {type(module).__name__}, got {problem!r}; see problem_of"
             )
