@@ -2,7 +2,7 @@
 
 from hardmax._lib.lazy import lazy
 
-# Public name -> the file it lives in. hm.solve, hm.verify, hm.certify and hm.reproduce are at the top level.
+# Public name -> the file it lives in. hm.solve, hm.verify, hm.certify, hm.hunt and hm.reproduce are at the top level.
 _NAMES = {
     "Answer": "answer",
     "Certified": "certified",
@@ -11,6 +11,7 @@ _NAMES = {
     "Drawn": "sentences",
     "Finding": "diagnosis",
     "FlowEnd": "solved",
+    "Hunted": "hunted",
     "Judged": "verified",
     "OneTrial": "swept",
     "Predicted": "sentences",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +16,7 @@ from hardmax.answers.answer import Answer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hardmax.theory.check import Check, Verdict
+    from hardmax.theory.check import Check, Reading, Verdict
     from hardmax.theory.instances import Instance
 
 
@@ -145,9 +145,20 @@ def verify(ids: str | Iterable[str] | None = None, on: Any = None) -> Verified:
 class Verifying:
     """Statements to be checked one by one; what is done stays done when the rest is interrupted."""
 
-    def __init__(self, ids: Iterable[str] | None, on: Any = None) -> None:
+    def __init__(
+        self,
+        ids: Iterable[str] | None,
+        on: Any = None,
+        reading: Reading = "corrected",
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
         from hardmax.theory.check import statement_of
         from hardmax.theory.instances import Instance, instances, own_instances
+
+        if reading not in ("corrected", "paper"):
+            raise ValueError(f"reading must be corrected or paper, got {reading!r}")
+        if on is None and (given or reading == "paper"):
+            raise ValueError("reading and given are for own data; name its file by --on")
 
         self.on: str | None = None
         self.done: list[Judged] = []
@@ -162,6 +173,8 @@ class Verifying:
             if not wanted:
                 raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
             self.instances = [Instance(id, self.on, None, lambda: on) for id in wanted]
+        if on is not None:
+            self.instances = [replace(x, reading=reading, options=given or {}) for x in self.instances]
 
     def run(self, each: Instance) -> Judged:
         """Check one of the instances."""

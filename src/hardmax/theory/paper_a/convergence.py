@@ -131,9 +131,10 @@ def norm_diverges(
     points = [scale * chance.normal(size=corpus.S) for scale in np.geomspace(0.1, 1e3, draws)]
     points.append(E @ problem.vector("start", start))
     leads = [least_lead(corpus, a, E @ v, important) for a in points]
-    path = flow(problem, start=start, until_norm=FAR)
-    found = {"least lead": min(leads), "kappa": kappa, "norm": path.norm, "event": path.event}
+    found: dict[str, Any] = {"least lead": min(leads), "kappa": kappa}
     if min(leads) > 0:
+        path = flow(problem, start=start, until_norm=FAR)
+        found |= {"norm": path.norm, "event": path.event}
         slack = min(leads) / float(np.ptp(E @ v)) if went_out(path) else None
         return Outcome(hypotheses, slack, found, paper_slack=slack)
     proof = raised_somewhere(corpus, points, E, v, important)
