@@ -137,16 +137,19 @@ def norm_diverges(
         found |= {"norm": path.norm, "event": path.event}
         slack = min(leads) / float(np.ptp(E @ v)) if went_out(path) else None
         return Outcome(hypotheses, slack, found, paper_slack=slack)
-    proof = raised_somewhere(corpus, points, E, v, important)
+    proof, share = raised_somewhere(corpus, points, E, v, important)
     where = points[int(np.argmin(leads))]
-    return Outcome(hypotheses, -1.0, found, where, proof=proof, paper_slack=-1.0, paper_proof=proof)
+    return Outcome(hypotheses, -share, found, where, proof=proof, paper_slack=-share, paper_proof=proof)
 
 
 def raised_somewhere(
     corpus: Corpus, points: list[np.ndarray], E: np.ndarray, v: np.ndarray, important: tuple[int, ...]
-) -> str | None:
-    """Points for all important tokens at which dL/da of the token is positive in balls, as a proof."""
+) -> tuple[str | None, float]:
+    """Points for all important tokens at which dL/da of the token is positive in balls, as a proof; and the
+    share of the tokens that have one, in floats.
+    """
     slopes = np.array([one_layer.evaluate(corpus, a, E @ v).A for a in points])
+    share = float(np.mean([slopes[:, s].max() > 0 for s in dict.fromkeys(important)]))
     worst = {s: points[int(np.argmax(slopes[:, s]))] for s in important}
 
     def least() -> Any:
@@ -155,7 +158,8 @@ def raised_somewhere(
         return -min(rises, key=lambda x: float(x.mid()))
 
     _, proof = settle_slack(-1.0, least)
-    return proof and f"{proof}: lifting any important token raises the loss somewhere"
+    share = max(share, 0.5 / len(important))  # the loss does rise somewhere
+    return proof and f"{proof}: lifting any important token raises the loss somewhere", share
 
 
 def least_lead(corpus: Corpus, a: np.ndarray, c: np.ndarray, important: tuple[int, ...]) -> float:
