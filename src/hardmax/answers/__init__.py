@@ -2,9 +2,10 @@
 
 from hardmax._lib.lazy import lazy
 
-# Public name -> the file it lives in. hm.solve, hm.verify, hm.certify, hm.hunt and hm.reproduce are at the top level.
+# Public name -> the file it lives in. The verbs, as hm.solve, are at the top level.
 _NAMES = {
     "Answer": "answer",
+    "Catalogued": "hunted",
     "Certified": "certified",
     "Checked": "checked",
     "Diagnosis": "diagnosis",

@@ -16,7 +16,7 @@ from hardmax.answers.answer import Answer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hardmax.theory.check import Check, Reading, Verdict
+    from hardmax.theory.check import Check, Verdict
     from hardmax.theory.instances import Instance
 
 
@@ -149,14 +149,12 @@ class Verifying:
         self,
         ids: Iterable[str] | None,
         on: Any = None,
-        reading: Reading = "corrected",
+        reading: str = "corrected",
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        from hardmax.theory.check import statement_of
+        from hardmax.theory.check import as_reading, statement_of
         from hardmax.theory.instances import Instance, instances, own_instances
 
-        if reading not in ("corrected", "paper"):
-            raise ValueError(f"reading must be corrected or paper, got {reading!r}")
         if on is None and (given or reading == "paper"):
             raise ValueError("reading and given are for own data; name its file by --on")
 
@@ -174,7 +172,9 @@ class Verifying:
                 raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
             self.instances = [Instance(id, self.on, None, lambda: on) for id in wanted]
         if on is not None:
-            self.instances = [replace(x, reading=reading, options=given or {}) for x in self.instances]
+            self.instances = [
+                replace(each, reading=as_reading(reading), options=given or {}) for each in self.instances
+            ]
 
     def run(self, each: Instance) -> Judged:
         """Check one of the instances."""

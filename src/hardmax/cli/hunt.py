@@ -1,22 +1,25 @@
 """`hardmax hunt`: a counterexample to a claim, shrunk and proved."""
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hardmax.answers.hunted import Hunted, Hunting, judge_file
+from hardmax.answers.hunted import Hunted
+from hardmax.answers.hunts import Hunting, catalogue, judge_file
 from hardmax.cli.errors import Interrupted
-from hardmax.cli.output import Output, command
+from hardmax.cli.output import Output, Progress, command
 
 
 @command
 def hunt(
     out: Output,
     claim: Annotated[
-        str, typer.Argument(metavar="CLAIM", help="An ID, FILE.py:NAME, or a line such as 'selection == 1'.")
-    ],
+        str | None,
+        typer.Argument(metavar="CLAIM", help="An ID, FILE.py:NAME, or a line such as 'selection == 1'."),
+    ] = None,
     reading: Annotated[
         str, typer.Option(metavar="corrected|paper", help="A statement as corrected, or as printed.")
     ] = "corrected",
@@ -37,6 +40,9 @@ def hunt(
     on: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Judge the claim on this file; no search.")
     ] = None,
+    whole: Annotated[
+        bool, typer.Option("--catalogue", help="Hunt all printed statements known to be false, 60 s each.")
+    ] = False,
     backend: Annotated[str, typer.Option(metavar="local|dask|ray", help="Where units run.")] = "local",
     address: Annotated[str | None, typer.Option(metavar="A", help="The cluster to join.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; one for each core by default.")] = None,
@@ -45,11 +51,17 @@ def hunt(
 
     Example: hardmax hunt B-THM-1 --reading paper, or hardmax hunt "selection == 1 given margin > 0.5"
     """
+    if whole == (claim is not None):
+        raise ValueError("give a CLAIM to hunt, or --catalogue, one of the two")
+    if claim is None:
+        with out.progress("hunting", 24) as bar:
+            found = catalogue(seconds or 60.0, seed=seed, workers=workers, tell=partial(_next, bar))
+        return out.show(found)
     if on is not None:
-        return out.show(judge_file(claim, on, reading))  # type: ignore[arg-type]
+        return out.show(judge_file(claim, on, reading))
     with out.progress(f"hunting {claim}", tries or 100) as bar:
         job = Hunting(
-            claim, reading=reading, space=space, tries=tries, seconds=seconds, seed=seed, store=store,  # type: ignore[arg-type]
+            claim, reading=reading, space=space, tries=tries, seconds=seconds, seed=seed, store=store,
             backend=backend, address=address, workers=workers,
             tell=lambda count: bar.advance(count - bar.done),
         )  # fmt: skip
@@ -67,7 +79,14 @@ def hunt(
         answer = answer.save(out_dir)
     code = out.show(answer)
     if interrupted:
-        kept = f"what is done is kept in {store}; " if store is not None else "without --store nothing is kept; "
+        kept = (
+            f"what is done is kept in {store}; " if store is not None else "without --store nothing is kept; "
+        )
         given = ["hardmax", "hunt", claim, *(["--store", str(store)] if store is not None else [])]
         raise Interrupted(f"interrupted; {kept}go on with: {shlex.join(given)} and the same options")
     return code
+
+
+def _next(bar: Progress, what: str) -> None:
+    bar.rename(f"hunting {what}")
+    bar.advance()

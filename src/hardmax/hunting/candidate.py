@@ -1,7 +1,7 @@
-"""Candidate: something a claim may fail on, with what the claim must be told about it, that moves and shrinks.
+"""Candidate: data that a claim may fail on, with what the claim is told about it; it moves and shrinks.
 
-A candidate is data alone: lists and arrays that a move can change, not the subject made of them. Four kinds
-share the protocol below: problems, bare corpora, sentences, and nothing else.
+A candidate is data alone: lists and arrays that a move can change, not the subject made of them. Problems,
+corpora and sentences share the protocol below.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Candidate(Protocol):
         """Simpler ones, the most drastic first."""
 
     def shuffled(self, rng: np.random.Generator) -> Self:
-        """The same in another order of inputs, tokens and coordinates: what is true of one is of the other."""
+        """The same in another order of inputs, tokens and coordinates: what is true stays true."""
 
     def vector(self) -> np.ndarray:
         """Its continuous numbers; empty where there are none."""

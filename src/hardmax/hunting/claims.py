@@ -26,7 +26,9 @@ from hardmax.theory.check import (
     verdict_of,
 )
 
-Word = Literal["refuted", "suspected", "doubtful", "holds", "vacuous", "undecided", "not applicable", "refused"]
+Word = Literal[
+    "refuted", "suspected", "doubtful", "holds", "vacuous", "undecided", "not applicable", "refused"
+]
 
 # What the search minimises where there is no slack: the further from an applicable claim, the more.
 VACUOUS, UNDECIDED, UNMET, REFUSED = 2.0, 3.0, 10.0, 1000.0
@@ -120,7 +122,9 @@ def told_to(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def claim_of(target: str | Callable[..., Any], reading: Reading = "corrected", space: str | None = None) -> Claim:
+def claim_of(
+    target: str | Callable[..., Any], reading: Reading = "corrected", space: str | None = None
+) -> Claim:
     """A claim by an id, a file and name, an expression or a function.
 
     >>> from hardmax.hunting.claims import claim_of

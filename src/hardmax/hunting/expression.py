@@ -230,7 +230,9 @@ def _compare(text: str) -> ast.Compare:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f"a conjecture must be a comparison such as 'selection == 1', got {text!r}") from None
+        raise ValueError(
+            f"a conjecture must be a comparison such as 'selection == 1', got {text!r}"
+        ) from None
     if not isinstance(tree, ast.Compare) or len(tree.ops) != 1 or type(tree.ops[0]) not in SIGNS:
         raise ValueError(
             f"a conjecture must be one comparison by <=, <, >=, > or ==, got {text.strip()!r}; "
@@ -243,7 +245,7 @@ def _compare(text: str) -> ast.Compare:
 
 def _check(node: ast.AST) -> None:
     """Refuse whatever is not arithmetic on measurements."""
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float) and abs(node.value) < 1e100:
+    if isinstance(node, ast.Constant) and _is_number(node.value, 1e100):
         return
     if isinstance(node, ast.Name) and node.id in MEASUREMENTS:
         return
@@ -264,9 +266,13 @@ def _check(node: ast.AST) -> None:
         _check(part)
 
 
+def _is_number(value: object, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= most
+
+
 def _is_small(node: ast.BinOp | ast.UnaryOp) -> bool:
     power = getattr(node, "right", None)
-    return isinstance(power, ast.Constant) and type(power.value) in (int, float) and abs(power.value) <= 10
+    return isinstance(power, ast.Constant) and _is_number(power.value, 10)
 
 
 def _names(node: ast.AST) -> set[str]:

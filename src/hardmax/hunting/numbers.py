@@ -41,7 +41,12 @@ def rounded(values: np.ndarray, denominator: int) -> np.ndarray:
 
 def simpler(x: float) -> Iterator[float]:
     """Simpler numbers near one, the simplest first."""
-    near = [0.0, float(np.sign(x)), float(np.round(x)), *(float(np.round(x * q) / q) for q in DENOMINATORS[1:])]
+    near = [
+        0.0,
+        float(np.sign(x)),
+        float(np.round(x)),
+        *(float(np.round(x * q) / q) for q in DENOMINATORS[1:]),
+    ]
     near.append(float(Fraction(x).limit_denominator(1000)))
     if abs(x) > 2:
         near += [float(np.round(x / 2)), float(f"{x:.1g}")]

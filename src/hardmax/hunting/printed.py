@@ -70,9 +70,7 @@ def score_as_key(problem: Problem) -> Outcome:
     hypotheses = (one, Hypothesis("separable", plane is not None and plane.is_feasible))
     if unmet(hypotheses) or plane is None or plane.exact is None or plane.exact.p is None:
         return Outcome(hypotheses)
-    space = max_margin(
-        Problem.from_scores(lifted, problem.split(problem.scores)), tokens.tokens, exact=True
-    )
+    space = max_margin(Problem.from_scores(lifted, problem.split(problem.scores)), tokens.tokens, exact=True)
     if space.exact is None or space.exact.p is None or plane.direction is None:
         return Outcome(hypotheses)
     u, w = list(plane.exact.p), list(space.exact.p)[: problem.d]
@@ -80,7 +78,9 @@ def score_as_key(problem: Problem) -> Outcome:
     if not any(w):
         return Outcome(hypotheses, 0.0, vacuous=True)
     gap = misalignment([float(x) for x in u], [float(x) for x in w])
-    return Outcome(hypotheses, -max(gap, 1e-300) if turned else 0.0, {"1 - cos": gap}, proof=RATIONAL if turned else None)
+    return Outcome(
+        hypotheses, -max(gap, 1e-300) if turned else 0.0, {"1 - cos": gap}, proof=RATIONAL if turned else None
+    )
 
 
 def low_score_first(problem: Problem) -> Outcome:
@@ -120,7 +120,9 @@ def short_solutions(corpus: Corpus) -> Outcome:
         after = take_first_step(corpus, E, p, v, first_rate=4.0 * n**2 * T**2).E
         best = pattern_max_margin(corpus, [[s] for s in important], after, exact=True)
         if best.exact is not None and best.exact.norm_squared:
-            rooms.append((float(1 - best.norm / (4 * n)), best.exact.norm_squared > Fraction(4 * n) ** 2, shrink))
+            rooms.append(
+                (float(1 - best.norm / (4 * n)), best.exact.norm_squared > Fraction(4 * n) ** 2, shrink)
+            )
     if not rooms:
         return Outcome((condition,), 0.0, vacuous=True)
     slack, longer, shrink = min(rooms)
@@ -163,7 +165,7 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
     """
     best = optimal_tokens(problem)
     hypotheses = (
-        distinct_scores(problem), Hypothesis("one input at least with rivals", bool((problem.sizes > 1).any())),
+        distinct_scores(problem), Hypothesis("rivals in some input", bool((problem.sizes > 1).any())),
         Hypothesis("separable", best.is_unique and max_margin(problem, best.tokens).is_feasible),
         Hypothesis("a loss with balls", has_balls(problem)),
     )  # fmt: skip
@@ -178,7 +180,9 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
             seen.add(tuple(p))
             pull = exact.pull([arb(x) for x in p])
             top = max(range(problem.d), key=lambda j: abs(float(pull[j].mid())))
-            if not all(abs(pull[top]) > abs(x) for j, x in enumerate(pull) if j != top) or pull[top].contains(0):
+            if not all(abs(pull[top]) > abs(x) for j, x in enumerate(pull) if j != top) or pull[top].contains(
+                0
+            ):
                 return "tie", p
             p[top] += 1 if pull[top] > 0 else -1
         return "on", p
@@ -189,7 +193,9 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
         return Outcome(hypotheses, None, {"event": event})
     if event == "on":
         return Outcome(hypotheses, length / STEPS, {"|p|_1": length})
-    return Outcome(hypotheses, -1.0, {"comes again": p}, p, proof="every move decided in ball arithmetic, 256 bits")
+    return Outcome(
+        hypotheses, -1.0, {"comes again": p}, p, proof="every move decided in ball arithmetic, 256 bits"
+    )
 
 
 def one_bias_for_all(problem: Problem) -> Outcome:

@@ -61,7 +61,9 @@ class ProblemCandidate:
         if self.head is not None:
             return Problem.from_tokens(list(self.tokens), self.labels, self.head, loss=self.loss)
         if self.queries is not None:
-            return Problem.from_queries(list(self.tokens), self.queries, list(self.scores or ()), loss=self.loss)
+            return Problem.from_queries(
+                list(self.tokens), self.queries, list(self.scores or ()), loss=self.loss
+            )
         return Problem.from_scores(list(self.tokens), list(self.scores or ()), self.loss)
 
     # continuous numbers, as one vector
@@ -79,7 +81,8 @@ class ProblemCandidate:
         """The same with other numbers."""
         cuts = np.cumsum([part.size for part in self._parts()])[:-1]
         pieces = iter(
-            piece.reshape(part.shape) for piece, part in zip(np.split(vector, cuts), self._parts(), strict=True)
+            piece.reshape(part.shape)
+            for piece, part in zip(np.split(vector, cuts), self._parts(), strict=True)
         )
         tokens = tuple(next(pieces) for _ in self.tokens)
         scores = None if self.scores is None else tuple(next(pieces) for _ in self.scores)
@@ -266,7 +269,11 @@ class ProblemCandidate:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as lists."""
-        made: dict[str, Any] = {"kind": "problem", "tokens": [x.tolist() for x in self.tokens], "loss": self.loss}
+        made: dict[str, Any] = {
+            "kind": "problem",
+            "tokens": [x.tolist() for x in self.tokens],
+            "loss": self.loss,
+        }
         if self.scores is not None:
             made["scores"] = [x.tolist() for x in self.scores]
         for name in ("queries", "labels", "head"):
@@ -285,11 +292,9 @@ class ProblemCandidate:
         options |= {name: np.array(options[name], dtype=float) for name in VECTORS if name in options}
         if "selection" in options:
             options["selection"] = tuple(options["selection"])
-        return cls(
-            tokens, None if scores is None else tuple(np.array(part, dtype=float) for part in scores),
-            *(None if made.get(k) is None else np.array(made[k]) for k in ("queries", "labels", "head")),
-            made["loss"], options,
-        )  # fmt: skip
+        beside = {k: np.array(made[k]) for k in ("queries", "labels", "head") if made.get(k) is not None}
+        own = None if scores is None else tuple(np.array(part, dtype=float) for part in scores)
+        return cls(tokens, own, loss=made["loss"], options=options, **beside)
 
 
 # drawing
@@ -309,7 +314,10 @@ def draw_problem(kind: str, ranges: Ranges, rng: np.random.Generator) -> Problem
         scores[:, 0] = rng.integers(1, 3, size=n) if rng.random() < 0.5 else 1.0
     if style == 3:  # close to a degenerate one
         size = 10.0 ** rng.uniform(-6, -2)
-        keys, scores = keys + size * rng.normal(size=keys.shape), scores + size * rng.normal(size=scores.shape)
+        keys, scores = (
+            keys + size * rng.normal(size=keys.shape),
+            scores + size * rng.normal(size=scores.shape),
+        )
     loss = ("logistic", "exponential", "correlation")[int(rng.integers(3))]
     tokens, own = tuple(keys), tuple(scores)
     if kind == "tokens":

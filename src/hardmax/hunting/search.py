@@ -16,6 +16,7 @@ import numpy as np
 from hardmax._lib.parallel import serial_blas
 from hardmax.hunting.candidate import Candidate
 from hardmax.hunting.claims import Claim, Judgement, claim_of
+from hardmax.theory.check import as_reading
 
 DRAWS, MOVES, STEPS = 10, 30, 40  # judgements of each stage
 
@@ -135,7 +136,7 @@ def strategy() -> Any:
 
 @lru_cache(maxsize=8)
 def _claim(target: str, reading: str, space: str) -> Claim:
-    return claim_of(target, reading, space)  # type: ignore[arg-type]
+    return claim_of(target, as_reading(reading), space)
 
 
 def unit(parameters: dict[str, Any], seed: int) -> dict[str, Any]:

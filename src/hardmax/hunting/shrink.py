@@ -52,7 +52,7 @@ class Second:
 
 
 def look_again(claim: Claim, candidate: Candidate, found: Judgement) -> Second:
-    """Judge the same data in other orders of inputs, tokens and coordinates: true answers do not depend on it.
+    """Judge the same data in other orders of inputs, tokens and coordinates: answers must not depend on it.
 
     A hypothesis that holds in one order and not in another is doubtful. A refutation stands by its proof,
     which is in fractions or balls; a suspicion must have the same sign each time, and its digits are those

@@ -94,13 +94,14 @@ class Space:
         for name in self.drawn:
             made.options[name] = _given(name, made, rng)
         made.options.update(self.fixed)
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 def _given(name: str, made: Any, rng: np.random.Generator) -> Any:
     if name == "selection" and isinstance(made, WordsCandidate):
         return [
-            sorted(set(rng.choice(row, size=int(rng.integers(1, len(row) + 1))).tolist())) for row in made.rows
+            sorted(set(rng.choice(row, size=int(rng.integers(1, len(row) + 1))).tolist()))
+            for row in made.rows
         ]
     if name == "selection":
         return tuple(int(rng.integers(len(part))) for part in made.tokens)
@@ -130,7 +131,7 @@ def space_of_statement(id: str, test: Callable[..., Any], ranges: str | None = N
     family = kind if kind in RANGES else "problem"
     asked = list(inspect.signature(test).parameters.values())[1:]
     names = [p.name for p in asked if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
-    names += [name for name in {"B-THM-2M": ("start",), "A-LEM-3": ("selection",)}.get(id, ())]
+    names += {"B-THM-2M": ["start"], "A-LEM-3": ["selection"]}.get(id, [])
     if id in ("B-THM-6", "A-LEM-13"):
         names.append("rho" if id == "B-THM-6" else VALUES)
     if id == "A-LEM-17":
@@ -145,7 +146,9 @@ def space_of_function(function: Callable[..., Any], ranges: str | None = None) -
         first = next(iter(inspect.signature(function).parameters.values()))
     except (StopIteration, TypeError, ValueError):
         raise ValueError("a conjecture must be a function of one argument, the problem") from None
-    said = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
+    said = (
+        first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
+    )
     family = "corpus" if "Corpus" in said else "sentences" if "Sentences" in said else "problem"
     kind = getattr(function, "kind", "scores") if family == "problem" else family
     return Space(kind, read_ranges(ranges, family), tuple(getattr(function, "drawn", ())))

@@ -122,7 +122,7 @@ def picture(candidate: Candidate) -> Figure | None:
     keys, scores = problem.keys[problem.tokens], problem.scores
     flat = np.column_stack([keys, np.zeros(len(keys))]) if candidate.d == 1 else keys
     for i, (part, own) in enumerate(zip(problem.split(flat), problem.split(scores), strict=True)):
-        lifted = part + [0.0, 0.15 * i if candidate.d == 1 else 0.0]
+        lifted = part + np.array([0.0, 0.15 * i if candidate.d == 1 else 0.0])
         axes.plot(*lifted.T, "o", ms=7, mfc="none" if i % 2 else None, color=f"C{i}", label=f"input {i}")
         for place, score in zip(lifted, own, strict=True):
             axes.annotate(f"{score:g}", place, (4, 5), textcoords="offset points", fontsize=8)
@@ -130,7 +130,7 @@ def picture(candidate: Candidate) -> Figure | None:
     for found in locally_optimal(problem, limit=20):
         if found.direction is not None:
             end = reach * np.append(found.direction, [0.0] * (2 - candidate.d))
-            axes.annotate("", end, (0, 0), arrowprops={"arrowstyle": "->", "color": "0.4"})
+            axes.annotate("", (end[0], end[1]), (0, 0), arrowprops={"arrowstyle": "->", "color": "0.4"})
     axes.set(xlim=(-1.4 * reach, 1.4 * reach), ylim=(-1.4 * reach, 1.4 * reach), aspect="equal")
     axes.legend(fontsize=7, frameon=False, loc="upper left")
     axes.set_title("keys with scores; arrows attract", fontsize=8)
@@ -139,7 +139,7 @@ def picture(candidate: Candidate) -> Figure | None:
 
 def latex(candidate: Candidate, claim: str, verdict: str, proof: str | None) -> str:
     """The numbers as a fragment for a paper."""
-    n, T, d = candidate.size
+    n, _, d = candidate.size
     name = claim.replace("_", r"\_")
     head = f"% {claim}: {verdict}\n\\textbf{{{name}}} fails for "
     if isinstance(candidate, WordsCandidate):

@@ -57,7 +57,7 @@ class WordsCandidate:
         return replace(self, options={**self.options, VALUES: np.asarray(vector, dtype=float)})
 
     def _made(self, rows: Any, labels: Any = None) -> WordsCandidate:
-        """With other rows: words numbered in the order in which they come, values kept, selections redrawn."""
+        """With other rows: words numbered in the order in which they come, values and selections kept."""
         order: dict[int, int] = {}
         for row in rows:
             for x in row:
@@ -151,7 +151,9 @@ class WordsCandidate:
         if "selection" in self.options:
             for i, chosen in enumerate(self.options["selection"]):
                 for t in chosen if len(chosen) > 1 else ():
-                    less = [[s for s in c if (j, s) != (i, t)] for j, c in enumerate(self.options["selection"])]
+                    less = [
+                        [s for s in c if (j, s) != (i, t)] for j, c in enumerate(self.options["selection"])
+                    ]
                     yield replace(self, options={**self.options, "selection": less})
 
     def shuffled(self, rng: np.random.Generator) -> WordsCandidate:
@@ -208,12 +210,12 @@ def draw_sentences(ranges: Ranges, rng: np.random.Generator) -> WordsCandidate:
     """Sentences of a rule: the word after is n of a word before it, most often; n is any map of words."""
     n, T, V = (int(rng.integers(low, high + 1)) for low, high in (ranges[name] for name in ("n", "T", "V")))
     follows = rng.permutation(V) if rng.random() < 0.4 else rng.integers(V, size=V)
-    deciding = rng.integers(V, size=V)  # under a query, this word decides if it is there
+    rank = rng.permuted(np.tile(np.arange(V), (V, 1)), axis=1)  # under a query, the first word there decides
     rows = []
     for k in range(max(n, V)):
         row = [k % V]
         for _ in range(int(rng.integers(1, T))):
-            source = int(deciding[row[-1]])
-            row.append(int(follows[source if source in row else row[-1]]))
+            order = rank[row[-1]]
+            row.append(int(follows[row[int(np.argmin(order[row]))]]))
         rows.append(row)
     return WordsCandidate(())._made(rows)

@@ -238,6 +238,13 @@ def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -
         return Outcome((Hypothesis("fixed scores", False),))
 
 
+def as_reading(text: str) -> Reading:
+    """A word as a reading; a ValueError names the two."""
+    if text not in ("corrected", "paper"):
+        raise ValueError(f"reading must be 'corrected' or 'paper', got {text!r}")
+    return "paper" if text == "paper" else "corrected"
+
+
 def subject_of(found: Statement) -> Any:
     """What a statement is about: the annotation of its function's first parameter.
 

@@ -29,7 +29,8 @@ def own_instances(ids: Iterable[str], file: Path) -> list[Instance]:
     wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
     if not wanted:
         raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
-    read = cache(lambda kind: read_subject(kind, file))  # once for all statements, and a slip before the first one
+    # once for all statements, and a slip before the first one
+    read = cache(lambda kind: read_subject(kind, file))
 
     def instance(id: str) -> Instance:
         subject = read(kind_of(id))
