@@ -53,7 +53,6 @@ class Hunted(Answer):
     is_paper: bool = False
     seconds: float = 0.0
     interrupted: bool = False
-    missing: str | None = None
     files: tuple[str, ...] = field(default=())
 
     @property
@@ -79,25 +78,18 @@ class Hunted(Answer):
         """What gives the same again: the hunt, and the verdict on the file of the counterexample."""
         from hardmax.hunting.space import ranges_text
 
-        again = [
-            "hardmax",
-            "hunt",
-            self.claim,
-            "--space",
-            ranges_text(self.space),
-            "--tries",
-            str(self.tries),
-        ]
+        sizes, tries = ranges_text(self.space), str(self.tries)
+        again = ["hardmax", "hunt", self.claim, "--space", sizes, "--tries", tries]
         again += ["--seed", str(self.seed), *(["--reading", "paper"] if self.reading == "paper" else [])]
         if not self.files or self.candidate is None:
             return (shlex.join(again),)
-        if not self.is_paper:
-            return shlex.join(again), shlex.join(["hardmax", "hunt", self.claim, "--on", self.files[0]])
         from hardmax.hunting.claims import told_to
 
-        verify = ["hardmax", "verify", self.claim, "--on", self.files[0]]
+        verify = ["hardmax", "verify" if self.is_paper else "hunt", self.claim, "--on", self.files[0]]
+        options = self.candidate.options
+        told = told_to(self.claim, options) if self.is_paper else options
         verify += ["--reading", "paper"] if self.reading == "paper" else []
-        for name, value in told_to(self.claim, self.candidate.options).items():
+        for name, value in told.items():
             plain = value.tolist() if hasattr(value, "tolist") else value
             verify += ["--given", f"{name}={json.dumps(plain, separators=(',', ':'))}"]
         return shlex.join(again), shlex.join(verify)
@@ -121,7 +113,6 @@ class Hunted(Answer):
             "size_before": list(self.first_size) if self.first_size is not None else None,
             "slack": self.judged.slack if found and self.judged is not None else None,
             "proof": self.proof,
-            "missing": self.missing,
             "refusal": self.refusal,
             "files": list(self.files),
             "commands": list(self.commands),
@@ -145,8 +136,6 @@ class Hunted(Answer):
             lines += told(self.candidate)
             if self.judged is not None and self.judged.slack is not None:
                 lines.append(f"slack {self.judged.slack:.4g}" + (f"; {self.proof}" if self.proof else ""))
-        if self.missing:
-            lines.append(self.missing)
         lines.append(f"tried {self.instances} instances in {self.tries} units ({said or 'none'})")
         lines.append(f"of the space {where}; {self.search}")
         if self.refusal:

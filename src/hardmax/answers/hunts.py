@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +97,6 @@ class Hunting:
             expect.positive("seconds", seconds)
         self.seed = expect.whole("seed", seed)
         found: str | None = claim if isinstance(claim, str) else named(claim)[1]
-        if found is not None and found.rpartition(":")[0].endswith(".py"):
-            found = named(found)[1]
         self.claim: Claim = claim_of(claim if found is None else found, as_reading(reading), space)
         self.drive = Drive(
             self.claim, tries=tries, seconds=seconds, seed=self.seed, named=found is not None,
@@ -169,14 +167,19 @@ def settled(
     return f"suspected ({second.digits} digits{reach})", small, found, size
 
 
-def judge_file(claim: str, file: str | os.PathLike[str], reading: str = "corrected") -> Hunted:
-    """A claim on the data of a file, without a search."""
+def judge_file(
+    claim: str,
+    file: str | os.PathLike[str],
+    reading: str = "corrected",
+    given: Mapping[str, Any] | None = None,
+) -> Hunted:
+    """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
     from hardmax.hunting.claims import claim_of
     from hardmax.hunting.telling import read
     from hardmax.theory.check import as_reading
 
     found = claim_of(claim, as_reading(reading))
-    candidate = read(found, Path(file))
+    candidate = read(found, Path(file), given or {})
     judged = found.judge(candidate)
     words = {
         "refuted": "refuted (proved)",

@@ -9,6 +9,7 @@ import typer
 
 from hardmax.answers.hunted import Hunted
 from hardmax.answers.hunts import Hunting, catalogue, judge_file
+from hardmax.cli.checks import options_of
 from hardmax.cli.errors import Interrupted
 from hardmax.cli.output import Output, Progress, command
 
@@ -40,6 +41,10 @@ def hunt(
     on: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Judge the claim on this file; no search.")
     ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=JSON", help="With --on: what the claim is told, as start=[0,1]."),
+    ] = None,
     whole: Annotated[
         bool, typer.Option("--catalogue", help="Hunt all printed statements known to be false, 60 s each.")
     ] = False,
@@ -58,7 +63,7 @@ def hunt(
             found = catalogue(seconds or 60.0, seed=seed, workers=workers, tell=partial(_next, bar))
         return out.show(found)
     if on is not None:
-        return out.show(judge_file(claim, on, reading))
+        return out.show(judge_file(claim, on, reading, options_of(given or ())))
     with out.progress(f"hunting {claim}", tries or 100) as bar:
         job = Hunting(
             claim, reading=reading, space=space, tries=tries, seconds=seconds, seed=seed, store=store,

@@ -48,5 +48,8 @@ class Candidate(Protocol):
     def at(self, vector: np.ndarray) -> Self:
         """The same with other continuous numbers."""
 
+    def told(self, options: dict[str, Any]) -> Self:
+        """The same with other options."""
+
     def to_dict(self) -> dict[str, Any]:
         """All of it, as JSON can hold it; ``kind`` says which one it is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -74,7 +74,7 @@ class Claim:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                told = told_to(self.stated.id, candidate.options) if self.is_paper else {}
+                told = told_to(self.stated.id, candidate.options) if self.is_paper else candidate.options
                 found = outcome_of(self.stated, candidate.subject(), **told)
             except (ArithmeticError, ValueError, AssertionError, LookupError, RuntimeError) as error:
                 return Judgement("refused", REFUSED, measured={"error": f"{type(error).__name__}: {error}"})
@@ -159,8 +159,8 @@ def _own(name: str, function: Callable[..., Any], space: str | None) -> Claim:
 
 
 def _statement(name: str, function: Callable[..., Any]) -> Statement:
-    def test(subject: Any) -> Outcome:
-        return outcome_from(function(subject))
+    def test(subject: Any, **told: Any) -> Outcome:
+        return outcome_from(function(subject, **told))
 
     return Statement(name, name, "conjecture", "finite", name, (), test)
 
@@ -197,16 +197,3 @@ def _float(value: Fraction) -> float:
     near = float(value)
     return near if near or not value else math.copysign(math.ulp(0.0), value)
 
-
-def doubled(claim: Claim, hypothesis: Callable[[Any], bool]) -> Claim:
-    """The claim with one more hypothesis on its subject."""
-
-    def test(subject: Any, **told: Any) -> Outcome:
-        found = claim.stated.test(subject, **told)
-        if hypothesis(subject):
-            return found
-        from hardmax.theory.check import Hypothesis
-
-        return replace(found, hypotheses=(*found.hypotheses, Hypothesis("added", False)))
-
-    return replace(claim, stated=replace(claim.stated, test=test))

@@ -68,8 +68,13 @@ class ProblemCandidate:
 
     # continuous numbers, as one vector
 
+    @property
+    def _free(self) -> Arrays:
+        """Scores that are numbers; those of the log loss are labels, and stay."""
+        return () if self.scores is None or self.loss == "log" else self.scores
+
     def _parts(self) -> list[np.ndarray]:
-        parts = [*self.tokens, *(self.scores or ())]
+        parts = [*self.tokens, *self._free]
         parts += [x for x in (self.queries, self.head) if x is not None]
         return parts + [np.asarray(self.options[name]) for name in VECTORS if name in self.options]
 
@@ -85,7 +90,7 @@ class ProblemCandidate:
             for piece, part in zip(np.split(vector, cuts), self._parts(), strict=True)
         )
         tokens = tuple(next(pieces) for _ in self.tokens)
-        scores = None if self.scores is None else tuple(next(pieces) for _ in self.scores)
+        scores = tuple(next(pieces) for _ in self._free) or self.scores
         queries = None if self.queries is None else next(pieces)
         head = None if self.head is None else next(pieces)
         options = dict(self.options)
@@ -134,6 +139,8 @@ class ProblemCandidate:
         (i, t), (j, s) = self._place(rng), self._place(rng)
         scores = [part.copy() for part in self.scores]
         scores[i][t] = scores[j][s]
+        if self.loss == "log":  # another token is the label
+            scores[i] = np.eye(len(scores[i]))[t]
         return replace(self, scores=tuple(scores))
 
     def _negated(self, rng: np.random.Generator) -> ProblemCandidate:
@@ -145,7 +152,7 @@ class ProblemCandidate:
             x = self.vector()
             x[int(rng.integers(len(x)))] *= -1
             return self.at(x)
-        return self._with_token(i, t, -self.tokens[i][t])
+        return self._with_token(i, t, float(rng.choice((-1.0, -1.0, 2.0, 4.0, 0.25))) * self.tokens[i][t])
 
     def _whole(self, rng: np.random.Generator) -> ProblemCandidate:
         x = self.vector()
@@ -237,7 +244,7 @@ class ProblemCandidate:
             for t in range(len(self.tokens[i])):
                 moved = [part - (part[t] if j == i else 0) for j, part in enumerate(self.tokens)]
                 yield replace(self, tokens=tuple(moved))
-                if self.scores is not None:
+                if self._free:
                     less = [part - (part[t] if j == i else 0) for j, part in enumerate(self.scores)]
                     yield replace(self, scores=tuple(less))
         for place, value in enumerate(x):
@@ -266,6 +273,10 @@ class ProblemCandidate:
             labels=None if self.labels is None else self.labels[inputs],
             head=None if self.head is None else self.head[axes] * signs,
         )  # fmt: skip
+
+    def told(self, options: dict[str, Any]) -> ProblemCandidate:
+        """The same with other options."""
+        return replace(self, options=options)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as lists."""

@@ -91,7 +91,7 @@ def _slide(ledger: Ledger, rng: np.random.Generator, steps: int) -> None:
     x = start.vector()
     if not x.size:
         return _climb(ledger, rng, steps)
-    if (cma := strategy()) is None:
+    if (cma := strategy()) is None or x.size < 2:  # CMA-ES needs two dimensions
         return _gauss(ledger, rng, start, steps)
     search = cma.CMAEvolutionStrategy(
         x, 0.3, {"seed": int(rng.integers(1, 2**31)), "verbose": -9, "verb_log": 0, "verb_disp": 0}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from hardmax.hunting.claims import Claim, Judgement
 
 JUDGEMENTS = 600  # at most, in shrinking
 LOOKS = 3  # in other orders of inputs, tokens and coordinates
-SUSPICIOUS = 1e-6  # a slack closer to 0, relative to what was measured, is not even suspicious
+FEWEST = 2  # digits that must agree: fewer are rounding
 
 
 def shrink(
@@ -66,10 +67,23 @@ def look_again(claim: Claim, candidate: Candidate, found: Judgement) -> Second:
     if found.word == "refuted":
         return Second("refuted")
     assert found.slack is not None
+    if (later := _later(claim, candidate)) is not None:
+        others.append(later)
+        if later.slack is not None and later.slack > 0.5 * found.slack:
+            return Second("nothing", 0)  # it was only not late enough
     if not all(each.slack is not None and each.slack < 0 for each in others):
         return Second("nothing", 0)
     if not math.isfinite(found.slack):
         return Second("suspected", 0)
-    off = max(abs(each.slack - found.slack) for each in others if each.slack is not None)
+    off = max(abs(each.slack - found.slack) for each in others[:LOOKS] if each.slack is not None)
     digits = 15 if off == 0 else max(0, min(15, int(-math.log10(off / abs(found.slack) + 1e-300))))
-    return Second("suspected" if abs(found.slack) > SUSPICIOUS else "nothing", digits)
+    return Second("suspected" if digits >= FEWEST else "nothing", digits)
+
+
+def _later(claim: Claim, candidate: Candidate) -> Judgement | None:
+    """The same with ten times as many steps, where the claim is a limit and its training has a length."""
+    asked = signature(claim.stated.test).parameters.get("steps") if claim.stated.kind == "limit" else None
+    if asked is None:
+        return None
+    longer = {**candidate.options, "steps": 10 * candidate.options.get("steps", asked.default)}
+    return claim.judge(candidate.told(longer))

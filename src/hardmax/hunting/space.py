@@ -28,6 +28,7 @@ TOKENS = (
 )  # fmt: skip
 QUERIES = ("D-THM-1", "D-THM-2", "D-CONJ-1", "D-CONJ-2")
 LABELS = ("D-THM-8", "D-THM-11", "D-THM-12", "D-CONJ-4", "D-CONJ-5")
+KNOWN = ("selection", "p", "q", "start", "rho", VALUES)  # what can be drawn beside the data
 PROBLEMS_OF_A = ("A-DEF-16", "A-THM-5S")
 
 # What a statement is told beside the data, always the same. Samples are smaller than where one instance is
@@ -35,7 +36,6 @@ PROBLEMS_OF_A = ("A-DEF-16", "A-THM-5S")
 FIXED: dict[str, dict[str, Any]] = {
     "B-APP-E": {"steps": 300},
     "B-ERR-21": {"count": 2},
-    "B-NEW-1": {"steps": 2000},
     "B-THM-2M": {"steps": 200},
     "B-THM-3": {"starts": 1},
     "B-THM-L1": {"steps": 20, "normalized": True},
@@ -141,7 +141,10 @@ def space_of_statement(id: str, test: Callable[..., Any], ranges: str | None = N
 
 
 def space_of_function(function: Callable[..., Any], ranges: str | None = None) -> Space:
-    """What a user's function is hunted on: problems, unless its first parameter says Corpus or Sentences."""
+    """What a user's function is hunted on: problems, unless its first parameter says Corpus or Sentences.
+
+    Its keyword-only parameters are drawn with the data: a selection, vectors p, q and start, a number rho.
+    """
     try:
         first = next(iter(inspect.signature(function).parameters.values()))
     except (StopIteration, TypeError, ValueError):
@@ -151,7 +154,11 @@ def space_of_function(function: Callable[..., Any], ranges: str | None = None) -
     )
     family = "corpus" if "Corpus" in said else "sentences" if "Sentences" in said else "problem"
     kind = getattr(function, "kind", "scores") if family == "problem" else family
-    return Space(kind, read_ranges(ranges, family), tuple(getattr(function, "drawn", ())))
+    asked = list(inspect.signature(function).parameters.values())[1:]
+    names = [p.name for p in asked if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if unknown := [name for name in names if name not in KNOWN]:
+        raise ValueError(f"a conjecture may ask for {', '.join(KNOWN)} besides its data, got {unknown[0]}")
+    return Space(kind, read_ranges(ranges, family), tuple(names))
 
 
 def read_ranges(text: str | None, family: str) -> Ranges:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +14,8 @@ import numpy as np
 from hardmax._lib.files import whole_text
 from hardmax.hunting.candidate import Candidate
 from hardmax.hunting.claims import Claim
-from hardmax.hunting.problems import ProblemCandidate
-from hardmax.hunting.words import WordsCandidate, word
+from hardmax.hunting.problems import VECTORS, ProblemCandidate
+from hardmax.hunting.words import VALUES, WordsCandidate, word
 from hardmax.problem import Problem
 
 if TYPE_CHECKING:
@@ -85,18 +87,19 @@ def _text(candidate: WordsCandidate) -> str:
     return table.getvalue()
 
 
-def read(claim: Claim, file: Path) -> Candidate:
-    """The data of a file as a candidate; what a claim must be told is not in it."""
+def read(claim: Claim, file: Path, given: Mapping[str, Any]) -> Candidate:
+    """The data of a file as a candidate, and what the claim is told beside it."""
     from hardmax.theory.instances import read_subject
 
     subject = read_subject(claim.space.family, file)
+    options = {k: np.array(v, dtype=float) if k in (*VECTORS, VALUES) else v for k, v in given.items()}
     if isinstance(subject, Problem):
-        return problem_candidate(subject)
+        return replace(problem_candidate(subject), options=options)
     if claim.space.family == "corpus":
         rows = tuple(tuple(row.tolist()) for row in subject.sequences())
-        return WordsCandidate(rows, tuple(int(y) for y in subject.y))
+        return WordsCandidate(rows, tuple(int(y) for y in subject.labels), options)
     bounds = zip(subject.offsets[:-1], subject.offsets[1:], strict=True)
-    return WordsCandidate(tuple(tuple(subject.tokens[a:b].tolist()) for a, b in bounds))
+    return WordsCandidate(tuple(tuple(subject.tokens[a:b].tolist()) for a, b in bounds), options=options)
 
 
 def problem_candidate(problem: Problem) -> ProblemCandidate:

@@ -165,6 +165,10 @@ class WordsCandidate:
         labels = None if self.labels is None else tuple(self.labels[i] for i in order)
         return replace(self, options=options)._made([self.rows[i] for i in order], labels)
 
+    def told(self, options: dict[str, Any]) -> WordsCandidate:
+        """The same with other options."""
+        return replace(self, options=options)
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as lists."""
         options = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self.options.items()}

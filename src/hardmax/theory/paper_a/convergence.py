@@ -215,7 +215,7 @@ def descent_follows_flow(
         path = descend(problem, GD(rate / L / parts), steps=steps * parts, start=start)
         apart.append(float(np.linalg.norm(path.p - late.p)))
     moved = float(np.linalg.norm(late.p - late.points[0]))
-    if not moved or not apart[-1]:
+    if not moved or apart[-1] <= 1e-12 * moved:  # nothing is left but rounding, whose ratios mean nothing
         return unsaid(hypotheses)
     ratios = [apart[0] / apart[1], apart[1] / apart[2]]
     slack = min(halving(ratios[-1]), 1 - apart[-1] / moved)

@@ -14,6 +14,7 @@ from hardmax.directions.assumptions import assumption_b
 from hardmax.directions.direction import local_constants
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.neighbors import is_locally_optimal
+from hardmax.directions.position import general_position
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
@@ -198,9 +199,9 @@ def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int)
 @statement(
     "B-ERR-21",
     "Conjecture: almost every start tends to a locally optimal direction",
-    "With distinct scores in every input: from almost every start, a gradient flow that diverges and selects "
-    "one token per input tends to the max-margin direction of a locally optimal selection. The wording "
-    'without "almost" is false.',
+    "With distinct scores in every input and keys in general position: from almost every start, a gradient "
+    "flow that diverges and selects one token per input tends to the max-margin direction of a locally "
+    'optimal selection. The wordings without "almost" and without general position are false.',
     kind="limit",
     label="conjecture",
     errata=("B-ERR-21",),
@@ -213,8 +214,10 @@ def only_local_optima_attract(
     ``radius`` is the size of the starts, three over the longest key difference if absent. No start that is
     off its direction refutes anything: it may be late, or exceptional.
     """
+    position = general_position(problem, limit=10_000, rng=0)
     hypotheses = (
         decreasing_loss(problem), distinct_scores(problem, "B-ERR-21"),
+        Hypothesis("general position", position.holds, position.witness, "B-ERR-21"),
     )  # fmt: skip
     longest = longest_difference(problem)
     if unmet(hypotheses[:1]) or longest == 0:
