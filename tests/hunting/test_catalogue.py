@@ -1,16 +1,19 @@
 """Printed statements that are false are refuted; each within a unit or a few."""
 
+from pathlib import Path
+
 import pytest
 
 import hardmax as hm
 from hardmax.answers import Catalogued
-from hardmax.answers.hunts import hunt_entry
+from hardmax.answers.hunts import hunt_entry, judge_file
 from hardmax.hunting.catalogue import CATALOGUE, ELSEWHERE
 from hardmax.hunting.printed import PRINTED
 from hardmax.papers import ERRATA
 from hardmax.theory import checks
 
-QUICK = {"B-EQ-73", "B-ERR-15", "B-ERR-18", "B-ERR-19", "A-ERR-5", "A-ERR-15", "C-ERR-04", "C-COR-1", "D-ERR-2"}
+ROOT = Path(__file__).parents[2]
+QUICK = {"B-EQ-73", "B-ERR-15", "B-ERR-18", "B-ERR-19", "A-ERR-5", "A-ERR-15", "C-COR-1", "D-ERR-2"}
 ENTRIES = {each.claim: each for each in CATALOGUE}
 
 
@@ -49,3 +52,18 @@ def test_general_position_is_needed_for_b_err_21():
     assert [h.id for h in found.hypotheses if not h.holds] == ["general position"]
     assert found.slack == -1.0
     assert list(hm.locally_optimal(problem)) == []
+
+
+@pytest.mark.parametrize(
+    "name, file, start, verdict",
+    [
+        ("without_general_position", "every-start", None, "suspected (15 digits)"),
+        ("head_start", "head-start", [-0.453125, 0.03125], "refuted (proved)"),
+        ("descent_follows_flow", "parting", [0.928, 0.0], "refuted (proved)"),
+    ],
+)
+def test_findings(name, file, start, verdict):
+    folder = ROOT / "examples" / "hunts"
+    given = {} if start is None else {"start": start}
+    found = judge_file(f"{folder}/conjectures.py:{name}", folder / f"{file}.json", given=given)
+    assert found.verdict == verdict

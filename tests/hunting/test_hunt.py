@@ -148,7 +148,7 @@ def test_a_line_is_parsed_and_proved():
      "margin.real <= 1", "margin <= 'a'", "[1] == 1", "sqrt(1, 2) <= 1", "True <= 1 + margin * (lambda: 1)"],
 )  # fmt: skip
 def test_a_line_is_arithmetic_and_nothing_else(line):
-    with pytest.raises(ValueError, match="conjecture|exponent|argument|no check"):
+    with pytest.raises(ValueError, match=r"conjecture|exponent|argument|no check"):
         claim_of(line)
 
 

@@ -189,7 +189,8 @@ class ProblemCandidate:
         for i, part in enumerate(self.tokens):
             if len(part) > least.get("T", 1):
                 for t in range(len(part)):
-                    if self.options.get("selection", (None,) * self.n)[i] != t:
+                    label = self.loss == "log" and self.scores is not None and self.scores[i][t]
+                    if self.options.get("selection", (None,) * self.n)[i] != t and not label:
                         yield self._without_token(i, t)
         if self.d > least.get("d", 1):
             for k in range(self.d):
@@ -245,7 +246,7 @@ class ProblemCandidate:
                 moved = [part - (part[t] if j == i else 0) for j, part in enumerate(self.tokens)]
                 yield replace(self, tokens=tuple(moved))
                 if self._free:
-                    less = [part - (part[t] if j == i else 0) for j, part in enumerate(self.scores)]
+                    less = [part - (part[t] if j == i else 0) for j, part in enumerate(self._free)]
                     yield replace(self, scores=tuple(less))
         for place, value in enumerate(x):
             for near in simpler(float(value)):
