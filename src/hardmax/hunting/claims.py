@@ -101,6 +101,9 @@ class Claim:
             verdict = paper_verdict_of(self.stated, found) or "undecided"
         else:
             verdict = verdict_of(self.stated, own, slack, vacuous, proof)
+        if slack < 0 and self.stated.kind == "existential" and not as_printed:
+            # one instance says nothing against a claim that something exists
+            return Judgement("undecided", UNDECIDED, slack, measured=found.measured)
         if slack < 0:
             proved = verdict in ("fails", "refuted") and proof is not None
             return Judgement("refuted" if proved else "suspected", value, slack, proof, (), found.measured)
