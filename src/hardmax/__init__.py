@@ -53,6 +53,7 @@ _NAMES = {
     "global_max_margins": "margin.att_svm",
     "gradient": "train.gradient",
     "hessian": "train.gradient",
+    "hunt": "answers.hunts",
     "is_globally_optimal": "problem.selection",
     "is_locally_optimal": "directions.neighbors",
     "locally_optimal": "directions.enumerate",

@@ -19,6 +19,7 @@ from . import train as train
 from . import trials as trials
 from ._lib.arrays import misalignment as misalignment
 from .answers.certified import certify as certify
+from .answers.hunts import hunt as hunt
 from .answers.reproduction import reproduce as reproduce
 from .answers.solving import solve as solve
 from .answers.verified import verify as verify

@@ -7,7 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.theory import Hypothesis, check, checks
-from hardmax.theory.check import Outcome, _paper_verdict, _verdict
+from hardmax.theory.check import Outcome, paper_verdict_of, verdict_of
 from hardmax.theory.paper_b.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
@@ -33,7 +33,7 @@ def stated(kind="finite", label="proved"):
     ],
 )
 def test_the_rule(hypotheses, slack, vacuous, verdict):
-    assert _verdict(stated(), hypotheses, slack, vacuous, "a proof") == verdict
+    assert verdict_of(stated(), hypotheses, slack, vacuous, "a proof") == verdict
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_the_rule(hypotheses, slack, vacuous, verdict):
     ],
 )
 def test_nothing_fails_without_a_proof(kind, label, proof, verdict):
-    assert _verdict(stated(kind, label), (MET,), -1.0, False, proof) == verdict
+    assert verdict_of(stated(kind, label), (MET,), -1.0, False, proof) == verdict
 
 
 def test_a_conjecture_is_never_said_to_hold():
-    assert _verdict(stated(label="conjecture"), (MET,), 1.0, False, None) == "consistent"
+    assert verdict_of(stated(label="conjecture"), (MET,), 1.0, False, None) == "consistent"
 
 
 def test_the_wrong_subject_is_named():
@@ -77,7 +77,7 @@ def test_the_two_readings_of_theorem_2():
 
 def test_a_hypothesis_of_the_paper_itself_excuses_its_reading_too():
     lone = Outcome((UNMET,), slack=-1.0, paper_slack=-1.0)
-    assert _paper_verdict(stated(), lone) == "not applicable"
+    assert paper_verdict_of(stated(), lone) == "not applicable"
 
 
 def test_a_reading_that_does_not_exist_is_refused():

@@ -2,15 +2,17 @@
 
 from hardmax._lib.lazy import lazy
 
-# Public name -> the file it lives in. hm.solve, hm.verify, hm.certify and hm.reproduce are at the top level.
+# Public name -> the file it lives in. The verbs, as hm.solve, are at the top level.
 _NAMES = {
     "Answer": "answer",
+    "Catalogued": "hunted",
     "Certified": "certified",
     "Checked": "checked",
     "Diagnosis": "diagnosis",
     "Drawn": "sentences",
     "Finding": "diagnosis",
     "FlowEnd": "solved",
+    "Hunted": "hunted",
     "Judged": "verified",
     "OneTrial": "swept",
     "Predicted": "sentences",

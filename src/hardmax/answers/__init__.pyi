@@ -7,6 +7,8 @@ from .checked import ntp_check as ntp_check
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import Finding as Finding
 from .diagnosis import examine as examine
+from .hunted import Catalogued as Catalogued
+from .hunted import Hunted as Hunted
 from .probed import Probed as Probed
 from .probed import probe_file as probe_file
 from .reproduction import Reproduction as Reproduction

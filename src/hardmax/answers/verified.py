@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -145,9 +145,18 @@ def verify(ids: str | Iterable[str] | None = None, on: Any = None) -> Verified:
 class Verifying:
     """Statements to be checked one by one; what is done stays done when the rest is interrupted."""
 
-    def __init__(self, ids: Iterable[str] | None, on: Any = None) -> None:
-        from hardmax.theory.check import statement_of
+    def __init__(
+        self,
+        ids: Iterable[str] | None,
+        on: Any = None,
+        reading: str = "corrected",
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        from hardmax.theory.check import as_reading, statement_of
         from hardmax.theory.instances import Instance, instances, own_instances
+
+        if on is None and (given or reading == "paper"):
+            raise ValueError("reading and given are for own data; name its file by --on")
 
         self.on: str | None = None
         self.done: list[Judged] = []
@@ -162,6 +171,10 @@ class Verifying:
             if not wanted:
                 raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
             self.instances = [Instance(id, self.on, None, lambda: on) for id in wanted]
+        if on is not None:
+            self.instances = [
+                replace(each, reading=as_reading(reading), options=given or {}) for each in self.instances
+            ]
 
     def run(self, each: Instance) -> Judged:
         """Check one of the instances."""

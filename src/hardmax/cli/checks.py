@@ -1,7 +1,9 @@
 """What is checked: a certificate, the statements of the papers, the installation."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,12 +35,19 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE", help="Own data: a problem, texts with labels, or sentences, by the ID."),
     ] = None,
+    reading: Annotated[
+        str, typer.Option(metavar="corrected|paper", help="With --on: as corrected, or as printed.")
+    ] = "corrected",
+    given: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=JSON", help="With --on: what a statement is told, as selection=[0,1]."),
+    ] = None,
 ) -> int:
     """Check the papers' statements, where they hold and where not.
 
     Example: hardmax verify B-THM-3 C-THM-ASY, or hardmax verify B-THM-2 --on problem.json
     """
-    job = Verifying(ids or None, on)
+    job = Verifying(ids or None, on, reading, options_of(given or ()))
     with out.progress("verifying", len(job.instances)) as progress:
         try:
             for each in job.instances:
@@ -67,3 +76,20 @@ def doctor(out: Output) -> int:
     from hardmax.answers import diagnosis
 
     return out.show(diagnosis.examine())
+
+
+def options_of(given: Sequence[str]) -> dict[str, Any]:
+    """``selection=[0,1]`` as what a statement's function takes; lists alone may lack their brackets."""
+    found: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        try:
+            found[name.strip()] = json.loads(value)
+        except ValueError:
+            try:
+                found[name.strip()] = json.loads(f"[{value}]")
+            except ValueError:
+                equals = ""
+        if not equals or not name.strip().isidentifier():
+            raise ValueError(f"--given must be NAME=VALUE, as selection=[0,1] or rho=0.5, got {each!r}")
+    return found

@@ -9,6 +9,7 @@ from hardmax import __version__
 from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
 from hardmax.cli.checks import certify, doctor, verify
 from hardmax.cli.errors import Interrupted, complain, explain
+from hardmax.cli.hunt import hunt
 from hardmax.cli.ntp import app as ntp
 from hardmax.cli.output import NoColor, Quiet, Session
 from hardmax.cli.play import play
@@ -27,6 +28,7 @@ app.command()(reproduce)
 app.command()(sweep)
 app.command()(play)
 app.command()(probe)
+app.command()(hunt)
 app.command()(doctor)
 app.add_typer(ntp, name="ntp")
 app.add_typer(text, name="text")

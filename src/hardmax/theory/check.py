@@ -213,15 +213,11 @@ def check(
             f"{id} is about a {wanted.__name__}, got {type(subject).__name__}; "
             f"ask check({id!r}, {wanted.__name__.lower()}, ...)"
         )
-    outcome = (
-        Outcome((Hypothesis("equal weights, no counts", False),))
-        if id.startswith("B-") and _is_weighted(subject)
-        else _outcome(found, subject, *evidence, **options)
-    )
-    paper = _paper_verdict(found, outcome)
+    outcome = outcome_of(found, subject, *evidence, **options)
+    paper = paper_verdict_of(found, outcome)
     if reading == "paper" and paper is None:
         raise ValueError(f"reading: {id} has no reading of the paper's own here; ask for the corrected one")
-    judged = _verdict(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
+    judged = verdict_of(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
     as_printed = reading == "paper"
     return Check(
         id=id, title=found.title, instance=instance, label=found.label, kind=found.kind,
@@ -232,12 +228,21 @@ def check(
     )  # fmt: skip
 
 
-def _outcome(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
+def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
     """What its function says; a statement about scores says nothing where they move with the attention."""
+    if found.id.startswith("B-") and _is_weighted(subject):
+        return Outcome((Hypothesis("equal weights, no counts", False),))
     try:
         return found.test(subject, *evidence, **options)
     except ScoresMove:
         return Outcome((Hypothesis("fixed scores", False),))
+
+
+def as_reading(text: str) -> Reading:
+    """A word as a reading; a ValueError names the two."""
+    if text not in ("corrected", "paper"):
+        raise ValueError(f"reading must be 'corrected' or 'paper', got {text!r}")
+    return "paper" if text == "paper" else "corrected"
 
 
 def subject_of(found: Statement) -> Any:
@@ -261,13 +266,14 @@ def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
     return Outcome(met) if unmet(met) else Outcome(met, 0.0, vacuous=True)
 
 
-def _verdict(
+def verdict_of(
     found: Statement,
     hypotheses: tuple[Hypothesis, ...],
     slack: float | None,
     vacuous: bool,
     proof: str | None,
 ) -> Verdict:
+    """The one rule by which a verdict follows from what was measured."""
     if any(h.holds is False for h in hypotheses):
         return "not applicable"
     if any(h.holds is None for h in hypotheses) or slack is None or math.isnan(slack):
@@ -282,7 +288,7 @@ def _verdict(
     return "consistent" if found.label == "conjecture" else "holds"
 
 
-def _paper_verdict(found: Statement, outcome: Outcome) -> Verdict | None:
+def paper_verdict_of(found: Statement, outcome: Outcome) -> Verdict | None:
     """The verdict on the paper's wording: what an erratum says exists only from some radius on may be
     explicit there, so that it can fail.
     """
@@ -291,7 +297,7 @@ def _paper_verdict(found: Statement, outcome: Outcome) -> Verdict | None:
     own = tuple(h for h in outcome.hypotheses if h.erratum is None)
     explicit = replace(found, kind="finite") if found.kind == "existential" else found
     vacuous = outcome.vacuous or outcome.paper_vacuous
-    return _verdict(explicit, own, outcome.paper_slack, vacuous, outcome.paper_proof)
+    return verdict_of(explicit, own, outcome.paper_slack, vacuous, outcome.paper_proof)
 
 
 def _order(id: str) -> tuple[bool, str, str, int, str]:

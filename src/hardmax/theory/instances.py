@@ -29,7 +29,8 @@ def own_instances(ids: Iterable[str], file: Path) -> list[Instance]:
     wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
     if not wanted:
         raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
-    read = cache(lambda kind: _read(kind, file))  # once for all statements, and a slip before the first one
+    # once for all statements, and a slip before the first one
+    read = cache(lambda kind: read_subject(kind, file))
 
     def instance(id: str) -> Instance:
         subject = read(kind_of(id))
@@ -52,7 +53,8 @@ def kind_of(id: str) -> str:
     return "corpus" if kind is Corpus else "sentences"
 
 
-def _read(kind: str, file: Path) -> Any:
+def read_subject(kind: str, file: Path) -> Any:
+    """A problem, a corpus or sentences of a file; a ValueError says which kind of file is wanted."""
     try:
         if kind == "problem":
             return Problem.load(file)

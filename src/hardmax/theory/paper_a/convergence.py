@@ -131,21 +131,25 @@ def norm_diverges(
     points = [scale * chance.normal(size=corpus.S) for scale in np.geomspace(0.1, 1e3, draws)]
     points.append(E @ problem.vector("start", start))
     leads = [least_lead(corpus, a, E @ v, important) for a in points]
-    path = flow(problem, start=start, until_norm=FAR)
-    found = {"least lead": min(leads), "kappa": kappa, "norm": path.norm, "event": path.event}
+    found: dict[str, Any] = {"least lead": min(leads), "kappa": kappa}
     if min(leads) > 0:
+        path = flow(problem, start=start, until_norm=FAR)
+        found |= {"norm": path.norm, "event": path.event}
         slack = min(leads) / float(np.ptp(E @ v)) if went_out(path) else None
         return Outcome(hypotheses, slack, found, paper_slack=slack)
-    proof = raised_somewhere(corpus, points, E, v, important)
+    proof, share = raised_somewhere(corpus, points, E, v, important)
     where = points[int(np.argmin(leads))]
-    return Outcome(hypotheses, -1.0, found, where, proof=proof, paper_slack=-1.0, paper_proof=proof)
+    return Outcome(hypotheses, -share, found, where, proof=proof, paper_slack=-share, paper_proof=proof)
 
 
 def raised_somewhere(
     corpus: Corpus, points: list[np.ndarray], E: np.ndarray, v: np.ndarray, important: tuple[int, ...]
-) -> str | None:
-    """Points for all important tokens at which dL/da of the token is positive in balls, as a proof."""
+) -> tuple[str | None, float]:
+    """Points for all important tokens at which dL/da of the token is positive in balls, as a proof; and the
+    share of the tokens that have one, in floats.
+    """
     slopes = np.array([one_layer.evaluate(corpus, a, E @ v).A for a in points])
+    share = float(np.mean([slopes[:, s].max() > 0 for s in dict.fromkeys(important)]))
     worst = {s: points[int(np.argmax(slopes[:, s]))] for s in important}
 
     def least() -> Any:
@@ -154,7 +158,8 @@ def raised_somewhere(
         return -min(rises, key=lambda x: float(x.mid()))
 
     _, proof = settle_slack(-1.0, least)
-    return proof and f"{proof}: lifting any important token raises the loss somewhere"
+    share = max(share, 0.5 / len(important))  # the loss does rise somewhere
+    return proof and f"{proof}: lifting any important token raises the loss somewhere", share
 
 
 def least_lead(corpus: Corpus, a: np.ndarray, c: np.ndarray, important: tuple[int, ...]) -> float:
@@ -210,7 +215,7 @@ def descent_follows_flow(
         path = descend(problem, GD(rate / L / parts), steps=steps * parts, start=start)
         apart.append(float(np.linalg.norm(path.p - late.p)))
     moved = float(np.linalg.norm(late.p - late.points[0]))
-    if not moved or not apart[-1]:
+    if not moved or apart[-1] <= 1e-12 * moved:  # nothing is left but rounding, whose ratios mean nothing
         return unsaid(hypotheses)
     ratios = [apart[0] / apart[1], apart[1] / apart[2]]
     slack = min(halving(ratios[-1]), 1 - apart[-1] / moved)

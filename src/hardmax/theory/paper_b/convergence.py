@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
-from flint import fmpq, fmpq_mat
+from flint import arb, fmpq, fmpq_mat
 
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.expect import generator
@@ -14,12 +14,13 @@ from hardmax.directions.assumptions import assumption_b
 from hardmax.directions.direction import local_constants
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.neighbors import is_locally_optimal
+from hardmax.directions.position import general_position
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_b.balls import stationary_near
+from hardmax.theory.paper_b.balls import BallProblem, has_balls, stationary_near
 from hardmax.theory.paper_b.common import (
     decreasing_loss,
     distinct_scores,
@@ -30,6 +31,7 @@ from hardmax.theory.paper_b.common import (
     unit_length,
 )
 from hardmax.theory.paper_b.cone import absorbing_radius, is_absorbed
+from hardmax.theory.proof import at_precision, dot, length
 from hardmax.train.descent import descend
 from hardmax.train.flow import flow
 from hardmax.train.run import Run
@@ -39,6 +41,7 @@ FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
 ALIGNED = 1e-6
 TRANSIENT = 0.1  # share of the steps after which the cosine must only rise
+EARLY = 40  # steps that are taken again in balls to prove a fall
 GROWTH = 0.02  # relative error allowed in d|p| / d log t = |p_mm|
 
 
@@ -156,18 +159,49 @@ def correlation_rises(
         "cosines": [1 - gaps[first], 1 - gaps[worst], 1 - gaps[-1]],
         "worst": worst,
     }
+    clear = gaps[:-1] > 1e-10  # below, what rises and falls is rounding
+    change = ((gaps[:-1] - gaps[1:]) / np.maximum(gaps[:-1], 1e-10))[clear & np.isfinite(gaps[:-1])]
+    as_printed = float(change.min(initial=1.0)) if last else 1.0
+    proof = _falls(problem, path, best, rate, last) if as_printed < 0 else None
     return Outcome(
         hypotheses, 1 - last / (TRANSIENT * steps), found, {"step": worst, "p": path.points[worst]},
-        paper_slack=1.0 if last == 0 else -1.0,
+        paper_slack=as_printed, paper_proof=proof,
     )  # fmt: skip
+
+
+def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int) -> str | None:
+    """The proof that the cosine falls at some early step: descent once more in balls, from the same start,
+    against p_mm in fractions.
+    """
+    exact = max_margin(problem, best.selection, exact=True).exact
+    if exact is None or exact.p is None or not has_balls(problem):
+        return None
+    target = exact.p
+
+    def step() -> int | None:
+        made, point = BallProblem(problem), [arb(float(x)) for x in path.points[0]]
+        aim = [arb(int(x.numerator)) / int(x.denominator) for x in target]
+        before = None
+        for k in range(min(last, EARLY) + 1):
+            if k or path.points[0].any():
+                cosine = dot(point, aim) / length(point)
+                if before is not None and cosine < before:
+                    return k
+                before = cosine
+            pull = made.pull(point)
+            point = [x + arb(rate) * g / length(pull) for x, g in zip(point, pull, strict=True)]
+        return None
+
+    fallen = at_precision(256, step)
+    return None if fallen is None else f"ball arithmetic, 256 bits: the cosine falls in step {fallen}"
 
 
 @statement(
     "B-ERR-21",
     "Conjecture: almost every start tends to a locally optimal direction",
-    "With distinct scores in every input: from almost every start, a gradient flow that diverges and selects "
-    "one token per input tends to the max-margin direction of a locally optimal selection. The wording "
-    'without "almost" is false.',
+    "With distinct scores in every input and keys in general position: from almost every start, a gradient "
+    "flow that diverges and selects one token per input tends to the max-margin direction of a locally "
+    'optimal selection. The wordings without "almost" and without general position are false.',
     kind="limit",
     label="conjecture",
     errata=("B-ERR-21",),
@@ -180,8 +214,10 @@ def only_local_optima_attract(
     ``radius`` is the size of the starts, three over the longest key difference if absent. No start that is
     off its direction refutes anything: it may be late, or exceptional.
     """
+    position = general_position(problem, limit=10_000, rng=0)
     hypotheses = (
         decreasing_loss(problem), distinct_scores(problem, "B-ERR-21"),
+        Hypothesis("general position", position.holds, position.witness, "B-ERR-21"),
     )  # fmt: skip
     longest = longest_difference(problem)
     if unmet(hypotheses[:1]) or longest == 0:

@@ -67,9 +67,10 @@ def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_00
     best = separable(problem, norm_of_rule(rule), said.measured) if said.holds else said
     if isinstance(best, Hypothesis):
         return Outcome((*hypotheses, best))
+    goes_on = Hypothesis("the run goes on", run.event is None, run.event)
     early, late = (best.deficit(run.points[k]) for k in (-2, -1))
     found = {"norm": best.norm_name, "deficit after a tenth of the steps": early, "deficit": late}
-    return Outcome((*hypotheses, said), fallen(early, late), found)
+    return Outcome((*hypotheses, said, goes_on), fallen(early, late), found)
 
 
 def sign_matrices(shape: tuple[int, ...]) -> np.ndarray:

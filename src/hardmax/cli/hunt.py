@@ -1,0 +1,97 @@
+"""`hardmax hunt`: a counterexample to a claim, shrunk and proved."""
+
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hardmax.answers.hunted import Hunted
+from hardmax.answers.hunts import Hunting, catalogue, judge_file
+from hardmax.cli.checks import options_of
+from hardmax.cli.errors import Interrupted
+from hardmax.cli.output import Output, Progress, command
+
+
+@command
+def hunt(
+    out: Output,
+    claim: Annotated[
+        str | None,
+        typer.Argument(metavar="CLAIM", help="An ID, FILE.py:NAME, or a line such as 'selection == 1'."),
+    ] = None,
+    reading: Annotated[
+        str, typer.Option(metavar="corrected|paper", help="A statement as corrected, or as printed.")
+    ] = "corrected",
+    space: Annotated[
+        str | None, typer.Option(metavar="RANGES", help="Sizes to try, as n=2..4,T=2..4,d=2..3.")
+    ] = None,
+    tries: Annotated[
+        int | None, typer.Option(metavar="N", help="Units of work; 100 without --seconds.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after the units under way then.")] = None,
+    seed: Annotated[int, typer.Option(help="Of all units.")] = 0,
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keeps the units: the same command goes on.")
+    ] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write data, picture and LaTeX there.")
+    ] = None,
+    on: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Judge the claim on this file; no search.")
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=JSON", help="With --on: what the claim is told, as start=[0,1]."),
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--catalogue", help="Hunt all printed statements known to be false, 60 s each.")
+    ] = False,
+    backend: Annotated[str, typer.Option(metavar="local|dask|ray", help="Where units run.")] = "local",
+    address: Annotated[str | None, typer.Option(metavar="A", help="The cluster to join.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; one for each core by default.")] = None,
+) -> int:
+    """Search for a counterexample, shrink it and prove it.
+
+    Example: hardmax hunt B-THM-1 --reading paper, or hardmax hunt "selection == 1 given margin > 0.5"
+    """
+    if whole == (claim is not None):
+        raise ValueError("give a CLAIM to hunt, or --catalogue, one of the two")
+    if claim is None:
+        with out.progress("hunting", 24) as bar:
+            found = catalogue(seconds or 60.0, seed=seed, workers=workers, tell=partial(_next, bar))
+        return out.show(found)
+    if on is not None:
+        return out.show(judge_file(claim, on, reading, options_of(given or ())))
+    with out.progress(f"hunting {claim}", tries or 100) as bar:
+        job = Hunting(
+            claim, reading=reading, space=space, tries=tries, seconds=seconds, seed=seed, store=store,
+            backend=backend, address=address, workers=workers,
+            tell=lambda count: bar.advance(count - bar.done),
+        )  # fmt: skip
+        try:
+            try:
+                job.run()
+                interrupted = False
+            except KeyboardInterrupt:
+                out.say("stopping; the best so far is shrunk (press again to leave at once)")
+                interrupted = True
+            answer: Hunted = job.answer(interrupted)
+        finally:
+            job.close()
+    if out_dir is not None:
+        answer = answer.save(out_dir)
+    code = out.show(answer)
+    if interrupted:
+        kept = (
+            f"what is done is kept in {store}; " if store is not None else "without --store nothing is kept; "
+        )
+        given = ["hardmax", "hunt", claim, *(["--store", str(store)] if store is not None else [])]
+        raise Interrupted(f"interrupted; {kept}go on with: {shlex.join(given)} and the same options")
+    return code
+
+
+def _next(bar: Progress, what: str) -> None:
+    bar.rename(f"hunting {what}")
+    bar.advance()

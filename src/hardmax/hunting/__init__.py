@@ -1,0 +1,1 @@
+"""Search for counterexamples: draw, improve, shrink, prove. The verb is `hardmax.hunt`."""

@@ -1,0 +1,202 @@
+"""Claim: what is hunted, a statement of the papers or anyone's own, and the judgement on one candidate."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from flint import arb
+
+from hardmax.hunting.candidate import Candidate
+from hardmax.hunting.expression import parse
+from hardmax.hunting.space import Space, read_ranges, space_of_function, space_of_statement
+from hardmax.hunting.words import VALUES
+from hardmax.theory.check import (
+    STATEMENTS,
+    Outcome,
+    Reading,
+    Statement,
+    outcome_of,
+    paper_verdict_of,
+    statement_of,
+    verdict_of,
+)
+
+Word = Literal[
+    "refuted", "suspected", "doubtful", "holds", "vacuous", "undecided", "not applicable", "refused"
+]
+
+# What the search minimises where there is no slack: the further from an applicable claim, the more.
+VACUOUS, UNDECIDED, UNMET, REFUSED = 2.0, 3.0, 10.0, 1000.0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim on one candidate: a word, the slack with its proof, and a value for the search, least best."""
+
+    word: Word
+    value: float
+    slack: float | None = None
+    proof: str | None = None
+    unmet: tuple[str, ...] = ()
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fails(self) -> bool:
+        """Refuted or suspected."""
+        return self.word in ("refuted", "suspected")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is hunted and where.
+
+    >>> import numpy as np
+    >>> from hardmax.hunting.claims import claim_of
+    >>> claim = claim_of("B-THM-1", "paper")
+    >>> drawn = claim.space.draw(np.random.default_rng(0))
+    >>> claim.judge(drawn).word in ("refuted", "holds", "not applicable", "undecided", "vacuous")
+    True
+    """
+
+    target: str
+    reading: Reading
+    space: Space
+    stated: Statement
+    is_paper: bool  # one of the papers' statements, which `hardmax verify` knows
+
+    def judge(self, candidate: Candidate) -> Judgement:
+        """The claim on a candidate; what its function raises is told, not raised."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                told = told_to(self.stated.id, candidate.options) if self.is_paper else candidate.options
+                found = outcome_of(self.stated, candidate.subject(), **told)
+            except (ArithmeticError, ValueError, AssertionError, LookupError, RuntimeError) as error:
+                return Judgement("refused", REFUSED, measured={"error": f"{type(error).__name__}: {error}"})
+        return self._judged(found)
+
+    def _judged(self, found: Outcome) -> Judgement:
+        as_printed = self.reading == "paper"
+        own = tuple(h for h in found.hypotheses if h.erratum is None or not as_printed)
+        slack = found.paper_slack if as_printed else found.slack
+        proof = found.paper_proof if as_printed else found.proof
+        vacuous = found.vacuous or (as_printed and found.paper_vacuous)
+        unmet = tuple(h.id for h in own if h.holds is False)
+        told = {"slack": slack, "unmet": unmet, "measured": found.measured}
+        if unmet:
+            return Judgement("not applicable", UNMET + len(unmet), **told)  # type: ignore[arg-type]
+        if slack is None or math.isnan(slack):
+            return Judgement("undecided", UNDECIDED, **told)  # type: ignore[arg-type]
+        value = slack / (1 + abs(slack)) if math.isfinite(slack) else math.copysign(1.0, slack)
+        open_ones = tuple(h.id for h in own if h.holds is None)
+        if open_ones:
+            word: Word = "doubtful" if slack < 0 else "undecided"
+            return Judgement(word, UNDECIDED + value, slack, unmet=open_ones, measured=found.measured)
+        if as_printed:
+            verdict = paper_verdict_of(self.stated, found) or "undecided"
+        else:
+            verdict = verdict_of(self.stated, own, slack, vacuous, proof)
+        if slack < 0 and self.stated.kind == "existential" and not as_printed:
+            # one instance says nothing against a claim that something exists
+            return Judgement("undecided", UNDECIDED, slack, measured=found.measured)
+        if slack < 0:
+            proved = verdict in ("fails", "refuted") and proof is not None
+            return Judgement("refuted" if proved else "suspected", value, slack, proof, (), found.measured)
+        if vacuous:
+            return Judgement("vacuous", VACUOUS, slack, measured=found.measured)
+        return Judgement("holds", value, slack, measured=found.measured)
+
+
+def told_to(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a candidate as a statement takes them: values of words become embeddings or scores."""
+    told = dict(options)
+    values = told.pop(VALUES, None)
+    if values is not None and id == "A-LEM-13":
+        from hardmax.theory.paper_a.instances import identity_embeddings
+
+        told["E"], told["v"] = identity_embeddings(values)
+    elif values is not None:
+        told["scores"] = values
+    return told
+
+
+def claim_of(
+    target: str | Callable[..., Any], reading: Reading = "corrected", space: str | None = None
+) -> Claim:
+    """A claim by an id, a file and name, an expression or a function.
+
+    >>> from hardmax.hunting.claims import claim_of
+    >>> claim_of("margin <= 2").stated.kind, claim_of("B-THM-3").is_paper
+    ('finite', True)
+    """
+    if callable(target):
+        return _own(getattr(target, "__qualname__", "conjecture"), target, space)
+    if target in STATEMENTS.places or target in STATEMENTS.entered:
+        found = statement_of(target)
+        return Claim(target, reading, space_of_statement(target, found.test, space), found, True)
+    from hardmax.hunting.printed import PRINTED
+
+    if target in PRINTED:
+        return _own(target, PRINTED[target], space)
+    if any(sign in target for sign in "<>="):
+        claim = parse(target)
+        known = Space("scores", read_ranges(space, "problem"))
+        return Claim(target, "corrected", known, _statement(target, claim), False)
+    if ":" in target:
+        from hardmax.trials.provenance import named
+
+        function, _ = named(target)
+        return _own(target, function, space)
+    statement_of(target)  # names the ids that look like it
+    raise AssertionError
+
+
+def _own(name: str, function: Callable[..., Any], space: str | None) -> Claim:
+    known = space_of_function(function, space)
+    return Claim(name, "corrected", known, _statement(name, function), False)
+
+
+def _statement(name: str, function: Callable[..., Any]) -> Statement:
+    def test(subject: Any, **told: Any) -> Outcome:
+        return outcome_from(function(subject, **told))
+
+    return Statement(name, name, "conjecture", "finite", name, (), test)
+
+
+def outcome_from(value: Any) -> Outcome:
+    """What a user's function returned as an Outcome: a number is its slack, negative where it fails.
+
+    A fraction and a ball carry their own proof; a float carries none.
+
+    >>> from fractions import Fraction
+    >>> from hardmax.hunting.claims import outcome_from
+    >>> outcome_from(Fraction(-1, 3)).proof, outcome_from(-0.5).proof
+    ('fractions', None)
+    """
+    if isinstance(value, Outcome):
+        return value
+    if isinstance(value, bool):
+        return Outcome(slack=1.0 if value else -1.0)
+    if isinstance(value, Fraction):
+        return Outcome(slack=_float(value), proof="fractions" if value < 0 else None)
+    if isinstance(value, arb):
+        sure = bool(value < 0)
+        middle = float(value.mid())
+        return Outcome(slack=middle if sure or value >= 0 else None, proof="balls" if sure else None)
+    try:
+        return Outcome(slack=float(value))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"a conjecture must return a number (its slack), a bool or an Outcome, got {type(value).__name__}"
+        ) from None
+
+
+def _float(value: Fraction) -> float:
+    near = float(value)
+    return near if near or not value else math.copysign(math.ulp(0.0), value)
+

@@ -1,0 +1,69 @@
+"""Printed statements that are false are refuted; each within a unit or a few."""
+
+from pathlib import Path
+
+import pytest
+
+import hardmax as hm
+from hardmax.answers import Catalogued
+from hardmax.answers.hunts import hunt_entry, judge_file
+from hardmax.hunting.catalogue import CATALOGUE, ELSEWHERE
+from hardmax.hunting.printed import PRINTED
+from hardmax.papers import ERRATA
+from hardmax.theory import checks
+
+ROOT = Path(__file__).parents[2]
+QUICK = {"B-EQ-73", "B-ERR-15", "B-ERR-18", "B-ERR-19", "A-ERR-5", "A-ERR-15", "C-COR-1", "D-ERR-2"}
+ENTRIES = {each.claim: each for each in CATALOGUE}
+
+
+def test_entries_are_known():
+    assert len(ENTRIES) == len(CATALOGUE)
+    assert {each for each in ENTRIES if each not in PRINTED} <= set(checks())
+    assert {each.erratum for each in CATALOGUE} - {"B-EQ-73"} <= set(ERRATA)
+    assert set(ELSEWHERE) <= set(ERRATA)
+
+
+@pytest.mark.parametrize("claim", sorted(QUICK))
+def test_quick_ones_are_refuted(claim):
+    found = hunt_entry(ENTRIES[claim], seconds=60, workers=0)
+    assert found.verdict == "refuted (proved)"
+    assert found.candidate.size <= found.first_size
+
+
+def test_the_table(valid_json):
+    entry = ENTRIES["C-ERR-04"]
+    found = Catalogued(60.0, 0, ((entry, hunt_entry(entry, 60.0, workers=0)),))
+    told = valid_json(found)
+    assert (told["refuted"], found.exit_code) == (1, 0)
+    assert "1 of 1 refuted" in str(found)
+
+
+def test_the_answer_of_a_hunt(valid_json):
+    assert valid_json(hm.hunt("B-THM-L2", tries=1, workers=0))["verdict"].startswith("nothing found")
+    assert valid_json(hm.hunt("margin <= 3", tries=5, workers=0))["slack"] < 0
+
+
+def test_general_position_is_needed_for_b_err_21():
+    """Findings, 1: without twins, in the plane, a direction that is not locally optimal takes every start."""
+    problem = hm.Problem.from_scores([[[0, 0], [-1, 0], [-1, 1], [-1, -1]]], [[1, 2, 0, -1]])
+    found = hm.check("B-ERR-21", problem, count=2)
+    assert found.verdict == "not applicable"
+    assert [h.id for h in found.hypotheses if not h.holds] == ["general position"]
+    assert found.slack == -1.0
+    assert list(hm.locally_optimal(problem)) == []
+
+
+@pytest.mark.parametrize(
+    "name, file, start, verdict",
+    [
+        ("without_general_position", "every-start", None, "suspected (15 digits)"),
+        ("head_start", "head-start", [-0.453125, 0.03125], "refuted (proved)"),
+        ("descent_follows_flow", "parting", [0.928, 0.0], "refuted (proved)"),
+    ],
+)
+def test_findings(name, file, start, verdict):
+    folder = ROOT / "examples" / "hunts"
+    given = {} if start is None else {"start": start}
+    found = judge_file(f"{folder}/conjectures.py:{name}", folder / f"{file}.json", given=given)
+    assert found.verdict == verdict

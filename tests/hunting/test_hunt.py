@@ -1,0 +1,279 @@
+"""Hunts end in a proof, in a suspicion or in nothing; the same again, whatever the workers or a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.answers.hunts import Hunting, judge_file
+from hardmax.cli import run as cli
+from hardmax.hunting.claims import claim_of, outcome_from
+from hardmax.hunting.problems import ProblemCandidate
+from hardmax.hunting.search import explore
+from hardmax.hunting.shrink import look_again, shrink
+from hardmax.hunting.space import candidate_of, read_ranges
+from hardmax.hunting.words import WordsCandidate
+from hardmax.theory import Hypothesis, Outcome
+
+ROOT = Path(__file__).parents[2]
+OPPOSED = ProblemCandidate(
+    (np.array([[1.0, 0.5], [0.0, 0.0]]), np.array([[-1.0, -0.5], [0.0, 0.0]])), (np.array([1.0, 0.0]),) * 2
+)
+
+
+# what a hunt says
+
+
+def test_a_printed_statement_is_refuted_and_shrunk_to_the_least():
+    found = hm.hunt("B-THM-1", reading="paper", tries=3, workers=0)
+    assert (found.verdict, found.exit_code) == ("refuted (proved)", 1)
+    assert found.candidate.size == (1, 2, 1)  # two tokens of one key: nothing separates them
+    assert "Farkas" in found.proof
+    assert hm.check("B-THM-1", found.subject(), reading="paper").verdict == "fails"
+
+
+def test_a_theorem_survives():
+    found = hm.hunt("B-THM-L10", tries=2, workers=0)
+    assert found.verdict == f"nothing found in {found.instances} instances"
+    assert (found.exit_code, found.candidate, found.tries) == (0, None, 2)
+    assert found.instances > 100
+
+
+def test_a_float_is_a_suspicion_and_a_fraction_a_proof():
+    def in_floats(problem):
+        return 3.0 - problem.scores.max()
+
+    def in_fractions(problem):
+        return Fraction(3) - Fraction(float(problem.scores.max()))
+
+    suspected, proved = (hm.hunt(each, tries=3, workers=0) for each in (in_floats, in_fractions))
+    assert suspected.verdict.startswith("suspected (15 digits")
+    assert (suspected.exit_code, suspected.proof) == (3, None)
+    assert (proved.verdict, proved.proof) == ("refuted (proved)", "fractions")
+    assert proved.subject().scores.max() == 4.0  # the simplest number above 3
+
+
+def test_hypotheses_push_back_and_never_end_the_search():
+    def needs_a_tie(problem):
+        tied = problem.n == 1 and len(set(problem.scores.tolist())) < problem.scores.size
+        return Outcome((Hypothesis("tied", tied),), -1.0 if tied else 1.0, proof="counted" if tied else None)
+
+    found = hm.hunt(needs_a_tie, tries=5, workers=0, space="n=1..3,T=3,d=1")
+    assert found.verdict == "refuted (proved)"
+    assert found.words["not applicable"] > 0
+
+
+def test_an_open_hypothesis_is_doubtful_not_refuted():
+    def open_one(problem):
+        return Outcome((Hypothesis("nobody knows", None),), -1.0, proof="of something else")
+
+    found = hm.hunt(open_one, tries=1, workers=0)
+    assert (found.verdict, found.exit_code) == ("hypothesis doubtful", 3)
+
+
+def test_noise_is_not_even_a_suspicion():
+    def noisy(problem):
+        return -1e-16 * float(problem.keys @ np.pi ** np.arange(problem.d) @ np.arange(len(problem.keys)))
+
+    claim = claim_of(noisy)
+    rng = np.random.default_rng(0)
+    found = next(x for x in iter(lambda: claim.space.draw(rng), None) if claim.judge(x).fails)
+    assert look_again(claim, found, claim.judge(found)).word == "nothing"
+
+
+def test_what_a_function_raises_is_told():
+    found = hm.hunt(lambda problem: 1 / 0, tries=1, workers=0)
+    assert found.verdict.startswith("nothing found")
+    assert found.refusal == "ZeroDivisionError: division by zero"
+
+
+# shrinking and orders
+
+
+def test_shrinking_keeps_failing_and_gets_simpler():
+    claim = claim_of("B-THM-1", "paper")
+    judged = claim.judge(OPPOSED)
+    small, found = shrink(claim, OPPOSED, judged)
+    assert judged.word == found.word == "refuted"
+    assert small.cost < OPPOSED.cost
+    assert small.size <= (2, 4, 1)
+
+
+@pytest.mark.parametrize("kind", ["scores", "tokens", "queries", "labels", "corpus", "sentences"])
+def test_candidates_survive_orders_files_and_moves(kind):
+    from hardmax.hunting.space import RANGES, Space
+
+    space = Space(kind, RANGES.get(kind, RANGES["problem"]), () if kind == "sentences" else ("selection",))
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        drawn = space.draw(rng)
+        again = candidate_of(json.loads(json.dumps(drawn.to_dict())))
+        assert again.to_dict() == drawn.to_dict()
+        assert drawn.shuffled(rng).size == drawn.size
+        moved = drawn.moved(rng, space.ranges).moved(rng, space.ranges)
+        moved.subject()
+        assert np.array_equal(moved.at(moved.vector()).vector(), moved.vector())
+        for small in drawn.shrunk(space.ranges):
+            small.subject()
+
+
+def test_an_order_changes_neither_margins_nor_selections():
+    rng = np.random.default_rng(5)
+    drawn = claim_of("B-THM-L7").space.draw(rng)
+    other = drawn.shuffled(rng)
+    margins = [hm.max_margin(x.subject(), x.options["selection"]).margin for x in (drawn, other)]
+    assert margins[0] == pytest.approx(margins[1], rel=1e-12)
+
+
+# one line
+
+
+def test_a_line_is_parsed_and_proved():
+    found = hm.hunt("margin <= 3", tries=5, workers=0)
+    assert "ball arithmetic" in found.proof
+    assert hm.max_margin(found.subject()).margin > 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["__import__('os').system('true') == 0", "margin <= 3 <= 4", "margin", "nonsense <= 1", "9**9**9 <= 1",
+     "margin.real <= 1", "margin <= 'a'", "[1] == 1", "sqrt(1, 2) <= 1", "True <= 1 + margin * (lambda: 1)"],
+)  # fmt: skip
+def test_a_line_is_arithmetic_and_nothing_else(line):
+    with pytest.raises(ValueError, match=r"conjecture|exponent|argument|no check"):
+        claim_of(line)
+
+
+def test_a_condition_is_a_hypothesis():
+    claim = claim_of("margin <= 0.1 given n == 7")
+    assert claim.judge(OPPOSED).word == "not applicable"
+
+
+@pytest.mark.parametrize("text", ["n=0..2", "x=1", "n=2..1", "n=1..999999", "n", "n=1;T=2", "d=-1"])
+def test_refused_spaces(text):
+    with pytest.raises(ValueError, match="space"):
+        read_ranges(text, "problem")
+
+
+def test_numbers_that_prove_themselves():
+    from flint import arb
+
+    assert outcome_from(arb(-1)).proof == "balls"
+    assert outcome_from(arb(0, 1)).slack is None
+    assert outcome_from(True).slack == 1.0
+    with pytest.raises(ValueError, match="must return a number"):
+        outcome_from("no")
+
+
+# units
+
+
+def test_a_unit_depends_on_its_seed_alone():
+    claim = claim_of("B-THM-L8", "paper")
+    first, second = (explore(claim, 11) for _ in range(2))
+    assert first.best.to_dict() == second.best.to_dict()
+    assert first.count == second.count
+
+
+def test_without_cma_gaussian_steps_are_taken(monkeypatch):
+    monkeypatch.setattr("hardmax.hunting.search.strategy", lambda: None)
+    found = explore(claim_of(lambda problem: 9.0 - float(problem.scores.max())), 0)
+    assert found.judged.slack < 7
+
+
+CONJECTURE = """
+def small(problem):
+    import time
+    time.sleep(0.004)
+    return 1e6 - float(abs(problem.keys).sum())
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_hunt_goes_on_to_the_same_end(tmp_path):
+    """And a hunt on two workers ends as one in this process does."""
+    (tmp_path / "mine.py").write_text(CONJECTURE)
+    command = [sys.executable, "-m", "hardmax", "hunt", "mine.py:small", "--tries", "6", "--json"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+
+    def begin(*more):
+        return subprocess.Popen(
+            [*command, *more], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    store = tmp_path / "hunt.sqlite"
+    killed = begin("--store", store.name, "--workers", "1")
+    for _ in range(600):
+        time.sleep(0.1)
+        if store.exists() and store.with_name("hunt.sqlite-wal").exists():
+            break
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    ends = [json.loads(begin(*more).communicate()[0]) for more in (("--store", store.name, "--workers", "2"),
+                                                                   ("--workers", "0"))]  # fmt: skip
+    for end in ends:
+        del end["seconds"]
+    assert ends[0] == ends[1]
+    assert ends[0]["tries"] == 6
+
+
+def test_an_interrupt_keeps_what_was_found():
+    count = 0
+
+    def stops(problem):
+        nonlocal count
+        count += 1
+        if count > 150:
+            raise KeyboardInterrupt
+        return Fraction(-1) if count == 3 else Fraction(1)
+
+    job = Hunting(stops, tries=5, workers=0)
+    job.run()  # the third instance refutes, before the interrupt comes
+    assert job.answer(interrupted=True).exit_code == 130
+    job.close()
+
+
+# handing over
+
+
+def test_files_reproduce_the_verdict(tmp_path, capsys):
+    code = cli(["hunt", "B-THM-L7", "--reading", "paper", "--tries", "2", "--workers", "0", "--json",
+                "--out", str(tmp_path)])  # fmt: skip
+    told = json.loads(capsys.readouterr().out)
+    assert (code, told["verdict"]) == (1, "refuted (proved)")
+    assert {Path(each).suffix for each in told["files"]} >= {".json", ".tex"}
+    import shlex
+
+    verify = shlex.split(told["commands"][1])[1:]
+    assert (cli([*verify, "--json"]), verify[0]) == (1, "verify")
+    assert json.loads(capsys.readouterr().out)["checks"][0]["verdict"] == "fails"
+    assert cli(["solve", told["files"][0], "--json"]) == 0
+
+
+def test_words_are_written_and_read(tmp_path):
+    from hardmax.hunting.telling import read, write
+
+    corpus = WordsCandidate(((0, 2), (1, 2)), (1, -1))
+    (file, *_) = write(corpus, tmp_path, "A-ERR-5", "refuted (proved)", None)
+    assert read(claim_of("A-ERR-5"), file, {}).subject().sequences()[1].tolist() == [1, 2]
+    assert judge_file("A-ERR-15", file).verdict == "refuted (proved)"
+    sentences = WordsCandidate(((0, 1, 1), (1, 0)))
+    (file, *_) = write(sentences, tmp_path, "C-ERR-04", "refuted (proved)", None)
+    assert read(claim_of("C-ERR-04"), file, {}).rows == sentences.rows
+
+
+def test_bad_command_lines(capsys):
+    for arguments in (["hunt"], ["hunt", "B-THM-99"], ["hunt", "B-THM-1", "--reading", "mine"],
+                      ["hunt", "B-THM-1", "--tries", "0"], ["hunt", "B-THM-1", "--space", "q=3"],
+                      ["hunt", "no.py:f"], ["hunt", "B-THM-1", "--on", "missing.json"],
+                      ["verify", "B-THM-1", "--given", "p=1"]):  # fmt: skip
+        assert cli(arguments) == 2
+        assert "Traceback" not in capsys.readouterr().err
