@@ -84,3 +84,32 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real datasets not found in {folder}; set HARDMAX_DATA to the folder that holds them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def valid_json():
+    """The JSON of an answer, held against the schema that it names."""
+    import jsonschema
+
+    schemas = [json.loads(path.read_text()) for path in (ROOT / "docs" / "schemas").glob("*.schema.json")]
+    by_name = {each["properties"]["schema"]["const"]: each for each in schemas}
+
+    def validated(answer: Any) -> dict[str, Any]:
+        told = answer.json()
+        assert json.loads(json.dumps(told, allow_nan=False)) == told
+        jsonschema.validate(told, by_name[answer.schema])
+        return told
+
+    return validated
+
+
+@pytest.fixture
+def command(capsys):
+    """Run a command line; return its exit code and what it printed."""
+    from hardmax import cli
+
+    def run(*arguments: Any) -> tuple[int, str]:
+        code = cli.run([*map(str, arguments)])
+        return code, capsys.readouterr().out
+
+    return run

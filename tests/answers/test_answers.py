@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from hardmax.figures.claims import at_least
 from hardmax.figures.figure import Findings, recipe
 from hardmax.papers import Registry
 
-from .conftest import ROOT
+ROOT = Path(__file__).parents[2]
 
 SVOP = ROOT / "examples" / "svop.txt"
 OWN = """

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import hardmax as hm
 from hardmax.margin import att_svm
 from hardmax.margin.certificates.checking import certify
 
-from .conftest import ROOT
+ROOT = Path(__file__).parents[2]
 
 EXAMPLE, SADDLE, OPPOSED = (f"examples/{name}.json" for name in ("three-inputs", "saddle", "opposed"))
 

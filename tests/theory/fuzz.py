@@ -19,32 +19,18 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
+from hardmax.hunting.space import FIXED, LABELS, QUERIES
 from hardmax.theory import checks
 from hardmax.theory.check import Check, check
 
-# Samples are smaller than the defaults: many problems show more than many draws.
+# Samples are as small as those of a hunt: many problems show more than many draws.
 LIGHTER: dict[str, dict[str, Any]] = {
-    "B-APP-E": {"steps": 300},
+    **FIXED,
     "B-ERR-21": {"count": 1},
     "B-NEW-1": {"steps": 2000},
     "B-THM-2M": {"steps": 300},
-    "B-THM-3": {"starts": 1},
     "B-THM-L1": {"steps": 20},
-    "B-THM-L3": {"draws": 100},
-    "B-THM-L4": {"draws": 50},
-    "B-THM-L5": {"draws": 60},
-    "B-THM-L6": {"draws": 40, "steps": 40},
-    "B-THM-L7": {"draws": 15},
-    "B-THM-L10": {"draws": 30},
-    "B-THM-L14": {"draws": 40},
-    "B-EQ-75": {"draws": 10},
-    "B-THM-8N": {"draws": 10},
 }
-
-
-# What statements of part D are about, where it is not keys and scores.
-QUERIES = ("D-THM-1", "D-THM-2", "D-CONJ-1", "D-CONJ-2")
-LABELS = ("D-THM-8", "D-THM-11", "D-THM-12", "D-CONJ-4")
 
 SLOW = 20.0  # seconds from which a single verdict is worth a line
 
