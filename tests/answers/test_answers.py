@@ -189,7 +189,7 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
 def test_every_answer_is_a_frozen_dataclass_with_a_schema_of_its_own():
     found = [getattr(answers, name) for name in answers.__all__]
     kinds = [each for each in found if isinstance(each, type) and issubclass(each, Answer) and each != Answer]
-    assert len(kinds) == 12
+    assert len(kinds) == 17
     for kind in kinds:
         assert kind.__dataclass_params__.frozen
         assert re.fullmatch(r"hardmax\.[a-z-]+/\d", kind.schema)
