@@ -78,6 +78,8 @@ class Hunted(Answer):
         """What gives the same again: the hunt, and the verdict on the file of the counterexample."""
         from hardmax.hunting.space import ranges_text
 
+        if not self.space:  # the data of a file was judged, and nothing searched
+            return ()
         sizes, tries = ranges_text(self.space), str(self.tries)
         again = ["hardmax", "hunt", self.claim, "--space", sizes, "--tries", tries]
         again += ["--seed", str(self.seed), *(["--reading", "paper"] if self.reading == "paper" else [])]
@@ -136,8 +138,9 @@ class Hunted(Answer):
             lines += told(self.candidate)
             if self.judged is not None and self.judged.slack is not None:
                 lines.append(f"slack {self.judged.slack:.4g}" + (f"; {self.proof}" if self.proof else ""))
-        lines.append(f"tried {self.instances} instances in {self.tries} units ({said or 'none'})")
-        lines.append(f"of the space {where}; {self.search}")
+        if self.space:
+            lines.append(f"tried {self.instances} instances in {self.tries} units ({said or 'none'})")
+            lines.append(f"of the space {where}; {self.search}")
         if self.refusal:
             lines.append(f"some were refused: {self.refusal}")
         lines += [f"files: {', '.join(self.files)}"] if self.files else []
