@@ -338,3 +338,23 @@ def test_smollm2(real_models):
     assert {head.why for head in found.heads} == {""}
     assert found.ranked[0].named[0] == "first"
     assert "induction" in found.heads[6].named
+
+
+@pytest.mark.parametrize(
+    "name, layers, heads", [("all-MiniLM-L6-v2", 6, 12), ("SmolLM2-135M-Instruct.Q4_1.gguf", 30, 9)]
+)
+def test_watching_the_real_models(real_models, name, layers, heads):
+    """The weights that `watch` records are those of the model's own forward pass: their rows sum to one."""
+    from hardmax.torch.probing.loading import load
+
+    model, _ = load(real_models / name)
+    ids = torch.arange(5, 17)[None]
+    with hm.torch.watch(model, every=1) as seen, torch.no_grad():
+        model(input_ids=ids)
+        seen.step()
+    table = seen.table
+    assert (len(set(table["layer"])), len(table["head"])) == (layers, layers * heads)
+    assert np.isfinite(table["sparsity"]).all()
+    assert ((table["top"] > 1 / 12) & (table["top"] <= 1)).all()
+    assert (table["spectral"] <= table["frobenius"] * (1 + 1e-6)).all()
+    assert (table["frobenius"] <= table["nuclear"] * (1 + 1e-6)).all()
