@@ -80,8 +80,10 @@ def test_the_first_step_in_balls_is_that_in_floats() -> None:
 def test_every_important_token_raises_the_loss_somewhere() -> None:
     corpus, (E, v) = examples.three_tokens(), examples.identity_embeddings([0.0, 0.0, 1.0, -1.0])
     points = [np.array([0.0, 0.0, 1.0, 0.0]), np.array([0.0, 0.0, 0.0, 1.0])]
-    assert convergence.raised_somewhere(corpus, points, E, v, (0, 1)) is not None
-    assert convergence.raised_somewhere(corpus, points[:1], E, v, (0, 1)) is None  # token 1 pulls down there
+    proof, share = convergence.raised_somewhere(corpus, points, E, v, (0, 1))
+    assert (proof is not None, share) == (True, 1.0)
+    # Without the second point token 1 pulls down everywhere: no proof, and half of the tokens.
+    assert convergence.raised_somewhere(corpus, points[:1], E, v, (0, 1)) == (None, 0.5)
 
 
 def test_a_flow_that_is_cut_short_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

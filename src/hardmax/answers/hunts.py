@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardmax._lib import expect
 from hardmax._lib.extras import install
 from hardmax.answers.hunted import Catalogued, Hunted
 
@@ -84,6 +83,7 @@ class Hunting:
         tell: Callable[[int], object] = lambda count: None,
         **where: Any,
     ) -> None:
+        from hardmax._lib import expect
         from hardmax.hunting.claims import claim_of
         from hardmax.hunting.driving import UNITS, Drive
         from hardmax.theory.check import as_reading
