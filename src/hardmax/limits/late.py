@@ -32,8 +32,8 @@ from hardmax.margin.constraints import Floats, Ints
 from hardmax.margin.rationals import row_rank
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
+from hardmax.train.laws.thresholds import swing_rate
 from hardmax.train.run import Run
-from hardmax.train.thresholds import swing_rate
 
 
 def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hardmax.margin.solution import MaxMargin
     from hardmax.train.display import RunDisplay
-    from hardmax.train.forecasting import Forecast
+    from hardmax.train.laws.forecasting import Forecast
     from hardmax.train.steps import Step
 
 
@@ -208,7 +208,7 @@ class Run:
         >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
         ([0.3162, 0.31623], 0.316228)
         """
-        from hardmax.train.certificate import certificate
+        from hardmax.train.laws.certificate import certificate
 
         return certificate(self)
 
@@ -220,7 +220,7 @@ class Run:
         >>> run.forecast().is_beyond, run.event
         (False, None)
         """
-        from hardmax.train.forecasting import forecast
+        from hardmax.train.laws.forecasting import forecast
         from hardmax.train.schedule import need_step
 
         return forecast(self.problem, need_step(self.step, "step of the run"), self.selection())
