@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from hardmax._lib.arrays import exponent
 from hardmax._lib.kernels import kernel
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Bools, Floats, Ints
@@ -115,7 +116,7 @@ class Tree:
         # rows of the key table of the tokens of every input
         self.places = [slots[names] for slots, names in zip(every, self.rows.names, strict=True)]
         sizes = np.abs(problem.keys[self.rows.slots])
-        self.power = int(np.frexp(sizes.max())[1])
+        self.power = exponent(sizes)
         # A power of two changes no digit unless small entries underflow; then `solve` decides everything.
         self.is_faithful = bool((np.ldexp(sizes[sizes > 0], -self.power) > 1e-290).all())
         self.table = problem.table.over(self.power)
