@@ -56,7 +56,7 @@ def contradicts(A: Floats, y: Floats) -> Bools:
     return proved
 
 
-def _cancels(At: Floats, y: Floats, X: Floats) -> Bools:
+def _cancels(At: Floats, y: Floats, X: np.ndarray) -> Bools:
     """What a right inverse X proves of A'y."""
     d = At.shape[1]
     error = rounding(2 * d)
