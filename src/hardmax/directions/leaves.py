@@ -43,7 +43,7 @@ class Leaves:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self._own_gaps: dict[int, Floats] = {}
+        self._own_gaps: dict[tuple[int, int], Floats] = {}
         self._every_gap: dict[int, list[Floats]] = {}  # of all inputs that select this token
 
     @cached_property
@@ -75,7 +75,7 @@ class Leaves:
             lower, upper = (np.ldexp(x, tree.power).tolist() for x in (measured.lower, measured.upper))
         good &= kept(block.p, p) & kept(weights, multipliers)
         residuals = measured.kkt.tolist()
-        gaps = np.concatenate([self._gaps(i)[tokens[:, j]] for j, i in enumerate(inputs)], axis=1)
+        gaps = np.concatenate([self._gaps(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
         known = _least(gaps, tight)
         selections = map(tuple, self._named(tokens).tolist())
         every = zip(selections, tree.rows.each(inputs, tokens), good.tolist(), strict=True)
@@ -119,16 +119,21 @@ class Leaves:
             named[:, i] = self.tree.rows.names[i][tokens[:, j]]
         return named
 
-    def _gaps(self, i: int) -> Floats:
-        """Score gaps of the rows of one input, for each of its tokens."""
-        if i not in self._own_gaps:
+    def _gaps(self, i: int, chosen: Ints) -> Floats:
+        """Score gaps of the rows of one input, for each of these tokens of it."""
+        used = sorted(set(chosen.tolist()))
+        return np.stack([self._gaps_to_rivals(i, t) for t in used])[np.searchsorted(used, chosen)]
+
+    def _gaps_to_rivals(self, i: int, t: int) -> Floats:
+        """Of one token; kept, because thousands of selections share them."""
+        if (i, t) not in self._own_gaps:
             problem, names = self.tree.problem, self.tree.rows.names[i]
-            for token in set(names.tolist()) - self._every_gap.keys():
+            token = int(names[t])
+            if token not in self._every_gap:
                 same = np.minimum(token, problem.sizes - 1)
                 self._every_gap[token] = problem.split(slot_gaps(problem, same))
-            rivals = [self._every_gap[t][i][names[names != t]] for t in names.tolist()]
-            self._own_gaps[i] = np.stack(rivals)
-        return self._own_gaps[i]
+            self._own_gaps[i, t] = self._every_gap[token][i][names[names != token]]
+        return self._own_gaps[i, t]
 
     def _row_order(self) -> Ints:
         """Where the rows of each input, in the problem's order, stand in the order of the search."""

@@ -177,10 +177,12 @@ class AttentionRows:
         """
         pluses, minuses, names = [], [], []
         for i, chosen in zip(inputs, tokens.T, strict=True):
-            plus, minus, labels = zip(*(self._piece(i, t) for t in self.names[i].tolist()), strict=True)
-            pluses.append(np.stack(plus)[chosen])
-            minuses.append(np.stack(minus)[chosen])
-            names.append([labels[t] for t in chosen.tolist()])
+            used = sorted(set(chosen.tolist()))
+            plus, minus, labels = zip(*(self._piece(i, int(self.names[i][t])) for t in used), strict=True)
+            at = np.searchsorted(used, chosen)
+            pluses.append(np.stack(plus)[at])
+            minuses.append(np.stack(minus)[at])
+            names.append([labels[k] for k in at.tolist()])
         return self._posed(np.hstack(pluses), np.hstack(minuses), zip(*names, strict=True))
 
     def _posed(
