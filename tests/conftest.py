@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -51,6 +52,31 @@ if (
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing is read from or left in the user's cache of texts."""
     os.environ["HARDMAX_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+# Alone, and silent towards the network.
+CHROMIUM = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser, one for all tests: playwright allows no second driver in a process."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    place = shutil.which("chromium")
+    if place is None:
+        pytest.skip("no chromium on the path: pages are not tested in a browser")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=place, args=CHROMIUM)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(autouse=True)

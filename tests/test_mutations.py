@@ -44,7 +44,7 @@ MUTATIONS = (
     ),
     Mutation(
         "tied tokens are not held equal",
-        "margin/pattern_rows.py",
+        "margin/closed_forms/patterns.py",
         {"pairs = [*wins, *ties]": "pairs, ties = [*wins], []"},
         ("tests/margin/test_oracles.py", "tests/embeddings/test_patterns.py"),
     ),

@@ -139,7 +139,7 @@ def test_certificates(tmp_path):
 def test_a_start_of_the_flow():
     found = hm.solve(EXAMPLE, flow=True, start=[3.0, 2.0])
     assert (found.flow.start, found.flow.nearest) == ("given", 0)
-    with pytest.raises(ValueError, match="start says where the flow begins; add flow=True"):
+    with pytest.raises(ValueError, match="start must be left out without a flow, got a point; add flow=True"):
         hm.solve(EXAMPLE, start=[3.0, 2.0])
     with pytest.raises(ValueError, match="start"):
         hm.solve(EXAMPLE, flow=True, start=[3.0])

@@ -7,6 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from hardmax import cli
+
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
 
@@ -22,3 +24,14 @@ def validated():
         return answer
 
     return parse
+
+
+@pytest.fixture
+def ntp(capsys):
+    """A command of `ntp`: its exit code, and what it printed and said beside it."""
+
+    def run(*arguments):
+        code = cli.run(["ntp", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 
-from hardmax import cli
 from hardmax._lib import terminal
 
 ROOT = Path(__file__).parents[2]
@@ -18,15 +17,6 @@ SCHEMAS = {
     for name in ("check", "generate")
 }
 EXAMPLE = str(ROOT / "examples" / "svop.txt")
-
-
-@pytest.fixture
-def ntp(capsys):
-    def run(*arguments):
-        code = cli.run(["ntp", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

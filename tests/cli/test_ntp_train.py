@@ -6,21 +6,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from hardmax import cli
-
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 TRAIN, PREDICT = (
     json.loads((SCHEMAS / f"ntp-{name}.schema.json").read_text()) for name in ("train", "predict")
 )
-
-
-@pytest.fixture
-def ntp(capsys):
-    def run(*arguments):
-        code = cli.run(["ntp", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

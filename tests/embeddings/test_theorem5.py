@@ -11,7 +11,7 @@ import pytest
 import hardmax as hm
 from hardmax.embeddings import assumption_4_corpus, infinite_width
 from hardmax.embeddings.theorem5 import run_theorem_5, strong_conditions
-from hardmax.margin.pattern_rows import important_only
+from hardmax.margin.closed_forms.patterns import important_only
 
 from .conftest import numbers
 

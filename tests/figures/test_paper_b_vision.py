@@ -5,7 +5,9 @@ import pytest
 
 from hardmax._lib.extras import install
 from hardmax.figures.figure import Setting, make, recipes
-from hardmax.figures.paper_b import vision, vision_course, vision_surrogate
+from hardmax.figures.paper_b.vision import course as of_epochs
+from hardmax.figures.paper_b.vision import figures as vision
+from hardmax.figures.paper_b.vision import surrogate
 from hardmax.figures.reproduce import load_tables, save
 from hardmax.figures.tables import part
 
@@ -44,11 +46,11 @@ def test_the_surrogates_gradient_is_the_loss_derivative():
     cls = chance.normal(size=48)
 
     def loss():
-        _, mixed = vision_surrogate._attend(x, cls, patches)
+        _, mixed = surrogate._attend(x, cls, patches)
         out = np.einsum("hcd,nhd->nc", x[2], mixed)
         return float(np.mean(np.log(np.exp(out).sum(axis=1)) - out[np.arange(5), classes]))
 
-    for array, gradient in zip(x, vision_surrogate._gradients(x, cls, patches, classes), strict=True):
+    for array, gradient in zip(x, surrogate._gradients(x, cls, patches, classes), strict=True):
         direction = chance.normal(size=array.shape)
         step = 1e-6
         array += step * direction
@@ -64,14 +66,14 @@ def test_soft_sparsity_of_heads_and_of_their_mean():
     weights = np.zeros((1, 2, 5))
     weights[0, :, 0] = 0.5
     weights[0, 0, 1] = weights[0, 1, 3] = 0.5
-    sparsity, heads, with_self, maps = vision_course.measured(weights, own=True)
+    sparsity, heads, with_self, maps = of_epochs.measured(weights, own=True)
     assert (sparsity, heads) == (2 / 4, 1 / 4)
     assert with_self == pytest.approx(1 / (0.25 + 2 * 0.0625) / 5)
     assert maps.tolist() == [[0.5, 0.0, 0.5, 0.0]]
 
 
 def test_a_start_that_never_moves_fails_its_claims(monkeypatch):
-    monkeypatch.setattr(vision_surrogate, "RATE", 1e-9)
+    monkeypatch.setattr(surrogate, "RATE", 1e-9)
     found = recipes()["B-FIG-7"].compute(Setting())
     failed = {claim.id for claim in found.claims if not claim.holds}
     assert {"B-FIG-7.end", "B-FIG-7.growth", "B-FIG-7.xavier-end"} <= failed
@@ -89,7 +91,7 @@ def test_without_torch_images_are_replaced_and_the_remedy_told(tmp_path, monkeyp
 def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
     """Ten classes of coloured squares in the binary format, a tiny protocol; figures share a training."""
     pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
-    from hardmax.figures.paper_b import vision_training
+    from hardmax.figures.paper_b.vision import training
 
     chance = np.random.default_rng(0)
     for name in ("data_batch_1", "test_batch"):
@@ -100,11 +102,11 @@ def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
             image[label % 3, x : x + 8, y : y + 8] = 255 - 20 * label
         rows = np.column_stack([labels.astype(np.uint8), images.reshape(300, -1)])
         (tmp_path / f"{name}.bin").write_bytes(rows.tobytes())
-    tiny = vision_training.Protocol(train=300, test=100, epochs=2, patch=8, dim=16, heads=2, batch=50)
-    monkeypatch.setattr(vision_training, "SMALL", tiny)
+    tiny = training.Protocol(train=300, test=100, epochs=2, patch=8, dim=16, heads=2, batch=50)
+    monkeypatch.setattr(training, "SMALL", tiny)
     trained = []
-    train = vision_training.train
-    monkeypatch.setattr(vision_training, "train", lambda *a: trained.append(a[2:4]) or train(*a))
+    train = training.train
+    monkeypatch.setattr(training, "train", lambda *a: trained.append(a[2:4]) or train(*a))
     heard = []
     setting = Setting(data=tmp_path, progress=lambda share, what="": heard.append(share))
     six, seven = (make(recipes()[id], setting) for id in IDS)
@@ -126,7 +128,7 @@ def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
 @pytest.mark.extra
 def test_norms_of_the_last_layer_in_both_readings():
     torch = pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
-    from hardmax.figures.paper_b.vision_training import _look
+    from hardmax.figures.paper_b.vision.training import _look
     from hardmax.torch import VisionTransformer
 
     model = VisionTransformer(dim=8, depth=2, heads=2, patch=16)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hardmax._lib.arrays import misalignment
-from hardmax.margin.closed_forms import blocks, kq_star, ov_star
+from hardmax.margin.closed_forms.next_token import blocks, kq_star, ov_star
+from hardmax.margin.closed_forms.patterns import important_only, pattern
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
-from hardmax.margin.pattern_rows import important_only, pattern
 from hardmax.margin.solve import solve
 
 EYE = np.eye(2)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.margin.closed_forms import kq_column, kq_star, ov_star, star_column
+from hardmax.margin.closed_forms.next_token import kq_column, kq_star, ov_star, star_column
+from hardmax.margin.closed_forms.patterns import important_only, pattern
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
-from hardmax.margin.pattern_rows import important_only, pattern
 from hardmax.margin.solve import solve
 
 from .conftest import dot, fractions

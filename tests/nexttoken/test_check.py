@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.margin.closed_forms import kq_column, kq_star, ov_star
+from hardmax.margin.closed_forms.next_token import kq_column, kq_star, ov_star
 from hardmax.nexttoken import Samples, Sentences, Trie, analyze, components, named_sentences, orders
 from hardmax.nexttoken.analysis import _round_trip
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.margin.certificates.checking import certify
-from hardmax.margin.closed_forms import kq_multipliers, kq_star, ov_star
+from hardmax.margin.closed_forms.next_token import kq_multipliers, kq_star, ov_star
 from hardmax.nexttoken import KqStar, Pairs, Samples, generate, named_sentences, orders, star, train
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]

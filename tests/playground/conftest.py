@@ -1,7 +1,6 @@
 """What the tests of the playground share: honest questions, a real server, a real browser."""
 
 import json
-import shutil
 import subprocess
 import sys
 
@@ -9,16 +8,6 @@ import pytest
 
 from hardmax.playground.scenes import tour
 
-CHROMIUM = shutil.which("chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 TWO = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
 
 
@@ -46,15 +35,3 @@ def address():
     server.terminate()
     assert server.wait(20) == 130
     server.stdout.close()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Debian's chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no chromium on the path: the playground is not tested in a browser")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()

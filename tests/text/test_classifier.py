@@ -83,9 +83,9 @@ def test_several_classes(draw):
 @pytest.mark.compiled
 def test_threads_do_not_change_a_bit(reviews, monkeypatch):
     (texts, labels), (more, _) = reviews
-    monkeypatch.setattr("hardmax.text.vectorizer.workers", lambda n_jobs: n_jobs)
+    monkeypatch.setattr("hardmax.text.counting.vectorizer.workers", lambda n_jobs: n_jobs)
     monkeypatch.setattr("hardmax.text.scoring.workers", lambda n_jobs: n_jobs)
-    monkeypatch.setattr("hardmax.text.vectorizer.DOCUMENTS", 37)
+    monkeypatch.setattr("hardmax.text.counting.vectorizer.DOCUMENTS", 37)
     monkeypatch.setattr("hardmax.text.scoring.TEXTS", 41)
     one, four = (AttentionClassifier(n_jobs=n).fit(texts, labels) for n in (1, 4))
     assert np.array_equal(one.attention_, four.attention_)

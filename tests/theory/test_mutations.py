@@ -25,7 +25,7 @@ from hardmax.theory.paper_b import (
     index,
     local,
     paths,
-    several,
+    several_optimal,
 )
 from hardmax.theory.paper_b import (
     finite as finite_joint,
@@ -37,7 +37,7 @@ from hardmax.theory.paper_b import (
     joint_training as joint,
 )
 from hardmax.theory.paper_b import (
-    several as proxy,
+    several_optimal as proxy,
 )
 
 pytestmark = pytest.mark.no_cover
@@ -47,7 +47,7 @@ cosine = gradients.descent_cosine
 separator, offset_path, critical = foundations.explicit_separator, paths.predicted, paths.critical_step
 locally_optimal, smoothness = convergence.is_locally_optimal, gradients.smoothness
 kept = cone.distance_kept
-compose, sandwich = several.composed_loss, several.sandwich
+compose, sandwich = several_optimal.composed_loss, several_optimal.sandwich
 
 
 def without_log_T(log_T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
@@ -81,7 +81,7 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
      lambda problem: Selection(tuple((T - 1,) for T in problem.sizes.tolist()))),
     ("B-ASM-C", "B-FIG-3a", assumptions, "POSITIVE", 0.9),
     ("B-ASM-D", "negative scores", assumptions, "assumption_d",
-     lambda problem, sets: assumption_d(several.lifted(problem), sets)),
+     lambda problem, sets: assumption_d(several_optimal.lifted(problem), sets)),
     ("B-EQ-73", "B-FIG-8", finite, "log_lost_between", without_log_T),
     ("B-EQ-75", "B-FIG-3a", finite_joint, "log_risk_at_least",
      lambda n, r, Gamma, nu, lost: -r * (Gamma - 2 * nu * lost)),
@@ -112,8 +112,8 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-THM-5", "B-FIG-3a, r = R", joint, "still_away", lambda angle: 0.4 * angle),
     ("B-THM-6", "B-FIG-3b, r = R/2", joint, "coupling", lambda problem, tokens: 0.0),
     ("B-THM-6", "B-FIG-3b, r = 1.5 R", joint, "relaxed_max_margin", joint.max_margin),
-    ("B-THM-8", "two winners per input", several, "still_away", lambda distance: 0.05 * distance),
-    ("B-THM-8N", "tanh", several, "composed_loss",
+    ("B-THM-8", "two winners per input", several_optimal, "still_away", lambda distance: 0.05 * distance),
+    ("B-THM-8N", "tanh", several_optimal, "composed_loss",
      lambda loss, shape: replace(compose(loss, shape), log_slope=lambda u: loss.log_slope(u))),
     ("B-THM-L1", "random tokens", foundations, "POWER", {False: 1, True: 1}),
     ("B-THM-L1", "random tokens, normalised", foundations, "POWER", {False: 2, True: 2}),
@@ -127,7 +127,7 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-THM-L8", "a high scorer behind the neighbour", directions, "deciding_gap", directions.margin_gap),
     ("B-THM-L9", "B-FIG-1b, token 2", directions, "below", lambda excess: excess),
     ("B-THM-L10", "B-FIG-8", directions, "most_neighbors", lambda d: d - 1),
-    ("B-THM-L14", "two winners per input", several, "sandwich",
+    ("B-THM-L14", "two winners per input", several_optimal, "sandwich",
      lambda found: (sandwich(found)[0] + 0.1, 1.0)),
 ]  # fmt: skip
 

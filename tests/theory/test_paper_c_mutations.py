@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.margin.closed_forms import Block
+from hardmax.margin.closed_forms.next_token import Block
 from hardmax.nexttoken.late import Late
 from hardmax.theory import checks
 from hardmax.theory.paper_c import (

@@ -2,20 +2,22 @@
 
 from .answer import Answer as Answer
 from .certified import Certified as Certified
-from .checked import Checked as Checked
-from .checked import ntp_check as ntp_check
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import Finding as Finding
 from .diagnosis import examine as examine
 from .hunted import Catalogued as Catalogued
 from .hunted import Hunted as Hunted
+from .nexttoken.checked import Checked as Checked
+from .nexttoken.checked import ntp_check as ntp_check
+from .nexttoken.sentences import Drawn as Drawn
+from .nexttoken.sentences import Predicted as Predicted
+from .nexttoken.sentences import ntp_generate as ntp_generate
+from .nexttoken.sentences import ntp_predict as ntp_predict
+from .nexttoken.trained import Trained as Trained
+from .nexttoken.trained import ntp_train as ntp_train
 from .probed import Probed as Probed
 from .probed import probe_file as probe_file
 from .reproduction import Reproduction as Reproduction
-from .sentences import Drawn as Drawn
-from .sentences import Predicted as Predicted
-from .sentences import ntp_generate as ntp_generate
-from .sentences import ntp_predict as ntp_predict
 from .solved import FlowEnd as FlowEnd
 from .solved import Solved as Solved
 from .swept import OneTrial as OneTrial
@@ -26,7 +28,5 @@ from .text import TextTrained as TextTrained
 from .text import text_explain as text_explain
 from .text import text_important as text_important
 from .text import text_train as text_train
-from .trained import Trained as Trained
-from .trained import ntp_train as ntp_train
 from .verified import Judged as Judged
 from .verified import Verified as Verified

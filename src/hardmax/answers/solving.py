@@ -63,7 +63,7 @@ def solve(
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
     posed = problem if isinstance(problem, Problem) else Problem.load(name)
     if start is not None and not flow:
-        raise ValueError("start says where the flow begins; add flow=True")
+        raise ValueError("start must be left out without a flow, got a point; add flow=True")
     begin, start_name = (None, "zero") if start is None else (posed.vector("start", start), "given")
     job = Solving(posed, all, limit, seconds, exact, flow, begin, critical, name, start_name, norm)
     job.run()

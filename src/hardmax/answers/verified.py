@@ -156,7 +156,10 @@ class Verifying:
         from hardmax.theory.instances import Instance, instances, own_instances
 
         if on is None and (given or reading == "paper"):
-            raise ValueError("reading and given are for own data; name its file by --on")
+            got = "given" if given else f"reading={reading!r}"
+            raise ValueError(
+                f"reading, given must be left out without own data, got {got}; give on=FILE (--on FILE)"
+            )
 
         self.on: str | None = None
         self.done: list[Judged] = []

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from hardmax.answers.checked import MAX_LENGTH, ntp_check
-from hardmax.answers.sentences import ntp_generate, ntp_predict
-from hardmax.answers.trained import STEPS, Learning
+from hardmax.answers.nexttoken.checked import MAX_LENGTH, ntp_check
+from hardmax.answers.nexttoken.sentences import ntp_generate, ntp_predict
+from hardmax.answers.nexttoken.trained import STEPS, Learning
 from hardmax.cli.errors import Interrupted, noted
 from hardmax.cli.output import Output, command, writable
 

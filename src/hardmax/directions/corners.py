@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from flint import fmpz_mat  # type: ignore[import-untyped, unused-ignore]
 
+from hardmax._lib.arrays import exponent
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.rationals import integers
 from hardmax.problem import Problem
@@ -82,7 +83,7 @@ class Geometry:
         self.members = [np.flatnonzero(self.input == i) for i in range(problem.n)]
         self.scores = problem.scores[slots]
         keys = problem.keys[problem.tokens]
-        self.exponent = int(np.frexp(np.abs(keys).max())[1])
+        self.exponent = exponent(keys)
         self.keys: Floats = np.ldexp(keys[slots], -self.exponent)
         entries, power = integers(keys)
         self.power = power - self.exponent

@@ -13,16 +13,17 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.notebook import table
-from hardmax.directions.neighbors import Word, attracts, known_gap, unsettled
+from hardmax.directions.leaves import Leaf, Leaves
+from hardmax.directions.neighbors import Word, attracts, unsettled
 from hardmax.directions.plane_sweep import sweep
-from hardmax.directions.search import Block, Leaf, Tree
+from hardmax.directions.search import Block, Tree
 from hardmax.margin.constraints import Floats
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.norms.in_norm import check_norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem, need_problem
-from hardmax.problem.selection import optimal_tokens, slot_gaps
+from hardmax.problem.selection import optimal_tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +123,11 @@ class Enumeration(Iterator[FeasibleSelection]):
         self._budget, self._only_local, self._progress = budget, only_local, progress
         self._best = [frozenset(tokens) for tokens in optimal_tokens(problem).sets]
         self._problem = problem
-        self._gaps: dict[tuple[int, int], Floats] = {}
-        self._every_gap: dict[int, list[Floats]] = {}  # of all inputs that select this token
         self._norm = norm_of(norm)
         self._is_l2 = self._norm.power == 2
         self._tree = Tree(problem, budget.min_margin if self._is_l2 else 0.0)
         check_norm(self._tree.rows.constraints([]), self._norm)
+        self._leaves = Leaves(self._tree)
         self._results = self._run()
 
     @property
@@ -156,14 +156,14 @@ class Enumeration(Iterator[FeasibleSelection]):
         seconds = self._budget.seconds
         self._end = None if seconds is None else time.monotonic() + seconds
         if not self._tree.order:
-            leaves: Iterator[Leaf] = iter([self._tree.nothing_to_select()])
+            leaves: Iterator[Leaf] = iter([self._leaves.nothing_to_select()])
         elif self._problem.shape == (2,):
             leaves = self._around()
         else:
             in_order = self._budget.top is not None and self._is_l2
             leaves = self._best_first() if in_order else self._depth_first()
         if not self._is_l2:
-            leaves = self._tree.in_norm(leaves, self._norm, self._has_time)
+            leaves = self._leaves.in_norm(leaves, self._norm, self._has_time)
             if self._budget.top is not None:
                 leaves = iter(sorted(leaves, key=lambda leaf: -leaf.best.margin))
         yielded = 0
@@ -186,22 +186,8 @@ class Enumeration(Iterator[FeasibleSelection]):
                 self._stop("undecided")
 
     def _judge(self, leaf: Leaf) -> FeasibleSelection:
-        gaps = np.concatenate([self._gaps_to_rivals(i, token) for i, token in enumerate(leaf.tokens)])
-        gap = known_gap(leaf.best, gaps)
         best = all(t in tokens for t, tokens in zip(leaf.tokens, self._best, strict=True))
-        return FeasibleSelection(leaf.tokens, leaf.best, gap, best)
-
-    def _gaps_to_rivals(self, i: int, token: int) -> Floats:
-        """Score gaps of the rows of one input; kept, because thousands of selections share them."""
-        gaps = self._gaps.get((i, token))
-        if gaps is None:
-            if token not in self._every_gap:
-                same = np.minimum(token, self._problem.sizes - 1)
-                self._every_gap[token] = self._problem.split(slot_gaps(self._problem, same))
-            names = self._tree.rows.names[i]
-            gaps = self._every_gap[token][i][names[names != token]]
-            self._gaps[i, token] = gaps
-        return gaps
+        return FeasibleSelection(leaf.tokens, leaf.best, leaf.gap, best)
 
     def _stop(self, reason: str) -> None:
         self.status, self.reason = "truncated", reason
@@ -232,7 +218,7 @@ class Enumeration(Iterator[FeasibleSelection]):
                 block = block.take(slice(0, room))
             children = tree.expand(block)
             if children.depth == tree.depth:
-                yield from tree.leaves(children)
+                yield from self._leaves.of(children)
             else:
                 stack.append(children)
 
@@ -268,7 +254,7 @@ class Enumeration(Iterator[FeasibleSelection]):
                 push(children)
                 continue
             left -= float(block.share.sum())
-            for leaf in tree.leaves(children):
+            for leaf in self._leaves.of(children):
                 scaled = float(np.ldexp(leaf.best.margin_interval[1], -tree.power))
                 heapq.heappush(heap, (-scaled, next(counter), leaf))
 
@@ -284,7 +270,7 @@ class Enumeration(Iterator[FeasibleSelection]):
             if not self._in_time(max(0.0, 1 - done / most)):
                 break
             done += len(some)
-            block = tree.leaves(tree.solve(np.array(some, dtype=np.int64)))
+            block = self._leaves.of(tree.solve(np.array(some, dtype=np.int64)))
             if self._budget.top is None:
                 yield from block
             else:

@@ -7,20 +7,19 @@ by mistake only costs time, because every leaf is certified by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 import numpy as np
 
+from hardmax._lib.arrays import exponent
 from hardmax._lib.kernels import kernel
-from hardmax.margin.att_svm import RESOLUTION, AttentionRows
+from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, work
-from hardmax.margin.measure import EPS, Tight, enclose, measure, rounding
-from hardmax.margin.norms import Norm
-from hardmax.margin.norms.in_norm import solve_in
+from hardmax.margin.measure import EPS, rounding
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import kept, proves
 from hardmax.problem import Problem
 
 _TINY = 1e-30  # rows shorter than this, keys being near 1, are left to `solve`, which scales each row
@@ -47,7 +46,18 @@ def contradicts(A: Floats, y: Floats) -> Bools:
     [True, False]
     """
     At = np.swapaxes(A, 1, 2)
-    X = np.linalg.pinv(At)
+    proved = np.zeros(len(A), dtype=bool)
+    with np.errstate(all="ignore"), contextlib.suppress(np.linalg.LinAlgError):
+        # any X will do; this one costs a sixth of the pseudo-inverse, and is as good for most rows
+        proved = _cancels(At, y, A @ np.linalg.inv(At @ A))
+    left = np.flatnonzero(~proved)
+    if len(left):
+        proved[left] = _cancels(At[left], y[left], np.linalg.pinv(At[left]))
+    return proved
+
+
+def _cancels(At: Floats, y: Floats, X: np.ndarray) -> Bools:
+    """What a right inverse X proves of A'y."""
     d = At.shape[1]
     error = rounding(2 * d)
     E = np.abs(np.eye(d) - At @ X) + error * (np.abs(At) @ np.abs(X))
@@ -90,14 +100,6 @@ class Block:
         return Block(*(np.concatenate(column) for column in columns))
 
 
-@dataclass(frozen=True, eq=False)
-class Leaf:
-    """A feasible selection with its certified solution."""
-
-    tokens: tuple[int, ...]
-    best: MaxMargin
-
-
 class Tree:
     """The inputs in the order of the search, with the tokens that can be selected at all.
 
@@ -114,7 +116,7 @@ class Tree:
         # rows of the key table of the tokens of every input
         self.places = [slots[names] for slots, names in zip(every, self.rows.names, strict=True)]
         sizes = np.abs(problem.keys[self.rows.slots])
-        self.power = int(np.frexp(sizes.max())[1])
+        self.power = exponent(sizes)
         # A power of two changes no digit unless small entries underflow; then `solve` decides everything.
         self.is_faithful = bool((np.ldexp(sizes[sizes > 0], -self.power) > 1e-290).all())
         self.table = problem.table.over(self.power)
@@ -168,7 +170,7 @@ class Tree:
         self, tokens: Ints, inputs: list[int], above: Block | None = None, parents: Ints | None = None
     ) -> Block:
         C, d = len(tokens), self.problem.d
-        A = np.concatenate([self._rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
+        A = np.concatenate([self.rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
         norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
         p, weights = np.zeros((C, d)), np.zeros((C, A.shape[1]))
         todo, kept = np.ones(C, dtype=bool), np.ones(C, dtype=bool)
@@ -180,9 +182,11 @@ class Tree:
             reach = np.einsum("bmd,bd->bm", A[:, old:], p).min(axis=1)
             todo = reach < 1
             share = above.share[parents] / len(self.options[inputs[-1]])
+        tiny = norms < _TINY
         if self.is_faithful:
-            kept = np.all(np.any(A != 0, axis=2), axis=1)  # a twin of the selected key asks for 0 >= 1
-        doubtful = todo & kept & ((norms < _TINY).any(axis=1) | (not self.is_faithful))
+            short, row = np.nonzero(tiny)
+            kept[short[~A[short, row].any(axis=1)]] = False  # a twin of the selected key asks for 0 >= 1
+        doubtful = todo & kept & (tiny.any(axis=1) | (not self.is_faithful))
         run = np.flatnonzero(todo & kept & ~doubtful)
         if len(run):
             verdicts = np.empty(len(run), dtype=np.int64)
@@ -196,13 +200,14 @@ class Tree:
         self.qps += len(run)
         for b in np.flatnonzero(doubtful):
             p[b], weights[b] = 0.0, 0.0
-            kept[b] = self._decide(inputs, tokens[b]).is_feasible is not False
+            kept[b] = self.decide(inputs, tokens[b]).is_feasible is not False
         A, p, weights = A[kept], p[kept], weights[kept]
         upper = _upper(A, norms[kept], weights)
         fine = upper >= self.least
         return Block(tokens[kept][fine], p[fine], weights[fine], upper[fine], share[kept][fine])
 
-    def _rows_of(self, i: int, tokens: Ints) -> Floats:
+    def rows_of(self, i: int, tokens: Ints) -> Floats:
+        """Rows of one input for each of these tokens of it, (C, T - 1, d)."""
         places, others = self.places[i], self.others[i][tokens]
         plus = np.repeat(places[tokens], others.shape[1])
         rows = self.table.differences(plus, places[others].reshape(-1))
@@ -219,84 +224,11 @@ class Tree:
             proved[full] = contradicts(np.take_along_axis(A[full], used[..., None], axis=1), y)
         return proved
 
-    def _decide(self, inputs: list[int], tokens: Ints) -> MaxMargin:
+    def decide(self, inputs: list[int], tokens: Ints) -> MaxMargin:
         """One partial selection by the solver with the last word, which may take milliseconds."""
         self.qps += 1
-        return self.rows.solve(self._pairs(inputs, tokens.tolist()))
-
-    def _pairs(self, inputs: list[int], tokens: list[int]) -> list[tuple[int, int]]:
-        """(input, token) in the order and by the numbers of the problem."""
-        return sorted((i, int(self.rows.names[i][t])) for i, t in zip(inputs, tokens, strict=True))
-
-    def leaves(self, block: Block) -> Iterator[Leaf]:
-        """Full selections of a block that are feasible, each certified on its own rows."""
-        if not len(block):
-            return
-        inputs = sorted(self.order)
-        tokens = block.tokens[:, np.argsort(self.order)]
-        A = np.concatenate([self._rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
-        weights = block.weights[:, self._row_order()]
-        norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
-        Mp = np.einsum("bmd,bd->bm", A, block.p)
-        u = np.einsum("bmd,bm->bd", A, weights)
-        norm_p, norm_u, gap = (np.sqrt(np.einsum("bd,bd->b", x, x)) for x in (block.p, u, block.p - u))
-        h, equal = np.ones_like(Mp), np.zeros(Mp.shape, dtype=bool)
-        measured = measure(Mp, h, equal, weights, norms, norm_p, norm_u, gap, self.problem.d)
-        good = proves(measured)
-        if self.problem.gram is not None:
-            good &= measured.lower > RESOLUTION * norms.max(axis=1)
-        # Slacks are enclosed here, for a block at once; the rows of a Gram matrix carry its rounding, too.
-        tight = enclose(A, h, equal, weights, block.p) if self.problem.gram is None else None
-        with np.errstate(over="ignore", under="ignore"):
-            p, multipliers = np.ldexp(block.p, -self.power), np.ldexp(weights, -2 * self.power)
-            lower, upper = (np.ldexp(x, self.power).tolist() for x in (measured.lower, measured.upper))
-        good &= kept(block.p, p) & kept(weights, multipliers)
-        for b, chosen in enumerate(tokens.tolist()):
-            pairs = self._pairs(inputs, chosen)
-            selection = self._full(pairs)
-            if good[b]:
-                best = MaxMargin(
-                    self.rows.constraints(pairs), "certified", "float", p[b], multipliers[b],
-                    (lower[b], upper[b]), float(measured.kkt[b]), selection=selection,
-                )  # fmt: skip
-                if tight is not None:
-                    best.__dict__["enclosure"] = Tight(tight.certain[b], tight.possible[b])
-                yield Leaf(selection, best)
-                continue
-            best = replace(self._decide(inputs, np.array(chosen, dtype=np.int64)), selection=selection)
-            if best.is_certified and best.slack is not None:
-                yield Leaf(selection, best)
-            elif not best.is_certified and best.is_feasible is not False:
-                self.undecided.append(selection)
-
-    def in_norm(self, leaves: Iterator[Leaf], norm: Norm, goes_on: Callable[[], bool]) -> Iterator[Leaf]:
-        """The same selections, because feasibility knows no norm, each solved in this one."""
-        for leaf in leaves:
-            if not goes_on():
-                return
-            self.qps += 1
-            best = solve_in(leaf.best.constraints, norm)
-            if best.is_certified:
-                yield Leaf(leaf.tokens, best.selecting(leaf.tokens))
-            else:
-                self.undecided.append(leaf.tokens)
-
-    def nothing_to_select(self) -> Leaf:
-        """The one selection of a problem whose inputs have one token each: p is zero."""
-        tokens = (0,) * self.problem.n
-        return Leaf(tokens, replace(self.rows.solve([]), selection=tokens))
-
-    def _full(self, pairs: list[tuple[int, int]]) -> tuple[int, ...]:
-        selection = [0] * self.problem.n
-        for i, t in pairs:
-            selection[i] = t
-        return tuple(selection)
-
-    def _row_order(self) -> Ints:
-        """Where the rows of each input, in the problem's order, stand in the order of the search."""
-        sizes = {i: len(self.others[i]) - 1 for i in self.order}
-        first = dict(zip(self.order, np.cumsum([0, *(sizes[i] for i in self.order)]).tolist(), strict=False))
-        return np.concatenate([first[i] + np.arange(sizes[i]) for i in sorted(self.order)])
+        pairs = zip(inputs, tokens.tolist(), strict=True)
+        return self.rows.solve(sorted((i, int(self.rows.names[i][t])) for i, t in pairs))
 
 
 def _others(T: int) -> Ints:

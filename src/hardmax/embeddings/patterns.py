@@ -21,7 +21,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import assumption_4
-from hardmax.margin.pattern_rows import Classes, pattern
+from hardmax.margin.closed_forms.patterns import Classes, pattern
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
 from hardmax.problem.selection import Selection

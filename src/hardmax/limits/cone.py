@@ -167,7 +167,7 @@ class _Cone:
         found.append(best)
         if self.landscape.excess(best[None])[0][0] > 0.0:
             polished = minimize(self.landscape.expanded, best, R).p
-            if misalignment(polished, self.q) <= 1.0 - math.cos(self.half):
+            if misalignment(polished, self.q) <= 2.0 * math.sin(0.5 * self.half) ** 2:
                 found.append(polished)
         return found
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import boolean, njit, types
 from scipy.spatial import ConvexHull
 
+from hardmax._lib.arrays import exponent
 from hardmax._lib.compiled import INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
@@ -84,9 +85,9 @@ class Field:
         slots = slots_of(problem)
         basis = orthonormal_basis(slots)
         self.basis = np.eye(problem.d) if basis.shape[1] == problem.d else basis
-        exponent = int(np.frexp(np.abs(problem.keys).max())[1])
-        self.unit = math.ldexp(1.0, exponent)
-        keys = np.ascontiguousarray(np.ldexp(problem.keys, -exponent) @ self.basis)
+        power = exponent(problem.keys)
+        self.unit = math.ldexp(1.0, power)
+        keys = np.ascontiguousarray(np.ldexp(problem.keys, -power) @ self.basis)
         self.problem = replace(problem, table=Dense(keys), W=None)
         self.slots = replace(slots, table=Dense(keys))
         self._scores = np.ascontiguousarray(self.slots.merge(problem.scores))

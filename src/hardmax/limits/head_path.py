@@ -104,7 +104,8 @@ def joint_path(
     if problem.weights is not None or problem.counts is not None:
         raise ValueError("problem must have no weights or counts here; repeat its inputs and tokens instead")
     if (rho is None) == (r is None):
-        raise ValueError("give either rho, for |v| <= rho R, or a fixed r")
+        got = "neither" if rho is None else "both"
+        raise ValueError(f"rho, r must be one of the two, got {got}; give rho for |v| <= rho R, or a fixed r")
     wanted = np.sort([expect.positive("radii", R) for R in radii])
     if not wanted.size:
         raise ValueError("radii must hold at least one radius, got none")

@@ -32,8 +32,8 @@ from hardmax.margin.constraints import Floats, Ints
 from hardmax.margin.rationals import row_rank
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
+from hardmax.train.laws.thresholds import swing_rate
 from hardmax.train.run import Run
-from hardmax.train.thresholds import swing_rate
 
 
 def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
@@ -166,7 +166,10 @@ class LateResidual:
         np.True_
         """
         if self.w is None:
-            raise ValueError("nothing to compare with: a tight row has the multiplier zero")
+            raise ValueError(
+                "late must have a residual w, got none: a tight row has the multiplier zero; move the data a "
+                "little, or choose another selection"
+            )
         beside = np.array([self._beside(p) for p in trajectory.points])
         off = beside @ self.span - self.span.T @ self.w
         half = int(np.argmax(trajectory.norms >= 0.5 * trajectory.norms[-1]))

@@ -168,12 +168,39 @@ class AttentionRows:
         pieces = [self._piece(*pair) for pair in chosen]
         pluses, minuses, names = zip(NOTHING, *pieces, strict=True)
         plus, minus = np.concatenate(pluses), np.concatenate(minuses)
-        labels: tuple[Label, ...] = tuple(itertools.chain.from_iterable(names))
-        bounds, keys = (np.ones(len(plus)), np.zeros(len(plus), dtype=bool)), self.problem.table
+        return next(self._posed(plus[None], minus[None], [names]))
+
+    def each(self, inputs: Sequence[int], tokens: Ints) -> Iterator[Constraints]:
+        """`constraints` of many selections of the same inputs, made together.
+
+        A line of ``tokens`` is a selection, each token by its place in ``names``.
+        """
+        pluses, minuses, names = [], [], []
+        for i, chosen in zip(inputs, tokens.T, strict=True):
+            used = sorted(set(chosen.tolist()))
+            plus, minus, labels = zip(*(self._piece(i, int(self.names[i][t])) for t in used), strict=True)
+            at = np.searchsorted(used, chosen)
+            pluses.append(np.stack(plus)[at])
+            minuses.append(np.stack(minus)[at])
+            names.append([labels[k] for k in at.tolist()])
+        return self._posed(np.hstack(pluses), np.hstack(minuses), zip(*names, strict=True))
+
+    def _posed(
+        self, plus: Ints, minus: Ints, names: Iterable[Iterable[tuple[Label, ...]]]
+    ) -> Iterator[Constraints]:
+        """Constraints with the rows plus - minus of each line; ``names`` are its labels, input by input."""
+        h, equal, keys = np.ones(plus.shape), np.zeros(plus.shape, dtype=bool), self.problem.table
+        labels = (tuple(itertools.chain.from_iterable(each)) for each in names)
         if isinstance(keys, Products):  # rows (x_selected - x_t) z', whose factors are kept apart
-            tokens = keys.token[plus], keys.token[minus]
-            return Constraints(keys.left, *tokens, *bounds, keys.right, keys.query[plus], labels=labels)
-        return Constraints(keys.dense(), plus, minus, *bounds, labels=labels, origin=keys.inner)
+            query, plus, minus = keys.query[plus], keys.token[plus], keys.token[minus]
+            for b, told in enumerate(labels):
+                yield Constraints(
+                    keys.left, plus[b], minus[b], h[b], equal[b], keys.right, query[b], labels=told
+                )
+            return
+        table, origin = keys.dense(), keys.inner
+        for b, told in enumerate(labels):
+            yield Constraints(table, plus[b], minus[b], h[b], equal[b], labels=told, origin=origin)
 
     def solve(
         self, chosen: Iterable[tuple[int, int]], exact: bool = False, norm: Norm | str | float = "l2"

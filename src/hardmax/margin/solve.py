@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.arrays import length
+from hardmax._lib.arrays import exponent, length
 from hardmax._lib.parallel import serial_blas
 from hardmax.margin import exact as rational
 from hardmax.margin.constraints import Bools, Constraints, Floats, Ints, outer
@@ -133,7 +133,7 @@ def scale(constraints: Constraints, fold: bool = False) -> Scaled:
     gram, factors, few = None, None, None
     if constraints.token_gram is not None:
         # Rows from the spectral factor of the tokens' Gram matrix: only the engines see them.
-        half = int(np.frexp(np.abs(constraints.token_gram).max())[1]) // 2
+        half = exponent(constraints.token_gram) // 2
         inner = np.ldexp(constraints.token_gram, -2 * half)
         values, vectors = np.linalg.eigh(inner)
         kept = values > rounding(len(values)) * max(values[-1], 0.0)

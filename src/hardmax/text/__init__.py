@@ -12,7 +12,7 @@ _NAMES = {
     "Explanation": "explanations",
     "Important": "explanations",
     "Kept": "explanations",
-    "NgramVectorizer": "vectorizer",
+    "NgramVectorizer": "counting.vectorizer",
     "TextStatistics": "statistics",
     "WordMap": "word_map",
 }

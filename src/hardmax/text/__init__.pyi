@@ -1,9 +1,9 @@
 """Types of the public names: the same as the table in __init__.py."""
 
 from .classifier import AttentionClassifier as AttentionClassifier
+from .counting.vectorizer import NgramVectorizer as NgramVectorizer
 from .explanations import Explanation as Explanation
 from .explanations import Important as Important
 from .explanations import Kept as Kept
 from .statistics import TextStatistics as TextStatistics
-from .vectorizer import NgramVectorizer as NgramVectorizer
 from .word_map import WordMap as WordMap

@@ -14,9 +14,9 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.text import kernels as compiled
+from hardmax.text.counting.tokens import read_documents, tokens_of
 from hardmax.text.display import Shown, bar, marked, number
 from hardmax.text.statistics import class_number, values_for
-from hardmax.text.tokens import read_documents, tokens_of
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,8 +12,8 @@ import numpy as np
 from hardmax import __version__
 from hardmax._lib.files import whole
 from hardmax._lib.reading import parse_json, read_arrays
-from hardmax.text.ngrams import Level
-from hardmax.text.vectorizer import NgramVectorizer
+from hardmax.text.counting.ngrams import Level
+from hardmax.text.counting.vectorizer import NgramVectorizer
 
 if TYPE_CHECKING:
     from hardmax.text.classifier import AttentionClassifier

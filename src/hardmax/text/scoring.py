@@ -11,10 +11,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from hardmax.text import kernels as compiled
+from hardmax.text.counting.tokens import mapped
+from hardmax.text.counting.vectorizer import NgramVectorizer, workers
 from hardmax.text.inputs import holds_texts
-from hardmax.text.tokens import mapped
 from hardmax.text.training import Rows
-from hardmax.text.vectorizer import NgramVectorizer, workers
 
 TEXTS = 4096  # whose scores one thread computes at a time
 

@@ -74,7 +74,7 @@ def descend(
         )  # fmt: skip
     may_warn = isinstance(problem, Problem) and wrt == "p" and batch is None and factors is None
     if may_warn and isinstance(step, Step) and step.has_threshold and not math.isnan(step.constant_rate):
-        from hardmax.train.forecasting import warn_of_rate
+        from hardmax.train.laws.forecasting import warn_of_rate
 
         warn_of_rate(problem, step)
     return descend_quietly(

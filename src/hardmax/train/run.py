@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._lib import expect, notebook
+from hardmax._lib import notebook
 from hardmax._lib.arrays import as_matrix, lengths, misalignment
-from hardmax._lib.files import whole
-from hardmax._lib.reading import read_arrays
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, selected_tokens
 from hardmax.train.gradient import risk_of, settle_at
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
     from hardmax.margin.solution import MaxMargin
     from hardmax.train.display import RunDisplay
-    from hardmax.train.forecasting import Forecast
+    from hardmax.train.laws.forecasting import Forecast
     from hardmax.train.steps import Step
 
 
@@ -208,7 +206,7 @@ class Run:
         >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
         ([0.3162, 0.31623], 0.316228)
         """
-        from hardmax.train.certificate import certificate
+        from hardmax.train.laws.certificate import certificate
 
         return certificate(self)
 
@@ -220,7 +218,7 @@ class Run:
         >>> run.forecast().is_beyond, run.event
         (False, None)
         """
-        from hardmax.train.forecasting import forecast
+        from hardmax.train.laws.forecasting import forecast
         from hardmax.train.schedule import need_step
 
         return forecast(self.problem, need_step(self.step, "step of the run"), self.selection())
@@ -241,24 +239,9 @@ class Run:
         >>> run.first_step.tokens, run.selection().tokens
         ((0, 0), (0, 1))
         """
-        from hardmax.margin.norms import norm
-        from hardmax.train.descent import descend_quietly
-        from hardmax.train.gradient import gradient
+        from hardmax.train.laws.first_step import first_step
 
-        if type(self) is not Run or self.heads is not None or self.points is None:
-            raise ValueError(
-                f"run must be one that trains p alone and keeps its points, got {self.method or 'another'}; "
-                "record step 1 and ask selection(at=1)"
-            )
-        start = self._point(0)
-        if self.step is not None:
-            return descend_quietly(
-                self.problem, self.step, steps=1, start=start, batch=self.batch
-            ).selection()
-        if start.any():
-            return self.selection(0)
-        ball = norm(self.flow_norm)  # the direction of mirror flow too, from the origin
-        return selected_tokens(self.problem, ball.step(gradient(self.problem, start).vector * -1.0), 1e-9)
+        return first_step(self)
 
     def attention(self, at: int = -1) -> list[np.ndarray]:
         """Attention weights of every input."""
@@ -331,22 +314,10 @@ class Run:
 
     def save(self, path: str | Path) -> None:
         """Write what every run has, the problem too, to one npz file; what a subclass adds is left out."""
-        from hardmax.problem.files import problem_arrays
-        from hardmax.train.steps.text import as_text
+        from hardmax.train.run_file import save
 
-        arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(self.problem).items()}
-        arrays |= {f"observed_{name}": a for name, a in self.observed.items()}
-        arrays |= {"times": self.times, "clock": self.clock, "method": self.method}
-        arrays |= {"event": self.event or "", "step": as_text(self.step), "batch": self.batch or 0}
-        arrays["flow_norm"] = self.flow_norm
-        if self.points is None:
-            arrays["end"] = self.final
-        else:
-            arrays["points"] = np.array([self._p(s) for s in range(len(self.times))])
-        if self.heads is not None:
-            arrays["heads"] = self.heads
-        with whole(path) as file:
-            np.savez(file, **arrays)
+        points = None if self.points is None else np.array([self._p(s) for s in range(len(self.times))])
+        save(self, points, path)
 
     @staticmethod
     def load(path: str | Path) -> Run:
@@ -358,37 +329,9 @@ class Run:
         >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """
-        from hardmax.margin.norms import norm
-        from hardmax.problem.files import problem_of_arrays
-        from hardmax.train.steps.text import from_text
+        from hardmax.train.run_file import load
 
-        arrays = read_arrays(path)
-        if not {"times", "clock", "event", "method"} <= arrays.keys() or not arrays.keys() & {
-            "points",
-            "end",
-        }:
-            raise ValueError(f"{path} does not hold a run; it holds {', '.join(sorted(arrays)) or 'nothing'}")
-
-        def named(prefix: str) -> dict[str, np.ndarray]:
-            return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-
-        problem = problem_of_arrays(named("problem_"), Path(path))
-        times = expect.finite_array("times", arrays["times"], (None,))
-        points, heads, end = (arrays.get(name) for name in ("points", "heads", "end"))
-        if points is not None:
-            points = expect.finite_array("points", points, (len(times), problem.d))
-            if not len(times):
-                raise ValueError(f"{path} does not hold a run: it has no points")
-        if end is not None:
-            end = expect.finite_array("end", end, (problem.d,))
-        if heads is not None:
-            heads = expect.finite_array("heads", heads, (len(times), None))
-        return Run(
-            problem, str(arrays["clock"]), arrays["times"], points, str(arrays["event"]) or None, heads,
-            str(arrays["method"]), named("observed_"), end,
-            from_text(str(arrays.get("step", ""))), int(arrays.get("batch", 0)) or None,
-            norm(str(arrays.get("flow_norm", "l2"))).name,
-        )  # fmt: skip
+        return load(path)
 
     def plot(self, target: Any = None) -> Figure:
         """The picture of `display`, as a matplotlib figure."""

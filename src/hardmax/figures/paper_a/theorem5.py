@@ -25,7 +25,7 @@ from hardmax.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.figures.tables import Table, Tables, part
-from hardmax.margin.pattern_rows import important_only
+from hardmax.margin.closed_forms.patterns import important_only
 from hardmax.margin.solution import MaxMargin
 
 if TYPE_CHECKING:

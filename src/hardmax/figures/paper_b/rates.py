@@ -198,7 +198,9 @@ def _claims_5(angles: dict[str, np.ndarray], peak: float) -> tuple[Claim, ...]:
     at = [20, 200, 1000]
     row = {C: i for i, C in enumerate(GAPS)}
     correlation, logistic, exponential = angles["correlation"], angles["logistic"], angles["exponential"]
-    away = np.abs([hm.max_margin(two_inputs(C, "logistic"), [1, 1]).p - np.array([1.0, 0.0]) for C in GAPS])
+    away = np.abs(
+        [hm.max_margin(two_inputs(C, "logistic"), [1, 1]).need() - np.array([1.0, 0.0]) for C in GAPS]
+    )
     wanted_c = {
         2: [11.97, 1.00, 0.20],
         5: [26.57, 2.33, 0.46],

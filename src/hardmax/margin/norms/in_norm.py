@@ -67,8 +67,8 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
 
 def _of_matrix(scaled: Scaled, ball: Norm, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Nuclear and spectral: our own method for rows that are outer products, else the cone solver."""
-    from hardmax.margin.norms.cones import by_cone
-    from hardmax.margin.norms.interior import Rows, by_interior
+    from hardmax.margin.norms.matrices.cones import by_cone
+    from hardmax.margin.norms.matrices.interior import Rows, by_interior
 
     found = None
     if scaled.factors is not None:

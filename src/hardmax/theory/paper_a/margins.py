@@ -14,7 +14,7 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin, realizable
-from hardmax.margin.pattern_rows import ImportantOnly, important_only
+from hardmax.margin.closed_forms.patterns import ImportantOnly, important_only
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve

@@ -12,7 +12,7 @@ import numpy as np
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin, realizable_patterns
-from hardmax.margin.closed_forms import kq_column
+from hardmax.margin.closed_forms.next_token import kq_column
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_a.common import (
     fixed_embeddings,

@@ -158,6 +158,16 @@ def critical_step(late: Late) -> float:
     return late.eta_c
 
 
+def late_run(data: Subject, steps: int, rate: float | None) -> tuple[list[Hypothesis], Training | None]:
+    """A training whose late phase is understood, or why not: stars, and a step below the threshold."""
+    hypotheses = [*assumptions(data), pulls(data)]
+    if unmet(hypotheses):
+        return hypotheses, None
+    run = run_of(data, steps, rate=rate)
+    hypotheses += late_hypotheses(run)
+    return hypotheses, None if unmet(hypotheses) else run
+
+
 def late_hypotheses(run: Training) -> list[Hypothesis]:
     """Stars, and a step below the threshold."""
     late = run.late
@@ -182,12 +192,8 @@ def late_hypotheses(run: Training) -> list[Hypothesis]:
 )
 def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
     """The ratio to the prediction at the end, exponents over its second half, and the residual itself."""
-    hypotheses = [*assumptions(data), pulls(data)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    run = run_of(data, steps, rate=rate)
-    hypotheses += late_hypotheses(run)
-    if unmet(hypotheses):
+    hypotheses, run = late_run(data, steps, rate)
+    if run is None:
         return Outcome(tuple(hypotheses))
     enough, i = late_from(run)
     hypotheses.append(enough)

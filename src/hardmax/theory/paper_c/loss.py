@@ -22,7 +22,7 @@ from hardmax.theory.paper_c.common import (
     run_of,
     sizes_of,
 )
-from hardmax.theory.paper_c.convergence import late_hypotheses
+from hardmax.theory.paper_c.convergence import late_run
 from hardmax.theory.paper_c.proofs import outweighs
 
 RATE = 0.01  # relative error of the late slope of log(L - L*)
@@ -144,12 +144,8 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
 
     ``repeats`` is how often each non-optimal token stands in the unseen inputs.
     """
-    hypotheses = [*assumptions(data), pulls(data)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    run = run_of(data, steps, rate=rate)
-    hypotheses += late_hypotheses(run)
-    if unmet(hypotheses):
+    hypotheses, run = late_run(data, steps, rate)
+    if run is None:
         return Outcome(tuple(hypotheses))
     growth = late_growth(run)
     moved = np.union1d(run.star.above, run.star.below)

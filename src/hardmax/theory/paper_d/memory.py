@@ -22,9 +22,9 @@ from hardmax.theory.paper_d.common import (
 )
 from hardmax.train.flow import flow
 from hardmax.train.gradient import gradient
+from hardmax.train.laws.thresholds import adam_growth, adam_waiting, freezing_rate, runaway_rate
 from hardmax.train.run import Run
 from hardmax.train.steps import Adam, Momentum
-from hardmax.train.thresholds import adam_growth, adam_waiting, freezing_rate, runaway_rate
 
 BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken
 NEAR = 0.02  # how far below and above the rate of runaway

@@ -18,9 +18,9 @@ from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import distinct_scores, fixed_scores, unit_length
 from hardmax.theory.paper_d.common import ROUNDING, chosen, separable, strong, trained
 from hardmax.train.gradient import gradient
+from hardmax.train.laws.thresholds import critical_rate
 from hardmax.train.run import Run
 from hardmax.train.steps import Coordinate, Mirror, Normalized, Sign
-from hardmax.train.thresholds import critical_rate
 
 NEAR = 0.02  # how far below and above the threshold the step is taken
 FAR = 100.0  # gaps of the logits where late runs start

@@ -26,7 +26,7 @@ from hardmax.train.updates import nothing
 
 if TYPE_CHECKING:
     from hardmax.margin.solution import MaxMargin
-    from hardmax.train.forecasting import Forecast
+    from hardmax.train.laws.forecasting import Forecast
 
 LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would be no floats
 

@@ -15,13 +15,13 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax.margin.norms import norm
 from hardmax.train.steps.base import Step, fraction, norm_name
-from hardmax.train.steps.steepest import matrix_step
+from hardmax.train.steps.steepest import InNorm, matrix_step
 
 FROZEN = 100  # steps in a row with a gradient e^-50 times the mean: it has no say any more (D-THM-7)
 
 
 @dataclass(frozen=True)
-class Averaged(Step):
+class Averaged(InNorm):
     """What rules with a mean before a steepest step share; ``state`` holds m, its exponents and a count."""
 
     memory: ClassVar[int] = 3
@@ -30,16 +30,6 @@ class Averaged(Step):
     def fading(self) -> float:
         """Beta."""
         raise NotImplementedError
-
-    @property
-    def in_span(self) -> bool:
-        """In l2."""
-        return self.norm == "l2"
-
-    @property
-    def by_coordinate(self) -> bool:
-        """In any other norm of vectors."""
-        return self.norm != "l2" and not self.of_matrix
 
     @property
     def has_threshold(self) -> bool:

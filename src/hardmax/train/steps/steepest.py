@@ -14,8 +14,8 @@ from hardmax.train.steps.base import Step, norm_name
 
 
 @dataclass(frozen=True)
-class Steepest(Step):
-    """What the rules of this file share: one kernel for all powers, singular values for matrices."""
+class InNorm(Step):
+    """What a rule in a norm of its choice says of itself, with or without a memory."""
 
     @property
     def in_span(self) -> bool:
@@ -26,6 +26,11 @@ class Steepest(Step):
     def by_coordinate(self) -> bool:
         """In any other norm of vectors: its steps also move coordinates with next to no gradient."""
         return self.norm != "l2" and not self.of_matrix
+
+
+@dataclass(frozen=True)
+class Steepest(InNorm):
+    """What the rules of this file share: one kernel for all powers, singular values for matrices."""
 
     @property
     def has_threshold(self) -> bool:

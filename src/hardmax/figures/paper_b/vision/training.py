@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from hardmax._lib.parallel import cores
 from hardmax.data.images import Images
-from hardmax.figures.paper_b.vision_course import Course, measured
+from hardmax.figures.paper_b.vision.course import Course, measured
 from hardmax.torch.layers import attention_layers
 from hardmax.torch.vision import Backward, Start, VisionTransformer
 

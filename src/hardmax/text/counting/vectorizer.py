@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from hardmax._lib import expect
 from hardmax._lib.parallel import cores
-from hardmax.text import token_kernels as compiled
-from hardmax.text.ngrams import Bounds, Level, build, find
-from hardmax.text.tokens import Tokens, mapped, read_documents, tokens_of
+from hardmax.text.counting import kernels as compiled
+from hardmax.text.counting.ngrams import Bounds, Level, build, find
+from hardmax.text.counting.tokens import Tokens, mapped, read_documents, tokens_of
 
 DOCUMENTS = 2048  # that one thread takes at a time
 MOST_GRAM = 8

@@ -71,7 +71,7 @@ def soft_sparsity(s: np.ndarray) -> np.ndarray:
     """nnz of probability vectors along the last axis (B-DEF-8).
 
     >>> import numpy as np
-    >>> from hardmax.figures.paper_b.vision_course import soft_sparsity
+    >>> from hardmax.figures.paper_b.vision.course import soft_sparsity
     >>> soft_sparsity(np.array([[0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])).tolist()
     [4.0, 1.0]
     """

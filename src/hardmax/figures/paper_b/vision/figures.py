@@ -16,15 +16,15 @@ from hardmax._lib.extras import install
 from hardmax.data.images import Images, cifar10
 from hardmax.figures.claims import Claim, at_least, at_most
 from hardmax.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.figures.paper_b import vision_surrogate as surrogate
-from hardmax.figures.paper_b.vision_course import Course, courses_table, maps_table
+from hardmax.figures.paper_b.vision import surrogate
+from hardmax.figures.paper_b.vision.course import Course, courses_table, maps_table
 from hardmax.figures.style import BLUE, INK, RED
 from hardmax.figures.tables import Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-    from hardmax.figures.paper_b.vision_training import Protocol
+    from hardmax.figures.paper_b.vision.training import Protocol
 
 SEED = 0
 CLASSES = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -67,7 +67,7 @@ def protocol_of(scale: Scale) -> tuple[Protocol, str]:
     """Sizes of a scale on this machine, and what is to be said about them."""
     import torch
 
-    from hardmax.figures.paper_b.vision_training import FULL, LONGER, SMALL
+    from hardmax.figures.paper_b.vision.training import FULL, LONGER, SMALL
 
     if scale == "quick":
         return SMALL, ""
@@ -84,7 +84,7 @@ _DONE: dict[tuple[Path, Scale, str], Course] = {}
 
 
 def _real(setting: Setting, images: Images, kinds: list[str]) -> list[Course]:
-    from hardmax.figures.paper_b.vision_training import train_all
+    from hardmax.figures.paper_b.vision.training import train_all
 
     assert setting.data is not None
     protocol, _ = protocol_of(setting.scale)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.text import token_kernels as compiled
+from hardmax.text.counting import kernels as compiled
 
 PIECE = 1 << 22  # bytes of text that one thread takes at a time
 _OTHER = re.compile(r"[^\x00-\x7f\w]+")  # signs of other alphabets are gaps, as those of ASCII are

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.figures.paper_b.vision_course import Course, measured
+from hardmax.figures.paper_b.vision.course import Course, measured
 
 T, D, CLASSES, HEADS, WIDTH = 64, 48, 4, 4, 12
 TRAIN, TEST, BATCH, RATE = 1500, 500, 100, 3e-4

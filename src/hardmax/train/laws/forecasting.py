@@ -11,12 +11,7 @@ from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.train.schedule import need_step
-from hardmax.train.steps import Mirror, Step
-from hardmax.train.steps.adaptive import Adaptive
-from hardmax.train.steps.momentum import Averaged
-from hardmax.train.steps.steepest import Steepest
-from hardmax.train.thresholds import (
+from hardmax.train.laws.thresholds import (
     adam_growth,
     adam_waiting,
     critical_rate,
@@ -24,6 +19,11 @@ from hardmax.train.thresholds import (
     mirror_onset,
     runaway_rate,
 )
+from hardmax.train.schedule import need_step
+from hardmax.train.steps import Mirror, Step
+from hardmax.train.steps.adaptive import Adaptive
+from hardmax.train.steps.momentum import Averaged
+from hardmax.train.steps.steepest import Steepest
 
 
 class RateWarning(UserWarning):

@@ -17,7 +17,7 @@ import numpy as np
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.engines import by_daqp, polish
 from hardmax.margin.norms.definition import Norm
-from hardmax.margin.norms.matrix_newton import (
+from hardmax.margin.norms.matrices.newton import (
     clipped,
     counting,
     every_basis,

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardmax.margin.closed_forms import blocks, proved
+from hardmax.margin.closed_forms.next_token import blocks, proved
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.solution import MaxMargin
 

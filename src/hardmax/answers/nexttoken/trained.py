@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.terminal import DONE, INTERRUPTED
 from hardmax.answers.answer import Answer
-from hardmax.answers.checked import MAX_LENGTH
+from hardmax.answers.nexttoken.checked import MAX_LENGTH
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -16,7 +16,7 @@ import numpy as np
 from hardmax._lib.extras import install
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.norms.definition import Norm
-from hardmax.margin.norms.matrix_face import shortest
+from hardmax.margin.norms.matrices.face import shortest
 from hardmax.margin.norms.pair import Pair, scored
 
 TOLERANCE = 1e-13  # asked of the solver, which stops where it cannot do better

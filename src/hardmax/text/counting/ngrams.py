@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.text import token_kernels as compiled
-from hardmax.text.tokens import Tokens, mapped
+from hardmax.text.counting import kernels as compiled
+from hardmax.text.counting.tokens import Tokens, mapped
 
 
 class Bounds(NamedTuple):

@@ -25,8 +25,8 @@ import numpy as np
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.measure import EPS
 from hardmax.margin.norms.definition import Norm
-from hardmax.margin.norms.matrix_face import shortest
-from hardmax.margin.norms.matrix_newton import sharpened
+from hardmax.margin.norms.matrices.face import shortest
+from hardmax.margin.norms.matrices.newton import sharpened
 from hardmax.margin.norms.pair import Pair, scored
 
 STEPS = 60

@@ -1,0 +1,1 @@
+"""What the `ntp` commands say: sentences checked, learned, drawn and continued."""

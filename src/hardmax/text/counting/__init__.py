@@ -1,0 +1,1 @@
+"""From texts to counted n-grams: tokens, numbers for them, the vectoriser."""
