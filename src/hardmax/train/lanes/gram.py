@@ -75,7 +75,7 @@ def rescale(beta, shrunk):  # type: ignore[no-untyped-def]
 
 @kernel(
     signature=lambda: types.void(
-        CUBE, INDEX, INDEX, TABLE, TABLE, TABLE, VECTOR, TABLE, TABLE, INDEX, OUT_CUBE, boolean, VECTOR,
+        CUBE, INDEX, INDEX, TABLE, TABLE, TABLE, VECTOR, TABLE, VECTOR, INDEX, OUT_CUBE, boolean, float64,
         SLOPE, OUT_INDEX,
     ),
     error_model="numpy",
@@ -97,17 +97,16 @@ def descend_lanes(  # type: ignore[no-untyped-def]
     logits, padded = np.zeros((m + 1, LANES)), np.zeros((m + 1, LANES))  # the last is that of references
     beta = padded[:m]
     alive, shrunk, lengths, factor = np.ones(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    damped = np.max(epsilon) > 0.0
     logits[:m] = start
     for r in range(m):
         store(sizes, r, roots(absolute(load(gram, r * m + r))))
     status[:] = DONE
     saved = 0
-    for k in range(rates.shape[0] + 1):
+    for k in range(rates.size + 1):
         if k == record[saved]:
             coefficients[saved] = c
             saved += 1
-        if k == rates.shape[0]:
+        if k == rates.size:
             break
         if k % 1000 == 999:  # rounding drifts in a running sum: refresh from the coefficients
             times(gram, c, pull)
@@ -128,9 +127,9 @@ def descend_lanes(  # type: ignore[no-untyped-def]
         padded[:] = 0.0
         bounded = where(common > -np.inf, common, 0.0)
         for i in range(n):
-            factor_i = exp(load(log_scale, i) - bounded, FAINT) / load(mass, i)
+            share = exp(load(log_scale, i) - bounded, FAINT) / load(mass, i)
             for slot in range(offsets[i], offsets[i + 1]):
-                store(padded, row[slot], load(padded, row[slot]) + factor_i * load(weights, slot))
+                store(padded, row[slot], load(padded, row[slot]) + share * load(weights, slot))
         end(common == -np.inf, NO_COMPETITOR, alive, status)
         rescale(beta, shrunk)
         end(load(shrunk, 0) == -np.inf, STATIONARY, alive, status)
@@ -141,14 +140,12 @@ def descend_lanes(  # type: ignore[no-untyped-def]
                 square = square + load(pull, r) * load(beta, r)
                 bound = bound + absolute(load(beta, r)) * load(sizes, r)  # the length, if nothing cancelled
             end(square < CANCELLATION * bound * bound, CANCELLED, alive, status)
-        along = load(rates, k) / roots(square)
-        if damped or not normalized:
+        along = rates[k] / roots(square)
+        if epsilon > 0.0 or not normalized:
             store(lengths, 0, roots(square))
-            store(log_scale, 0, common + load(shrunk, 0) - load(log_total, 0))
+            store(factor, 0, common + load(shrunk, 0) - load(log_total, 0))
             for lane in range(LANES):
-                factor[lane] = step_factor(
-                    rates[k, lane], lengths[lane], log_scale[0, lane], normalized, epsilon[lane]
-                )
+                factor[lane] = step_factor(rates[k], lengths[lane], factor[lane], normalized, epsilon)
             along = load(factor, 0)
         along = where(load(alive, 0) != 0.0, along, 0.0)
         for r in range(m):

@@ -95,7 +95,7 @@ def settle(  # type: ignore[no-untyped-def]
             total = total + weight
             store(weights, slot, weight)
         for slot in range(first, last):
-            store(weights, slot, where(top == float(slot), -total, load(weights, slot)))
+            store(weights, slot, load(weights, slot) + where(top == float(slot), -total, 0.0))
         store(u, i, score + drift)
         store(mass, i, whole)
 
