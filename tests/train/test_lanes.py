@@ -1,4 +1,4 @@
-"""Problems side by side in lanes: the exponential, the loop against the plain one, lanes that end, neighbours."""
+"""Problems side by side in lanes: the exponential, the plain loop, lanes that end, neighbours."""
 
 import math
 
@@ -38,14 +38,17 @@ def test_exponentials_are_right_to_one_ulp():
     rng = np.random.default_rng(0)
     halves = -math.log(2.0) * (np.arange(1, 2001) / 2)  # where k changes: r is largest
     x = np.concatenate([
-        -rng.uniform(0, 745, 6000), -rng.uniform(0, 1, 3000), -10.0 ** rng.uniform(-300, 0, 1000), halves[halves > -745],
-        np.nextafter(halves[halves > -745], 0), [0.0, -0.0, -1.0, -745.13, -708.4, -708.39, -700.0, -699.999],
+        -rng.uniform(0, 745, 6000), -rng.uniform(0, 1, 3000), -10.0 ** rng.uniform(-300, 0, 1000),
+        halves[halves > -745], np.nextafter(halves[halves > -745], 0),
+        [0.0, -0.0, -1.0, -745.13, -708.4, -708.39, -700.0, -699.999],
     ])  # fmt: skip
     x = np.concatenate([x, np.zeros(-len(x) % 4)])
     found = exponentials(x, UNDERFLOW)
     with mpmath.workdps(40):
         exact = [mpmath.exp(mpmath.mpf(value)) for value in x.tolist()]
-        off = [abs(mpmath.mpf(a) - b) / math.ulp(float(b)) for a, b in zip(found.tolist(), exact, strict=True)]
+        off = [
+            abs(mpmath.mpf(a) - b) / math.ulp(float(b)) for a, b in zip(found.tolist(), exact, strict=True)
+        ]
     assert max(off) <= 1.0
     assert (found[x == 0.0] == 1.0).all()
     assert (exponentials(np.array([-745.2001, -746.0, -1e300, -np.inf]), UNDERFLOW) == 0.0).all()
@@ -88,9 +91,16 @@ def test_lanes_agree_with_the_plain_loop(made, name):
     runs = hm.descend_batch(problems, rule, steps=12, coordinates="gram", record=[3, 7], workers=1)
     for problem, run in zip(problems, runs, strict=True):
         alone = hm.descend(problem, rule, steps=12, coordinates="gram", record=[3, 7])
-        assert (run.event, run.method, run.times.tolist()) == (alone.event, alone.method, alone.times.tolist())
-        error = np.abs(run.points / 2 - alone.points / 2).max() * 2
-        assert error <= 1e-12 * np.abs(alone.points).max()
+        assert (run.event, run.method, run.times.tolist()) == (
+            alone.event,
+            alone.method,
+            alone.times.tolist(),
+        )
+        # Where pulls nearly cancel, both lose digits: as many as tell the plain loop from the primal one.
+        primal = hm.descend(problem, rule, steps=12, coordinates="primal", record=[3, 7])
+        lost = np.abs(primal.points / 2 - alone.points / 2).max()
+        error = np.abs(run.points / 2 - alone.points / 2).max()
+        assert error <= 1e-12 * np.abs(alone.points / 2).max() + 100 * lost
 
 
 def test_the_others_in_a_batch_change_no_bit():
@@ -124,7 +134,7 @@ def test_a_lane_that_ends_leaves_the_others_alone():
 
 
 def test_far_out_where_almost_nothing_weighs_anything():
-    """At |p| = 1e6 all tokens but two weigh less than e^-345 of the first: steps are those of the plain loop."""
+    """At |p| = 1e6 nearly all tokens weigh less than e^-345: steps are those of the plain loop."""
     rule = hm.steps.Normalized(0.01)
     for problem in hm.data.fig9_oracle(100, 5):
         best = hm.max_margin(problem, hm.descend(problem, hm.steps.Normalized(1.0), steps=300).selection())

@@ -1,4 +1,4 @@
-"""`loops.descend_gram` in lanes: GD and Normalized in l2, in Gram coordinates, four problems of one layout."""
+"""`loops.descend_gram` in lanes: GD and Normalized in l2 on four problems of one layout."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ import math
 import numpy as np
 from numba import boolean, float64, njit, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, SLOPE, TABLE, VECTOR
+from hardmax._lib.compiled import INDEX, OUT_INDEX, SLOPE, TABLE, VECTOR
 from hardmax._lib.kernels import kernel
 from hardmax.train.lanes.softmax import FAINT, exp, scale, settle
-from hardmax.train.lanes.vectors import LANES, absolute, any_lane, load, plus_product, roots, spread, store, where
+from hardmax.train.lanes.vectors import (
+    LANES,
+    absolute,
+    any_lane,
+    load,
+    plus_product,
+    roots,
+    spread,
+    store,
+    where,
+)
 from hardmax.train.loops import (
     CANCELLATION,
     CANCELLED,

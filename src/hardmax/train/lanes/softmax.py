@@ -11,7 +11,16 @@ import math
 import numpy as np
 from numba import njit
 
-from hardmax.train.lanes.vectors import LANES, any_lane, load, plus_product, power_of_two, spread, store, where
+from hardmax.train.lanes.vectors import (
+    LANES,
+    any_lane,
+    load,
+    plus_product,
+    power_of_two,
+    spread,
+    store,
+    where,
+)
 from hardmax.train.softmax import NEGLIGIBLE
 
 # log 2 in two parts: the first has 21 zeros at its end, so that its product with a whole number is exact.
@@ -67,8 +76,7 @@ def settle(  # type: ignore[no-untyped-def]
             gap = load(gaps, slot)
             deepest = where((gap > deepest) & (load(scores, slot) != score), gap, deepest)
         for slot in range(first, last):
-            gap = load(gaps, slot)
-            store(gaps, slot, where(load(scores, slot) != score, gap - deepest, gap))
+            store(gaps, slot, load(gaps, slot) - where(load(scores, slot) != score, deepest, 0.0))
         store(depth, i, deepest)
         store(u, i, score)
     for slot in range(gaps.shape[0]):
