@@ -13,6 +13,7 @@ from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates
 from hardmax.train.factored.training import train_factors
 from hardmax.train.joint import train_both
+from hardmax.train.lanes.batches import train_side_by_side
 from hardmax.train.run import Run
 from hardmax.train.schedule import need_step
 from hardmax.train.split import Split, beside, lifted, need_span
@@ -145,6 +146,28 @@ def descend_quietly(
     return train_both(problem, rules["p"], rules["v"], steps, **kept)
 
 
+def _side_by_side(
+    chunk: Sequence[tuple[Problem, Split | None]],
+    step: Any,
+    record: int | Sequence[int] | None,
+    *,
+    steps: int = 1000,
+    start: Any = None,
+    coordinates: Coordinates = "auto",
+    **others: Any,
+) -> dict[int, Run]:
+    """The runs that lanes can take, by their places; none where there is more to train than p."""
+    more = any(value is not None and (name, value) != ("wrt", "p") for name, value in others.items())
+    if more or not isinstance(step, Step):
+        return {}
+    if not all(isinstance(problem, Problem) and part is None for problem, part in chunk):
+        return {}
+    return train_side_by_side(
+        [problem for problem, _ in chunk], step, expect.whole("steps", steps), start=start, record=record,
+        coordinates=coordinates,
+    )  # fmt: skip
+
+
 def descend_batch(
     problems: Sequence[Problem],
     step: Step | tuple[Step, Step] = STEP,
@@ -154,7 +177,10 @@ def descend_batch(
     split: Sequence[Split] | None = None,
     **options: Any,
 ) -> list[Run]:
-    """`descend` on many problems in one call, each result the same to the bit as when it is run alone.
+    """`descend` on many problems in one call, each result the same to the bit whatever the others are.
+
+    Small problems of one layout run side by side in vector registers by GD and Normalized in l2, which takes
+    less than half the time; with `descend` they agree up to rounding, all others to the bit.
 
     Args:
         problems: what is trained on.
@@ -170,17 +196,18 @@ def descend_batch(
     >>> problems = list(hm.data.fig9_oracle(d=10, trials=50))
     >>> runs = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=100)
     >>> alone = hm.descend(problems[7], hm.steps.Normalized(1.0), steps=100)
-    >>> len(runs), bool((runs[7].p == alone.p).all())
+    >>> len(runs), bool(abs(runs[7].p - alone.p).max() < 1e-12 * alone.norm)
     (50, True)
     """
 
     def run(chunk: Sequence[tuple[Problem, Split | None]]) -> list[Run]:
-        return [
-            descend_quietly(problem, step, record=record, **options)
-            if part is None
-            else _train_beside(descend_quietly, problem, step, part, record=record, **options)
-            for problem, part in chunk
-        ]
+        found = _side_by_side(chunk, step, record, **options)
+        for place, (problem, part) in enumerate(chunk):
+            if part is not None:
+                found[place] = _train_beside(descend_quietly, problem, step, part, record=record, **options)
+            elif place not in found:
+                found[place] = descend_quietly(problem, step, record=record, **options)
+        return [found[place] for place in range(len(chunk))]
 
     if isinstance(problems, Problem):
         raise ValueError("problems must be a list, got one problem; call descend")
@@ -195,7 +222,7 @@ def descend_batch(
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     if count == 1 or len(pairs) < 2:
         return run(pairs)
-    size = max(1, min(64, len(pairs) // count))
+    size = min(64, 4 * -(-len(pairs) // (4 * count)))  # four go side by side
     chunks = [pairs[i : i + size] for i in range(0, len(pairs), size)]
     with ThreadPoolExecutor(count) as pool:  # the compiled loops release the interpreter
         return [path for part in pool.map(run, chunks) for path in part]
