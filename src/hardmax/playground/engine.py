@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
-from hardmax.playground import code, plane, protocol, scenes, sentences, words
+from hardmax.playground import basins, code, plane, protocol, scenes, sentences, words
 
 Asked = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -14,7 +15,7 @@ QUESTIONS: dict[str, Asked] = {
     "tour": scenes.tour,
     "solve": plane.solve,
     "train": plane.train,
-    "field": plane.field,
+    "field": basins.field,
     "gradients": plane.gradients,
     "check": sentences.check,
     "learn": sentences.learn,
@@ -23,6 +24,9 @@ QUESTIONS: dict[str, Asked] = {
     "python": code.python,
     "file": code.file,
 }
+
+
+SLOW = frozenset({"train", "field", "gradients", "learn", "words"})  # in the page they share one road
 
 
 def answer(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,8 +43,10 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
     return QUESTIONS[name](message)
 
 
-def reply(raw: bytes) -> bytes:
+def reply(raw: bytes, aside: Executor | None = None) -> bytes:
     """What is sent back for the bytes that came; a refusal is a reply too.
+
+    ``aside`` is where slow questions are answered, if not here.
 
     >>> from hardmax.playground.engine import reply
     >>> reply(b"[]")
@@ -48,7 +54,11 @@ def reply(raw: bytes) -> bytes:
     """
     try:
         began = time.process_time()
-        found = answer(protocol.read(raw))
+        message = protocol.read(raw)
+        if aside is not None and message.get("ask") in SLOW:
+            found = aside.submit(answer, message).result()
+        else:
+            found = answer(message)
         return protocol.told(found, 1e3 * (time.process_time() - began))
     except ValueError as error:
         return protocol.refused(str(error))
