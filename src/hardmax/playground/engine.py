@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from typing import Any
 
 from hardmax.playground import basins, code, plane, protocol, scenes, sentences, words
@@ -26,16 +25,13 @@ QUESTIONS: dict[str, Asked] = {
 }
 
 
-SLOW = frozenset({"train", "field", "gradients", "learn", "words"})  # in the page they share one road
-
-
 def answer(message: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to a question; a ValueError says in a sentence what is wrong with it.
 
     >>> from hardmax.playground.engine import answer
     >>> found = answer({"ask": "solve", "problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}})
     >>> found["selections"][0]["selection"], found["selections"][0]["certified"]
-    ([0], True)
+    ((0,), True)
     """
     name = message.get("ask")
     if not isinstance(name, str) or name not in QUESTIONS:
@@ -43,10 +39,8 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
     return QUESTIONS[name](message)
 
 
-def reply(raw: bytes, aside: Executor | None = None) -> bytes:
+def reply(raw: bytes) -> bytes:
     """What is sent back for the bytes that came; a refusal is a reply too.
-
-    ``aside`` is where slow questions are answered, if not here.
 
     >>> from hardmax.playground.engine import reply
     >>> reply(b"[]")
@@ -54,11 +48,7 @@ def reply(raw: bytes, aside: Executor | None = None) -> bytes:
     """
     try:
         began = time.process_time()
-        message = protocol.read(raw)
-        if aside is not None and message.get("ask") in SLOW:
-            found = aside.submit(answer, message).result()
-        else:
-            found = answer(message)
+        found = answer(protocol.read(raw))
         return protocol.told(found, 1e3 * (time.process_time() - began))
     except ValueError as error:
         return protocol.refused(str(error))

@@ -167,8 +167,9 @@ def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
         at = np.unique(np.searchsorted(run.times, wanted.round()).clip(max=len(times) - 1))
     else:
         at = np.unique(np.linspace(0, len(times) - 1, min(FRAMES, len(times))).round().astype(int))
-    unique = run.p.any() and run.selection().is_unique
-    excess = [run.excess(at=int(s)) for s in at] if unique else []
+    chosen = run.selection() if run.p.any() else None
+    ends = chosen.tokens if chosen is not None and chosen.is_unique else None
+    excess = [run.excess(ends, at=int(s)) for s in at] if ends is not None else []
     return {
         "times": [float(times[s]) for s in at],
         "points": run.points[at],

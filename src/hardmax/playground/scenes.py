@@ -8,7 +8,7 @@ from typing import Any
 import hardmax as hm
 from hardmax.playground.plane import NORMS
 from hardmax.playground.protocol import LOSS_NAMES
-from hardmax.playground.texts import sample_texts
+from hardmax.playground.words import sample_texts
 
 # The paper's example in words. The last sentence of the second list contradicts the first.
 _BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we eat"]

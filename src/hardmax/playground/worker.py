@@ -11,11 +11,9 @@ import os
 import signal
 import struct
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any
+from typing import IO
 
 READY = b"ready"
-NICE = 10  # of questions that may take their time
 
 _WARM = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
 _FIRST = (
@@ -56,15 +54,12 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
     from hardmax.playground.engine import reply
 
-    # Priorities are of threads on Linux only; what answers a drag goes before what may take its time.
-    lower: dict[str, Any] = {"initializer": os.nice, "initargs": (NICE,)} if sys.platform == "linux" else {}
-    aside = ThreadPoolExecutor(1, **lower)
     for message in _FIRST:
-        reply(json.dumps({"v": 1, **message}).encode(), aside)
+        reply(json.dumps({"v": 1, **message}).encode())
     send(outward, READY)
     while (raw := receive(inward)) is not None:
         try:
-            answered = reply(raw, aside)
+            answered = reply(raw)
         except Exception as error:  # a mistake of ours must not end the page
             from hardmax.playground.protocol import refused
 

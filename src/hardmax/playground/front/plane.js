@@ -191,14 +191,19 @@ function makePlane(app, limits) {
 
   const sameShape = (runs) => runs.every((run) => !run.frames || same(run.frames.attention[0].map((own) => own.length), app.state.problem.keys.map((own) => own.length)));
 
+  function showField(field) {
+    view.setField(field);
+    controls.tellField(field);
+  }
+
   function askField(level = 1, known = null) {
     const state = app.state;
-    if (!state.field) { view.setField(null); return; }
+    if (!state.field) { showField(null); return; }
     const question = { ask: "field", ...asked(state), rule: state.field, level };
     if (known) question.known = known;
     app.ask("field", question, (field, took) => {
       if (level === 1) app.note("field", took);
-      view.setField(field);
+      showField(field);
       const settled = same(asked(state), asked(app.state)) && state.field === app.state.field;
       if (settled && !app.dragging && level < 4) askField(level + 1, field.grid);
     });
@@ -243,7 +248,7 @@ function makePlane(app, limits) {
         app.focus = null;
         app.picked = false;
         rewind = true;
-        view.setField(null);
+        showField(null);
         view.needles = null;
         view.setSolved(null);
         animate();

@@ -36,6 +36,7 @@ function makeDirections(app, acts) {
       if (!rows.length) rows.push(make("li", { class: "hmx-none", text: "No direction attracts: the tokens of an input lie so that none can win." }));
       const more = solved.selections.length - 8;
       if (more > 0) rows.push(make("li", { class: "hmx-none", text: `and ${more} more` }));
+      if (solved.status !== "complete") rows.push(make("li", { class: "hmx-none", text: "The search was cut short: there may be more." }));
       list.replaceChildren(...rows);
     },
   };
@@ -147,9 +148,10 @@ function makeControls(app, acts, limits) {
   const norm = select("Norm", limits.norms.map((name) => [name, name.replace("inf", "∞")]), "l2", (value) => acts.set({ norm: value }));
   const field = select("Basins of", [...RULES.filter((rule) => rule.name !== "gd").map((rule) => [rule.name, rule.label]), ["", "none"]], "flow", (value) => acts.set({ field: value || null }));
   const needles = make("input", { type: "checkbox", onchange: () => acts.set({ needles: needles.checked }) });
+  const basins = make("p", { class: "hmx-told", "data-told": "field" });
   const root = card("Training", chips, more,
     make("label", { class: "hmx-field hmx-wide" }, make("span", { text: "Rate" }), rate, rateText),
-    make("div", { class: "hmx-fields" }, loss.root, norm.root, field.root),
+    make("div", { class: "hmx-fields" }, loss.root, norm.root, field.root), basins,
     make("label", { class: "hmx-check" }, needles, make("span", { text: "Gradients: exact, and as usual in float32 (red)" })));
   return {
     root,
@@ -163,6 +165,11 @@ function makeControls(app, acts, limits) {
         end.style.background = cycle(RAYS[app.theme], run.nearest);
         end.title = `selects ${run.selection ? run.selection.join(", ") : "no single token per input"}; 1 − cos to ${letter(run.nearest)} is ${digits(run.misalignment, 2)}`;
       }
+    },
+    // How the field was judged: what is exact about it and what is not.
+    tellField(field) {
+      const left = field && field.undecided ? `; ${field.undecided.toLocaleString("en-US")} undecided, without colour` : "";
+      basins.textContent = field ? `Basins: starts judged after ${field.steps} steps of ${digits(field.rate, 2)}, ${field.cells + 1} × ${field.cells + 1}${left}. Thinner ones can be missed.` : " ";
     },
     show(state) {
       for (const { rule, button, dot } of buttons) {
