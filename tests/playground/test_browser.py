@@ -186,7 +186,7 @@ def test_a_link_is_the_state(opened):
     again.get_by_role("menuitem", name="Copy as Python").click()
     lines = again.get_by_label("The same in Python").input_value()
     room = {}
-    exec(lines.replace("found.plot()", ""), room)
+    exec(lines.replace("plt.show()", ""), room)
     assert room["problem"].keys[2].tolist() == [-1.5, 0.5]
     again.get_by_role("button", name="Close").click()
     again.get_by_role("button", name="Share").click()

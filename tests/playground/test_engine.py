@@ -204,14 +204,27 @@ def test_words_are_trained_as_embeddings():
     assert told["loss"] == trained.loss
 
 
-def test_copied_python_makes_the_same_picture(scenes, capsys):
+def test_copied_python_makes_the_same_picture(scenes, capsys, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    monkeypatch.setattr(plt, "show", lambda: None)
     state = scenes[3]
     lines = answer({"ask": "python", "state": state})["lines"]
     room = {}
     exec("\n".join(lines), room)
-    assert room["adam"].selection().tokens == (0, 1)
-    assert room["gd"].selection().tokens == (0, 0)
-    assert "'adam': (0, 1)" in capsys.readouterr().out
+    assert room["runs"]["adam"][0].selection().tokens == (0, 1)
+    assert room["runs"]["gd"][0].selection().tokens == (0, 0)
+    assert "adam ['0 1']" in capsys.readouterr().out
+    told = answer({"ask": "train", **state})["runs"]
+    assert [run["norm"] for run in told] == [runs[0].norm for runs in room["runs"].values()]
+    assert np.array_equal(room["grid"], answer({"ask": "field", **state, "rule": "flow", "level": 4})["grid"])
+    # paths, two directions, two inputs and the field, within the page's window
+    (axes,) = room["figure"].axes
+    assert (len(axes.lines), len(axes.collections), len(axes.images)) == (4 + 2, 2, 1)
+    assert axes.get_xlim() == (-state["span"], state["span"])
+    plt.close(room["figure"])
+    first = answer({"ask": "python", "state": scenes[0]})["lines"]
+    assert "runs['flow'] = [hm.flow(problem, until_log_time=1e+06, start=start) for start in starts]" in first
     sentences = answer({"ask": "python", "state": scenes[5]})["lines"]
     exec("\n".join(sentences), {})
     assert "not realizable" in capsys.readouterr().out

@@ -23,8 +23,8 @@ def texts_of(message: Mapping[str, Any]) -> tuple[list[list[str]], list[int]]:
     """The words of each text and the labels, +1 or -1; texts without a word are left out.
 
     >>> from hardmax.playground.words import texts_of
-    >>> texts_of({"texts": [["Good, good!", 1], ["...", -1]]})
-    ([['good', 'good']], [1])
+    >>> texts_of({"texts": [["Good, good!", 1], ["...", 1], ["Bad.", -1]]})
+    ([['good', 'good'], ['bad']], [1, -1])
     """
     words, labels = [], []
     for each in listed(message.get("texts"), "texts", MOST_TEXTS):

@@ -200,6 +200,8 @@ function makeShare(app, transport, asker, jump) {
       make("button", { type: "button", class: "hmx-next", text: "Copy", onclick: take }), done,
       make("button", { type: "button", class: "hmx-small", text: "Close", onclick: () => dialog.close() })));
     dialog.showModal();
+    area.setSelectionRange(0, 0); // the first line is the one to see
+    area.scrollTop = 0;
   };
   item("Copy link", () => {
     const hash = toHash(app.slim(app.state));
