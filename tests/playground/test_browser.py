@@ -258,6 +258,25 @@ def test_script_in_users_text_is_text(opened):
     assert page.locator(".hmx img").count() == 0
 
 
+def test_a_link_that_holds_no_state_says_so(opened):
+    plane = {"scene": "plane", "problem": {"keys": [[[0, 0], [1, 0]]], "scores": [[0, 1]]}}
+    bad = [
+        {"scene": "plane"},
+        {**plane, "problem": {"keys": [[[0, 0]]], "scores": [[1, 2]]}},
+        {**plane, "rules": ["none"]},
+        {**plane, "starts": []},
+        {"scene": "sentences", "sentences": 3},
+        {"scene": "words", "texts": [3]},
+    ]
+    for link in ["#nonsense", *(encoded(state) for state in bad)]:
+        page = opened(link=link)
+        assert page.locator(".hmx-problem").inner_text().startswith("A link must hold a state")
+        assert page.locator(".hmx-direction").count() == 1  # the tour begins
+    page = opened(link=encoded(plane))  # what is left out is as usual
+    assert told(page)["state"]["rules"] == ["flow"]
+    assert told(page)["solved"]["selections"][0]["selection"] == [1]
+
+
 def test_errors_are_sentences_in_the_page(opened):
     problem = {"keys": [[[0, 0]] * 300], "scores": [[0] * 300]}
     rest = {"norm": "l2", "rules": ["flow"], "rate": 0.1, "starts": [[0, 0]], "span": 3, "field": None}

@@ -131,6 +131,7 @@ function makePlane(app, limits) {
     event.preventDefault();
   };
   acts.startKey = (event, k) => {
+    if (event.key === "Delete" && app.state.starts.length > 1) change((state) => { state.starts.splice(k, 1); });
     if (!arrows[event.key]) return;
     acts.moveStart(k, nudged(event, app.state.starts[k]).map((x) => Number(x.toPrecision(4))), false);
     event.preventDefault();
