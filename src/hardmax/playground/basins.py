@@ -41,13 +41,14 @@ def field(message: Mapping[str, Any]) -> dict[str, Any]:
     level = int(number(message, "level", 1, 0, FINEST))
     directions = list(hm.locally_optimal(problem, norm=norm, seconds=SOLVE_SECONDS))
     # the limit of small steps is the same for flow and for normalised descent: one curve, another clock
-    step = rule("normalized" if name == "flow" else name, TRAVEL * span / STEPS)
+    rate = TRAVEL * span / STEPS
+    step = rule("normalized", rate) if name == "flow" else rule(name, rate, norm)
     judge = Judge(problem, step, [each.max_margin.constraints.rows() for each in directions])
-    grid = _known(message, level, len(directions))
-    first = 0 if grid is None else level
+    known = _known(message, level, len(directions))
+    grid, first = (_whole(judge, span), 1) if known is None else (known, level)
     for k in range(first, level + 1):
         judge.steps = STEPS if k < 2 else LONGER * STEPS
-        grid = _whole(judge, span) if grid is None else _refined(grid, judge, span, again=k == 2)
+        grid = _refined(grid, judge, span, again=k == 2)
     return {
         "cells": len(grid) - 1,
         "level": level,
