@@ -262,7 +262,7 @@ function makePlane(app, limits) {
       view.layout();
       showTime();
       if (moved) askSolve();
-      // coarse basins take a tenth of the time of training, so they go first
+      // coarse basins take less time than training, so they go first
       if (moved || state.field !== before.field || state.span !== before.span || (!during && app.wasDragging)) askField();
       if (trained || !during) { awaited += 1; askTrain(during); }
       if (moved || state.needles !== before.needles || state.span !== before.span) askNeedles();
