@@ -186,7 +186,7 @@ def test_a_link_is_the_state(opened):
     again.get_by_role("menuitem", name="Copy as Python").click()
     lines = again.get_by_label("The same in Python").input_value()
     room = {}
-    exec(lines.replace("found.plot()", ""), room)
+    exec(lines.replace("plt.show()", ""), room)
     assert room["problem"].keys[2].tolist() == [-1.5, 0.5]
     again.get_by_role("button", name="Close").click()
     again.get_by_role("button", name="Share").click()
@@ -256,6 +256,25 @@ def test_script_in_users_text_is_text(opened):
     settle(page)
     assert page.title() == "hardmax playground"
     assert page.locator(".hmx img").count() == 0
+
+
+def test_a_link_that_holds_no_state_says_so(opened):
+    plane = {"scene": "plane", "problem": {"keys": [[[0, 0], [1, 0]]], "scores": [[0, 1]]}}
+    bad = [
+        {"scene": "plane"},
+        {**plane, "problem": {"keys": [[[0, 0]]], "scores": [[1, 2]]}},
+        {**plane, "rules": ["none"]},
+        {**plane, "starts": []},
+        {"scene": "sentences", "sentences": 3},
+        {"scene": "words", "texts": [3]},
+    ]
+    for link in ["#nonsense", *(encoded(state) for state in bad)]:
+        page = opened(link=link)
+        assert page.locator(".hmx-problem").inner_text().startswith("A link must hold a state")
+        assert page.locator(".hmx-direction").count() == 1  # the tour begins
+    page = opened(link=encoded(plane))  # what is left out is as usual
+    assert told(page)["state"]["rules"] == ["flow"]
+    assert told(page)["solved"]["selections"][0]["selection"] == [1]
 
 
 def test_errors_are_sentences_in_the_page(opened):

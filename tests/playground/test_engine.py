@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.playground import links, plane
+from hardmax.playground import basins, links, plane
 from hardmax.playground.engine import QUESTIONS, answer
+from hardmax.train.vector import points_from
 
 B8 = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
 BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we eat"]
@@ -19,7 +20,7 @@ BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we
 def test_directions_are_those_of_solve(norm):
     told = answer({"ask": "solve", "problem": B8, "norm": norm})
     found = hm.solve(hm.data.named("B-FIG-8"), norm=norm)
-    assert [each["selection"] for each in told["selections"]] == [list(s.selection) for s in found.selections]
+    assert [each["selection"] for each in told["selections"]] == [s.selection for s in found.selections]
     for each, own in zip(told["selections"], found.selections, strict=True):
         assert each["margin"] == own.max_margin.margin
         assert each["certified"]
@@ -82,10 +83,50 @@ def test_the_field_says_where_starts_end():
         start = [3.2 * (2 * i / n - 1), 3.2 * (2 * j / n - 1)]
         run = hm.descend(problem, hm.steps.Normalized(0.02), steps=3000, start=start)
         assert listed[told["grid"][j][i]] == run.selection().tokens
-    finer = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 2, "known": told["grid"]})
+    known = told["grid"].tolist()
+    finer = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 2, "known": known})
     whole = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 2})
-    assert finer["grid"] == whole["grid"]
+    assert np.array_equal(finer["grid"], whole["grid"])
     assert finer["ran"] < whole["ran"] < whole["of"] == 625
+    assert whole["undecided"] == 0
+
+
+@pytest.mark.parametrize("name", basins.FIELDS)
+def test_starts_are_judged_by_the_runs_of_descend(name):
+    """The prepared loop gives the points of `hm.descend` to the bit, for every rule of the field."""
+    problem = hm.data.sphere(n=3, T=4, d=2, rng=5)
+    starts = np.random.default_rng(0).normal(size=(4, 2))
+    step = plane.rule("normalized" if name == "flow" else name, 0.1)
+    points = points_from(problem, step, 60, starts, record=[54])
+    for start, found in zip(starts, points, strict=True):
+        run = hm.descend(problem, step, steps=60, start=start, record=[54])
+        assert np.array_equal(found, run.points)
+
+
+def test_a_start_is_judged_only_where_training_drives_it_on():
+    """B-FIG-1b has a slow border: decided starts end where a long run ends, the others say undecided."""
+    problem, span = hm.data.named("B-FIG-1b"), 3.2
+    rows = [each.max_margin.constraints.rows() for each in hm.locally_optimal(problem)]
+    judge = basins.Judge(problem, plane.rule("normalized", basins.TRAVEL * span / basins.STEPS), rows)
+    starts = basins._places(24, span).reshape(-1, 2)
+    short = judge.ends(starts)
+    judge.steps = 20_000
+    late = judge.ends(starts)
+    judge.steps = basins.LONGER * basins.STEPS
+    longer = judge.ends(starts)
+    assert (short == basins.UNDECIDED).any()
+    assert not (late == basins.UNDECIDED).any()
+    assert np.array_equal(longer, late)
+    assert (short != late).sum() < 10
+
+
+def test_starts_that_end_nowhere_stay_undecided():
+    """Two inputs that pull against each other: p rests between them and no direction is claimed."""
+    keys = [[[1.0, 0.0], [-1.0, 0.0]], [[-1.0, 0.3], [1.0, 0.3]]]
+    problem = {"keys": keys, "scores": [[1.0, 0.0], [1.0, 0.0]]}
+    assert answer({"ask": "solve", "problem": problem})["selections"] == []
+    told = answer({"ask": "field", "problem": problem, "level": 2})
+    assert told["undecided"] == told["of"] == 625
 
 
 def test_the_usual_gradient_lies_where_the_softmax_is_saturated(scenes):
@@ -163,14 +204,27 @@ def test_words_are_trained_as_embeddings():
     assert told["loss"] == trained.loss
 
 
-def test_copied_python_makes_the_same_picture(scenes, capsys):
+def test_copied_python_makes_the_same_picture(scenes, capsys, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    monkeypatch.setattr(plt, "show", lambda: None)
     state = scenes[3]
     lines = answer({"ask": "python", "state": state})["lines"]
     room = {}
     exec("\n".join(lines), room)
-    assert room["adam"].selection().tokens == (0, 1)
-    assert room["gd"].selection().tokens == (0, 0)
-    assert "'adam': (0, 1)" in capsys.readouterr().out
+    assert room["runs"]["adam"][0].selection().tokens == (0, 1)
+    assert room["runs"]["gd"][0].selection().tokens == (0, 0)
+    assert "adam ['0 1']" in capsys.readouterr().out
+    told = answer({"ask": "train", **state})["runs"]
+    assert [run["norm"] for run in told] == [runs[0].norm for runs in room["runs"].values()]
+    assert np.array_equal(room["grid"], answer({"ask": "field", **state, "rule": "flow", "level": 4})["grid"])
+    # paths, two directions, two inputs and the field, within the page's window
+    (axes,) = room["figure"].axes
+    assert (len(axes.lines), len(axes.collections), len(axes.images)) == (4 + 2, 2, 1)
+    assert axes.get_xlim() == (-state["span"], state["span"])
+    plt.close(room["figure"])
+    first = answer({"ask": "python", "state": scenes[0]})["lines"]
+    assert "runs['flow'] = [hm.flow(problem, until_log_time=1e+06, start=start) for start in starts]" in first
     sentences = answer({"ask": "python", "state": scenes[5]})["lines"]
     exec("\n".join(sentences), {})
     assert "not realizable" in capsys.readouterr().out

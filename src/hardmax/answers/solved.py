@@ -140,7 +140,7 @@ class Solved(Answer):
             "qps": self.qps,
             "norm_name": self.norm_name,
             "multiplicities": [{"token": pair, "count": count} for pair, count in repeated(self.problem)],
-            "selections": [_selection_fields(found) for found in self.selections],
+            "selections": [selection_fields(found) for found in self.selections],
             "global": [_global_fields(tokens, best) for tokens, best in self.best],
             "flow": None if self.flow is None else self.flow.fields(),
             **({} if self.critical is None else {"critical": _critical_fields(self.critical)}),
@@ -200,7 +200,8 @@ def repeated(problem: Problem) -> list[tuple[tuple[int, int], int]]:
     ]
 
 
-def _selection_fields(found: FeasibleSelection) -> dict[str, Any]:
+def selection_fields(found: FeasibleSelection) -> dict[str, Any]:
+    """What `solve` says of one selection."""
     best = found.max_margin
     direction, status = found.direction, "certified"
     if direction is None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from hardmax.playground.plane import NORMS, RULES, STEPS, rule
+from hardmax.playground.basins import FIELDS, FINEST
+from hardmax.playground.plane import LOG_TIME, NORMS, RULES, STARTS, STEPS, rule
 from hardmax.playground.protocol import listed, number, one_of, problem_of, vector
 from hardmax.playground.sentences import RATE as SENTENCE_RATE
 from hardmax.playground.sentences import STEPS as SENTENCE_STEPS
@@ -44,7 +45,7 @@ def python(message: Mapping[str, Any]) -> dict[str, Any]:
     state = state_of(message)
     scene = one_of(state, "scene", "plane", ("plane", "sentences", "words"))
     lines = {"plane": _plane, "sentences": _sentences, "words": _words}[scene](state)
-    return {"lines": ["import hardmax as hm", "", *lines]}
+    return {"lines": ["import hardmax as hm", *lines]}
 
 
 def _plane(state: Mapping[str, Any]) -> list[str]:
@@ -52,34 +53,71 @@ def _plane(state: Mapping[str, Any]) -> list[str]:
     given = state["problem"]
     norm = one_of(state, "norm", "l2", NORMS)
     rate = number(state, "rate", 0.1, 1e-4, 100.0)
+    span = number(state, "span", 4.0, 1e-6, 1e6)
     named = [
         one_of({"rule": name}, "rule", "", RULES) for name in listed(state.get("rules"), "rules", len(RULES))
     ]
-    start = vector(listed(state.get("starts"), "starts", 8)[0], "start")
+    starts = [vector(each, "each start") for each in listed(state.get("starts"), "starts", STARTS)]
     loss = "" if problem.loss.name == "logistic" else f", loss={problem.loss.name!r}"
     aside = "" if norm == "l2" else f", norm={norm!r}"
     lines = [
+        "import matplotlib.pyplot as plt",
+        "import numpy as np",
+        "",
         f"keys = {given['keys']!r}",
         f"scores = {given['scores']!r}",
         f"problem = hm.Problem.from_scores(keys, scores{loss})",
         f"found = hm.solve(problem{aside})  # every direction that attracts, each with a proof",
         "print(found)",
-        f"start = {start!r}",
+        f"starts = {starts!r}",
+        "runs = {}",
     ]
     for name in named:
         if name == "flow":
-            lines.append("flow = hm.flow(problem, until_log_time=1e6, start=start)")
-            continue
-        call = spelled(rule(name, rate, norm))
-        lines.append(f"{name} = hm.descend(problem, {call}, steps={STEPS}, start=start)")
-    chosen = ", ".join(f"{name!r}: {name}.selection().tokens" for name in named)
-    return [*lines, f"print({{{chosen}}})", "found.plot()"]
+            call = f"hm.flow(problem, until_log_time={LOG_TIME:g}, start=start)"
+        else:
+            step = spelled(rule(name, rate, norm))
+            call = f"hm.descend(problem, {step}, steps={STEPS}, record=1, start=start)"
+        lines.append(f"runs[{name!r}] = [{call} for start in starts]")
+    lines += ["for name, each in runs.items():", "    print(name, [str(run.selection()) for run in each])"]
+    return [*lines, "", "figure, axes = plt.subplots()", f"span = {span!r}", *_basins(state, norm), *_DRAWN]
+
+
+def _basins(state: Mapping[str, Any], norm: str) -> list[str]:
+    """The coloured field, if the page shows one."""
+    name = state.get("field")
+    if name is None:
+        return []
+    one_of(state, "field", "flow", FIELDS)
+    loss = state["problem"].get("loss", "logistic")
+    return [
+        f'posed = {{"keys": keys, "scores": scores, "loss": {loss!r}}}',
+        f'question = {{"ask": "field", "problem": posed, "rule": {name!r}, "norm": {norm!r}, "span": span}}',
+        f'grid = hm.playground.answer({{**question, "level": {FINEST}}})["grid"]',
+        'look = {"extent": (-span, span, -span, span), "origin": "lower", "alpha": 0.3}',
+        'axes.imshow(np.ma.masked_less(grid, 0), cmap="Set2", vmin=0, vmax=8, **look)',
+    ]
+
+
+_DRAWN = [
+    "for own in keys:",
+    "    axes.scatter(*zip(*own), zorder=3)",
+    "for each in found.selections:",
+    "    if each.direction is not None:",
+    '        axes.plot(*zip((0, 0), 2 * span * each.direction), "--")',
+    "for each in runs.values():",
+    "    for run in each:",
+    '        axes.plot(*run.points.T, color="black")',
+    'axes.set(xlim=(-span, span), ylim=(-span, span), aspect="equal")',
+    "plt.show()",
+]
 
 
 def _sentences(state: Mapping[str, Any]) -> list[str]:
     kept = list(sentences_of(state))
     prompt = state.get("prompt")
     lines = [
+        "",
         f"sentences = {kept!r}",
         "print(hm.answers.ntp_check(sentences))",
         "analysis = hm.nexttoken.analyze(sentences, repair=True)",
@@ -98,6 +136,7 @@ def _words(state: Mapping[str, Any]) -> list[str]:
     epochs = int(number(state, "epochs", 50, 1, 200))
     rate = number(state, "rate", 0.01, 1e-5, 1.0)
     return [
+        "",
         f"texts = {texts!r}",
         f"labels = {labels!r}",
         "corpus = hm.Corpus.from_sequences(texts, labels)",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hardmax.playground import code, plane, protocol, scenes, sentences, words
+from hardmax.playground import basins, code, plane, protocol, scenes, sentences, words
 
 Asked = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -14,7 +14,7 @@ QUESTIONS: dict[str, Asked] = {
     "tour": scenes.tour,
     "solve": plane.solve,
     "train": plane.train,
-    "field": plane.field,
+    "field": basins.field,
     "gradients": plane.gradients,
     "check": sentences.check,
     "learn": sentences.learn,
@@ -31,7 +31,7 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
     >>> from hardmax.playground.engine import answer
     >>> found = answer({"ask": "solve", "problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}})
     >>> found["selections"][0]["selection"], found["selections"][0]["certified"]
-    ([0], True)
+    ((0,), True)
     """
     name = message.get("ask")
     if not isinstance(name, str) or name not in QUESTIONS:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
+from hardmax.answers.solved import selection_fields
 from hardmax.playground import protocol
 from hardmax.playground.protocol import number, one_of, problem_of, vector
 
@@ -38,7 +39,6 @@ STEPS_BY_NAME: dict[str, Callable[[float, str], Step]] = {
     "mirror": lambda rate, norm: hm.steps.Mirror(rate, power=3.0),
 }
 RULES = ("flow", *STEPS_BY_NAME)
-FIELDS = tuple(name for name in RULES if name != "gd")  # whose steps vanish where the softmax is saturated
 
 
 def rule(name: str, rate: float, norm: str = "l2") -> Step:
@@ -52,17 +52,24 @@ def rule(name: str, rate: float, norm: str = "l2") -> Step:
 
 
 def solve(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Every direction that attracts, as `hm.solve` says it, and what is drawn of each: p_mm and bands."""
+    """Every direction that attracts, as `hm.solve` says it, and what is drawn of each: p_mm and bands.
+
+    It answers a drag, so what the page does not show (best tokens that no p selects) is not looked for.
+    """
     problem = problem_of(message)
     norm = one_of(message, "norm", "l2", NORMS)
-    found = hm.solve(problem, norm=norm, seconds=SOLVE_SECONDS)
-    fields = found.json()
-    for told, each in zip(fields["selections"], found.selections, strict=True):
-        told["p"] = each.max_margin.p
-        told["bands"] = _bands(problem, each)
-        told["certified"] = bool(each.max_margin.is_certified)
-        told["margin"] = each.max_margin.margin
-    return fields
+    search = hm.locally_optimal(problem, norm=norm, seconds=SOLVE_SECONDS)
+    selections = [
+        {
+            **selection_fields(each),
+            "p": each.max_margin.p,
+            "bands": _bands(problem, each),
+            "certified": bool(each.max_margin.is_certified),
+            "margin": each.max_margin.margin,
+        }
+        for each in search
+    ]
+    return {"status": search.status, "norm_name": norm, "selections": selections}
 
 
 def _bands(problem: hm.Problem, found: Any) -> list[list[float]] | None:
@@ -160,8 +167,9 @@ def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
         at = np.unique(np.searchsorted(run.times, wanted.round()).clip(max=len(times) - 1))
     else:
         at = np.unique(np.linspace(0, len(times) - 1, min(FRAMES, len(times))).round().astype(int))
-    unique = run.p.any() and run.selection().is_unique
-    excess = [run.excess(at=int(s)) for s in at] if unique else []
+    chosen = run.selection() if run.p.any() else None
+    ends = chosen.tokens if chosen is not None and chosen.is_unique else None
+    excess = [run.excess(ends, at=int(s)) for s in at] if ends is not None else []
     return {
         "times": [float(times[s]) for s in at],
         "points": run.points[at],
@@ -169,89 +177,6 @@ def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
         "log_excess": [e.log if e.sign > 0 else None for e in excess],
         "attention": [[own.round(6) for own in run.attention(at=int(s))] for s in at],
     }
-
-
-# -- basins ---------------------------------------------------------------------------------------------
-
-COARSE = 6  # cells along a side at level 0; each level doubles them
-FINEST = 4
-FIELD_STEPS = 240
-TRAVEL = 8.0  # spans that a start of the field may go
-
-
-def field(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Which direction a start ends in, on a grid; a start between four that agree is not run, but taken over.
-
-    ``level`` says how fine the grid is, and ``known`` may hold the grid of the level before.
-    """
-    problem = problem_of(message)
-    name = one_of(message, "rule", "flow", FIELDS)
-    norm = one_of(message, "norm", "l2", NORMS)
-    span = number(message, "span", 4.0, 1e-6, 1e6)
-    level = int(number(message, "level", 1, 0, FINEST))
-    indices = {each.selection: k for k, each in enumerate(hm.locally_optimal(problem, norm=norm, seconds=5))}
-    rate = TRAVEL * span / FIELD_STEPS
-    # the limit of small steps is the same for flow and for normalised descent: one curve, another clock
-    step = rule("normalized" if name == "flow" else name, rate)
-    ran = 0
-
-    def ends(x: float, y: float) -> int:
-        nonlocal ran
-        ran += 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            run = hm.descend(problem, step, steps=FIELD_STEPS, start=[x, y], record=())
-        if not run.p.any():
-            return -1
-        chosen = run.selection()
-        return indices.get(chosen.tokens, -1) if chosen.is_unique else -1
-
-    def place(k: int, n: int) -> float:
-        return span * (2.0 * k / n - 1.0)
-
-    grid, n = _known(message, level, len(indices))
-    if grid is None:
-        n = COARSE
-        grid = [[ends(place(i, n), place(j, n)) for i in range(n + 1)] for j in range(n + 1)]
-    while n < COARSE * 2**level:
-        grid, n = _refined(grid, n, ends, place), 2 * n
-    return {
-        "cells": n,
-        "level": level,
-        "grid": grid,
-        "ran": ran,
-        "of": (n + 1) ** 2,
-        "rate": rate,
-        "steps": FIELD_STEPS,
-    }
-
-
-def _known(message: Mapping[str, Any], level: int, kinds: int) -> tuple[list[list[int]] | None, int]:
-    """The grid of the level before, if the message brings one that can be."""
-    known = message.get("known")
-    n = COARSE * 2 ** (level - 1)
-    if known is None or level == 0:
-        return None, 0
-    fits = isinstance(known, list) and len(known) == n + 1
-    fits = fits and all(isinstance(row, list) and len(row) == n + 1 for row in known)
-    if not fits or any(type(x) is not int or not -1 <= x < kinds for row in known for x in row):
-        raise ValueError(f"known must be the {n + 1} x {n + 1} grid of level {level - 1}; leave it out")
-    return known, n
-
-
-def _refined(grid: list[list[int]], n: int, ends: Any, place: Any) -> list[list[int]]:
-    """The grid of twice as many cells."""
-
-    def around(k: int) -> range:
-        # an old line is itself; a new one lies between two, and theirs count too: a border may pass close by
-        return range(max(0, k // 2 - k % 2), min(n, k // 2 + 2 * (k % 2)) + 1)
-
-    fine = [[-1] * (2 * n + 1) for _ in range(2 * n + 1)]
-    for j in range(2 * n + 1):
-        for i in range(2 * n + 1):
-            near = {grid[b][a] for b in around(j) for a in around(i)}
-            fine[j][i] = near.pop() if len(near) == 1 else ends(place(i, 2 * n), place(j, 2 * n))
-    return fine
 
 
 # -- the gradient, exact and as usual -------------------------------------------------------------------
@@ -289,7 +214,7 @@ def usual_gradient(problem: hm.Problem, p: np.ndarray, dtype: Any) -> np.ndarray
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.playground.plane import usual_gradient
     >>> problem = hm.data.named("B-FIG-8")
-    >>> near, far = np.array([1.0, 1.0]), np.array([40.0, 80.0])
+    >>> near, far = np.array([1.0, 1.0]), np.array([200.0, 600.0])
     >>> exact = hm.gradient(problem, near)
     >>> bool(hm.misalignment(-usual_gradient(problem, near, np.float64), exact.direction) < 1e-15)
     True

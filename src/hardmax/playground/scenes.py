@@ -8,7 +8,7 @@ from typing import Any
 import hardmax as hm
 from hardmax.playground.plane import NORMS
 from hardmax.playground.protocol import LOSS_NAMES
-from hardmax.playground.texts import sample_texts
+from hardmax.playground.words import sample_texts
 
 # The paper's example in words. The last sentence of the second list contradicts the first.
 _BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we eat"]
@@ -93,9 +93,8 @@ def tour(message: Mapping[str, Any] | None = None) -> dict[str, Any]:
         ),
         (
             "The usual gradient lies",
-            "Away from the centre the softmax is saturated. Needles are the exact direction of training; red "
-            "ones are what the usual backward in float32 gives there, and a red dot is a gradient lost to "
-            "zero.",
+            "Away from the centre the softmax is saturated. Grey needles: the exact direction of training. "
+            "Red: what the usual backward in float32 gives there; a dot is a gradient lost to zero.",
             plane_state(saturated, field=None, needles=True),
         ),
         (

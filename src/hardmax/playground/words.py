@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -22,8 +23,8 @@ def texts_of(message: Mapping[str, Any]) -> tuple[list[list[str]], list[int]]:
     """The words of each text and the labels, +1 or -1; texts without a word are left out.
 
     >>> from hardmax.playground.words import texts_of
-    >>> texts_of({"texts": [["Good, good!", 1], ["...", -1]]})
-    ([['good', 'good']], [1])
+    >>> texts_of({"texts": [["Good, good!", 1], ["...", 1], ["Bad.", -1]]})
+    ([['good', 'good'], ['bad']], [1, -1])
     """
     words, labels = [], []
     for each in listed(message.get("texts"), "texts", MOST_TEXTS):
@@ -80,3 +81,40 @@ def train(message: Mapping[str, Any]) -> dict[str, Any]:
         "event": trained.event,
         "top": [each.word for each in trained.top(8)],
     }
+
+
+# -- a small corpus, made of a few patterns, for those who have none at hand --------------------------------
+
+_GOOD = ["wonderful", "moving", "funny", "brilliant", "warm", "charming", "gripping", "honest"]
+_BAD = ["boring", "awful", "clumsy", "dull", "tedious", "flat", "shallow", "noisy"]
+_MIXED = ["long", "strange", "loud", "slow", "modern", "quiet"]
+_THINGS = ["film", "story", "actor", "scene", "ending", "music", "plot", "camera", "dialogue", "hero"]
+_FRAMES = (
+    "the {thing} was {word} and the {other} {mixed}",
+    "a {word} {thing} with a {mixed} {other}",
+    "i found the {thing} {word} though the {other} was {mixed}",
+    "what a {word} {thing} and what a {other}",
+    "{mixed} {other} but a {word} {thing}",
+)
+COUNT, DRAWN = 320, 7
+
+
+def sample_texts(count: int = COUNT) -> list[list[str | int]]:
+    """Texts with labels, half of each; now and then one uses a word of the other kind.
+
+    >>> from hardmax.playground.words import sample_texts
+    >>> len(sample_texts()), {label for _, label in sample_texts()}
+    (320, {1, -1})
+    """
+    draw = random.Random(DRAWN)
+    texts: list[list[str | int]] = []
+    for k in range(count):
+        label = 1 if k % 2 == 0 else -1
+        own = _GOOD if label == 1 else _BAD
+        words = own if draw.random() > 0.08 else (_BAD if label == 1 else _GOOD)
+        # the first words of each list are the frequent ones, so that some say more than others
+        word = words[min(int(draw.expovariate(0.45)), len(words) - 1)]
+        thing, other = draw.sample(_THINGS, 2)
+        frame = draw.choice(_FRAMES)
+        texts.append([frame.format(word=word, thing=thing, other=other, mixed=draw.choice(_MIXED)), label])
+    return texts

@@ -64,6 +64,23 @@ def train_p(
     return Run(problem, "step", kept, scale.back(points), event, method=step.name, step=step, batch=batch)
 
 
+def points_from(
+    problem: Problem, step: Step, steps: int, starts: np.ndarray, record: Sequence[int] = ()
+) -> np.ndarray:
+    """(starts, points kept, d): what `descend` gives from each start, the problem prepared once for all.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.train.vector import points_from
+    >>> points_from(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), 100, np.eye(2)).shape
+    (2, 2, 2)
+    """
+    scale, kept = scaled(problem), steps_to_record(record, steps)
+    rule = Rule.of(step, steps, scale)
+    loop = fast_path(scale.problem, rule)
+    begun = [np.array(scale.point(problem.vector("start", start), "start")) for start in starts]
+    return scale.back(np.stack([loop(scale.problem, p, rule, kept, "auto", 0)[0] for p in begun]))
+
+
 def need_shape(problem: Problem, step: Step) -> None:
     """Refuse a rule of matrices where a vector is trained."""
     if step.of_matrix and len(problem.shape) != 2:

@@ -39,8 +39,10 @@ export function mount(el, transport) {
   });
 
   function begin(tour) {
-    const hashed = transport.host === "page" ? fromHash(location.hash) : null;
-    const first = transport.initial || hashed || copy(tour.scenes[0].state);
+    const given = transport.host === "page" ? location.hash.length > 1 : Boolean(transport.initial);
+    const opened = transport.host === "page" ? fromHash(location.hash) : completed(transport.initial);
+    const first = opened || copy(tour.scenes[0].state);
+    if (given && !opened) app.complain(NO_STATE);
     const scenes = { plane: makePlane(app, tour.limits), sentences: makeSentences(app), words: makeWords(app, tour) };
     const last = { plane: copy(tour.scenes[0].state), sentences: tour.sentences, words: tour.words };
     const store = makeStore(first, changed);
@@ -134,9 +136,18 @@ export function mount(el, transport) {
       for (const each of Object.values(scenes)) each.theme();
     }
     media.addEventListener("change", () => theme(media.matches ? "dark" : "light"));
-    app.onhash = () => { const state = fromHash(location.hash); if (state && !same(state, slim(store.state))) jump(app.whole(state)); };
+    app.onhash = () => {
+      const state = fromHash(location.hash);
+      if (!state) app.complain(NO_STATE);
+      else if (!same(state, slim(store.state))) jump(app.whole(state));
+    };
     if (transport.host === "page") window.addEventListener("hashchange", app.onhash);
-    if (transport.listen && !listened) { listened = true; transport.listen((state) => state && !same(state, store.state) && jump(copy(state))); }
+    if (transport.listen && !listened) { listened = true; transport.listen((state) => {
+      if (!state || same(state, store.state)) return;
+      const next = completed(copy(state));
+      if (next) jump(next);
+      else app.complain(NO_STATE);
+    }); }
     root.addEventListener("keydown", (event) => {
       if (!(event.ctrlKey || event.metaKey) || event.altKey) return;
       const typed = ["INPUT", "TEXTAREA"].includes(event.target.tagName) && event.target.type !== "range" && event.target.type !== "checkbox";
@@ -169,6 +180,8 @@ export function mount(el, transport) {
   };
 }
 
+const NO_STATE = "A link must hold a state of the playground after its #, got something else; copy it again.";
+
 const INTRODUCTIONS = {
   plane: { title: "The plane", text: "Tokens of the same shape are one input; larger ones score higher. Drag them and see which directions attract training, with a proof each." },
   sentences: { title: "Sentences", text: "Type sentences: the page says whether next-token training can learn them, which word decides under which, and what comes next." },
@@ -200,6 +213,8 @@ function makeShare(app, transport, asker, jump) {
       make("button", { type: "button", class: "hmx-next", text: "Copy", onclick: take }), done,
       make("button", { type: "button", class: "hmx-small", text: "Close", onclick: () => dialog.close() })));
     dialog.showModal();
+    area.setSelectionRange(0, 0); // the first line is the one to see
+    area.scrollTop = 0;
   };
   item("Copy link", () => {
     const hash = toHash(app.slim(app.state));
@@ -249,8 +264,10 @@ function fileState(name, content) {
     const all = keys.flat(2).map(Math.abs);
     if (!keys.every((own) => own.every((key) => key.length === 2))) return `${name} must have keys in 2 dimensions; hardmax solve reads others.`;
     const span = Math.max(...all) < 2.6 ? 3.2 : Number((1.25 * Math.max(...all)).toPrecision(3));
-    return { scene: "plane", problem: { keys, scores, loss: loss || "logistic" }, norm: "l2", rules: ["flow"], rate: 0.1, starts: [[0, 0]], span, field: "flow", needles: false };
+    const state = completed({ scene: "plane", problem: { keys, scores, loss: loss || "logistic" }, span });
+    if (state) return state;
   } catch {
-    return `${name} must be JSON with keys and scores, as hardmax solve reads it.`;
+    // said below
   }
+  return `${name} must be JSON with keys and scores, as hardmax solve reads it.`;
 }

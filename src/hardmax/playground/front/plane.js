@@ -131,6 +131,7 @@ function makePlane(app, limits) {
     event.preventDefault();
   };
   acts.startKey = (event, k) => {
+    if (event.key === "Delete" && app.state.starts.length > 1) change((state) => { state.starts.splice(k, 1); });
     if (!arrows[event.key]) return;
     acts.moveStart(k, nudged(event, app.state.starts[k]).map((x) => Number(x.toPrecision(4))), false);
     event.preventDefault();
@@ -191,14 +192,19 @@ function makePlane(app, limits) {
 
   const sameShape = (runs) => runs.every((run) => !run.frames || same(run.frames.attention[0].map((own) => own.length), app.state.problem.keys.map((own) => own.length)));
 
+  function showField(field) {
+    view.setField(field);
+    controls.tellField(field);
+  }
+
   function askField(level = 1, known = null) {
     const state = app.state;
-    if (!state.field) { view.setField(null); return; }
+    if (!state.field) { showField(null); return; }
     const question = { ask: "field", ...asked(state), rule: state.field, level };
     if (known) question.known = known;
     app.ask("field", question, (field, took) => {
       if (level === 1) app.note("field", took);
-      view.setField(field);
+      showField(field);
       const settled = same(asked(state), asked(app.state)) && state.field === app.state.field;
       if (settled && !app.dragging && level < 4) askField(level + 1, field.grid);
     });
@@ -243,7 +249,7 @@ function makePlane(app, limits) {
         app.focus = null;
         app.picked = false;
         rewind = true;
-        view.setField(null);
+        showField(null);
         view.needles = null;
         view.setSolved(null);
         animate();
@@ -256,8 +262,9 @@ function makePlane(app, limits) {
       view.layout();
       showTime();
       if (moved) askSolve();
-      if (trained || !during) { awaited += 1; askTrain(during); }
+      // coarse basins take less time than training, so they go first
       if (moved || state.field !== before.field || state.span !== before.span || (!during && app.wasDragging)) askField();
+      if (trained || !during) { awaited += 1; askTrain(during); }
       if (moved || state.needles !== before.needles || state.span !== before.span) askNeedles();
     },
     close: () => view.close(),

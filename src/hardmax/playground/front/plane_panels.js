@@ -28,14 +28,15 @@ function makeDirections(app, acts) {
           "aria-label": `direction ${letter(k)} selects tokens ${each.selection.join(", ")}, margin ${digits(each.margin, 4)}, ${proof}${each.globally_optimal ? ", best tokens" : ""}`,
           onclick: () => acts.focus(k),
         }, chip, tokens,
-        make("span", { class: "hmx-margin" }, "margin ", make("b", { text: digits(each.margin, 4) })),
-        make("span", { class: "hmx-best", text: each.globally_optimal ? "★ best" : "" }),
+        make("span", { class: "hmx-margin" }, make("i", { text: "margin " }), make("b", { text: digits(each.margin, 4) })),
+        make("span", { class: "hmx-best", title: each.globally_optimal ? "the best-scoring token of every input" : null, text: each.globally_optimal ? "★ best" : "" }),
         make("span", { class: each.certified ? "hmx-proof" : "hmx-doubt", text: proof }));
         return make("li", {}, button);
       });
       if (!rows.length) rows.push(make("li", { class: "hmx-none", text: "No direction attracts: the tokens of an input lie so that none can win." }));
       const more = solved.selections.length - 8;
       if (more > 0) rows.push(make("li", { class: "hmx-none", text: `and ${more} more` }));
+      if (solved.status !== "complete") rows.push(make("li", { class: "hmx-none", text: "The search was cut short: there may be more." }));
       list.replaceChildren(...rows);
     },
   };
@@ -54,9 +55,9 @@ function makeAttention(app) {
         rows.replaceChildren(...attention.map((own, i) => make("div", { class: "hmx-row", role: "img" },
           inputMark(i, app.theme, 15),
           make("div", { class: "hmx-bar" }, ...own.map((_, t) => {
-            const part = make("span", { class: "hmx-part" }, make("i", { text: String(t) }));
-            part.style.background = cycle(INPUTS[app.theme], i);
-            part.style.opacity = String(1 - 0.6 * (t / Math.max(own.length - 1, 1)));
+            const deep = Math.round(100 - 60 * (t / Math.max(own.length - 1, 1)));
+            const part = make("span", { class: deep < 70 ? "hmx-part hmx-pale" : "hmx-part" }, make("i", { text: String(t) }));
+            part.style.background = `color-mix(in oklab, ${cycle(INPUTS[app.theme], i)} ${deep}%, var(--card))`;
             return part;
           })))));
       }
@@ -100,7 +101,7 @@ function makeLoss(app, acts) {
       const y = (loss) => 8 + (H - B - 16) * (1 - (loss - low) / (high - low));
       for (const log of [0, 4, 8, 16, 1e3, 1e6]) {
         axis.append(draw("line", { class: "hmx-grid", x1: x(log), x2: x(log), y1: 4, y2: H - B }));
-        axis.append(draw("text", { x: x(log), y: H - 6, "text-anchor": log === 1e6 ? "end" : "middle", text: log === 0 ? "t = 1" : log >= 1e6 ? "e^1,000,000" : log > 100 ? "" : `e^${log}` }));
+        axis.append(draw("text", { x: x(log), y: H - 6, "text-anchor": log === 1e6 ? "end" : "middle", text: log === 0 ? "t = 1" : log === 1e3 && W < 440 ? "" : `e^${log.toLocaleString("en-US")}` }));
       }
       for (const loss of [low, high]) axis.append(draw("text", { x: L - 6, y: y(loss) + 4, "text-anchor": "end", text: digits(loss, 2) }));
       for (const run of own) {
@@ -147,9 +148,10 @@ function makeControls(app, acts, limits) {
   const norm = select("Norm", limits.norms.map((name) => [name, name.replace("inf", "∞")]), "l2", (value) => acts.set({ norm: value }));
   const field = select("Basins of", [...RULES.filter((rule) => rule.name !== "gd").map((rule) => [rule.name, rule.label]), ["", "none"]], "flow", (value) => acts.set({ field: value || null }));
   const needles = make("input", { type: "checkbox", onchange: () => acts.set({ needles: needles.checked }) });
+  const basins = make("p", { class: "hmx-told", "data-told": "field" });
   const root = card("Training", chips, more,
     make("label", { class: "hmx-field hmx-wide" }, make("span", { text: "Rate" }), rate, rateText),
-    make("div", { class: "hmx-fields" }, loss.root, norm.root, field.root),
+    make("div", { class: "hmx-fields" }, loss.root, norm.root, field.root), basins,
     make("label", { class: "hmx-check" }, needles, make("span", { text: "Gradients: exact, and as usual in float32 (red)" })));
   return {
     root,
@@ -163,6 +165,13 @@ function makeControls(app, acts, limits) {
         end.style.background = cycle(RAYS[app.theme], run.nearest);
         end.title = `selects ${run.selection ? run.selection.join(", ") : "no single token per input"}; 1 − cos to ${letter(run.nearest)} is ${digits(run.misalignment, 2)}`;
       }
+    },
+    // How the field was judged: what is exact about it and what is not.
+    tellField(field) {
+      if (!field) { basins.textContent = " "; return; }
+      const side = field.cells + 1, share = Math.ceil((100 * field.undecided) / side ** 2);
+      const left = field.undecided ? ` Without colour: ${share}% that go to none of these directions, or not yet.` : "";
+      basins.textContent = `Basins on ${side} × ${side} starts, judged after ${field.steps} steps of ${digits(field.rate, 2)}; thinner ones can be missed.${left}`;
     },
     show(state) {
       for (const { rule, button, dot } of buttons) {

@@ -48,6 +48,7 @@ function makeSentences(app) {
 
   function showFrame() {
     const k = Number(step.value), frame = frames[k];
+    for (const each of [play, step]) each.disabled = !frame;
     if (!frame) { stepText.textContent = " "; return; }
     stepText.textContent = `step ${frame.step.toLocaleString("en-US")}`;
     learnt.forEach((each, s) => {
@@ -87,7 +88,8 @@ function makeSentences(app) {
       bar.style.width = `${Math.max(100 * probability, 0.5)}%`;
       return make("div", { class: "hmx-option" }, make("b", { text: token }), make("span", { class: "hmx-track" }, bar), make("i", { text: probability < 1e-3 ? digits(probability, 2) : `${Math.round(1000 * probability) / 10}%` }));
     }));
-    reason.textContent = `${told.rule === "unique" ? "Reason" : told.rule === "tie" ? "A tie" : "Not decided by the sentences"}: ${told.reason}.`;
+    const kind = { unique: "", tie: "A tie: " }[told.rule] ?? "Not decided by the sentences: ";
+    reason.textContent = `${kind}${told.reason}.`;
   }
 
   function start() {
@@ -112,7 +114,7 @@ function makeSentences(app) {
   const nothing = (text) => {
     frames = []; learnt = [];
     set(step, { max: "0" });
-    stepText.textContent = " ";
+    showFrame();
     rows.replaceChildren(make("p", { class: "hmx-none", text }));
   };
 

@@ -60,9 +60,26 @@ function toHash(state) {
 function fromHash(hash) {
   try {
     const text = atob(hash.slice(1).replaceAll("-", "+").replaceAll("_", "/"));
-    const state = JSON.parse(new TextDecoder().decode(Uint8Array.from(text, (c) => c.charCodeAt(0))));
-    return state && ["plane", "sentences", "words"].includes(state.scene) ? state : null;
+    return completed(JSON.parse(new TextDecoder().decode(Uint8Array.from(text, (c) => c.charCodeAt(0)))));
   } catch {
     return null;
   }
+}
+
+// A state from elsewhere (a link, a file, a cell) with the usual settings where it has none; null if it is no state.
+// What its numbers may be is for the engine to say.
+const USUAL = { norm: "l2", rules: ["flow"], rate: 0.1, starts: [[0, 0]], span: 4, field: "flow", needles: false };
+
+function completed(state) {
+  const all = (list, good) => Array.isArray(list) && list.every(good);
+  const some = (list, good) => all(list, good) && list.length > 0;
+  const text = (x) => typeof x === "string", pair = (x) => all(x, Number.isFinite) && x.length === 2;
+  if (!state) return null;
+  if (state.scene === "sentences") return all(state.sentences, text) ? { prompt: "", ...state } : null;
+  if (state.scene === "words") return !state.texts || some(state.texts, (each) => all(each, (x) => text(x) || Number.isFinite(x)) && text(each[0])) ? { texts: null, epochs: 50, rate: 0.01, least: 2, ...state } : null;
+  if (state.scene !== "plane" || !state.problem) return null;
+  const full = { ...USUAL, ...state }, { keys, scores } = state.problem;
+  const shaped = some(keys, (own) => some(own, pair)) && some(scores, (own) => some(own, Number.isFinite)) && same(keys.map((own) => own.length), scores.map((own) => own.length));
+  const settled = some(full.rules, ruleNamed) && some(full.starts, pair) && full.span > 0 && full.rate > 0;
+  return shaped && settled ? full : null;
 }

@@ -49,7 +49,7 @@ function makeWords(app, tour) {
     const a = found.frames[k], b = found.frames[next], mix = (x, y) => x + part * (y - x);
     return { epochs: mix(a.epochs, b.epochs), x: (w) => mix(a.value[w], b.value[w]), y: (w) => mix(a.attention[w], b.attention[w]) };
   }
-  const X = (v) => size[0] * (0.5 + 0.46 * (v / reach[0])), Y = (a) => size[1] * (0.95 - 0.9 * ((a - reach[1]) / (reach[2] - reach[1] || 1)));
+  const X = (v) => size[0] * (0.5 + 0.46 * (v / reach[0])), Y = (a) => size[1] * (0.93 - 0.83 * ((a - reach[1]) / (reach[2] - reach[1] || 1)));
   const color = (x) => {
     const t = clamp(x, -1, 1), [bad, mid, good] = app.theme === "dark" ? [[255, 128, 108], [150, 156, 170], [84, 205, 230]] : [[207, 61, 40], [148, 153, 165], [16, 118, 160]];
     const side = t < 0 ? bad : good, m = Math.abs(t);
@@ -80,14 +80,19 @@ function makeWords(app, tour) {
     });
     g.globalAlpha = 1;
     g.textAlign = "center";
-    found.words.forEach((word, w) => {
-      const lit = w === chosen || w === over;
-      if (!lit && !named.has(word) && found.words.length > 60) return;
-      g.font = `${lit ? "600 14px" : "12px"} ui-sans-serif, system-ui, sans-serif`;
+    // a name that would lie on another is left out: those of the chosen word and of the selected ones come first
+    const lit = (w) => w === chosen || w === over, rank = (w) => (lit(w) ? 2 : named.has(found.words[w]) ? 1 : 0), placed = [];
+    const shown = found.words.map((_, w) => w).filter((w) => rank(w) || found.words.length <= 60);
+    shown.sort((a, b) => rank(b) - rank(a) || found.counts[b] - found.counts[a]).forEach((w) => {
+      g.font = `${lit(w) ? "600 14px" : "12px"} ui-sans-serif, system-ui, sans-serif`;
       g.fillStyle = dark ? "#e8eaf0" : "#20242c";
-      const x = X(at.x(w)), y = Y(at.y(w));
-      g.fillText(word.slice(0, 24), clamp(x, 34, size[0] - 34), y - 9 - Math.sqrt(found.counts[w]) * 0.3);
-      if (lit) { g.strokeStyle = g.fillStyle; g.lineWidth = 2; g.beginPath(); g.arc(x, y, 12, 0, 7); g.stroke(); }
+      const x = X(at.x(w)), y = Y(at.y(w)), name = found.words[w].slice(0, 24), half = g.measureText(name).width / 2 + 2;
+      const cx = clamp(x, half + 4, size[0] - half - 4), cy = Math.max(y - 9 - Math.sqrt(found.counts[w]) * 0.3 - (lit(w) ? 7 : 0), 34);
+      if (!placed.some((other) => Math.abs(other.cx - cx) < other.half + half && Math.abs(other.cy - cy) < 13)) {
+        placed.push({ cx, cy, half });
+        g.fillText(name, cx, cy);
+      }
+      if (lit(w)) { g.strokeStyle = g.fillStyle; g.lineWidth = 2; g.beginPath(); g.arc(x, y, 12, 0, 7); g.stroke(); }
     });
   }
 
