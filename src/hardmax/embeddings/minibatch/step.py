@@ -32,7 +32,7 @@ from hardmax.embeddings.minibatch.kernels import REST, TILE, TINY, extend_rests,
 from hardmax.embeddings.one_layer import evaluate
 from hardmax.train.steps import SGD, AdamW
 
-REMEMBERED = 64  # steps whose p, v and scalars are kept; then all rows are brought up to date
+REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
 NARROW = 128  # columns of a tile at least, where there are so many
 PAGE = 4096  # bytes
 
