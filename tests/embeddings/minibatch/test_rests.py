@@ -79,9 +79,7 @@ def test_rows_move_as_if_all_moved_at_every_step():
         for part in epoch_batches(corpus, 1, seed, epoch):
             count += 1
             keep, gain, hold, gain2, rate, scale, eps = step.scalars(count, step.rate)
-            for y, g, m, s in zip(
-                x, hm.embeddings.one_layer.gradients(part, *x), first, second, strict=True
-            ):
+            for y, g, m, s in zip(x, hm.embeddings.one_layer.gradients(part, *x), first, second, strict=True):
                 m += gain * (g - m)
                 s *= hold
                 s += gain2 * g * g

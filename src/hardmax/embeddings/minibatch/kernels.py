@@ -142,7 +142,7 @@ def extend_rests(k_at, last, rests):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, fastmath=VECTORIZED)
 def _weighted_rows(E, size, rows, A, C, out):  # type: ignore[no-untyped-def]
-    """E' A and E' C over a list of rows, four at a time, so that the sums are loaded and stored less often."""
+    """E' A and E' C over a list of rows, four at a time: the sums are loaded and stored less often."""
     many = rows.size
     by_p, by_v = out[:size], out[TILE : TILE + size]
     by_p[:] = 0

@@ -28,7 +28,7 @@ from numba import intp, njit
 
 from hardmax._lib.compiled import INDEX, OUT_INDEX
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.embeddings.minibatch.kernels import REST, TILE, TINY, extend_rests, pass_tile
+from hardmax.embeddings.minibatch.kernels import REST, TILE, extend_rests, pass_tile
 from hardmax.embeddings.one_layer import evaluate
 from hardmax.train.steps import SGD, AdamW
 
@@ -61,8 +61,9 @@ class OneLayerModel:
         # Steps are counted from the last time that all rows were up to date.
         self._now, self._pending, self._done = 0, False, np.zeros(S, np.intp)
         self._pv_at = _zeros((tiles, REMEMBERED, 2 * TILE), kind, PAGE // 2)
-        self._k_at, self._rests = np.zeros((REMEMBERED, rule.scalars(1, 0.0).size)), np.zeros((REMEMBERED, REST))
-        self._low_k_at, self._low_rests = self._k_at.astype(kind), self._rests.astype(kind)
+        self._k_at = np.zeros((REMEMBERED, rule.scalars(1, 0.0).size))
+        self._rests = np.zeros((REMEMBERED, REST))
+        self._low_k_at, self._low_rests = self._k_at.astype(kind), self._rests.astype(kind)  # for the kernels
         self._A, self._C = np.zeros(S, kind), np.zeros(S, kind)
         self._moving = np.empty(0, np.intp)  # rows with a gradient in the pending step
         self._parts = np.empty((tiles, 2, S), kind)
@@ -101,7 +102,7 @@ class OneLayerModel:
             return float("nan")
         point = evaluate(replace(batch, tokens=tokens, S=rows.size, vocabulary=None, written=None), a, c)
         gradients = np.array([point.A, point.C], self._A.dtype)
-        gradients[np.abs(gradients) < TINY] = 0  # slow in arithmetic, and nothing that the moments would keep
+        gradients[np.abs(gradients) < np.finfo(gradients.dtype).tiny] = 0  # arithmetic with these is slow
         self._A[rows], self._C[rows] = gradients
         self._moving = rows[gradients.any(axis=0)]
         self.steps += 1
@@ -139,10 +140,8 @@ class OneLayerModel:
         self._put(_pairs(self._pv), arrays["vectors"])
         self._put(_pairs(self._pv_first), arrays["first"])
         self._put(_pairs(self._pv_second), arrays["second"])
-        self.steps = int(arrays["steps"])
-        self._now, self._pending = 0, False
-        for each in (self._done, self._A, self._C):
-            each[:] = 0
+        self.steps, self._pending = int(arrays["steps"]), False
+        self._begin_anew()
 
     def _used(self, columns: int) -> int:
         """Columns of second moments."""
@@ -155,15 +154,23 @@ class OneLayerModel:
 
     def _taken(self, tiles: np.ndarray, columns: int) -> np.ndarray:
         """The rows of tiles as a matrix."""
-        rows = [tile[:, : max(0, min(self._width, columns - t * self._width))] for t, tile in enumerate(tiles)]
-        return np.concatenate(rows, axis=1)
+        parts = [tile[:, : self._size(t, columns)] for t, tile in enumerate(tiles)]
+        return np.concatenate(parts, axis=1)
+
+    def _size(self, t: int, columns: int) -> int:
+        """Columns that tile t has."""
+        return max(0, min(self._width, columns - t * self._width))
 
     def _catch_up(self) -> tuple[np.ndarray, np.ndarray]:
         found = self._advance(np.arange(self._done.size))
+        self._begin_anew()
+        return found
+
+    def _begin_anew(self) -> None:
+        """Count steps from here on, where all rows are up to date."""
         self._now = 0
         for each in (self._done, self._A, self._C):
             each[:] = 0
-        return found
 
     def _advance(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Finish the pending step and bring some rows up to date; returns their a and c."""
@@ -171,7 +178,7 @@ class OneLayerModel:
         def work(thread: int) -> None:
             for t in range(thread, len(self._E), self._workers):
                 pass_tile(
-                    self._E[t], self._E_first[t], self._E_second[t], min(self._width, self._d - t * self._width),
+                    self._E[t], self._E_first[t], self._E_second[t], self._size(t, self._d),
                     self._moving, rows, self._done, self._A, self._C,
                     self._pv[t], self._pv_first[t], self._pv_second[t], self._pv_at[t], self._low_k_at,
                     self._low_rests, self._now, self._pending, self._adaptive,
