@@ -1,61 +1,76 @@
-"""Training steps of the one-layer model, in two passes over the rows of E that a batch needs.
+"""Training steps of the one-layer model, in one pass over the rows of E that a batch needs.
 
 The model sees E only through a = E p and c = E v, and the gradient of a row is A_s p + C_s v (A-LEM-7,
 A-RED-0), so no gradient of E is stored. AdamW also moves the rows of tokens that a batch does not hold, but
 nothing reads them before the next batch that does: a row is brought up to date then, through all the steps it
-missed while it is in the cache. So a step reads and writes the rows of its own tokens only, and each of its
-numbers is the same as if all rows moved at every step.
+missed. Those without a gradient are one polynomial of what the row holds (`kernels.extend_rests`), exact to
+rounding; where its series is too short, which is early in training, they are taken one by one. So a step
+reads and writes the rows of its own tokens only.
 
-The first pass brings the batch's rows up to date and takes a_s and c_s; the second reads them for the
-gradients of p and v. The list of rows is cut into a fixed number of blocks, and sums over blocks are added in
-their order: the result does not depend on the number of threads. The kernels are serial and release the
-interpreter's lock; plain threads run them. Numba's own threading layers are not used: OpenMP's waiting
-threads spin, and it breaks after fork; workqueue aborts on concurrent calls (both are set for the whole
-process, which is the caller's choice).
+The gradients of p and v are sums over rows, but column by column: a tile of columns can finish one step (the
+sums, then p and v) and bring its part of the next batch's rows up to date, while other tiles are elsewhere.
+So a step ends when the next begins, E comes from memory once, threads meet once a step, and each tile is one
+thread's: the result does not depend on their number. The kernels are serial and release the interpreter's
+lock; plain threads run them. Numba's own threading layers are not used: OpenMP's waiting threads spin, and it
+breaks after fork; workqueue aborts on concurrent calls (both are set for the whole process, which is the
+caller's choice).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
+from numba import intp, njit
 
+from hardmax._lib.compiled import INDEX, OUT_INDEX
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.embeddings.minibatch.kernels import advance_rows, gradients_of_vectors, update_adamw, update_sgd
+from hardmax.embeddings.minibatch.kernels import REST, TILE, extend_rests, pass_tile
 from hardmax.embeddings.one_layer import evaluate
 from hardmax.train.steps import SGD, AdamW
 
-BLOCKS = 16
-REMEMBERED = 64  # steps whose p, v and scalars are kept; then all rows are brought up to date
+REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
+NARROW = 128  # columns of a tile at least, where there are so many
+PAGE = 4096  # bytes
 
 
 class OneLayerModel:
-    """E, p and v with their moments; ``vectors`` holds p and v as rows. Arrays change in place.
+    """E, p and v with their moments, in tiles of columns; arrays change in place.
 
-    Moments that the rule does not use have no columns.
+    p and v of a tile lie one behind the other, at a distance that is known when the kernels are compiled.
     """
 
     def __init__(
         self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW | SGD, kind: str, workers: int
     ) -> None:
-        self.E, self.vectors = E.astype(kind, order="C"), np.array([p, v], dtype=kind)
-        self._adaptive = isinstance(rule, AdamW)
-        (S, d), used = E.shape, E.shape[1] if self._adaptive else 0
-        self.E_first, self.E_second = np.zeros((S, d), kind), np.zeros((S, used), kind)
-        self.first, self.second = np.zeros((2, d), kind), np.zeros((2, used), kind)
-        self.steps, self.rule = 0, rule
-        self._update = update_adamw if self._adaptive else update_sgd
-        self.a, self.c = np.empty(S, kind), np.empty(S, kind)
-        self._A, self._C = np.zeros(S, kind), np.zeros(S, kind)
+        S, self._d = E.shape
+        self._width = min(self._d, TILE, max(NARROW, 16 * math.ceil(self._d / 32)))
+        tiles = math.ceil(self._d / self._width)
+        self.steps, self.rule, self._adaptive = 0, rule, isinstance(rule, AdamW)
+        self._E, self._E_first, self._E_second = (
+            _zeros((tiles, S, width), kind) for width in (self._width, self._width, self._used(self._width))
+        )
+        # Half a page away from the rows of E: the processor takes two addresses that agree in their last
+        # twelve bits for one, and lets a load wait for the store before it.
+        self._pv, self._pv_first, self._pv_second = (
+            _zeros((tiles, 2 * TILE), kind, PAGE // 2) for _ in range(3)
+        )
         # Steps are counted from the last time that all rows were up to date.
-        self._now, self._done = 0, np.zeros(S, np.intp)
-        self._vectors_at = np.empty((REMEMBERED, 2, d), kind)
-        self._k_at = np.empty((REMEMBERED, rule.scalars(1, 0.0).size), kind)
-        self._parts = np.empty((BLOCKS, 2, d), kind)
-        self._workers = workers
-        self._pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
-        self._catch_up()
+        self._now, self._pending, self._done = 0, False, np.zeros(S, np.intp)
+        self._pv_at = _zeros((tiles, REMEMBERED, 2 * TILE), kind, PAGE // 2)
+        self._k_at = np.zeros((REMEMBERED, rule.scalars(1, 0.0).size))
+        self._rests = np.zeros((REMEMBERED, REST))
+        self._low_k_at, self._low_rests = self._k_at.astype(kind), self._rests.astype(kind)  # for the kernels
+        self._A, self._C = np.zeros(S, kind), np.zeros(S, kind)
+        self._moving = np.empty(0, np.intp)  # rows with a gradient in the pending step
+        self._parts = np.empty((tiles, 2, S), kind)
+        self._workers = min(workers, tiles)
+        self._pool = ThreadPoolExecutor(self._workers - 1) if self._workers > 1 else None
+        self._put(self._E, E)
+        self._put(_pairs(self._pv), np.array([p, v]))
 
     def __enter__(self) -> OneLayerModel:
         return self
@@ -64,66 +79,159 @@ class OneLayerModel:
         if self._pool is not None:
             self._pool.shutdown()
 
+    @property
+    def E(self) -> np.ndarray:
+        """The embeddings (S, d), as `observe` left them."""
+        return self._taken(self._E, self._d)
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """p and v as rows, as `observe` left them."""
+        return self._taken(_pairs(self._pv), self._d)
+
     def step(self, batch: Corpus, rate: float) -> float:
-        """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
+        """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed.
+
+        The gradients of p and v are left to the next step, or to `observe`.
+        """
         if self._now == REMEMBERED:
             self._catch_up()
-        rows = np.flatnonzero(np.bincount(batch.tokens, minlength=batch.S))
-        self._advance(rows)
-        if not (np.isfinite(self.a[rows]).all() and np.isfinite(self.c[rows]).all()):
+        rows, tokens = renumbered(batch.tokens, batch.S)
+        a, c = self._advance(rows)
+        if not (np.isfinite(a).all() and np.isfinite(c).all()):
             return float("nan")
-        point = evaluate(batch, self.a, self.c)
-        self._A[rows], self._C[rows] = point.A[rows], point.C[rows]
-
-        def gather(thread: int) -> None:
-            gradients_of_vectors(self.E, rows, self._A, self._C, thread, self._workers, self._parts)
-
-        self._on_threads(gather)
+        point = evaluate(replace(batch, tokens=tokens, S=rows.size, vocabulary=None, written=None), a, c)
+        gradients = np.array([point.A, point.C], self._A.dtype)
+        gradients[np.abs(gradients) < np.finfo(gradients.dtype).tiny] = 0  # arithmetic with these is slow
+        self._A[rows], self._C[rows] = gradients
+        self._moving = rows[gradients.any(axis=0)]
         self.steps += 1
-        k, now = self._k_at[self._now], self._now
-        k[:] = self.rule.scalars(self.steps, rate)
-        self._vectors_at[now] = self.vectors
-        for i, g in enumerate(np.add.reduce(self._parts, axis=0)):
-            self._update(self.vectors[i], g, self.first[i], self.second[i], k)
+        self._low_k_at[self._now] = self._k_at[self._now] = self.rule.scalars(self.steps, rate)
+        if self._adaptive:
+            extend_rests(self._k_at, self._now, self._rests)
+            self._low_rests[: self._now + 1] = self._rests[: self._now + 1]
         self._now += 1
+        self._pending = True
         return point.loss
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a and c of all tokens."""
-        self._catch_up()
-        return self.a.astype(float), self.c.astype(float)
+        a, c = self._catch_up()
+        return a.astype(float), c.astype(float)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Parameters, moments and the number of steps; `observe` comes first."""
-        names = ("E", "E_first", "E_second", "vectors", "first", "second")
-        return {**{name: getattr(self, name) for name in names}, "steps": np.array(self.steps)}
+        """Parameters, moments and the number of steps; `observe` comes first. Moments not used are empty."""
+        used = self._used(self._d)
+        return {
+            "E": self.E,
+            "E_first": self._taken(self._E_first, self._d),
+            "E_second": self._taken(self._E_second, used),
+            "vectors": self.vectors,
+            "first": self._taken(_pairs(self._pv_first), self._d),
+            "second": self._taken(_pairs(self._pv_second), used),
+            "steps": np.array(self.steps),
+        }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `arrays` returned."""
-        for name in self.arrays():
-            setattr(self, name, int(arrays[name]) if name == "steps" else arrays[name])
-        self._catch_up()
+        self._put(self._E, arrays["E"])
+        self._put(self._E_first, arrays["E_first"])
+        self._put(self._E_second, arrays["E_second"])
+        self._put(_pairs(self._pv), arrays["vectors"])
+        self._put(_pairs(self._pv_first), arrays["first"])
+        self._put(_pairs(self._pv_second), arrays["second"])
+        self.steps, self._pending = int(arrays["steps"]), False
+        self._begin_anew()
 
-    def _catch_up(self) -> None:
-        self._advance(np.arange(len(self.E)))
+    def _used(self, columns: int) -> int:
+        """Columns of second moments."""
+        return columns if self._adaptive else 0
+
+    def _put(self, tiles: np.ndarray, rows: np.ndarray) -> None:
+        for t, tile in enumerate(tiles):
+            part = rows[:, t * self._width : (t + 1) * self._width]
+            tile[:, : part.shape[1]] = part
+
+    def _taken(self, tiles: np.ndarray, columns: int) -> np.ndarray:
+        """The rows of tiles as a matrix."""
+        parts = [tile[:, : self._size(t, columns)] for t, tile in enumerate(tiles)]
+        return np.concatenate(parts, axis=1)
+
+    def _size(self, t: int, columns: int) -> int:
+        """Columns that tile t has."""
+        return max(0, min(self._width, columns - t * self._width))
+
+    def _catch_up(self) -> tuple[np.ndarray, np.ndarray]:
+        found = self._advance(np.arange(self._done.size))
+        self._begin_anew()
+        return found
+
+    def _begin_anew(self) -> None:
+        """Count steps from here on, where all rows are up to date."""
         self._now = 0
-        self._done[:] = 0
+        for each in (self._done, self._A, self._C):
+            each[:] = 0
 
-    def _advance(self, rows: np.ndarray) -> None:
-        shares = np.array_split(rows, self._workers)
+    def _advance(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Finish the pending step and bring some rows up to date; returns their a and c."""
 
-        def advance(thread: int) -> None:
-            advance_rows(
-                self.E, self.E_first, self.E_second, shares[thread], self._done, self._A, self._C,
-                self._vectors_at, self._k_at, self._now, self.vectors, self._adaptive,
-                self.a, self.c,
-            )  # fmt: skip
+        def work(thread: int) -> None:
+            for t in range(thread, len(self._E), self._workers):
+                pass_tile(
+                    self._E[t], self._E_first[t], self._E_second[t], self._size(t, self._d),
+                    self._moving, rows, self._done, self._A, self._C,
+                    self._pv[t], self._pv_first[t], self._pv_second[t], self._pv_at[t], self._low_k_at,
+                    self._low_rests, self._now, self._pending, self._adaptive,
+                    self._parts[t, 0], self._parts[t, 1],
+                )  # fmt: skip
 
-        self._on_threads(advance)
-
-    def _on_threads(self, work: Callable[[int], None]) -> None:
-        """One call for each thread, the first of them here."""
         others = [self._pool.submit(work, t) for t in range(1, self._workers)] if self._pool else []
         work(0)
         for other in others:
             other.result()
+        self._pending = False
+        self._done[rows] = self._now
+        a, c = np.add.reduce(self._parts[:, :, : rows.size], axis=0)
+        return a, c
+
+
+def _zeros(shape: tuple[int, ...], kind: str, offset: int = 0) -> np.ndarray:
+    """Zeros that begin so many bytes into a page of memory."""
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    raw = np.empty(size + 2 * PAGE, np.uint8)
+    begin = offset + -raw.ctypes.data % PAGE
+    array = raw[begin : begin + size].view(kind).reshape(shape)
+    array[...] = 0
+    return array
+
+
+def _pairs(tiles: np.ndarray) -> np.ndarray:
+    """Tiles of p and v as rows of two."""
+    return tiles.reshape(-1, 2, TILE)
+
+
+def renumbered(tokens: np.ndarray, S: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct tokens in ascending order, and the place of each token among them.
+
+    >>> import numpy as np
+    >>> rows, places = renumbered(np.array([5, 2, 5, 7]), 9)
+    >>> rows.tolist(), places.tolist()
+    ([2, 5, 7], [1, 0, 1, 2])
+    """
+    rows, places = np.empty(min(S, tokens.size), np.intp), np.empty(tokens.size, np.intp)
+    return rows[: _renumber(tokens, np.full(S, -1), rows, places)], places
+
+
+@njit(intp(INDEX, OUT_INDEX, OUT_INDEX, OUT_INDEX), cache=True, nogil=True)
+def _renumber(tokens, place, rows, places):  # type: ignore[no-untyped-def]
+    for token in tokens:
+        place[token] = 0
+    count = 0
+    for s in range(place.size):
+        if place[s] == 0:
+            place[s] = count
+            rows[count] = s
+            count += 1
+    for slot in range(tokens.size):
+        places[slot] = place[tokens[slot]]
+    return count
