@@ -238,7 +238,7 @@ def compile_kernels() -> None:
     import numpy as np
 
     import hardmax as hm
-    import hardmax.embeddings.minibatch.kernels  # its kernels are compiled on import
+    import hardmax.embeddings.minibatch.train  # its kernels are compiled on import
     from hardmax.figures.paper_b.official import OFFICIAL, official_end
     from hardmax.margin.batch import solve_batch
     from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
@@ -253,6 +253,7 @@ def compile_kernels() -> None:
     for rule in (rules.Adam(0.1), rules.SGD(0.1), rules.Sign(0.1), rules.Mirror(0.1, 3), rules.Momentum(0.1)):
         hm.descend(problem, rule, steps=2)
     hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
+    hm.descend_batch([problem], steps=2)
     hm.flow(problem, until_norm=2.0)
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)), norm="l1")

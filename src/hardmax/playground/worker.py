@@ -27,6 +27,7 @@ _FIRST = (
     },
     {"ask": "field", "problem": _WARM, "level": 0},
     {"ask": "check", "sentences": ["a b", "b a"]},
+    {"ask": "words", "texts": [["a b", 1], ["b a", -1]], "epochs": 1},
 )
 
 
