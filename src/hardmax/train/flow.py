@@ -161,7 +161,7 @@ def _integrate(field: LogField, stops: list[Callable[[np.ndarray], float]]) -> R
     points = [np.append(field.start, x[-1])]
     sigma, heading = 1.0, None
     while all(stop(x) > 0 for stop in stops):
-        leg = field.leg(x, heading)
+        leg = field.leg(x, heading, sigma)
         if leg.is_noise or _is_stuck(points):
             return _trajectory(field, points, "precision exhausted")
         taken = accepted(leg.step, sigma)
