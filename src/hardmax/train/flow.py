@@ -164,7 +164,7 @@ def _integrate(field: LogField, stops: list[Callable[[np.ndarray], float]]) -> R
         leg = field.leg(x, heading, sigma)
         if leg.is_noise or _is_stuck(points):
             return _trajectory(field, points, "precision exhausted")
-        taken = accepted(leg.step, sigma)
+        taken = accepted(leg.step, sigma, leg.size)
         if taken is None:
             return _trajectory(field, points, "precision exhausted")
         end, sigma, growth = taken

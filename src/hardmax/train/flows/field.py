@@ -94,14 +94,16 @@ def explicit(
     return end, error if math.isfinite(error) else math.inf, slope
 
 
-def accepted(step: Callable[[float], tuple[Any, float]], sigma: float) -> tuple[Any, float, float] | None:
+def accepted(
+    step: Callable[[float], tuple[Any, float]], sigma: float, size: float = 0.0
+) -> tuple[Any, float, float] | None:
     """The end of a step of at most this length with a small error, its length, and by how much to grow.
 
-    None where even the shortest step has too large an error.
+    The error may be relative to a ``size`` too. None where even the shortest step has too large an error.
     """
     while True:
         end, error = step(sigma)
-        tolerance = ABSOLUTE + RELATIVE * sigma
+        tolerance = ABSOLUTE + RELATIVE * (sigma + size)
         growth = 0.8 * (tolerance / error) ** (1.0 / ORDER) if error > 0.0 else math.inf
         if error <= tolerance:
             return end, sigma, growth

@@ -262,6 +262,8 @@ class WorkingLeg(LogLeg):
         tops: np.ndarray, room: float, is_explicit: bool,
     ) -> None:  # fmt: skip
         self.work, self.room, self.is_explicit, self.given = work, room, is_explicit, tops
+        # an error of 1e-11 of p is one of 1e-22 in 1 - cos, and keys of unlike sizes need no more
+        self.size = float(np.linalg.norm(x[:-1].astype(float)))
         super().__init__(view, x, heading)
 
     @property
@@ -278,14 +280,14 @@ class WorkingLeg(LogLeg):
         return self.given, self.field.seen_from(self.given)
 
     def _products(self) -> Callable[[np.ndarray], np.ndarray]:
-        if float(np.linalg.norm(self.x[:-1].astype(float))) > NEAR:
+        if self.size > NEAR:
             return super()._products()
         return lambda x: np.asarray(self.D @ x[:-1].astype(float) + float(x[-1]))
 
     def _linearize(self) -> tuple[np.ndarray, np.ndarray]:
         if not self.is_explicit:
             velocity, jacobian = super()._linearize()
-            self.work.slope = float(np.linalg.norm(jacobian, 2)) if len(self.D) >= MANY else 0.0
+            self.work.slope = _steepest(jacobian) if len(self.D) >= MANY else 0.0
             return velocity, jacobian
         velocity = self.speed(0.0, np.zeros(len(self.x)))
         weights = np.abs(self.field.scratch[0])
@@ -304,3 +306,11 @@ class WorkingLeg(LogLeg):
         z = (end - self.x - np.longdouble(sigma) * self.heading.astype(np.longdouble)).astype(float)
         self.work.beside = float(np.linalg.norm(z))
         return end, error if self.work.beside <= 0.5 * self.room else math.inf
+
+
+def _steepest(A: np.ndarray) -> float:
+    """About the size of the largest eigenvalue, by a few steps of the power method."""
+    y = np.ones(len(A))
+    for _ in range(8):
+        y = A @ (y / (np.linalg.norm(y) or 1.0))
+    return float(np.linalg.norm(y))
