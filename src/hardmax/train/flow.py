@@ -10,7 +10,8 @@ Each step is taken in coordinates of its own: (p, tau) = start + sigma heading +
 step before. The exponents tau + (k_t - k_top).p, differences of huge numbers, are then formed once a step, in
 extended precision where the machine has it; inside the step only their small changes appear, so that the
 right-hand side is free of rounding noise at any norm. (A general stiff solver sees that noise and stalls.)
-Flows in norms other than l2 are the same with another right-hand side: see flows/norms.py.
+Flows in norms other than l2 are the same with another right-hand side: see flows/norms.py. Large problems
+visit only the slots that still weigh anything: see flows/working.py.
 """
 
 from __future__ import annotations
