@@ -13,24 +13,20 @@ from hardmax.train.softmax import settle, take_logs
 
 @njit(
     types.void(
-        VECTOR, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, float64, SLOPE, boolean, float64,
-        OUT, OUT, OUT, OUT, OUT, OUT,
+        VECTOR, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, SLOPE, boolean, OUT, OUT, OUT, OUT, OUT, OUT,
     ),
     cache=True, nogil=True,
 )  # fmt: skip
-def shifted_weights(  # type: ignore[no-untyped-def]
-    gaps, tops, scores, counts, offsets, log_weights, total, shift, log_slope, in_log, cap,
+def shifted_scales(  # type: ignore[no-untyped-def]
+    gaps, tops, scores, counts, offsets, log_weights, shift, log_slope, in_log,
     weights, u, depth, lean, log_mass, log_scale,
 ):  # fmt: skip
-    """What each slot but the top ones weighs in `shifted_force`; exponents are capped."""
+    """Weights of the slots, and log of what those of each input are to be multiplied with."""
     settle(gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass)
     if in_log:
         take_logs(tops, scores, lean, shift, depth, u)
     for i in range(offsets.size - 1):
         log_scale[i] = depth[i] - log_mass[i] + (log_slope(u[i]) + log_weights[i])
-        scale = math.exp(min(log_scale[i], cap)) / total
-        for slot in range(offsets[i], offsets[i + 1]):
-            weights[slot] *= scale
 
 
 @njit(
@@ -44,15 +40,16 @@ def shifted_force(  # type: ignore[no-untyped-def]
     gaps, D, tops, scores, counts, offsets, log_weights, total, shift, log_slope, in_log, cap,
     weights, u, depth, lean, log_mass, log_scale, F,
 ):  # fmt: skip
-    """F = exp(shift) (-gradient), from gaps that carry the shift already."""
-    shifted_weights(
-        gaps, tops, scores, counts, offsets, log_weights, total, shift, log_slope, in_log, cap,
+    """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
+    shifted_scales(
+        gaps, tops, scores, counts, offsets, log_weights, shift, log_slope, in_log,
         weights, u, depth, lean, log_mass, log_scale,
     )  # fmt: skip
     F[:] = 0.0
     for i in range(offsets.size - 1):
+        scale = math.exp(min(log_scale[i], cap)) / total
         for slot in range(offsets[i], offsets[i + 1]):
-            weight = weights[slot]
+            weight = scale * weights[slot]
             if weight != 0.0 and slot != tops[i]:
                 for j in range(F.size):
                     F[j] += weight * D[slot, j]

@@ -35,12 +35,8 @@ class LogField(Field):
 class LogLeg:
     """One step's own coordinates: (p, tau) = x + sigma heading + z, with sigma the arc length of (p, tau)."""
 
-    size = 0.0  # what errors may be relative to, besides the length of the step
-
-    @property
-    def compiles(self) -> bool:
-        """Whether the compiled step is that of this force."""
-        return True
+    compiles: bool = True  # whether the compiled step is that of this force
+    size: float = 0.0  # what errors may be relative to, besides the length of the step
 
     def __init__(self, field: Field, x: np.ndarray, heading: np.ndarray | None) -> None:
         self.field, self.x = field, x

@@ -102,12 +102,8 @@ class _PowerLeg(LogLeg):
     """
 
     field: _PowerField
+    compiles = False
     counts: np.ndarray  # (d + 1,) the share of each coordinate in sigma, squared
-
-    @property
-    def compiles(self) -> bool:
-        """No: that is the step of l2."""
-        return False
 
     def speed(self, sigma: float, z: np.ndarray) -> np.ndarray:
         """d(p, tau)/dsigma."""

@@ -31,7 +31,7 @@ from hardmax.problem.keys import Dense
 from hardmax.problem.layout import Slots, all_slots
 from hardmax.problem.losses import LOSSES
 from hardmax.train.flows.field import NOISE, OVERFLOW, explicit
-from hardmax.train.flows.kernels import from_tops, shifted_weights, weigh
+from hardmax.train.flows.kernels import from_tops, shifted_scales, weigh
 from hardmax.train.flows.log_time import LogField, LogLeg
 from hardmax.train.gradient import Expansion, expand, settle_gaps
 from hardmax.train.softmax import log_slopes
@@ -215,11 +215,14 @@ class WorkingField(LogField):
     def force(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> np.ndarray:
         """As of any field, with one product of tables."""
         slots, problem = self.slots, self.reduced
-        shifted_weights(
-            gaps, tops, self.scores, slots.counts, slots.offsets, problem.log_weights, problem.total, tau,
-            *problem.kernel_slope, OVERFLOW, *self.scratch,
+        log_slope, in_log = problem.kernel_slope
+        shifted_scales(
+            gaps, tops, self.scores, slots.counts, slots.offsets, problem.log_weights, tau, log_slope, in_log,
+            *self.scratch,
         )  # fmt: skip
-        return np.asarray(self.scratch[0] @ D)
+        weights, scales = self.scratch[0], np.exp(np.minimum(self.scratch[-1], OVERFLOW)) / problem.total
+        weights *= np.repeat(scales, np.diff(slots.offsets))
+        return np.asarray(weights @ D)
 
     def second_order(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> Expansion:
         """Block by block: all of it is sums over inputs."""
@@ -264,12 +267,8 @@ class WorkingLeg(LogLeg):
         self.work, self.room, self.is_explicit, self.given = work, room, is_explicit, tops
         # an error of 1e-11 of p is one of 1e-22 in 1 - cos, and keys of unlike sizes need no more
         self.size = float(np.linalg.norm(x[:-1].astype(float)))
+        self.compiles = len(view.scores) < COMPILED
         super().__init__(view, x, heading)
-
-    @property
-    def compiles(self) -> bool:
-        """Not where there are so many slots that products of tables are faster."""
-        return len(self.D) < COMPILED
 
     @property
     def log_force(self) -> float:
