@@ -57,7 +57,7 @@ BLOCK = 2_048
 # Slots up to which an implicit step is one compiled call; products of tables are faster with more.
 COMPILED = 8_192
 
-# Up to this norm of p products of float64 are exact enough for exponents: errors stay below 1e-12.
+# Up to this norm of p products of float64 are exact enough for exponents: to about 1e-12.
 NEAR = 1024.0
 
 # Explicit steps are for at least this many slots, and until the step times the largest slope is this.
@@ -188,7 +188,7 @@ class WorkingField(LogField):
         start, keys = x.astype(float), self.slots.keys
         ends = (start[:-1], start[:-1] + move[:-1])
         logits = [keys @ end for end in ends]
-        rounding = len(x) * np.finfo(float).eps * float(np.abs(ends).max())
+        rounding = len(x) * np.finfo(float).eps * max(float(np.linalg.norm(end)) for end in ends)
         base = self.base + room + self.spreads * (room + rounding)
         kept, tops = np.empty(len(keys), np.bool_), np.empty(len(base), np.intp)
         weigh(
@@ -272,8 +272,9 @@ class WorkingLeg(LogLeg):
 
     @property
     def log_force(self) -> float:
-        """log|F| at the start."""
-        return math.log(float(np.linalg.norm(self.velocity[:-1]))) - math.log(float(self.velocity[-1]))
+        """log|F| at the start; -inf, below which nothing is left out, where it underflows."""
+        force = float(np.linalg.norm(self.velocity[:-1]) / self.velocity[-1])
+        return math.log(force) if force > 0.0 else -math.inf
 
     def _look(self) -> tuple[np.ndarray, np.ndarray]:
         return self.given, self.field.seen_from(self.given)
