@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.integrate import DOP853
 from scipy.optimize import brentq
 
 from hardmax.problem import Problem
@@ -78,7 +77,8 @@ def explicit(
     Third comes how fast the speed changes with z, from the last stage to the end, both at sigma: times sigma
     it may be about 6 before explicit steps are unstable.
     """
-    method = DOP853
+    from scipy.integrate import DOP853 as method  # 30 ms that others need not wait for
+
     slopes = np.empty((method.n_stages, len(heading)))
     slopes[0] = velocity - heading
     z = np.zeros(len(heading))
