@@ -1,7 +1,8 @@
-"""Dynamics: B-FIG-9's 6,000 trials against plain PyTorch, the flow to log t = 1e7, and growth exponents.
+"""Dynamics: B-FIG-9's 6,000 trials against plain PyTorch, flows far and large, and growth exponents.
 
     python benchmarks/bench_dynamics.py            # tables
     python benchmarks/bench_dynamics.py --json F   # the same numbers as JSON in F ("-" for standard output)
+    python benchmarks/bench_dynamics.py --only-flows --tokens 10000 100000 1000000
 
 PyTorch trains one trial at a time, as public notebooks do; a few trials are timed and scaled up. CPU time
 counts, over all threads, and for both sides the best over thread settings. The ratio is what to quote: both
@@ -21,9 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 import hardmax as hm
+from hardmax.train.flows import norms
 
 DIMENSIONS = (2, 5, 10, 100, 300, 500)
 STEPS = 1000
+
+# How far the flow that visits every slot is followed; from there on it takes the same time a step.
+PEER_NORM = 400.0
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
@@ -104,6 +109,33 @@ def flow(instances: int = 10) -> dict[str, Any]:
     }
 
 
+def large_flow(tokens: list[int]) -> dict[str, Any]:
+    """Flow on many slots, against the same integrator that visits all of them at every step."""
+    problem = hm.data.sphere(300, 50, 50, rng=0)
+    ends: list[hm.Run] = []
+    hm.flow(hm.data.sphere(50, 50, 50, rng=0), until_norm=1.0)
+    ours = timed(lambda: ends.append(hm.flow(problem, until_norm=1e6)))
+    to_peer = timed(lambda: ends.append(hm.flow(problem, until_norm=PEER_NORM)))
+    chosen, norms.is_large = norms.is_large, lambda _: False
+    peer = timed(lambda: ends.append(hm.flow(problem, until_norm=PEER_NORM)))
+    norms.is_large = chosen
+    rows = []
+    for size in tokens:
+        many = hm.data.sphere(size // 50, 50, 50, rng=0)
+        cpu, wall = timed(lambda many=many: ends.append(hm.flow(many, until_norm=30.0)))  # type: ignore[misc]
+        rows.append({"tokens": size, "cpu_s": cpu, "wall_s": wall, "us_per_token": 1e6 * cpu / size})
+    return {
+        "n, T, d": [300, 50, 50],
+        "cpu_s": ours[0],
+        "wall_s": ours[1],
+        "steps": len(ends[0].times) - 1,
+        "peer_norm": PEER_NORM,
+        "ratio": peer[0] / to_peer[0],
+        "misalignment": ends[1].misalignment(ends[2]),
+        "to_norm_30": rows,
+    }
+
+
 def exponent(sizes: list[int], make: Callable[[int], hm.Problem], coordinates: str) -> dict[str, Any]:
     """Slope of log(time per step) against log(size), over two decades."""
     times = []
@@ -149,6 +181,20 @@ def growth() -> dict[str, Any]:
     }
 
 
+def show_large(console: Console, f: dict[str, Any]) -> None:
+    console.print(
+        f"flow of n=300, T=50, d=50 to |p| = 1e6: {f['cpu_s']:.1f} s CPU, {f['wall_s']:.1f} s, "
+        f"{f['steps']} steps; to |p| = {f['peer_norm']:g} {f['ratio']:.1f} times less CPU time than with all "
+        f"slots at every step, 1 - cos of the two {f['misalignment']:.0e}"
+    )
+    table = Table(title="flow to |p| = 30, T=50, d=50")
+    for name in ("tokens", "CPU s", "us per token"):
+        table.add_column(name, justify="right")
+    for row in f["to_norm_30"]:
+        table.add_row(f"{row['tokens']:,}", f"{row['cpu_s']:.2f}", f"{row['us_per_token']:.0f}")
+    console.print(table)
+
+
 def show(console: Console, result: dict[str, Any]) -> None:
     table = Table(title="B-FIG-9: 1,000 normalised-GD steps a trial, CPU seconds for all trials")
     for name in ("d", "hardmax", "PyTorch (extrapolated)", "ratio"):
@@ -165,6 +211,7 @@ def show(console: Console, result: dict[str, Any]) -> None:
         f"flow to log t = 1e7, {len(f['norms'])} instances: "
         f"median {f['median_s']:.2f} s, slowest {f['max_s']:.2f} s"
     )
+    show_large(console, result["large_flow"])
     table = Table(title="time per step against size")
     for name in ("what grows", "smallest us", "largest us", "exponent"):
         table.add_column(name, justify="right")
@@ -179,11 +226,18 @@ def main() -> None:
     parser = report.parser(__doc__)
     parser.add_argument("--trials", type=int, default=1000, help="trials per d (default 1000)")
     parser.add_argument("--torch-trials", type=int, default=5, help="PyTorch trials timed per d (default 5)")
+    parser.add_argument("--only-flows", action="store_true", help="leave out B-FIG-9 and growth")
+    parser.add_argument("--tokens", type=int, nargs="*", default=[10_000, 100_000], help="sizes of flows")
     arguments = parser.parse_args()
     console = report.console(arguments.json)
+    if arguments.only_flows:
+        large = large_flow(arguments.tokens)
+        show_large(console, large)
+        return report.write({"large_flow": large}, arguments.json)
     result = {
         "fig9": fig9(arguments.trials, arguments.torch_trials, console.print),
         "flow": flow(),
+        "large_flow": large_flow(arguments.tokens),
         "growth": growth(),
     }
     show(console, result)

@@ -10,7 +10,8 @@ Each step is taken in coordinates of its own: (p, tau) = start + sigma heading +
 step before. The exponents tau + (k_t - k_top).p, differences of huge numbers, are then formed once a step, in
 extended precision where the machine has it; inside the step only their small changes appear, so that the
 right-hand side is free of rounding noise at any norm. (A general stiff solver sees that noise and stalls.)
-Flows in norms other than l2 are the same with another right-hand side: see flows/norms.py.
+Flows in norms other than l2 are the same with another right-hand side: see flows/norms.py. Large problems
+visit only the slots that still weigh anything: see flows/working.py.
 """
 
 from __future__ import annotations
@@ -161,10 +162,10 @@ def _integrate(field: LogField, stops: list[Callable[[np.ndarray], float]]) -> R
     points = [np.append(field.start, x[-1])]
     sigma, heading = 1.0, None
     while all(stop(x) > 0 for stop in stops):
-        leg = field.leg(x, heading)
+        leg = field.leg(x, heading, sigma)
         if leg.is_noise or _is_stuck(points):
             return _trajectory(field, points, "precision exhausted")
-        taken = accepted(leg.step, sigma)
+        taken = accepted(leg.step, sigma, leg.size)
         if taken is None:
             return _trajectory(field, points, "precision exhausted")
         end, sigma, growth = taken

@@ -66,14 +66,44 @@ def extrapolated(
     return row[-1], error if math.isfinite(error) else math.inf
 
 
-def accepted(step: Callable[[float], tuple[Any, float]], sigma: float) -> tuple[Any, float, float] | None:
+def explicit(
+    sigma: float,
+    speed: Callable[[float, np.ndarray], np.ndarray],
+    heading: np.ndarray,
+    velocity: np.ndarray,
+) -> tuple[np.ndarray, float, float]:
+    """The same by an explicit step of order 8 (Dormand and Prince), from the speed at its start.
+
+    Third comes how fast the speed changes with z, from the last stage to the end, both at sigma: times sigma
+    it may be about 6 before explicit steps are unstable.
+    """
+    from scipy.integrate import DOP853 as method  # 30 ms that others need not wait for
+
+    slopes = np.empty((method.n_stages, len(heading)))
+    slopes[0] = velocity - heading
+    z = np.zeros(len(heading))
+    for k in range(1, method.n_stages):
+        z = sigma * (method.A[k, :k] @ slopes[:k])
+        slopes[k] = speed(method.C[k] * sigma, z) - heading
+    end = sigma * (method.B @ slopes)
+    turn = speed(sigma, end) - heading - slopes[-1]
+    apart = float(np.linalg.norm(end - z))
+    fifth, third = (float(np.abs(each[:-1] @ slopes).max()) for each in (method.E5, method.E3))
+    error = sigma * fifth**2 / math.hypot(fifth, 0.1 * third) if fifth > 0.0 else 0.0
+    slope = float(np.linalg.norm(turn)) / apart if apart > 0.0 else 0.0
+    return end, error if math.isfinite(error) else math.inf, slope
+
+
+def accepted(
+    step: Callable[[float], tuple[Any, float]], sigma: float, size: float = 0.0
+) -> tuple[Any, float, float] | None:
     """The end of a step of at most this length with a small error, its length, and by how much to grow.
 
-    None where even the shortest step has too large an error.
+    The error may be relative to a ``size`` too. None where even the shortest step has too large an error.
     """
     while True:
         end, error = step(sigma)
-        tolerance = ABSOLUTE + RELATIVE * sigma
+        tolerance = ABSOLUTE + RELATIVE * (sigma + size)
         growth = 0.8 * (tolerance / error) ** (1.0 / ORDER) if error > 0.0 else math.inf
         if error <= tolerance:
             return end, sigma, growth
@@ -135,14 +165,18 @@ class Field:
         settled = self.settle(y)
         return expand(self.reduced, settled, settled.differences(self.slots.keys))
 
+    def second_order(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> Expansion:
+        """First and second order of the risk, from logit gaps to the top slots that have tau added."""
+        return expand(self.reduced, settle_gaps(self.reduced, self.slots, gaps, tops, tau), D)
+
     def first_log_time(self) -> float:
         """log t at which p has just begun to move, seen from the gradient and its derivative at the start."""
-        change = pull_of(self.settle(self.start), self.slots.table, self.problem.total).log_norm
+        change = pull_of(self.settle(self.start), self.slots.table, self.reduced.total).log_norm
         if self.is_linear:
             second = self.expand(self.start)
             steepest = float(np.abs(second.H).max())
             if steepest > 0.0:
-                change = max(change, second.common - math.log(self.problem.total) + math.log(steepest))
+                change = max(change, second.common - math.log(self.reduced.total) + math.log(steepest))
         return math.log(FIRST_MOVE) - change
 
     def limit(self, y: np.ndarray) -> np.ndarray | None:
@@ -164,7 +198,7 @@ class Field:
 
     def force(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> np.ndarray:
         """e^tau times minus the gradient, from logit gaps to the top slots that have tau added already."""
-        slots, problem = self.slots, self.problem
+        slots, problem = self.slots, self.reduced
         if self.is_compiled:
             F = np.empty(D.shape[1])
             shifted_force(
@@ -181,7 +215,7 @@ class Field:
         heading: np.ndarray, jacobian: np.ndarray, tops: np.ndarray,
     ) -> tuple[np.ndarray, float]:  # fmt: skip
         """`extrapolated` in one compiled call, where `is_compiled`."""
-        slots, problem, z = self.slots, self.problem, np.empty(len(heading))
+        slots, problem, z = self.slots, self.reduced, np.empty(len(heading))
         error = extrapolated_step(
             sigma, ORDER, tau, exponents, rise, D, heading, jacobian, tops, self.scores, slots.counts,
             slots.offsets, problem.log_weights, problem.total, *problem.kernel_slope, OVERFLOW,
@@ -192,9 +226,9 @@ class Field:
     def bend(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> tuple[np.ndarray, bool]:
         """The derivative of the force by p, and whether the pulls cancel to rounding."""
         if self.is_linear:
-            second = expand(self.reduced, settle_gaps(self.reduced, self.slots, gaps, tops, tau), D)
+            second = self.second_order(gaps, tau, D, tops)
             is_noise = bool(np.linalg.norm(second.V) <= NOISE * second.size)
-            return second.H * (math.exp(min(second.common, OVERFLOW)) / self.problem.total), is_noise
+            return second.H * (math.exp(min(second.common, OVERFLOW)) / self.reduced.total), is_noise
         h = 1e-6
         columns = [
             self.force(gaps + h * D[:, j], tau, D, tops) - self.force(gaps - h * D[:, j], tau, D, tops)

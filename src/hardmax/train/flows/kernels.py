@@ -7,8 +7,26 @@ import math
 import numpy as np
 from numba import boolean, float64, int64, njit, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, VECTOR, VECTORIZED
+from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, VECTORIZED
 from hardmax.train.softmax import settle, take_logs
+
+
+@njit(
+    types.void(
+        VECTOR, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, SLOPE, boolean, OUT, OUT, OUT, OUT, OUT, OUT,
+    ),
+    cache=True, nogil=True,
+)  # fmt: skip
+def shifted_scales(  # type: ignore[no-untyped-def]
+    gaps, tops, scores, counts, offsets, log_weights, shift, log_slope, in_log,
+    weights, u, depth, lean, log_mass, log_scale,
+):  # fmt: skip
+    """Weights of the slots, and log of what those of each input are to be multiplied with."""
+    settle(gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass)
+    if in_log:
+        take_logs(tops, scores, lean, shift, depth, u)
+    for i in range(offsets.size - 1):
+        log_scale[i] = depth[i] - log_mass[i] + (log_slope(u[i]) + log_weights[i])
 
 
 @njit(
@@ -23,19 +41,53 @@ def shifted_force(  # type: ignore[no-untyped-def]
     weights, u, depth, lean, log_mass, log_scale, F,
 ):  # fmt: skip
     """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
-    n = offsets.size - 1
-    settle(gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass)
-    if in_log:
-        take_logs(tops, scores, lean, shift, depth, u)
+    shifted_scales(
+        gaps, tops, scores, counts, offsets, log_weights, shift, log_slope, in_log,
+        weights, u, depth, lean, log_mass, log_scale,
+    )  # fmt: skip
     F[:] = 0.0
-    for i in range(n):
-        log_scale[i] = depth[i] - log_mass[i] + (log_slope(u[i]) + log_weights[i])
+    for i in range(offsets.size - 1):
         scale = math.exp(min(log_scale[i], cap)) / total
         for slot in range(offsets[i], offsets[i + 1]):
             weight = scale * weights[slot]
             if weight != 0.0 and slot != tops[i]:
                 for j in range(F.size):
                     F[j] += weight * D[slot, j]
+
+
+@njit(
+    types.void(VECTOR, VECTOR, float64, float64, VECTOR, VECTOR, INDEX, float64, boolean[::1], OUT_INDEX),
+    cache=True, nogil=True,
+)  # fmt: skip
+def weigh(logits, ends, tau, last, log_counts, base, offsets, cut, kept, tops):  # type: ignore[no-untyped-def]
+    """Which slots may weigh more than exp(cut) between a start and an end, and the top slots at the start.
+
+    Of an input of which no other slot is kept the top one is not kept either: it would have no pull.
+    """
+    for i in range(tops.size):
+        top = offsets[i]
+        for slot in range(offsets[i], offsets[i + 1]):
+            if logits[slot] > logits[top]:
+                top = slot
+        tops[i] = top
+        least = cut - base[i]
+        some = False
+        for slot in range(offsets[i], offsets[i + 1]):
+            rise = max(tau + logits[slot] - logits[top], last + ends[slot] - ends[top])
+            kept[slot] = slot != top and rise + log_counts[slot] > least
+            some = some or kept[slot]
+        kept[top] = some
+
+
+@njit(types.void(TABLE, INDEX, INDEX, INDEX, OUT_TABLE), cache=True, nogil=True)
+def from_tops(keys, offsets, tops, seen, D):  # type: ignore[no-untyped-def]
+    """D = keys minus that of their input's top slot, where that is not the one that D was made for."""
+    for i in range(tops.size):
+        if tops[i] != seen[i]:
+            top = keys[tops[i]].copy()  # D may be keys itself
+            for slot in range(offsets[i], offsets[i + 1]):
+                for j in range(D.shape[1]):
+                    D[slot, j] = keys[slot, j] - top[j]
 
 
 @njit(types.void(OUT_TABLE, types.intp[::1]), cache=True, nogil=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 from scipy.linalg.lapack import dgetrf, dgetrs
@@ -20,8 +19,8 @@ class LogField(Field):
 
     degree = 2.0
 
-    def leg(self, x: np.ndarray, heading: np.ndarray | None) -> LogLeg:
-        """A step from x = (p, tau)."""
+    def leg(self, x: np.ndarray, heading: np.ndarray | None, reach: float) -> LogLeg:
+        """A step from x = (p, tau), no longer than ``reach``."""
         return LogLeg(self, x, heading)
 
     def begin(self) -> np.ndarray:
@@ -36,21 +35,28 @@ class LogField(Field):
 class LogLeg:
     """One step's own coordinates: (p, tau) = x + sigma heading + z, with sigma the arc length of (p, tau)."""
 
-    compiles: ClassVar[bool] = True  # whether the compiled step is that of this force
+    compiles: bool = True  # whether the compiled step is that of this force
+    size: float = 0.0  # what errors may be relative to, besides the length of the step
 
     def __init__(self, field: Field, x: np.ndarray, heading: np.ndarray | None) -> None:
         self.field, self.x = field, x
-        settled = field.settle(x[:-1])
-        self.tops = settled.tops
-        self.D = settled.differences(field.slots.keys)
-        wide = np.column_stack([self.D, np.ones(len(self.D))]).astype(
-            np.longdouble
-        )  # d/d(p, tau) of an exponent
-        self.exponents = (wide @ x).astype(float)
+        self.tops, self.D = self._look()
+        along = self._products()
+        self.exponents = along(x)
         self.heading, self.rise = np.zeros(len(x)), np.zeros(len(self.D))
         self.velocity, self.jacobian = self._linearize()
         self.heading = self.velocity if heading is None else self._aim(heading)
-        self.rise = (wide @ self.heading.astype(np.longdouble)).astype(float)
+        self.rise = along(self.heading.astype(np.longdouble))
+
+    def _look(self) -> tuple[np.ndarray, np.ndarray]:
+        """The top slots, and what their keys are less than those of the others."""
+        settled = self.field.settle(self.x[:-1])
+        return settled.tops, settled.differences(self.field.slots.keys)
+
+    def _products(self) -> Callable[[np.ndarray], np.ndarray]:
+        """What an exponent changes along (p, tau), in extended precision."""
+        wide = np.column_stack([self.D, np.ones(len(self.D))]).astype(np.longdouble)
+        return lambda x: (wide @ x).astype(float)
 
     def _aim(self, heading: np.ndarray) -> np.ndarray:
         """The heading of the step before, in this step's coordinates."""

@@ -32,6 +32,7 @@ from hardmax.problem.coordinates import differences
 from hardmax.problem.layout import Slots
 from hardmax.train.flows.field import FIRST_MOVE, OVERFLOW
 from hardmax.train.flows.log_time import LogField, LogLeg
+from hardmax.train.flows.working import WorkingField, is_large
 from hardmax.train.gradient import settle_gaps
 
 # Where a slope would be infinite it is about this at most, for numbers of order one. Ten times as much stops
@@ -69,7 +70,7 @@ def smooth(name: Any, clock: str, mirror: bool) -> Norm:
 def field_of(problem: Problem, p: np.ndarray, power: float, mirror: bool) -> LogField:
     """The field of a flow in the norm of that power."""
     if power == 2:
-        return LogField(problem, p)
+        return WorkingField(problem, p) if is_large(problem) else LogField(problem, p)
     return _MirrorField(problem, p, power) if mirror else _SteepestField(problem, p, power)
 
 
@@ -101,7 +102,7 @@ class _PowerLeg(LogLeg):
     """
 
     field: _PowerField
-    compiles: ClassVar[bool] = False
+    compiles = False
     counts: np.ndarray  # (d + 1,) the share of each coordinate in sigma, squared
 
     def speed(self, sigma: float, z: np.ndarray) -> np.ndarray:
@@ -125,7 +126,7 @@ class _PowerLeg(LogLeg):
 
 
 class _SteepestField(_PowerField):
-    def leg(self, x: np.ndarray, heading: np.ndarray | None) -> LogLeg:
+    def leg(self, x: np.ndarray, heading: np.ndarray | None, reach: float) -> LogLeg:
         return _SteepestLeg(self, x, heading)
 
 
@@ -183,7 +184,7 @@ class _MirrorField(_PowerField):
         super().__init__(problem, p, power)
         self.degree = power
 
-    def leg(self, x: np.ndarray, heading: np.ndarray | None) -> LogLeg:
+    def leg(self, x: np.ndarray, heading: np.ndarray | None, reach: float) -> LogLeg:
         return _MirrorLeg(self, x, heading)
 
     def begin(self) -> np.ndarray:
