@@ -4,9 +4,9 @@
     python benchmarks/all.py margin trainer   # those of bench_margin.py and bench_trainer.py
     python benchmarks/all.py --readme         # put the last table into README.md and benchmarks/measured.json
 
-Each benchmark runs in a process of its own and prints its own tables; they are kept in build/bench. Both sides
-of a ratio come from one process, or from processes that take turns. A benchmark that cannot run here (no
-browser, no data) is said to be missing; the exit code is then 3, and 1 if a limit is not kept.
+Each benchmark runs in a process of its own and prints its own tables; its numbers are kept in build/bench.
+Both sides of a ratio come from one process, or from processes that take turns. A benchmark that cannot run
+here (no browser, no data) is said to be missing; the exit code is then 3, and 1 if a limit is not kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import report
-from lines import LINES, amount, sentence
+from lines import LINES, amount, sentence, times
 from rich.table import Table
 
 HERE = Path(__file__).parent
@@ -28,7 +28,8 @@ BUILD = HERE.parent / "build"
 FILE = BUILD / "bench.json"
 MEASURED = HERE / "measured.json"
 README = HERE.parent / "README.md"
-SHORTER = {"bench_classifier.py": ["--set", "IMDB", "--only", "hardmax (1,2)"]}  # all of it takes half an hour
+# What would take half an hour, and is not for one line.
+SHORTER = {"bench_classifier.py": ["--set", "IMDB", "--only", "hardmax (1,2)"]}
 HEAD = "| | measured here | beside | command |\n|---|---|---|---|\n"
 
 
@@ -69,9 +70,10 @@ def table(result: dict[str, Any]) -> Table:
     shown.add_column("limit", ratio=2)
     for row in result["rows"]:
         peer = "" if row["theirs"] is None else amount(row["theirs"], row["unit"])
-        ratio = "" if row["ratio"] is None else f"{row['ratio']:,.3g}"
+        ratio = "" if row["ratio"] is None else times(row["ratio"])
         limit = f"{row['limit']}: {'kept' if row['kept'] else 'MISSED'}"
-        shown.add_row(row["title"], amount(row["ours"], row["unit"]), peer, ratio, row["peer"] or "none", limit)
+        ours = amount(row["ours"], row["unit"])
+        shown.add_row(row["title"], ours, peer, ratio, row["peer"] or "none", limit)
     return shown
 
 
@@ -99,7 +101,7 @@ def into_readme(result: dict[str, Any]) -> None:
 def main() -> int:
     options = report.parser(__doc__)
     options.add_argument("names", nargs="*", help="benchmarks by name; all if none is given")
-    options.add_argument("--readme", action="store_true", help="measure nothing: put the last table into README")
+    options.add_argument("--readme", action="store_true", help="only put the last table into README")
     asked = options.parse_args()
     if asked.readme:
         into_readme(json.loads(FILE.read_text()))

@@ -69,7 +69,8 @@ def ends(trials: int, d: int = 100) -> dict[str, Any]:
         ]
         return float(np.mean(found))
 
-    return {"d": d, "trials": trials, "hardmax": correlation([run.p for run in runs]), "torch": correlation(double)}
+    own = correlation([run.p for run in runs])
+    return {"d": d, "trials": trials, "hardmax": own, "torch": correlation(double)}
 
 
 def fig9(trials: int, torch_trials: int, say: Callable[[str], None]) -> dict[str, Any]:
