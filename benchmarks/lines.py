@@ -78,6 +78,8 @@ def amount(value: float, unit: str) -> str:
         return f"{value:.1f}%"
     if value != 0 and not 1e-3 <= abs(value) < 1e6:
         return f"{value:.1e} {unit}".rstrip()
+    if abs(value) < 1:
+        return f"{value:.2g} {unit}".rstrip()
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f} {unit}".rstrip()
 

@@ -54,7 +54,7 @@ def test_a_line_reads_ratio_and_limit(harness):
     row = right.read({"a": 91.8, "b": 88.3})
     assert row["ratio"] == pytest.approx(91.8 / 88.3)
     assert harness.sentence(row) == "91.8% against 88.3%"
-    assert harness.sentence(quick.read({"a": 0.5, "b": 3700.0})) == "7,400 times: 0.50 s against 3,700 s"
+    assert harness.sentence(quick.read({"a": 0.5, "b": 3700.0})) == "7,400 times: 0.5 s against 3,700 s"
     assert not right.read({"a": 88.0, "b": 88.3})["kept"]
 
 
