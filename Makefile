@@ -41,7 +41,7 @@ help:
 	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
 	@echo "make torch       install PyTorch, as make bench does"
-	@echo "make bench       benchmarks (installs PyTorch and cvxpy to compare with)"
+	@echo "make bench       all benchmarks, one table (installs PyTorch and cvxpy to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
 	@echo "PYTHON=...       which Python makes .venv, for example: make test PYTHON=python3.12"
 
@@ -92,8 +92,8 @@ docs: $(docs)
 
 torch: $(torch)
 
-bench: $(rivals)
-	@for script in benchmarks/bench_*.py; do $(python) "$$script" || exit 1; done
+bench: $(rivals) $(extras)
+	@$(python) benchmarks/all.py
 
 clean:
 	@rm -rf build dist docs/tutorials htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -38,10 +38,12 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def torch_trial(X: np.ndarray, v: np.ndarray, Y: np.ndarray, steps: int) -> torch.Tensor:
+def torch_trial(
+    X: np.ndarray, v: np.ndarray, Y: np.ndarray, steps: int, kind: torch.dtype = torch.float32
+) -> torch.Tensor:
     """Normalised gradient descent by autograd, with the usual epsilon."""
-    keys, head, labels = torch.tensor(X).float(), torch.tensor(v).float(), torch.tensor(Y).float()
-    p = torch.zeros(X.shape[-1], requires_grad=True)
+    keys, head, labels = (torch.tensor(each, dtype=kind) for each in (X, v, Y))
+    p = torch.zeros(X.shape[-1], dtype=kind, requires_grad=True)
     optimiser = torch.optim.SGD([p], lr=1.0)
     for _ in range(steps):
         optimiser.zero_grad()
@@ -53,6 +55,27 @@ def torch_trial(X: np.ndarray, v: np.ndarray, Y: np.ndarray, steps: int) -> torc
             p.grad /= p.grad.norm() + 1e-9
         optimiser.step()
     return p
+
+
+def _arrays(problem: hm.Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return problem.keys.reshape(4, 6, -1), problem.head.v, problem.head.labels
+
+
+def ends(trials: int, d: int = 100) -> dict[str, Any]:
+    """Mean correlation of where a trial ends with the max-margin direction of the tokens it selects."""
+    problems = list(hm.data.fig9_oracle(d, trials))
+    runs = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=STEPS)
+    double = [torch_trial(*_arrays(each), STEPS, torch.float64).detach().numpy() for each in problems]
+
+    def correlation(points: list[np.ndarray]) -> float:
+        found = [
+            1 - hm.misalignment(p, hm.max_margin(problem, hm.selected_tokens(problem, p)))
+            for problem, p in zip(problems, points, strict=True)
+        ]
+        return float(np.mean(found))
+
+    own = correlation([run.p for run in runs])
+    return {"d": d, "trials": trials, "hardmax": own, "torch": correlation(double)}
 
 
 def fig9(trials: int, torch_trials: int, say: Callable[[str], None]) -> dict[str, Any]:
@@ -72,7 +95,7 @@ def fig9(trials: int, torch_trials: int, say: Callable[[str], None]) -> dict[str
         theirs = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            few = [(p.keys.reshape(4, 6, d), p.head.v, p.head.labels) for p in problems[:torch_trials]]
+            few = [_arrays(p) for p in problems[:torch_trials]]
             torch_trial(*few[0], 20)
             theirs.append(
                 timed(lambda few=few: [torch_trial(*data, STEPS) for data in few])[0] / torch_trials
@@ -206,6 +229,11 @@ def show(console: Console, result: dict[str, Any]) -> None:
         )
     console.print(table)
     console.print(f"wall time of all trials: {total['hardmax_wall_s']:.2f} s")
+    e = result["ends"]
+    console.print(
+        f"correlation with the max-margin direction at d = {e['d']}: {e['hardmax']:.5f}, "
+        f"by the usual backward in float64 {e['torch']:.2f}"
+    )
     f = result["flow"]
     console.print(
         f"flow to log t = 1e7, {len(f['norms'])} instances: "
@@ -236,6 +264,7 @@ def main() -> None:
         return report.write({"large_flow": large}, arguments.json)
     result = {
         "fig9": fig9(arguments.trials, arguments.torch_trials, console.print),
+        "ends": ends(20),
         "flow": flow(),
         "large_flow": large_flow(arguments.tokens),
         "growth": growth(),

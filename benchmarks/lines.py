@@ -1,0 +1,289 @@
+"""The lines of the one table that `make bench` prints: for each what is measured, beside what, and its limit.
+
+A line picks its numbers out of the JSON of one benchmark. The README's table is made of the same lines
+(`python benchmarks/all.py --readme`), so that none of its numbers was typed by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Numbers = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row.
+
+    Args:
+        title: what was done, as the README has it.
+        script: the benchmark that measures it, below benchmarks/.
+        unit: of both numbers.
+        ours: picks the number of hardmax.
+        peer: what a user would take instead; empty if nothing else does it.
+        theirs: picks the number of the peer.
+        at_least: the ratio must not fall below it.
+        at_most: our number must not exceed it.
+        more: whether a larger number is the better one.
+        also: what else belongs in the README.
+    """
+
+    title: str
+    script: str
+    unit: str
+    ours: Callable[[Numbers], float]
+    peer: str = ""
+    theirs: Callable[[Numbers], float] | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    more: bool = False
+    also: Callable[[Numbers], str] | None = None
+
+    @property
+    def limit(self) -> str:
+        parts = []
+        if self.at_least is not None:
+            parts.append(f"ratio at least {self.at_least:,g}")
+        if self.at_most is not None:
+            parts.append(f"at most {amount(self.at_most, self.unit)}")
+        return ", ".join(parts)
+
+    def read(self, numbers: Numbers) -> Numbers:
+        """The row as it goes into the table and into JSON."""
+        ours = self.ours(numbers)
+        theirs = self.theirs(numbers) if self.theirs else None
+        ratio = None if theirs is None else (ours / theirs if self.more else theirs / ours)
+        kept = (self.at_least is None or (ratio is not None and ratio >= self.at_least)) and (
+            self.at_most is None or ours <= self.at_most
+        )
+        return {
+            "title": self.title,
+            "script": self.script,
+            "ours": ours,
+            "peer": self.peer or None,
+            "theirs": theirs,
+            "ratio": ratio,
+            "unit": self.unit,
+            "limit": self.limit,
+            "kept": kept,
+            "also": self.also(numbers) if self.also else "",
+        }
+
+
+def amount(value: float, unit: str) -> str:
+    """Two or three digits and the unit: 3,700 s, 0.41 s, 12 ms."""
+    if unit == "%":
+        return f"{value:.1f}%"
+    if value != 0 and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.1e} {unit}".rstrip()
+    if abs(value) < 1:
+        return f"{value:.2g} {unit}".rstrip()
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f} {unit}".rstrip()
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:,.{0 if ratio >= 10 else 1}f}" if ratio < 1e7 else f"{ratio:.0e}"
+
+
+def sentence(row: Numbers) -> str:
+    """A row in words, for the README."""
+    text = amount(row["ours"], row["unit"])
+    if row["theirs"] is not None:
+        text = f"{text} against {amount(row['theirs'], row['unit'])}"
+        if row["unit"] not in ("", "%"):  # of shares and distances nobody asks how many times
+            text = f"{times(row['ratio'])} times: {text}"
+    return f"{text}; {row['also']}" if row["also"] else text
+
+
+def _spread(values: list[float]) -> str:
+    return f"{min(values):,.0f} to {max(values):,.0f}"
+
+
+def _size(numbers: Numbers, **wanted: int) -> Numbers:
+    """The one row of a benchmark's list that has these sizes."""
+    lists = (each for each in numbers.values() if isinstance(each, list))
+    rows = next(each for each in lists if wanted.keys() <= each[0].keys())
+    (row,) = (row for row in rows if all(row[name] == value for name, value in wanted.items()))
+    return row
+
+
+def _gaps(numbers: Numbers, peer: str) -> str:
+    own, theirs = (max(row[who]["gap"] for row in numbers["batches"]) for who in ("hardmax", peer))
+    return f"gap {own:.0e} against {theirs:.0e}"
+
+
+def _far(numbers: Numbers, who: str) -> list[float]:
+    """1 - cos of directions in float32 where the gap is 17 or more."""
+    rows = [row for row in numbers["directions"] if row["dtype"] == "float32" and row["gap"] >= 17]
+    return [row[who]["largest" if who == "hardmax" else "median"] for row in rows]
+
+
+def _costs(numbers: Numbers) -> str:
+    cost = [row["cpu_ms"]["hardmax"] / row["cpu_ms"]["math"] for row in numbers["times"]]
+    return f"CPU time {min(cost):.2f} to {max(cost):.2f} of PyTorch's math backend"
+
+
+def _least(numbers: Numbers, who: str) -> float:
+    return min(way["median_ms"] for way in numbers["runs"][who].values())
+
+
+def _cpu(numbers: Numbers, what: str) -> float:
+    return min(row["cpu_ms"] for row in numbers["rows"] if (row["d"], row["what"]) == (2048, what))
+
+
+LINES = (
+    Line(
+        "B-FIG-9's 6,000 trials of 1,000 normalised steps, CPU time",
+        "bench_dynamics.py", "s",
+        lambda x: x["fig9"]["total"]["hardmax_cpu_s"],
+        "plain PyTorch, one trial at a time (extrapolated)",
+        lambda x: x["fig9"]["total"]["torch_cpu_s"],
+        at_least=1000,
+    ),
+    Line(
+        "the same with certified directions and verdicts, CPU time of all processes",
+        "bench_figures.py", "s",
+        lambda x: sum(row["cpu_s"] for row in x["rows"] if row["what"].startswith("sweep")),
+        at_most=30,
+        also=lambda x: f"{x['certified']:,} of {x['trials']:,} directions certified",
+    ),
+    Line(
+        "where such trials end at d = 100: mean correlation with the max-margin direction",
+        "bench_dynamics.py", "",
+        lambda x: x["ends"]["hardmax"],
+        "the usual softmax backward in float64",
+        lambda x: x["ends"]["torch"],
+        more=True, at_least=1,
+        also=lambda x: f"from 1 it is {1 - x['ends']['hardmax']:.0e} away",
+    ),
+    Line(
+        "gradient flow to t = e^(10,000,000)",
+        "bench_dynamics.py", "s",
+        lambda x: x["flow"]["median_s"],
+        at_most=0.5,
+        also=lambda x: f"median of {len(x['flow']['norms'])}; nothing else goes there",
+    ),
+    Line(
+        "1,000 certified max-margin problems of B-FIG-9 in one call, d = 10",
+        "bench_margin.py", "s",
+        lambda x: _size(x, d=10)["hardmax"]["seconds"],
+        "a loop over cvxopt",
+        lambda x: _size(x, d=10)["cvxopt"]["seconds"],
+        at_least=40,
+        also=lambda x: (
+            f"{_spread([row['cvxopt']['ratio'] for row in x['batches']])} times for d = 2 to 500, "
+            + _gaps(x, "cvxopt")
+        ),
+    ),
+    Line(
+        "the same in the norms l1 and linf (n=4, T=6, d=10), certified, CPU time",
+        "bench_norms.py", "s",
+        lambda x: sum(row["hardmax"]["cpu_s"] for row in x["batches"]),
+        "a loop over cvxpy",
+        lambda x: sum(row["posed"]["cpu_s"] for row in x["batches"]),
+        at_least=30,
+        also=lambda x: _gaps(x, "posed"),
+    ),
+    Line(
+        "1,000 runs of 1,000 steps of Adam, CPU time",
+        "bench_optimisers.py", "s",
+        lambda x: x["hardmax_cpu_s"],
+        "torch.optim.Adam, one problem after another (extrapolated)",
+        lambda x: min(row["one_by_one_cpu_s"] for row in x["rows"]),
+        at_least=200,
+        also=lambda x: f"{min(row['one_tensor'] for row in x['rows']):.1f} times against all as one tensor",
+    ),
+    Line(
+        "every feasible selection of n=8, T=6, d=3 (1.7 million combinations), certified",
+        "bench_enumeration.py", "s",
+        lambda x: _size(x, n=8, T=6, d=3)["seconds"],
+        "one cvxopt QP each (extrapolated)",
+        lambda x: _size(x, n=8, T=6, d=3)["cvxopt"]["seconds"],
+        at_least=10_000, at_most=1,
+    ),
+    Line(
+        "a million trials kept in one file that survives a kill",
+        "bench_sweeps.py", "s",
+        lambda x: _size(x, trials=1_000_000)["seconds"],
+        at_most=30,
+        also=lambda x: f"{_size(x, trials=1_000_000)['driver_peak_mb']:.0f} MB of memory",
+    ),
+    Line(
+        "a training step of paper C with 200 tokens, CPU time",
+        "bench_nexttoken.py", "us",
+        lambda x: _size(x, V=200, longest=12)["hardmax_us"],
+        "its formula written down in numpy",
+        lambda x: _size(x, V=200, longest=12)["literal_us"],
+        at_least=1000,
+    ),
+    Line(
+        "IMDB's 50,000 reviews through paper A's pipeline, CPU time",
+        "bench_text.py", "s",
+        lambda x: x["cold_seconds"],
+        "a plain loop (extrapolated)",
+        lambda x: x["cold_seconds"] * x["cold_ratio"],
+        at_least=8,
+        also=lambda x: f"{x['warm_seconds']:.1f} s when cached",
+    ),
+    Line(
+        "a classifier of IMDB's reviews by words and pairs: right answers on 25,000 new ones",
+        "bench_classifier.py", "%",
+        lambda x: 100 * x["IMDB"]["hardmax (1,2)"]["accuracy"],
+        "TF-IDF with logistic regression",
+        lambda x: 100 * x["IMDB"]["TF-IDF(1) + LR"]["accuracy"],
+        more=True, at_least=1,
+        also=lambda x: f"with {x['IMDB']['hardmax (1,2)']['ratio']:.2f} of its CPU time",
+    ),
+    Line(
+        "Theorem 5 of paper A at the dimension it asks for, d = 1.55e89 (n = T = 10), CPU time",
+        "bench_embeddings.py", "s",
+        lambda x: _size(x, n=10, T=10)["cpu_seconds"],
+        at_most=3,
+        also=lambda x: f"1 - cos {_size(x, n=10, T=10)['misalignment']:.0e}; no machine holds its vectors",
+    ),
+    Line(
+        "direction of attention's gradient in float32 from a logit gap of 17 on, 1 - cos to the truth",
+        "bench_attention.py", "",
+        lambda x: max(_far(x, "hardmax")),
+        "PyTorch's math backend, in the median",
+        lambda x: min(_far(x, "math")),
+        at_most=1e-11,
+        also=_costs,
+    ),
+    Line(
+        "an AdamW step of the trained-embedding model (2,048 tokens, d = 2,048, T = 256, batch 128)",
+        "bench_trainer.py", "ms",
+        lambda x: _least(x, "hardmax"),
+        "plain PyTorch",
+        lambda x: _least(x, "plain torch"),
+        at_least=100, at_most=4,
+        also=lambda x: f"{x['ratio_to_memory_limit']:.1f} times what moving the memory takes (limit 1.5)",
+    ),
+    Line(
+        "a training step of the two-layer model on reviews, d = 2,048, CPU time",
+        "bench_two_layer.py", "ms",
+        lambda x: _cpu(x, "hardmax"),
+        "autograd in PyTorch, padded",
+        lambda x: _cpu(x, "autograd padded"),
+        at_least=1,
+    ),
+    Line(
+        "watching the attention of a GPT-2 every 50 steps of its training, part of the CPU time",
+        "bench_watch.py", "%",
+        lambda x: 100 * x["overhead"],
+        at_most=2,
+    ),
+    Line(
+        "the playground's answer to a drag among 40 tokens, in a browser",
+        "bench_playground.py", "ms",
+        lambda x: x["40 tokens"]["answer_ms"],
+        at_most=50,
+        also=lambda x: (
+            f"coarse basins after {x['40 tokens']['basins_ms']:.0f} ms (limit 300), "
+            f"{x['40 tokens']['script_ms_95']:.1f} ms of script a frame (limit 8)"
+        ),
+    ),
+)  # fmt: skip

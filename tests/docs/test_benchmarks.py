@@ -1,0 +1,67 @@
+"""The table of make bench: how a line is read, and that every number of the README comes from one."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HERE = ROOT / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def harness():
+    """benchmarks/all.py as a module; no benchmark is imported by it."""
+    sys.path.insert(0, str(HERE))
+    try:
+        spec = importlib.util.spec_from_file_location("benchmarks_all", HERE / "all.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        sys.path.remove(str(HERE))
+
+
+def test_every_benchmark_has_a_line(harness):
+    assert {line.script for line in harness.LINES} == {file.name for file in HERE.glob("bench_*.py")}
+    titles = [line.title for line in harness.LINES]
+    assert len(titles) == len(set(titles))
+    assert all(line.limit for line in harness.LINES)
+    assert all(bool(line.peer) == (line.theirs is not None) for line in harness.LINES)
+
+
+def test_every_number_of_the_readme_was_measured_by_a_line(harness):
+    measured = json.loads((HERE / "measured.json").read_text())["rows"]
+    known = {line.title for line in harness.LINES}
+    assert {row["title"] for row in measured} == known
+    readme = (ROOT / "README.md").read_text()
+    assert harness.readme_table(measured) in readme
+    begin = readme.index(harness.HEAD)
+    shown = readme[begin : readme.index("\n\n", begin)].splitlines()[2:]
+    assert len(shown) == len(measured)
+
+
+def test_a_line_reads_ratio_and_limit(harness):
+    Line = type(harness.LINES[0])
+    quick = Line("t", "s", "s", lambda x: x["a"], "p", lambda x: x["b"], at_least=10, at_most=2)
+    row = quick.read({"a": 0.5, "b": 5.0})
+    assert (row["ratio"], row["kept"], row["limit"]) == (10.0, True, "ratio at least 10, at most 2.00 s")
+    assert not quick.read({"a": 0.5, "b": 4.9})["kept"]
+    assert not quick.read({"a": 2.5, "b": 50.0})["kept"]
+    right = Line("t", "s", "%", lambda x: x["a"], "p", lambda x: x["b"], more=True, at_least=1)
+    row = right.read({"a": 91.8, "b": 88.3})
+    assert row["ratio"] == pytest.approx(91.8 / 88.3)
+    assert harness.sentence(row) == "91.8% against 88.3%"
+    assert harness.sentence(quick.read({"a": 0.5, "b": 3700.0})) == "7,400 times: 0.5 s against 3,700 s"
+    assert not right.read({"a": 88.0, "b": 88.3})["kept"]
+
+
+def test_a_benchmark_that_cannot_run_is_missing(harness, tmp_path, monkeypatch):
+    monkeypatch.setattr(harness, "BUILD", tmp_path)
+    monkeypatch.setattr(harness, "HERE", tmp_path)
+    (tmp_path / "bench_none.py").write_text("import sys; sys.exit('there is no browser')")
+    found = harness.measure(["bench_none.py"])
+    assert found["missing"] == {"bench_none.py": "there is no browser"}
+    assert found["rows"] == []
