@@ -167,6 +167,16 @@ LINES = (
         also=lambda x: f"median of {len(x['flow']['norms'])}; nothing else goes there",
     ),
     Line(
+        "gradient flow of 15,000 tokens (n=300, T=50, d=50) to norm 1e6, CPU time",
+        "bench_dynamics.py", "s",
+        lambda x: x["large_flow"]["cpu_s"],
+        at_most=8,
+        also=lambda x: (
+            f"to norm 400 {x['large_flow']['ratio']:.1f} times less than with all tokens at every step; "
+            + "{us_per_token:.0f} us a token for {tokens:,}".format(**x["large_flow"]["to_norm_30"][-1])
+        ),
+    ),
+    Line(
         "1,000 certified max-margin problems of B-FIG-9 in one call, d = 10",
         "bench_margin.py", "s",
         lambda x: _size(x, d=10)["hardmax"]["seconds"],
@@ -243,6 +253,13 @@ LINES = (
         lambda x: _size(x, n=10, T=10)["cpu_seconds"],
         at_most=3,
         also=lambda x: f"1 - cos {_size(x, n=10, T=10)['misalignment']:.0e}; no machine holds its vectors",
+    ),
+    Line(
+        "Theorem 5 at n = 100, T = 50, followed to its limit, CPU time",
+        "bench_embeddings.py", "s",
+        lambda x: _size(x, n=100, T=50)["cpu_seconds"],
+        at_most=180,
+        also=lambda x: f"1 - cos {_size(x, n=100, T=50)['misalignment']:.0e}",
     ),
     Line(
         "direction of attention's gradient in float32 from a logit gap of 17 on, 1 - cos to the truth",
