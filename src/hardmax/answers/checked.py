@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED, shown, visible
@@ -14,8 +15,9 @@ from hardmax.answers.answer import Answer
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.sentences import Sentences
-    from hardmax.nexttoken import Analysis, RealizablePart
+    from hardmax.nexttoken.survey import Kept, Survey
 
 
 # Up to this many tokens every query is listed with all tokens; beyond, only queries that relate some.
@@ -23,6 +25,7 @@ SMALL = 1000
 MAX_LENGTH = 64
 LINES = 12  # of the collocation and of the orders
 RIGID = 0.5  # a smaller share is explained
+READING = 0.6  # of the time of a check
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,25 +47,27 @@ class Checked(Answer):
     schema: ClassVar[str] = "hardmax.ntp-check/2"
 
     name: str
-    analysis: Analysis
-    part: RealizablePart | None
+    analysis: Survey
+    part: Kept | None
     uniform: bool
+    raw: Callable[[], Iterable[list[str]]] = field(repr=False)
+    files: tuple[str, ...] = ()
     saved: str | None = None
 
     @property
-    def sentences(self) -> Sentences:
+    def sentences(self) -> Distinct:
         """What was checked."""
-        return self.analysis.trie.sentences
+        return self.analysis.text
 
     @property
-    def kept(self) -> Sentences | None:
-        """The realizable part, which may be all sentences or none."""
-        return self.sentences if self.part is None else self.part.sentences
+    def is_empty(self) -> bool:
+        """Whether the realizable part is."""
+        return self.part is not None and not self.part.samples
 
     @property
     def teaches_attention(self) -> bool:
         """Whether a sentence of the realizable part goes on after two different tokens."""
-        return self.kept is not None and self.kept.teach_attention
+        return (self.analysis if self.part is None else self.part).teaches_attention
 
     @property
     def status(self) -> str:
@@ -81,19 +86,17 @@ class Checked(Answer):
 
     def save(self, path: str | os.PathLike[str]) -> Checked:
         """Write the realizable part, .json as JSON; returns the answer that says so."""
-        from hardmax.data.sentences.reading import write_sentences
+        from hardmax.data.sentences.reading import write_raw
 
-        if self.kept is None:
+        if self.is_empty:
             raise ValueError("there is nothing to save: the realizable part is empty")
-        write_sentences(path, self.kept)
+        write_raw(path, self.raw() if self.part is None else self.part.beginnings(self.raw()))
         return replace(self, saved=os.fspath(path))
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
-        import numpy as np
-
-        analysis, sentences, trie = self.analysis, self.sentences, self.analysis.trie
-        weight = trie.frequencies(uniform=self.uniform)
+        analysis, sentences = self.analysis, self.sentences
+        smallest, largest = analysis.frequencies(uniform=self.uniform) or (None, None)
         return {
             "file": self.name,
             "realizable": analysis.realizable,
@@ -114,23 +117,24 @@ class Checked(Answer):
             "components": _components(analysis),
             "sentences": {
                 "count": sentences.n,
-                "longest": int(trie.depth.max()),
+                "longest": sentences.longest,
                 "cut": sentences.cut,
                 "cut_tokens": sentences.cut_tokens,
                 "max_length": sentences.max_length,
             },
-            "vocabulary": trie.V,
-            "samples": len(trie.samples),
+            "vocabulary": sentences.V,
+            "samples": analysis.samples,
             "frequencies": {
                 "uniform": self.uniform,
-                "smallest": float(np.min(weight)) if len(weight) else None,
-                "largest": float(np.max(weight)) if len(weight) else None,
-                "status": "complete" if len(weight) else "no sentence has two tokens",
+                "smallest": smallest,
+                "largest": largest,
+                "status": "complete" if analysis.samples else "no sentence has two tokens",
             },
             "notes": sentences.notes,
             "realizable_part": None if self.part is None else _measured(self.part),
             "teaches_attention": self.teaches_attention,
             "saved": self.saved,
+            **({"files": self.files} if len(self.files) > 1 else {}),
         }
 
     def table(self) -> Text:
@@ -140,44 +144,78 @@ class Checked(Answer):
 
 def ntp_check(
     data: str | os.PathLike[str] | Sentences | Iterable[str | Sequence[Any]],
-    *,
+    *more: str | os.PathLike[str],
     uniform: bool = False,
     max_length: int = MAX_LENGTH,
     repair: bool = False,
+    workers: int | None = None,
+    tell: Callable[[float], object] = lambda share: None,
 ) -> Checked:
     """Check that a next-token dataset is realizable, and find the part that is, as `hardmax ntp check` does.
 
     Args:
-        data: a file of sentences, or sentences as `nexttoken.analyze` takes them.
+        data: a file of sentences, of any size, or sentences as `nexttoken.analyze` takes them.
+        more: files whose sentences follow.
         uniform: every distinct sentence weighs the same, however frequent.
         max_length: check longer sentences of a file up to here.
         repair: give tokens that begin no sentence a next token.
+        workers: threads, one for each core by default.
+        tell: hears which share is done, from 0 to 1.
 
     >>> import hardmax as hm
     >>> found = hm.answers.ntp_check(["A B A", "B C", "C A"])
     >>> found.exit_code, found.part.samples, found.part.of_samples
     (1, 3, 4)
     """
-    from hardmax import nexttoken
-    from hardmax.nexttoken.analysis import as_trie
+    from hardmax.data.sentences.distinct import Distinct
+    from hardmax.data.sentences.reading import raw_sentences
+    from hardmax.data.sentences.streaming import read_distinct
+    from hardmax.nexttoken.analysis import as_sentences
+    from hardmax.nexttoken.survey import survey
 
-    name = "sentences"
+    raw: Callable[[], Iterable[list[str]]]
     if isinstance(data, str | os.PathLike):
-        name, data = os.fspath(data), nexttoken.read_sentences(data, max_length=max_length)
-    trie = as_trie(data)
-    analysis = nexttoken.analyze(trie, repair=repair)
-    part = None if not analysis.violations else nexttoken.realizable_part(trie, repair=repair)
-    return Checked(name, analysis, part, uniform)
+        files = tuple(os.fspath(file) for file in (data, *more))
+        name = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} others"
+        done = _Share(tell, sum(map(_size, files)), READING)
+        text = read_distinct(files, max_length, workers=workers, tell=done.add)
+        raw = lambda: chain.from_iterable(raw_sentences(file, max_length) for file in files)  # noqa: E731
+    else:
+        files, name, sentences = (), "sentences", as_sentences(data)
+        text = Distinct.of(sentences)
+        raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
+    done = _Share(tell, len(text.counts), 1 - READING, READING)
+    analysis = survey(text, repair=repair, workers=workers, tell=done.add)
+    part = analysis.part() if analysis.violations else None
+    return Checked(name, analysis, part, uniform, raw, files)
 
 
-def _collocation(analysis: Analysis) -> dict[str, str | None]:
-    words = analysis.trie.sentences.vocabulary
+class _Share:
+    """Tells which share of all work is done, of which this part begins after ``start``."""
+
+    def __init__(self, tell: Callable[[float], object], total: int, share: float, start: float = 0.0) -> None:
+        self._tell, self._total, self._share, self._start, self._done = tell, total, share, start, 0
+
+    def add(self, more: int) -> None:
+        self._done += more
+        self._tell(self._start + self._share * min(1.0, self._done / max(self._total, 1)))
+
+
+def _size(file: str) -> int:
+    try:
+        return os.stat(file).st_size
+    except OSError:  # whoever opens it says so
+        return 0
+
+
+def _collocation(analysis: Survey) -> dict[str, str | None]:
+    words = analysis.text.vocabulary
     return {words[x]: words[y] if y >= 0 else None for x, y in enumerate(analysis.n.tolist())}
 
 
-def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
+def _orders(analysis: Survey) -> dict[str, dict[str, Any]]:
     """The types of tokens under each query, in words."""
-    orders, words = analysis.orders, analysis.trie.sentences.vocabulary
+    orders, words = analysis.orders, analysis.text.vocabulary
     found: dict[int, dict[str, Any]] = {q: _untyped() for q in range(orders.V) if orders.V <= SMALL}
     for name in ("optimal", "non_optimal", "confused"):
         for q, x in zip(*(column.tolist() for column in orders.of_type(name)), strict=True):
@@ -189,8 +227,8 @@ def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
     return {words[q]: typed for q, typed in sorted(found.items())}
 
 
-def _components(analysis: Analysis) -> dict[str, list[list[str]]]:
-    word = analysis.trie.sentences.vocabulary
+def _components(analysis: Survey) -> dict[str, list[list[str]]]:
+    word = analysis.text.vocabulary
     return {word[q]: [analysis.words(each) for each in found] for q, found in analysis.components.items()}
 
 
@@ -198,12 +236,12 @@ def _untyped() -> dict[str, Any]:
     return {"optimal": [], "non_optimal": [], "confused": [], "non_comparable": []}
 
 
-def _measured(part: RealizablePart) -> dict[str, Any]:
+def _measured(part: Kept) -> dict[str, Any]:
     return {
         "sentences": part.whole + part.cut,
         "whole": part.whole,
         "cut": part.cut,
-        "vocabulary": 0 if part.sentences is None else len(part.sentences.vocabulary),
+        "vocabulary": part.vocabulary,
         "samples": part.samples,
         "of_samples": part.of_samples,
     }
@@ -309,12 +347,10 @@ def _finite(components: dict[str, list[list[str]]]) -> str:
     return head * bool(told) + "".join(told)
 
 
-def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> str:
-    from hardmax.nexttoken.orders import never_first
-
+def _about(analysis: Survey, part: Kept, fields: dict[str, Any]) -> str:
     if not part.of_samples:
         return "\nrealizable part found: none, because no sentence has two tokens.\n"
-    idle = len(never_first(analysis.trie))
+    idle = analysis.never_first
     hint = ""
     if idle > len(analysis.repaired):
         hint = f"Tokens that begin no sentence: {idle:,}; --repair gives them a next token, to keep more.\n"

@@ -4,7 +4,7 @@ from hardmax.data.sentences.reading import read_sentences, write_sentences
 from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
-from hardmax.nexttoken.analysis import Analysis, Violation, analyze
+from hardmax.nexttoken.analysis import Analysis, analyze
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import (
     Generated,
@@ -33,6 +33,7 @@ from hardmax.nexttoken.unmerged import (
     train_jointly,
     train_unmerged,
 )
+from hardmax.nexttoken.witnesses import Violation
 from hardmax.problem.output_value import OutputValue
 
 __all__ = [
