@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED, shown, visible
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.answers.answer import Answer
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 # Up to this many tokens every query is listed with all tokens; beyond, only queries that relate some.
 SMALL = 1000
 MAX_LENGTH = 64
-LINES = 12  # of the collocation and of the orders
-RIGID = 0.5  # a smaller share is explained
 READING = 0.6  # of the time of a check
 
 
@@ -32,7 +29,8 @@ READING = 0.6  # of the time of a check
 class Checked(Answer):
     """The analysis of sentences, and of those that are not realizable the ``part`` that is.
 
-    ``saved`` is the file that `save` wrote.
+    ``raw`` gives the raw sentences once more, ``files`` are those it was read from, and unless ``is_whole``
+    only so many sentences were read before an interrupt. ``saved`` is the file that `save` wrote.
 
     >>> import hardmax as hm
     >>> hm.answers.ntp_check(["A B", "B A"])
@@ -52,6 +50,7 @@ class Checked(Answer):
     uniform: bool
     raw: Callable[[], Iterable[list[str]]] = field(repr=False)
     files: tuple[str, ...] = ()
+    is_whole: bool = True
     saved: str | None = None
 
     @property
@@ -70,8 +69,19 @@ class Checked(Answer):
         return (self.analysis if self.part is None else self.part).teaches_attention
 
     @property
+    def realizable(self) -> bool | None:
+        """Whether there is no violation; None if what was not read may decide."""
+        if self.is_whole:
+            return self.analysis.realizable
+        # more sentences may mend the other kinds: a token that begins none yet may begin one later
+        torn = any(each.kind == "nondeterministic" for each in self.analysis.violations)
+        return False if torn else None
+
+    @property
     def status(self) -> str:
-        """Complete, or up to how many tokens sentences were checked."""
+        """Complete, or up to how many tokens, or how many sentences, were checked."""
+        if not self.is_whole:
+            return f"interrupted: checked the first {self.sentences.n:,} sentences"
         if not self.sentences.cut:
             return "complete"
         longer = f"{self.sentences.cut:,} of {self.sentences.n:,} sentences are longer"
@@ -79,10 +89,12 @@ class Checked(Answer):
 
     @property
     def exit_code(self) -> int:
-        """0 if realizable, 1 if not, 3 if sentences were cut and no violation was met."""
-        if self.analysis.realizable is None:
+        """0 if realizable, 1 if not, 3 if sentences were cut and no violation was met, 130 if interrupted."""
+        if not self.is_whole:
+            return INTERRUPTED
+        if self.realizable is None:
             return INCOMPLETE
-        return DONE if self.analysis.realizable else NOT_AS_EXPECTED
+        return DONE if self.realizable else NOT_AS_EXPECTED
 
     def save(self, path: str | os.PathLike[str]) -> Checked:
         """Write the realizable part, .json as JSON; returns the answer that says so."""
@@ -99,7 +111,7 @@ class Checked(Answer):
         smallest, largest = analysis.frequencies(uniform=self.uniform) or (None, None)
         return {
             "file": self.name,
-            "realizable": analysis.realizable,
+            "realizable": self.realizable,
             "status": self.status,
             "assumptions": analysis.assumptions,
             "violations": [
@@ -139,6 +151,8 @@ class Checked(Answer):
 
     def table(self) -> Text:
         """What `hardmax ntp check` prints."""
+        from hardmax.answers.check_table import report
+
         return report(self)
 
 
@@ -148,8 +162,11 @@ def ntp_check(
     uniform: bool = False,
     max_length: int = MAX_LENGTH,
     repair: bool = False,
+    backend: str = "local",
+    address: str | None = None,
     workers: int | None = None,
     tell: Callable[[float], object] = lambda share: None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Checked:
     """Check that a next-token dataset is realizable, and find the part that is, as `hardmax ntp check` does.
 
@@ -159,8 +176,11 @@ def ntp_check(
         uniform: every distinct sentence weighs the same, however frequent.
         max_length: check longer sentences of a file up to here.
         repair: give tokens that begin no sentence a next token.
-        workers: threads, one for each core by default.
+        backend: who reads files: threads of this process ("local"), or workers of "dask" or "ray".
+        address: of the cluster to join; without it one is started here.
+        workers: threads or processes, one for each core by default.
         tell: hears which share is done, from 0 to 1.
+        interrupted: asked now and then; if so, what was read until then is checked.
 
     >>> import hardmax as hm
     >>> found = hm.answers.ntp_check(["A B A", "B C", "C A"])
@@ -174,20 +194,52 @@ def ntp_check(
     from hardmax.nexttoken.survey import survey
 
     raw: Callable[[], Iterable[list[str]]]
+    is_whole = True
     if isinstance(data, str | os.PathLike):
         files = tuple(os.fspath(file) for file in (data, *more))
         name = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} others"
         done = _Share(tell, sum(map(_size, files)), READING)
-        text = read_distinct(files, max_length, workers=workers, tell=done.add)
+        if backend == "local" and address is None:
+            text = read_distinct(files, max_length, workers=workers, tell=done.add, enough=interrupted)
+        else:
+            where = {"backend": backend, "address": address, "workers": workers}
+            text = _read_apart(files, max_length, where, done.add, interrupted)
+        is_whole = not interrupted()
         raw = lambda: chain.from_iterable(raw_sentences(file, max_length) for file in files)  # noqa: E731
     else:
         files, name, sentences = (), "sentences", as_sentences(data)
         text = Distinct.of(sentences)
         raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
     done = _Share(tell, len(text.counts), 1 - READING, READING)
-    analysis = survey(text, repair=repair, workers=workers, tell=done.add)
+    here = workers if backend == "local" else None
+    analysis = survey(text, repair=repair, workers=here, tell=done.add)
     part = analysis.part() if analysis.violations else None
-    return Checked(name, analysis, part, uniform, raw, files)
+    return Checked(name, analysis, part, uniform, raw, files, is_whole)
+
+
+def _read_apart(
+    files: Sequence[str],
+    max_length: int,
+    where: dict[str, Any],
+    tell: Callable[[int], object],
+    enough: Callable[[], bool],
+) -> Distinct:
+    """The distinct sentences of files whose parts workers read; what they cannot read is read here."""
+    from hardmax.data.sentences.parts import TASK, WHOLE, count_part, parts_of, unpacked
+    from hardmax.data.sentences.streaming import finished, gather_distinct, read_distinct
+    from hardmax.trials.spread import spread
+
+    def texts() -> Iterable[Distinct]:
+        for part, row in spread(TASK, parts_of(files, max_length), **where):
+            try:
+                row = row or count_part(part)
+            except ValueError:
+                read_distinct([part["file"]], max_length)  # which says what is wrong, and in which line
+                raise
+            yield unpacked(row["part"])
+            tell(_size(part["file"]) if part["stop"] == WHOLE else part["stop"] - part["start"])
+
+    return finished(gather_distinct(texts(), max_length, workers=1, enough=enough), files)
 
 
 class _Share:
@@ -245,141 +297,3 @@ def _measured(part: Kept) -> dict[str, Any]:
         "samples": part.samples,
         "of_samples": part.of_samples,
     }
-
-
-def report(found: Checked) -> Text:
-    """Everything for standard output."""
-    from rich.text import Text
-
-    analysis, part, fields = found.analysis, found.part, found.fields()
-    text = Text()
-    sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
-    text.append(f"{shown(fields['file'])}: ")
-    text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
-    verdict, style = _VERDICTS[analysis.realizable]
-    text.append(verdict, style=style)
-    if fields["repaired"]:
-        text.append(f", with a next token made up for {_some(fields['repaired'])}")
-    text.append("\n")
-    if fields["status"] != "complete":
-        text.append(f"{fields['status']}; --max-length checks more\n")
-    for each in analysis.violations:
-        text.append(f"\n{each.kind}", style="bold")
-        text.append(f"  {each.count:,}  ({COUNTED[each.kind]})\n")
-        for witness in each.witnesses:
-            text.append(f"  {told_witness(each.kind, witness)}\n")
-    text.append(_finite(fields["components"]))
-    text.append(_tables(fields) if part is None else _about(analysis, part, fields))
-    if not fields["teaches_attention"] and (part is None or part.samples):
-        what = "these sentences" if part is None else "this part"
-        text.append(
-            f"No sentence of {what} goes on after two different tokens: it teaches which token follows "
-            "which, and attention nothing, which never has to choose.\n"
-        )
-    text.append(_next_step(fields))
-    return text[:-1]
-
-
-_VERDICTS = {
-    True: ("realizable", "bold green"),
-    False: ("not realizable", "bold red"),
-    None: ("not decided: no violation in what was checked", "bold yellow"),
-}
-COUNTED = {
-    "nondeterministic": "sentences with several next tokens",
-    "missing_collocation": "tokens without a next token of their own",
-    "not_injective": "tokens that several tokens lead to",
-    "unreachable": "samples in which no token leads to the next one",
-    "confused": "tokens under a query that are both above and below others",
-    "cycle": "queries whose order goes round in a circle",
-    "assumption3": "tokens of a sample more frequent in it than the deciding one",
-}
-
-
-def told_witness(kind: str, w: dict[str, Any]) -> str:
-    """One witness as a sentence."""
-    w = {key: shown(value) for key, value in w.items()}
-    if kind == "nondeterministic":
-        return f"[{w['sentence']}] goes on with {_some(w['next'], w['choices'])}"
-    if kind == "missing_collocation":
-        return f"{w['token']}: {w['reason']}"
-    if kind == "not_injective":
-        return f"{_some(w['tokens'])} all lead to {w['common_next']}"
-    if kind == "unreachable":
-        leads = "no token leads there" if w["preimage"] is None else f"{w['preimage']} leads there"
-        return f"[{w['sentence']}] goes on with {w['next']}, but {leads}"
-    if kind == "confused":
-        over, under = w["above"], w["below"]
-        return (
-            f"under {w['query']}: {over['token']} > {w['token']} in [{over['sentence']}] -> {over['next']}, "
-            f"but {w['token']} > {under['token']} in [{under['sentence']}] -> {under['next']}"
-        )
-    if kind == "cycle":
-        return f"under {w['query']}: {' > '.join(w['cycle'])}"
-    return (
-        f"[{w['sentence']}] -> {w['next']}: {w['token']} occurs {w['count']} times, "
-        f"what decides {w['optimal_count']}"
-    )
-
-
-def _some(words: list[str], of: int | None = None) -> str:
-    more = (of or len(words)) - min(len(words), LINES)
-    return ", ".join(shown(words[:LINES])) + (f" and {more:,} others" if more else "")
-
-
-def _tables(fields: dict[str, Any]) -> str:
-    pairs = [f"{shown(x)} -> {shown(y)}" for x, y in list(fields["collocation"].items())[:LINES]]
-    more = len(fields["collocation"]) - len(pairs)
-    lines = ["\ncollocation: " + ", ".join(pairs) + (f" and {more:,} others" if more else "")]
-    active = [(q, typed) for q, typed in fields["orders"].items() if typed["optimal"]]
-    for q, typed in active[:LINES]:
-        lines.append(f"under {shown(q)}: {_some(typed['optimal'])} > {_some(typed['non_optimal'])}")
-    if len(active) > LINES:
-        lines.append(f"and {len(active) - LINES:,} other queries; --json lists all")
-    return "\n".join(lines) + "\n"
-
-
-def _finite(components: dict[str, list[list[str]]]) -> str:
-    """What attention cannot decide, inside components."""
-    told = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
-    told[LINES:] = [f"  and {len(told) - LINES:,} other queries\n"] if len(told) > LINES else []
-    head = "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
-    return head * bool(told) + "".join(told)
-
-
-def _about(analysis: Survey, part: Kept, fields: dict[str, Any]) -> str:
-    if not part.of_samples:
-        return "\nrealizable part found: none, because no sentence has two tokens.\n"
-    idle = analysis.never_first
-    hint = ""
-    if idle > len(analysis.repaired):
-        hint = f"Tokens that begin no sentence: {idle:,}; --repair gives them a next token, to keep more.\n"
-    if not part.samples:
-        return (
-            "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of "
-            f"a realizable dataset, can be put together from the first two tokens of sentences.\n{hint}"
-        )
-    share = part.samples / part.of_samples
-    kept = (
-        f"\nrealizable part found: {part.samples:,} of {part.of_samples:,} samples ({share:.2%}), "
-        f"from {part.whole:,} whole sentences and the beginnings of {part.cut:,}\n"
-    )
-    if share < RIGID:
-        kept += (
-            "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
-            "made of s, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
-        )
-    return kept + hint
-
-
-def _next_step(fields: dict[str, Any]) -> str:
-    """A command that works on what was found."""
-    part, saved = fields["realizable_part"], fields["saved"]
-    if not saved:
-        return "" if part is None or not part["samples"] else "--save-realizable OUT writes it.\n"
-    options = (" --repair" if fields["repaired"] else "") + (
-        "" if fields["teaches_attention"] else " --steps 0"
-    )
-    # the path stands whole in what is to be copied, however long it is
-    train = f"hardmax ntp train {visible(shlex.quote(saved))} --out MODEL{options}"
-    return f"written to {shown(saved)}; {train} trains on it\n"

@@ -51,6 +51,8 @@ def check(
         Path | None,
         typer.Option(metavar="OUT", help="Write the realizable part that was found; .json for JSON."),
     ] = None,
+    backend: Annotated[str, typer.Option(metavar="local|dask|ray", help="Where files are read.")] = "local",
+    address: Annotated[str | None, typer.Option(metavar="A", help="The cluster to join.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="One for each core by default.")] = None,
 ) -> int:
     """Check that a dataset is realizable, and show where it is not.
@@ -59,13 +61,17 @@ def check(
     """
     if save_realizable is not None:
         writable("--save-realizable", save_realizable, *files)
-    with out.progress("checking", 1000) as bar:
+    with out.progress("checking", 1000) as bar, noted() as interrupted:
         answer = ntp_check(
-            *files, uniform=uniform, max_length=max_length, repair=repair, workers=workers,
-            tell=lambda share: bar.advance(int(1000 * share) - bar.done),
+            *files, uniform=uniform, max_length=max_length, repair=repair, backend=backend, address=address,
+            workers=workers, tell=lambda share: bar.advance(int(1000 * share) - bar.done),
+            interrupted=interrupted,
         )  # fmt: skip
     for note in answer.sentences.notes:
         out.say(f"{answer.name}: {note}")
+    if not answer.is_whole:
+        out.show(answer)
+        raise Interrupted(f"{answer.status}, no more; start the command again to check all of them")
     if save_realizable is not None and answer.is_empty:
         out.say(f"nothing was written to {save_realizable}: the realizable part is empty")
     elif save_realizable is not None:

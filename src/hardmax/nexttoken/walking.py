@@ -141,14 +141,14 @@ def walk(  # type: ignore[no-untyped-def]
                                     if old[e] >= 0:
                                         used = relate(keys, places, used, old[e], its[e])
                 depth -= 1
-            for d in range(shared, length):
-                y = token_of(rows, start, d)
-                path[d], begin[d] = y, k
+            for j in range(shared, length):
+                y = token_of(rows, start, j)
+                path[j], begin[j] = y, k
                 if not times[y]:
-                    since[y] = d
+                    since[y] = j
                 times[y] += 1
-                mass[d], first[d], kids[d], kids_mass[d] = 0, NOWHERE, 0, 0
-                kids_first[d], kids_least[d], kids_most[d] = NOWHERE, NOWHERE, 0
+                mass[j], first[j], kids[j], kids_mass[j] = 0, NOWHERE, 0, 0
+                kids_first[j], kids_least[j], kids_most[j] = NOWHERE, NOWHERE, 0
             depth = length
             if not ended:
                 mass[depth - 1] += np.int64(counts[s])

@@ -129,8 +129,6 @@ class Making:
 
     def distinct(self) -> Distinct:
         """All of them; this has to be the last call."""
-        if not self.n:
-            raise ValueError("sentences must hold at least one sentence with a token in it, got none")
         del self._slots
         self._rows.resize(int(self._starts[self._distinct]), refcheck=False)
         self._starts.resize(self._distinct + 1, refcheck=False)

@@ -51,11 +51,19 @@ class Readable(Protocol):
 
 
 def blocks(
-    stream: Readable, name: str = "text", size: int = BLOCK, largest: int | None = None
+    stream: Readable,
+    name: str = "text",
+    size: int = BLOCK,
+    largest: int | None = None,
+    *,
+    begins: bool = True,
 ) -> Iterator[Block]:
-    """The lines of a stream in blocks of about ``size`` bytes; a longer line is cut between words."""
+    """The lines of a stream in blocks of about ``size`` bytes; a longer line is cut between words.
+
+    Only where a file ``begins`` may a byte order mark stand; ``largest`` is the most that is read.
+    """
     lines = place = 0
-    rest, goes_on, started = b"", False, False
+    rest, goes_on, started = b"", False, not begins
     ended = False
     while not ended:
         piece = stream.read(size)
@@ -178,10 +186,12 @@ def gather_distinct(
     *,
     workers: int | None = None,
     tell: Callable[[int], object] = lambda size: None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Making:
     """The distinct sentences of blocks, which come in the order of the text and are joined in it.
 
-    A text may also come as its distinct sentences. ``tell`` hears the size of each block that is done.
+    A text may also come as its distinct sentences. ``tell`` hears the size of each block that is done, and
+    if ``enough`` says so, what follows is left out.
     """
     made = Making(max_length)
     line: Distinct | None = None
@@ -192,6 +202,8 @@ def gather_distinct(
         if line is None:
             made.add(found)
         tell(0 if block is None else len(block.content))
+        if enough():
+            break
     return made
 
 
@@ -202,6 +214,7 @@ def read_distinct(
     size: int = BLOCK,
     workers: int | None = None,
     tell: Callable[[int], object] = lambda size: None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Distinct:
     """The distinct sentences of files, as one text in the order given; see `read_sentences` for the files.
 
@@ -211,17 +224,19 @@ def read_distinct(
         size: of a block in bytes, which changes nothing but the time.
         workers: threads, one for each core by default.
         tell: hears how many bytes are done each time.
+        enough: whether to leave out what follows.
     """
     texts = (text for path in paths for text in texts_of(Path(path), max_length, size))
-    return finished(gather_distinct(texts, max_length, workers=workers, tell=tell), paths)
+    made = gather_distinct(texts, max_length, workers=workers, tell=tell, enough=enough)
+    return finished(made, paths)
 
 
 def finished(made: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
     """All that was read, with its notes; a refusal names the files."""
-    try:
-        text = made.distinct()
-    except ValueError as error:
-        raise ValueError(f"{', '.join(map(str, paths))}: {error}") from None
+    if not made.n:
+        names = ", ".join(map(str, paths))
+        raise ValueError(f"{names}: sentences must hold at least one sentence with a token in it, got none")
+    text = made.distinct()
     single = int(text.counts[text.lengths == 1].sum())
     return replace(text, notes=notes_of(text, text.marked, text.odd, single))
 
