@@ -231,7 +231,7 @@ def survey(
     with ThreadPoolExecutor(workers or cores(), thread_name_prefix="hardmax-walk") as threads:
         waiting = [
             threads.submit(
-                walking.walk, text.rows, text.starts, text.counts, text.firsts, text.lengths, held.order,
+                walking.walked, text.rows, text.starts, text.counts, text.firsts, text.lengths, held.order,
                 held.offsets, int(low), int(high), n, text.longest,
             )
             for low, high in spans

@@ -49,26 +49,19 @@ def relate(keys, places, used, key, place):  # type: ignore[no-untyped-def]
 
 @kernel()
 def walk(  # type: ignore[no-untyped-def]
-    rows, starts, counts, firsts, lengths, order, offsets, first_token, last_token, n, longest
+    rows, starts, counts, firsts, lengths, order, offsets, first_token, last_token, n, longest, tally, shares,
+    torn, lost, heavy, pairs, keys, places,
 ):  # fmt: skip
     """Sort and walk through the sentences that begin with tokens first_token, ..., last_token - 1.
 
-    Returns the counts named above; the least and the greatest share of a sample among those of its sentence;
+    Fills in the counts named above; the least and the greatest share of a sample among those of its sentence;
     the first places of torn beginnings, unreachable samples and samples that break Assumption 3; the pairs
     that begin sentences, a column for each (x, y, count, part of the order); and the relations with their
-    first places.
+    first places, in slots. Returns whether these had room, and the number of pairs.
     """
     V = len(n)
-    tally = np.zeros(7, dtype=np.int64)
-    tally[LEAST] = NOWHERE
-    shares = np.array([2.0, 0.0])
-    torn, lost, heavy = (
-        np.full(SHOWN, NOWHERE, dtype=np.int64), np.full(SHOWN, NOWHERE, dtype=np.int64),
-        np.full(SHOWN, NOWHERE, dtype=np.int64),
-    )  # fmt: skip
-    pairs, paired = np.empty((5, 256), dtype=np.int64), 0
-    keys, places, used = np.full(1024, -1, dtype=np.int64), np.empty(1024, dtype=np.int64), 0
-    path, begin, deciding = np.empty((3, longest), dtype=np.int64)
+    paired = used = 0
+    path, begin, leads, deciding = np.empty((4, longest), dtype=np.int64)
     # of each node on the path: how many sentences, the first; and of its children number, sum, least, most
     mass, first = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
     kids, kids_mass, kids_first = np.empty((3, longest), dtype=np.int64)
@@ -106,16 +99,12 @@ def walk(  # type: ignore[no-untyped-def]
                     tally[SAMPLES] += 1
                     tally[LEAST], tally[MOST] = min(tally[LEAST], count), max(tally[MOST], count)
                     if depth == SHORTEST:
-                        if paired == pairs.shape[1]:
-                            more = np.empty((5, 2 * paired), dtype=np.int64)
-                            more[:, :paired] = pairs
-                            pairs = more
                         pairs[0, paired], pairs[1, paired], pairs[2, paired] = path[0], y, count
                         pairs[3, paired], pairs[4, paired] = begin[d], k
                         paired += 1
                     limit = hits = 0  # how often what decides occurs, and how many tokens that are
                     for j in range(d):
-                        if n[path[j]] == y:
+                        if leads[j] == y:
                             limit += 1
                             if since[path[j]] == j:
                                 deciding[hits] = path[j]
@@ -125,7 +114,7 @@ def walk(  # type: ignore[no-untyped-def]
                         note(lost, place)
                     for j in range(d if limit else 0):
                         other = path[j]
-                        if since[other] != j or n[other] == y:
+                        if since[other] != j or leads[j] == y:
                             continue
                         if times[other] > limit:
                             tally[HEAVIER] += 1
@@ -134,16 +123,11 @@ def walk(  # type: ignore[no-untyped-def]
                             key = (path[d - 1] * V + deciding[i]) * V + other
                             used = relate(keys, places, used, key, place)
                             if 2 * used > len(keys):
-                                old, its = keys, places
-                                keys = np.full(4 * len(old), -1, dtype=np.int64)
-                                places, used = np.empty(4 * len(old), dtype=np.int64), 0
-                                for e in range(len(old)):
-                                    if old[e] >= 0:
-                                        used = relate(keys, places, used, old[e], its[e])
+                                return False, 0
                 depth -= 1
             for j in range(shared, length):
                 y = token_of(rows, start, j)
-                path[j], begin[j] = y, k
+                path[j], begin[j], leads[j] = y, k, n[y]
                 if not times[y]:
                     since[y] = j
                 times[y] += 1
@@ -153,5 +137,25 @@ def walk(  # type: ignore[no-untyped-def]
             if not ended:
                 mass[depth - 1] += np.int64(counts[s])
                 first[depth - 1] = min(first[depth - 1], np.int64(firsts[s]))
-    held = keys >= 0
-    return tally, shares, torn, lost, heavy, pairs[:, :paired].copy(), keys[held], places[held]
+    return True, paired
+
+
+def walked(  # type: ignore[no-untyped-def]
+    rows, starts, counts, firsts, lengths, order, offsets, first_token, last_token, n, longest
+):  # fmt: skip
+    """The same with room for all it finds: tally, shares, torn, lost, heavy, pairs, relations and places."""
+    size, room = int(offsets[last_token] - offsets[first_token]), 2**16
+    while True:
+        tally, shares = np.zeros(7, dtype=np.int64), np.array([2.0, 0.0])
+        tally[LEAST] = NOWHERE
+        torn, lost, heavy = np.full((3, SHOWN), NOWHERE, dtype=np.int64)
+        pairs = np.empty((5, size), dtype=np.int64)
+        keys, places = np.full(room, -1, dtype=np.int64), np.empty(room, dtype=np.int64)
+        fits, paired = walk(
+            rows, starts, counts, firsts, lengths, order, offsets, first_token, last_token, n, longest, tally,
+            shares, torn, lost, heavy, pairs, keys, places,
+        )  # fmt: skip
+        if fits:
+            held = keys >= 0
+            return tally, shares, torn, lost, heavy, pairs[:, :paired].copy(), keys[held], places[held]
+        room *= 4  # begin again
