@@ -216,7 +216,8 @@ def show(console: Console, result: dict[str, Any]) -> None:
     if text:
         console.print(
             f"ntp check of {text['megabytes']:,.0f} MB: {text['MB_s']:.1f} MB/s, "
-            f"peak {text['peak_GB']:.2f} GB; a dict of prefixes {text['loop_MB_s']:.1f} MB/s, ratio {text['ratio']:.1f}"
+            f"peak {text['peak_GB']:.2f} GB; a dict of prefixes {text['loop_MB_s']:.1f} MB/s, "
+            f"ratio {text['ratio']:.1f}"
         )
     run = result["figure_2"]
     console.print(f"900 + 900 steps at |V| = 20: {1e3 * run['seconds']:.2f} ms, loss {run['loss']:.9f}")
