@@ -26,13 +26,13 @@ def report(found: Checked) -> Text:
     sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
     text.append(f"{shown(fields['file'])}: ")
     text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
-    verdict, style = _VERDICTS[analysis.realizable]
+    verdict, style = _VERDICTS[fields["realizable"]]
     text.append(verdict, style=style)
     if fields["repaired"]:
         text.append(f", with a next token made up for {_some(fields['repaired'])}")
     text.append("\n")
     if fields["status"] != "complete":
-        text.append(f"{fields['status']}; --max-length checks more\n")
+        text.append(fields["status"] + ("; --max-length checks more\n" if found.is_whole else "\n"))
     for each in analysis.violations:
         text.append(f"\n{each.kind}", style="bold")
         text.append(f"  {each.count:,}  ({COUNTED[each.kind]})\n")
