@@ -2,6 +2,11 @@
 
     python benchmarks/bench_nexttoken.py            # tables
     python benchmarks/bench_nexttoken.py --json F   # the same numbers as JSON in F ("-" for standard output)
+    python benchmarks/bench_nexttoken.py --source tinyshakespeare.txt.xz --megabytes 1000   # and a large text
+
+With a source, `hardmax ntp check` also goes through a text of that size made from it (markov_text.py), in a
+process of its own whose peak memory is told; beside it a plain loop, a dict of all prefixes with what follows
+them, on a tenth of the text at most 10 MB.
 
 The literal formula (6) goes sentence by sentence through dense d x d and V x d matrices with d = V; from
 |V| = 2,000 on it is timed on 40 sentences and scaled up. Structured numpy is the log-domain form C-ALG-LOG in
@@ -11,12 +16,18 @@ of several runs. The ratio is what to quote.
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import report
+from markov_text import Chain
 from rich.console import Console
 from rich.table import Table
 
@@ -168,6 +179,26 @@ def growth() -> dict[str, Any]:
     }
 
 
+def large_text(source: Path, megabytes: float) -> dict[str, Any]:
+    """Megabytes a second of `hardmax ntp check`, wall time, against a dict of prefixes on a part."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, part = Path(folder) / "text.txt", min(0.1 * megabytes, 10.0)
+        size = Chain(source).write(path, int(1e6 * megabytes))
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "hardmax", "ntp", "check", str(path), "--json", "--quiet"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+        ours = size / 1e6 / (time.perf_counter() - start)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+        start, following = time.perf_counter(), {}
+        with path.open() as file:
+            for line in file.readlines(int(1e6 * part)):
+                words = tuple(line.split())
+                for k in range(1, len(words)):
+                    following.setdefault(words[:k], set()).add(words[k])
+        loop = part / (time.perf_counter() - start)
+    return {"megabytes": size / 1e6, "MB_s": ours, "peak_GB": peak, "loop_MB_s": loop, "ratio": ours / loop}
+
+
 def show(console: Console, result: dict[str, Any]) -> None:
     table = Table(title="one step of stage 2, CPU time")
     for name in ("|V|", "L", "entries", "pairs", "hardmax", "numpy", "ratio", "literal (6)", "ratio"):
@@ -181,6 +212,13 @@ def show(console: Console, result: dict[str, Any]) -> None:
             f"{row['literal_ratio']:,.0f}" if literal else "",
         )  # fmt: skip
     console.print(table)
+    text = result["large_text"]
+    if text:
+        console.print(
+            f"ntp check of {text['megabytes']:,.0f} MB: {text['MB_s']:.1f} MB/s, "
+            f"peak {text['peak_GB']:.2f} GB; a dict of prefixes {text['loop_MB_s']:.1f} MB/s, "
+            f"ratio {text['ratio']:.1f}"
+        )
     run = result["figure_2"]
     console.print(f"900 + 900 steps at |V| = 20: {1e3 * run['seconds']:.2f} ms, loss {run['loss']:.9f}")
     grown = result["growth"]
@@ -191,13 +229,20 @@ def show(console: Console, result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    options = report.parser(__doc__).parse_args()
+    parser = report.parser(__doc__)
+    parser.add_argument("--source", type=Path, help="a text to make a large one from")
+    parser.add_argument("--megabytes", type=float, default=100.0)
+    options = parser.parse_args()
     console = report.console(options.json)
     steps = [compare(*size) for size in SIZES]
     data = hm.nexttoken.Samples.from_sentences(hm.nexttoken.generate(rng=0).sentences)
     run = hm.nexttoken.train(data, record=())
     whole = best(lambda: hm.nexttoken.train(data, record=()))
-    result = {"steps": steps, "figure_2": {"seconds": whole, "loss": run.loss}, "growth": growth()}
+    text = None if options.source is None else large_text(options.source, options.megabytes)
+    result = {
+        "steps": steps, "figure_2": {"seconds": whole, "loss": run.loss}, "growth": growth(),
+        "large_text": text,
+    }  # fmt: skip
     show(console, result)
     report.write(result, options.json)
 

@@ -36,7 +36,12 @@ Repair = Annotated[
 @command
 def check(
     out: Output,
-    file: Sentences,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Sentences: text of any size, one per line, or JSON; .xz, .gz."
+        ),
+    ],
     uniform: Uniform = False,
     max_length: Annotated[
         int, typer.Option(min=2, max=10_000, help="Check longer raw sentences up to here.")
@@ -46,17 +51,28 @@ def check(
         Path | None,
         typer.Option(metavar="OUT", help="Write the realizable part that was found; .json for JSON."),
     ] = None,
+    backend: Annotated[str, typer.Option(metavar="local|dask|ray", help="Where files are read.")] = "local",
+    address: Annotated[str | None, typer.Option(metavar="A", help="The cluster to join.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="One for each core by default.")] = None,
 ) -> int:
     """Check that a dataset is realizable, and show where it is not.
 
     Example: hardmax ntp check notes.txt --repair --save-realizable part.txt
     """
     if save_realizable is not None:
-        writable("--save-realizable", save_realizable, file)
-    answer = ntp_check(file, uniform=uniform, max_length=max_length, repair=repair)
+        writable("--save-realizable", save_realizable, *files)
+    with out.progress("checking", 1000) as bar, noted() as interrupted:
+        answer = ntp_check(
+            *files, uniform=uniform, max_length=max_length, repair=repair, backend=backend, address=address,
+            workers=workers, tell=lambda share: bar.advance(int(1000 * share) - bar.done),
+            interrupted=interrupted,
+        )  # fmt: skip
     for note in answer.sentences.notes:
-        out.say(f"{file}: {note}")
-    if save_realizable is not None and answer.kept is None:
+        out.say(f"{answer.name}: {note}")
+    if not answer.is_whole:
+        out.show(answer)
+        raise Interrupted(f"{answer.status}, no more; start the command again to check all of them")
+    if save_realizable is not None and answer.is_empty:
         out.say(f"nothing was written to {save_realizable}: the realizable part is empty")
     elif save_realizable is not None:
         answer = answer.save(save_realizable)

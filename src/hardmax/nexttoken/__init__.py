@@ -4,7 +4,8 @@ from hardmax.data.sentences.reading import read_sentences, write_sentences
 from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
-from hardmax.nexttoken.analysis import Analysis, Violation, analyze
+from hardmax.nexttoken.analysis import Analysis, analyze
+from hardmax.nexttoken.checking.witnesses import Violation
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import (
     Generated,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 
 from hardmax.data.sentences.sentences import Sentences
-from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.analysis import Dataset, as_trie
 
 
@@ -93,8 +94,17 @@ def realizable_part(data: Dataset, *, repair: bool = False) -> RealizablePart:
     trie = as_trie(data)
     starts = np.flatnonzero(trie.depth == 2)
     x, y, count = trie.token[trie.parent[starts]], trie.token[starts], trie.count[starts]
-    chosen = starts[_heaviest_paths(x, y, count) if repair else _heaviest_cycles(x, y, count)]
-    chains = _grow(trie, chosen)
+    chosen = starts[heaviest(x, y, count, repair)]
+    by_parent = np.argsort(trie.parent, kind="stable")
+    parents = trie.parent[by_parent]
+
+    def children(node: int) -> Iterable[Child[int]]:
+        low, high = np.searchsorted(parents, [node, node + 1])
+        for child in by_parent[low:high].tolist():
+            yield int(trie.token[child]), int(trie.count[child]), int(trie.first[child]), child
+
+    tokens = trie.token[trie.parent[chosen]].tolist(), trie.token[chosen].tolist()
+    chains = grow(list(zip(*tokens, chosen.tolist(), strict=True)), children)
     kept = _kept_lengths(trie.sentences, chains)
     full = np.diff(trie.sentences.offsets)
     inside = kept > 1
@@ -105,6 +115,11 @@ def realizable_part(data: Dataset, *, repair: bool = False) -> RealizablePart:
         samples=int((kept - 1)[inside].sum()),
         of_samples=int(np.maximum(full - 1, 0).sum()),
     )
+
+
+def heaviest(x: Ints, y: Ints, count: Ints, repair: bool) -> Ints:
+    """Of the pairs x -> y that begin sentences those of the collocation that agrees with the most."""
+    return _heaviest_paths(x, y, count) if repair else _heaviest_cycles(x, y, count)
 
 
 def _heaviest_cycles(x: Ints, y: Ints, count: Ints) -> Ints:
@@ -147,35 +162,35 @@ def _matched(
     return np.flatnonzero(partner[row] == column)
 
 
-def _grow(trie: Trie, chosen: Ints) -> dict[int, list[int]]:
-    """From each chosen pair (x, n(x)) one chain, by its first token; frequent continuations first."""
-    law = Legality({int(trie.token[v]): int(trie.token[trie.parent[v]]) for v in chosen}, balanced=True)
-    by_parent = np.argsort(trie.parent, kind="stable")
-    parents = trie.parent[by_parent]
+Node = TypeVar("Node")
+Child = tuple[int, int, int, Node]  # token, how many raw sentences, the first of them, and the node itself
+
+
+def grow(
+    chosen: list[tuple[int, int, Node]], children: Callable[[Node], Iterable[Child[Node]]]
+) -> dict[int, list[int]]:
+    """From each chosen (x, n(x), node) one chain, by its first token; frequent continuations first."""
+    law = Legality({y: x for x, y, _ in chosen}, balanced=True)
     chains: dict[int, list[int]] = {}
-    ends: dict[int, int] = {}
-    heap: list[tuple[int, int, int, int]] = []
+    heap: list[tuple[int, int, int, int, int, int, Node]] = []
+    number = count()
 
-    def take(start: int, node: int) -> None:
-        chains[start].append(int(trie.token[node]))
-        ends[start] = node
-        low, high = np.searchsorted(parents, [node, node + 1])
-        for child in by_parent[low:high].tolist():
-            heapq.heappush(heap, (-int(trie.count[child]), int(trie.first[child]), child, start))
+    def take(start: int, token: int, node: Node) -> None:
+        chains[start].append(token)
+        length = len(chains[start])
+        for child, times, first, its in children(node):
+            heapq.heappush(heap, (-times, first, next(number), start, length, child, its))
 
-    for node in chosen.tolist():
-        start = int(trie.token[trie.parent[node]])
-        law.join({start: 1}, start, int(trie.token[node]))
+    for start, second, node in chosen:
+        law.join({start: 1}, start, second)
         chains[start] = [start]
-        take(start, node)
+        take(start, second, node)
     while heap:
-        _, _, node, start = heapq.heappop(heap)
+        _, _, _, start, length, token, node = heapq.heappop(heap)
         chain = chains[start]
         # a sibling may have been taken before: then this sentence already goes on otherwise
-        if trie.parent[node] == ends[start]:
-            counts = {token: chain.count(token) for token in chain}
-            if law.join(counts, chain[-1], int(trie.token[node])):
-                take(start, node)
+        if len(chain) == length and law.join({x: chain.count(x) for x in chain}, chain[-1], token):
+            take(start, token, node)
     return chains
 
 

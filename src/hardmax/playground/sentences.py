@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardmax import nexttoken
 from hardmax.answers import ntp_check, ntp_predict
-from hardmax.answers.nexttoken.checked import COUNTED, told_witness
+from hardmax.answers.nexttoken.check_table import COUNTED, told_witness
 from hardmax.playground.protocol import listed
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def check(message: Mapping[str, Any]) -> dict[str, Any]:
     """Whether the sentences are realizable, violations in their words, and the order under each query."""
     found = ntp_check(list(sentences_of(message)))
     analysis = found.analysis
-    word = analysis.trie.sentences.vocabulary
+    word = analysis.text.vocabulary
     edges = [
         {"query": word[q], "edges": [[word[o], word[x]] for o, x in pairs]}
         for q, pairs in analysis.orders.edges().items()
@@ -60,7 +60,13 @@ def check(message: Mapping[str, Any]) -> dict[str, Any]:
         }
         for each in analysis.violations
     ]
-    return {**found.json(), "graph": edges, "words": word, "told": told, "learnable": _mended(analysis).legal}
+    return {
+        **found.json(),
+        "graph": edges,
+        "words": word,
+        "told": told,
+        "learnable": _mended(sentences_of(message)).legal,
+    }
 
 
 def learn(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,14 +109,14 @@ def predict(message: Mapping[str, Any]) -> dict[str, Any]:
     return ntp_predict(run.predictor, prompt).json()
 
 
-def _mended(analysis: Analysis) -> Analysis:
+def _mended(sentences: tuple[str, ...]) -> Analysis:
     """With a next token for words that begin no sentence, as `hardmax ntp train --repair` does."""
-    return nexttoken.analyze(analysis.trie, repair=True)
+    return nexttoken.analyze(list(sentences), repair=True)
 
 
 @lru_cache(maxsize=16)
 def _trained(sentences: tuple[str, ...]) -> Training:
-    analysis = _mended(nexttoken.analyze(list(sentences)))
+    analysis = _mended(sentences)
     if not analysis.legal:
         kinds = ", ".join(each.kind.replace("_", " ") for each in analysis.violations)
         raise ValueError(f"sentences must be realizable to be learnt, got {kinds}; mend what the list names")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hardmax._lib import expect
-from hardmax.trials.backends import BACKENDS, Backend, WorkerDied, open_backend
+from hardmax.trials.backends import Backend, WorkerDied, check_place, open_backend
 from hardmax.trials.backends.local import Here
 from hardmax.trials.grid import Grid, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
@@ -128,10 +128,7 @@ def _at_most(most: int, name: str, value: int) -> int:
 
 def _check_place(name: str | None, backend: str, workers: int | None, address: str | None) -> None:
     """Refuse what cannot run there before a store is touched."""
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-    if backend == "local" and address is not None:
-        raise ValueError("address is for the backends dask and ray: choose one of them or leave it out")
+    check_place(backend, address)
     if backend != "local" and workers == 0:
         raise ValueError(f"workers=0 means this process; the backend {backend} needs at least one worker")
     if name is None and workers != 0:

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED, shown, visible
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.answers.answer import Answer
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.sentences import Sentences
-    from hardmax.nexttoken import Analysis, RealizablePart
+    from hardmax.nexttoken.checking.survey import Kept, Survey
 
 
 # Up to this many tokens every query is listed with all tokens; beyond, only queries that relate some.
 SMALL = 1000
 MAX_LENGTH = 64
-LINES = 12  # of the collocation and of the orders
-RIGID = 0.5  # a smaller share is explained
+READING = 0.6  # of the time of a check
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Checked(Answer):
     """The analysis of sentences, and of those that are not realizable the ``part`` that is.
 
-    ``saved`` is the file that `save` wrote.
+    ``raw`` gives the raw sentences once more, ``files`` are those it was read from, and unless ``is_whole``
+    only so many sentences were read before an interrupt. ``saved`` is the file that `save` wrote.
 
     >>> import hardmax as hm
     >>> hm.answers.ntp_check(["A B", "B A"])
@@ -44,29 +45,43 @@ class Checked(Answer):
     schema: ClassVar[str] = "hardmax.ntp-check/2"
 
     name: str
-    analysis: Analysis
-    part: RealizablePart | None
+    analysis: Survey
+    part: Kept | None
     uniform: bool
+    raw: Callable[[], Iterable[list[str]]] = field(repr=False)
+    files: tuple[str, ...] = ()
+    is_whole: bool = True
     saved: str | None = None
 
     @property
-    def sentences(self) -> Sentences:
+    def sentences(self) -> Distinct:
         """What was checked."""
-        return self.analysis.trie.sentences
+        return self.analysis.text
 
     @property
-    def kept(self) -> Sentences | None:
-        """The realizable part, which may be all sentences or none."""
-        return self.sentences if self.part is None else self.part.sentences
+    def is_empty(self) -> bool:
+        """Whether the realizable part is."""
+        return self.part is not None and not self.part.samples
 
     @property
     def teaches_attention(self) -> bool:
         """Whether a sentence of the realizable part goes on after two different tokens."""
-        return self.kept is not None and self.kept.teach_attention
+        return (self.analysis if self.part is None else self.part).teaches_attention
+
+    @property
+    def realizable(self) -> bool | None:
+        """Whether there is no violation; None if what was not read may decide."""
+        if self.is_whole:
+            return self.analysis.realizable
+        # more sentences may mend the other kinds: a token that begins none yet may begin one later
+        torn = any(each.kind == "nondeterministic" for each in self.analysis.violations)
+        return False if torn else None
 
     @property
     def status(self) -> str:
-        """Complete, or up to how many tokens sentences were checked."""
+        """Complete, or up to how many tokens, or how many sentences, were checked."""
+        if not self.is_whole:
+            return f"interrupted: checked the first {self.sentences.n:,} sentences"
         if not self.sentences.cut:
             return "complete"
         longer = f"{self.sentences.cut:,} of {self.sentences.n:,} sentences are longer"
@@ -74,29 +89,29 @@ class Checked(Answer):
 
     @property
     def exit_code(self) -> int:
-        """0 if realizable, 1 if not, 3 if sentences were cut and no violation was met."""
-        if self.analysis.realizable is None:
+        """0 if realizable, 1 if not, 3 if sentences were cut and no violation was met, 130 if interrupted."""
+        if not self.is_whole:
+            return INTERRUPTED
+        if self.realizable is None:
             return INCOMPLETE
-        return DONE if self.analysis.realizable else NOT_AS_EXPECTED
+        return DONE if self.realizable else NOT_AS_EXPECTED
 
     def save(self, path: str | os.PathLike[str]) -> Checked:
         """Write the realizable part, .json as JSON; returns the answer that says so."""
-        from hardmax.data.sentences.reading import write_sentences
+        from hardmax.data.sentences.reading import write_raw
 
-        if self.kept is None:
+        if self.is_empty:
             raise ValueError("there is nothing to save: the realizable part is empty")
-        write_sentences(path, self.kept)
+        write_raw(path, self.raw() if self.part is None else self.part.beginnings(self.raw()))
         return replace(self, saved=os.fspath(path))
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
-        import numpy as np
-
-        analysis, sentences, trie = self.analysis, self.sentences, self.analysis.trie
-        weight = trie.frequencies(uniform=self.uniform)
+        analysis, sentences = self.analysis, self.sentences
+        smallest, largest = analysis.frequencies(uniform=self.uniform) or (None, None)
         return {
             "file": self.name,
-            "realizable": analysis.realizable,
+            "realizable": self.realizable,
             "status": self.status,
             "assumptions": analysis.assumptions,
             "violations": [
@@ -114,70 +129,145 @@ class Checked(Answer):
             "components": _components(analysis),
             "sentences": {
                 "count": sentences.n,
-                "longest": int(trie.depth.max()),
+                "longest": sentences.longest,
                 "cut": sentences.cut,
                 "cut_tokens": sentences.cut_tokens,
                 "max_length": sentences.max_length,
             },
-            "vocabulary": trie.V,
-            "samples": len(trie.samples),
+            "vocabulary": sentences.V,
+            "samples": analysis.samples,
             "frequencies": {
                 "uniform": self.uniform,
-                "smallest": float(np.min(weight)) if len(weight) else None,
-                "largest": float(np.max(weight)) if len(weight) else None,
-                "status": "complete" if len(weight) else "no sentence has two tokens",
+                "smallest": smallest,
+                "largest": largest,
+                "status": "complete" if analysis.samples else "no sentence has two tokens",
             },
             "notes": sentences.notes,
             "realizable_part": None if self.part is None else _measured(self.part),
             "teaches_attention": self.teaches_attention,
             "saved": self.saved,
+            **({"files": self.files} if len(self.files) > 1 else {}),
         }
 
     def table(self) -> Text:
         """What `hardmax ntp check` prints."""
+        from hardmax.answers.nexttoken.check_table import report
+
         return report(self)
 
 
 def ntp_check(
     data: str | os.PathLike[str] | Sentences | Iterable[str | Sequence[Any]],
-    *,
+    *more: str | os.PathLike[str],
     uniform: bool = False,
     max_length: int = MAX_LENGTH,
     repair: bool = False,
+    backend: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    tell: Callable[[float], object] = lambda share: None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Checked:
     """Check that a next-token dataset is realizable, and find the part that is, as `hardmax ntp check` does.
 
     Args:
-        data: a file of sentences, or sentences as `nexttoken.analyze` takes them.
+        data: a file of sentences, of any size, or sentences as `nexttoken.analyze` takes them.
+        more: files whose sentences follow.
         uniform: every distinct sentence weighs the same, however frequent.
         max_length: check longer sentences of a file up to here.
         repair: give tokens that begin no sentence a next token.
+        backend: who reads files: threads of this process ("local"), or workers of "dask" or "ray".
+        address: of the cluster to join; without it one is started here.
+        workers: threads or processes, one for each core by default.
+        tell: hears which share is done, from 0 to 1.
+        interrupted: asked now and then; if so, what was read until then is checked.
 
     >>> import hardmax as hm
     >>> found = hm.answers.ntp_check(["A B A", "B C", "C A"])
     >>> found.exit_code, found.part.samples, found.part.of_samples
     (1, 3, 4)
     """
-    from hardmax import nexttoken
-    from hardmax.nexttoken.analysis import as_trie
+    from hardmax.data.sentences.distinct import Distinct
+    from hardmax.data.sentences.reading import raw_sentences
+    from hardmax.data.sentences.streaming import read_distinct
+    from hardmax.nexttoken.analysis import as_sentences
+    from hardmax.nexttoken.checking.survey import survey
 
-    name = "sentences"
+    raw: Callable[[], Iterable[list[str]]]
+    is_whole = True
     if isinstance(data, str | os.PathLike):
-        name, data = os.fspath(data), nexttoken.read_sentences(data, max_length=max_length)
-    trie = as_trie(data)
-    analysis = nexttoken.analyze(trie, repair=repair)
-    part = None if not analysis.violations else nexttoken.realizable_part(trie, repair=repair)
-    return Checked(name, analysis, part, uniform)
+        files = tuple(os.fspath(file) for file in (data, *more))
+        name = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} others"
+        done = _Share(tell, sum(map(_size, files)), READING)
+        if backend == "local" and address is None:
+            text = read_distinct(files, max_length, workers=workers, tell=done.add, enough=interrupted)
+        else:
+            where = {"backend": backend, "address": address, "workers": workers}
+            text = _read_apart(files, max_length, where, done.add, interrupted)
+        is_whole = not interrupted()
+        raw = lambda: chain.from_iterable(raw_sentences(file, max_length) for file in files)  # noqa: E731
+    else:
+        files, name, sentences = (), "sentences", as_sentences(data)
+        text = Distinct.of(sentences)
+        raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
+    done = _Share(tell, len(text.counts), 1 - READING, READING)
+    here = workers if backend == "local" else None
+    analysis = survey(text, repair=repair, workers=here, tell=done.add)
+    part = analysis.part() if analysis.violations else None
+    return Checked(name, analysis, part, uniform, raw, files, is_whole)
 
 
-def _collocation(analysis: Analysis) -> dict[str, str | None]:
-    words = analysis.trie.sentences.vocabulary
+def _read_apart(
+    files: Sequence[str],
+    max_length: int,
+    where: dict[str, Any],
+    tell: Callable[[int], object],
+    enough: Callable[[], bool],
+) -> Distinct:
+    """The distinct sentences of files whose parts workers read; what they cannot read is read here."""
+    from hardmax.data.sentences.parts import TASK, WHOLE, count_part, parts_of, unpacked
+    from hardmax.data.sentences.streaming import finished, gather_distinct, read_distinct
+    from hardmax.trials.spread import spread
+
+    def texts() -> Iterable[Distinct]:
+        for part, row in spread(TASK, parts_of(files, max_length), **where):
+            try:
+                row = row or count_part(part)
+            except ValueError:
+                read_distinct([part["file"]], max_length)  # which says what is wrong, and in which line
+                raise
+            yield unpacked(row["part"])
+            tell(_size(part["file"]) if part["stop"] == WHOLE else part["stop"] - part["start"])
+
+    return finished(gather_distinct(texts(), max_length, workers=1, enough=enough), files)
+
+
+class _Share:
+    """Tells which share of all work is done, of which this part begins after ``start``."""
+
+    def __init__(self, tell: Callable[[float], object], total: int, share: float, start: float = 0.0) -> None:
+        self._tell, self._total, self._share, self._start, self._done = tell, total, share, start, 0
+
+    def add(self, more: int) -> None:
+        self._done += more
+        self._tell(self._start + self._share * min(1.0, self._done / max(self._total, 1)))
+
+
+def _size(file: str) -> int:
+    try:
+        return os.stat(file).st_size
+    except OSError:  # whoever opens it says so
+        return 0
+
+
+def _collocation(analysis: Survey) -> dict[str, str | None]:
+    words = analysis.text.vocabulary
     return {words[x]: words[y] if y >= 0 else None for x, y in enumerate(analysis.n.tolist())}
 
 
-def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
+def _orders(analysis: Survey) -> dict[str, dict[str, Any]]:
     """The types of tokens under each query, in words."""
-    orders, words = analysis.orders, analysis.trie.sentences.vocabulary
+    orders, words = analysis.orders, analysis.text.vocabulary
     found: dict[int, dict[str, Any]] = {q: _untyped() for q in range(orders.V) if orders.V <= SMALL}
     for name in ("optimal", "non_optimal", "confused"):
         for q, x in zip(*(column.tolist() for column in orders.of_type(name)), strict=True):
@@ -189,8 +279,8 @@ def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
     return {words[q]: typed for q, typed in sorted(found.items())}
 
 
-def _components(analysis: Analysis) -> dict[str, list[list[str]]]:
-    word = analysis.trie.sentences.vocabulary
+def _components(analysis: Survey) -> dict[str, list[list[str]]]:
+    word = analysis.text.vocabulary
     return {word[q]: [analysis.words(each) for each in found] for q, found in analysis.components.items()}
 
 
@@ -198,152 +288,12 @@ def _untyped() -> dict[str, Any]:
     return {"optimal": [], "non_optimal": [], "confused": [], "non_comparable": []}
 
 
-def _measured(part: RealizablePart) -> dict[str, Any]:
+def _measured(part: Kept) -> dict[str, Any]:
     return {
         "sentences": part.whole + part.cut,
         "whole": part.whole,
         "cut": part.cut,
-        "vocabulary": 0 if part.sentences is None else len(part.sentences.vocabulary),
+        "vocabulary": part.vocabulary,
         "samples": part.samples,
         "of_samples": part.of_samples,
     }
-
-
-def report(found: Checked) -> Text:
-    """Everything for standard output."""
-    from rich.text import Text
-
-    analysis, part, fields = found.analysis, found.part, found.fields()
-    text = Text()
-    sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
-    text.append(f"{shown(fields['file'])}: ")
-    text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
-    verdict, style = _VERDICTS[analysis.realizable]
-    text.append(verdict, style=style)
-    if fields["repaired"]:
-        text.append(f", with a next token made up for {_some(fields['repaired'])}")
-    text.append("\n")
-    if fields["status"] != "complete":
-        text.append(f"{fields['status']}; --max-length checks more\n")
-    for each in analysis.violations:
-        text.append(f"\n{each.kind}", style="bold")
-        text.append(f"  {each.count:,}  ({COUNTED[each.kind]})\n")
-        for witness in each.witnesses:
-            text.append(f"  {told_witness(each.kind, witness)}\n")
-    text.append(_finite(fields["components"]))
-    text.append(_tables(fields) if part is None else _about(analysis, part, fields))
-    if not fields["teaches_attention"] and (part is None or part.samples):
-        what = "these sentences" if part is None else "this part"
-        text.append(
-            f"No sentence of {what} goes on after two different tokens: it teaches which token follows "
-            "which, and attention nothing, which never has to choose.\n"
-        )
-    text.append(_next_step(fields))
-    return text[:-1]
-
-
-_VERDICTS = {
-    True: ("realizable", "bold green"),
-    False: ("not realizable", "bold red"),
-    None: ("not decided: no violation in what was checked", "bold yellow"),
-}
-COUNTED = {
-    "nondeterministic": "sentences with several next tokens",
-    "missing_collocation": "tokens without a next token of their own",
-    "not_injective": "tokens that several tokens lead to",
-    "unreachable": "samples in which no token leads to the next one",
-    "confused": "tokens under a query that are both above and below others",
-    "cycle": "queries whose order goes round in a circle",
-    "assumption3": "tokens of a sample more frequent in it than the deciding one",
-}
-
-
-def told_witness(kind: str, w: dict[str, Any]) -> str:
-    """One witness as a sentence."""
-    w = {key: shown(value) for key, value in w.items()}
-    if kind == "nondeterministic":
-        return f"[{w['sentence']}] goes on with {_some(w['next'], w['choices'])}"
-    if kind == "missing_collocation":
-        return f"{w['token']}: {w['reason']}"
-    if kind == "not_injective":
-        return f"{_some(w['tokens'])} all lead to {w['common_next']}"
-    if kind == "unreachable":
-        leads = "no token leads there" if w["preimage"] is None else f"{w['preimage']} leads there"
-        return f"[{w['sentence']}] goes on with {w['next']}, but {leads}"
-    if kind == "confused":
-        over, under = w["above"], w["below"]
-        return (
-            f"under {w['query']}: {over['token']} > {w['token']} in [{over['sentence']}] -> {over['next']}, "
-            f"but {w['token']} > {under['token']} in [{under['sentence']}] -> {under['next']}"
-        )
-    if kind == "cycle":
-        return f"under {w['query']}: {' > '.join(w['cycle'])}"
-    return (
-        f"[{w['sentence']}] -> {w['next']}: {w['token']} occurs {w['count']} times, "
-        f"what decides {w['optimal_count']}"
-    )
-
-
-def _some(words: list[str], of: int | None = None) -> str:
-    more = (of or len(words)) - min(len(words), LINES)
-    return ", ".join(shown(words[:LINES])) + (f" and {more:,} others" if more else "")
-
-
-def _tables(fields: dict[str, Any]) -> str:
-    pairs = [f"{shown(x)} -> {shown(y)}" for x, y in list(fields["collocation"].items())[:LINES]]
-    more = len(fields["collocation"]) - len(pairs)
-    lines = ["\ncollocation: " + ", ".join(pairs) + (f" and {more:,} others" if more else "")]
-    active = [(q, typed) for q, typed in fields["orders"].items() if typed["optimal"]]
-    for q, typed in active[:LINES]:
-        lines.append(f"under {shown(q)}: {_some(typed['optimal'])} > {_some(typed['non_optimal'])}")
-    if len(active) > LINES:
-        lines.append(f"and {len(active) - LINES:,} other queries; --json lists all")
-    return "\n".join(lines) + "\n"
-
-
-def _finite(components: dict[str, list[list[str]]]) -> str:
-    """What attention cannot decide, inside components."""
-    told = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
-    told[LINES:] = [f"  and {len(told) - LINES:,} other queries\n"] if len(told) > LINES else []
-    head = "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
-    return head * bool(told) + "".join(told)
-
-
-def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> str:
-    from hardmax.nexttoken.orders import never_first
-
-    if not part.of_samples:
-        return "\nrealizable part found: none, because no sentence has two tokens.\n"
-    idle = len(never_first(analysis.trie))
-    hint = ""
-    if idle > len(analysis.repaired):
-        hint = f"Tokens that begin no sentence: {idle:,}; --repair gives them a next token, to keep more.\n"
-    if not part.samples:
-        return (
-            "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of "
-            f"a realizable dataset, can be put together from the first two tokens of sentences.\n{hint}"
-        )
-    share = part.samples / part.of_samples
-    kept = (
-        f"\nrealizable part found: {part.samples:,} of {part.of_samples:,} samples ({share:.2%}), "
-        f"from {part.whole:,} whole sentences and the beginnings of {part.cut:,}\n"
-    )
-    if share < RIGID:
-        kept += (
-            "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
-            "made of s, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
-        )
-    return kept + hint
-
-
-def _next_step(fields: dict[str, Any]) -> str:
-    """A command that works on what was found."""
-    part, saved = fields["realizable_part"], fields["saved"]
-    if not saved:
-        return "" if part is None or not part["samples"] else "--save-realizable OUT writes it.\n"
-    options = (" --repair" if fields["repaired"] else "") + (
-        "" if fields["teaches_attention"] else " --steps 0"
-    )
-    # the path stands whole in what is to be copied, however long it is
-    train = f"hardmax ntp train {visible(shlex.quote(saved))} --out MODEL{options}"
-    return f"written to {shown(saved)}; {train} trains on it\n"

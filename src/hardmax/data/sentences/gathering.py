@@ -16,20 +16,24 @@ MOST_TOKENS = (
     40_000_000  # kept of one file, eight bytes each; the trie of their prefixes takes ten times that
 )
 LONGEST_WORD = 2**20  # characters
+LONG_WORD = f"words must have at most {LONGEST_WORD:,} characters, got a longer one"
 
 # Spaces that look like one or like none: they separate tokens too, which deserves a word.
 _ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 
 
 class Decoded(Iterator[str]):
-    """Pieces of bytes as text with line ends \\n, whatever system wrote them; ``notes`` says what was odd."""
+    """Pieces of bytes as text with line ends \\n, whatever system wrote them, without a byte order mark.
+
+    ``marked`` says whether there was one, ``odd`` counts the unusual spaces so far.
+    """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._decoder = pieces, codecs.getincrementaldecoder("utf-8")()
         # \r is never inside a word, whatever system wrote the file
         self._line_ends = io.IncrementalNewlineDecoder(None, translate=True)
-        self._bytes = self._lines = self._odd = 0
-        self._start, self._marked, self._ended = True, False, False
+        self._bytes = self._lines = self.odd = 0
+        self._start, self.marked, self._ended = True, False, False
 
     def __next__(self) -> str:
         while not self._ended:
@@ -39,16 +43,6 @@ class Decoded(Iterator[str]):
             if text:
                 return text
         raise StopIteration
-
-    @property
-    def notes(self) -> list[str]:
-        """What should be known about the text so far."""
-        notes = ["a byte order mark at the start was left out"] if self._marked else []
-        if self._odd:
-            notes.append(
-                f"{self._odd:,} unusual spaces, such as non-breaking ones, separate tokens like other spaces"
-            )
-        return notes
 
     def _text(self, content: bytes) -> str:
         if self._start and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -69,9 +63,9 @@ class Decoded(Iterator[str]):
         if "\0" in text:
             raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
         if self._start and text:
-            self._start, self._marked = False, text.startswith("\ufeff")
+            self._start, self.marked = False, text.startswith("\ufeff")
             text = text.removeprefix("\ufeff")
-        self._odd += len(_ODD_SPACES.findall(text))
+        self.odd += len(_ODD_SPACES.findall(text))
         return text
 
 
@@ -102,7 +96,7 @@ def gather(pieces: Iterable[str], max_length: int | None) -> Sentences:
 
 def _refuse_long(length: int) -> None:
     if length > LONGEST_WORD:
-        raise ValueError(f"words must have at most {LONGEST_WORD:,} characters, got a longer one")
+        raise ValueError(LONG_WORD)
 
 
 class _Making:

@@ -9,7 +9,7 @@ import lzma
 import re
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from os import PathLike
@@ -19,7 +19,8 @@ from typing import IO, Any
 from hardmax._lib import reading
 from hardmax._lib.expect import whole
 from hardmax._lib.files import whole_text
-from hardmax.data.sentences.gathering import Decoded, gather
+from hardmax.data.sentences.distinct import Distinct
+from hardmax.data.sentences.gathering import LONGEST_WORD, Decoded, gather
 from hardmax.data.sentences.sentences import Sentences
 
 _UNPACK: dict[str, Callable[[Path], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
@@ -45,24 +46,55 @@ def read_sentences(path: str | PathLike[str], *, max_length: int | None = None) 
     path = Path(path)
     if max_length is not None:
         whole("max_length", max_length, least=2)
-    with _UNPACK.get(path.suffix, _open)(path) as stream:
-        text = Decoded(_undamaged(reading.pieces(stream, reading.LARGEST_TEXT)))
+    with opened(path) as stream:
+        text = Decoded(undamaged(reading.pieces(stream, reading.LARGEST_TEXT)))
         try:
-            listed, start = _listed(text, path)
+            listed, start = as_lists(text, path)
             if listed is not None:
                 sentences = Sentences.from_lists(listed, max_length=max_length)
             else:
                 sentences = gather(chain(start, text), max_length)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-    notes = text.notes
-    if sentences.cut:
+    single = int((sentences.offsets[1:] - sentences.offsets[:-1] == 1).sum())
+    return replace(sentences, notes=notes_of(sentences, text.marked, text.odd, single))
+
+
+def notes_of(text: Sentences | Distinct, marked: int, odd: int, single: int) -> tuple[str, ...]:
+    """What should be known about a text that was read: byte order marks, unusual spaces, sentences of one
+    token, what was cut, and words that look the same and are not."""
+    notes = ["a byte order mark at the start was left out"] if marked else []
+    if odd:
+        notes.append(f"{odd:,} unusual spaces, such as non-breaking ones, separate tokens like other spaces")
+    if text.cut:
         notes.append(
-            f"{sentences.cut:,} of {sentences.n:,} sentences were cut after {max_length} tokens, "
-            f"{sentences.cut_tokens:,} tokens were left out; a larger max_length (--max-length) keeps more"
+            f"{text.cut:,} of {text.n:,} sentences were cut after {text.max_length} tokens, "
+            f"{text.cut_tokens:,} tokens were left out; a larger max_length (--max-length) keeps more"
         )
-    notes += _about_lengths(sentences) + _about_words(sentences.vocabulary)
-    return replace(sentences, notes=tuple(notes))
+    if single:
+        notes.append(f"{single:,} sentences of one token have no next token and give no sample")
+    return tuple(notes + _about_words(text.vocabulary))
+
+
+def raw_sentences(path: str | PathLike[str], max_length: int) -> Iterator[list[str]]:
+    """The words of one raw sentence after the other, at most `max_length` of each."""
+    path = Path(path)
+    with opened(path) as stream:
+        text = Decoded(undamaged(reading.pieces(stream, 2**63)))
+        listed, start = as_lists(text, path)
+        if listed is not None:
+            yield from ([str(word) for word in each[:max_length]] for each in listed if each)
+            return
+        rest = ""
+        for piece in chain(start, text):
+            *lines, rest = (rest + piece).split("\n")
+            for line in lines:
+                if words := line.split(None, max_length)[:max_length]:
+                    yield words
+            if len(rest) > LONGEST_WORD and len(words := rest.split(None, max_length)) > max_length:
+                rest = " ".join(words[:max_length]) + " "  # no more of this line is asked for
+        if words := rest.split(None, max_length)[:max_length]:
+            yield words
 
 
 def write_sentences(path: str | PathLike[str], sentences: Sentences) -> None:
@@ -75,28 +107,48 @@ def write_sentences(path: str | PathLike[str], sentences: Sentences) -> None:
     ...     read_sentences(pathlib.Path(folder, "svop.txt")).words(0)
     ['S', 'V', 'O', 'P']
     """
+    write_raw(path, (sentences.words(i) for i in range(sentences.n)))
+
+
+def write_raw(path: str | PathLike[str], lists: Iterable[list[str]]) -> None:
+    """Write sentences that come one after the other."""
     path = Path(path)
     if path.suffix in _UNPACK:
         raise ValueError(f"{path}: sentences are written unpacked; choose a name without {path.suffix}")
-    lists = (sentences.words(i) for i in range(sentences.n))
-    if path.suffix == ".json":
-        with whole_text(path) as file:
-            file.write(json.dumps(list(lists), ensure_ascii=False) + "\n")
-        return
-    spaced = next(
-        (word for word in sentences.vocabulary if len(word.split()) != 1 or word != word.strip()), None
-    )
-    if spaced is not None:
-        raise ValueError(f"{path}: the word {spaced!r} holds white space; write to a name that ends in .json")
     with whole_text(path) as file:
-        file.writelines(" ".join(words) + "\n" for words in lists)
+        if path.suffix == ".json":
+            between = "["
+            for words in lists:
+                file.write(between + json.dumps(words, ensure_ascii=False))
+                between = ", "
+            file.write("]\n")
+            return
+        for words in lists:
+            line = " ".join(words)
+            if line.split() != words:
+                spaced = next(word for word in words if word.split() != [word])
+                raise ValueError(
+                    f"{path}: the word {spaced!r} holds white space; write to a name that ends in .json"
+                )
+            file.write(line + "\n")
+
+
+def opened(path: Path) -> Any:
+    """A file, unpacked as its name says, to be read in bytes."""
+    return _UNPACK.get(path.suffix, _open)(path)
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file has to be unpacked."""
+    return path.suffix in _UNPACK
 
 
 def _open(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces; what an unpacker says of damage is one sentence."""
     try:
         yield from pieces
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
@@ -105,7 +157,7 @@ def _undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
         raise ValueError(f"the file must be packed as its name says, got damage: {error}") from None
 
 
-def _listed(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str]]:
+def as_lists(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str]]:
     """The lists of a JSON file; None if the file is plain text, and what was read of it to find that out."""
     packed = path.suffix in _UNPACK
     named = (Path(path.stem) if packed else path).suffix == ".json"
@@ -148,13 +200,6 @@ def _parsed(text: str, named: bool) -> list[Any] | None:
         if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
             raise ValueError(f"words must be Unicode characters, got {word!a:.60}")
     return data
-
-
-def _about_lengths(sentences: Sentences) -> list[str]:
-    single = int((sentences.offsets[1:] - sentences.offsets[:-1] == 1).sum())
-    if not single:
-        return []
-    return [f"{single:,} sentences of one token have no next token and give no sample"]
 
 
 def _about_words(vocabulary: tuple[str, ...]) -> list[str]:

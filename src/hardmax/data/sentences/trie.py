@@ -128,6 +128,28 @@ class Trie:
         used = _collect(self.parent, self.token, self.parent[nodes], seen, path, tokens, counts, offsets)
         return tokens[:used].copy(), counts[:used].copy(), offsets
 
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Token x is the word ``vocabulary[x]``."""
+        return self.sentences.vocabulary
+
+    def sample(self, node: int) -> dict[str, str]:
+        """A node of two tokens or more as a sentence and its next token."""
+        return {
+            "sentence": " ".join(self.words(int(self.parent[node]))),
+            "next": self.vocabulary[self.token[node]],
+        }
+
+    def next_of(self, node: int) -> list[tuple[int, list[str]]]:
+        """The next tokens of a prefix, as a reader meets them, each with the words of its raw sentence."""
+        children = np.flatnonzero(self.parent == node)
+        children = children[np.argsort(self.first[children], kind="stable")]
+        return [(int(self.token[v]), self.sentences.words(int(self.first[v]))) for v in children]
+
+    def begins(self, token: int) -> bool:
+        """Whether a sentence of two tokens or more begins with it."""
+        return bool(np.any((self.depth == 2) & (self.token[self.parent] == token)))
+
     def path(self, node: int) -> list[int]:
         """The tokens of a prefix, from its first to its last."""
         tokens = []

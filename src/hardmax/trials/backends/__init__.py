@@ -35,6 +35,14 @@ class Backend(Protocol):
         """Stop at once what this backend started."""
 
 
+def check_place(backend: str, address: str | None) -> None:
+    """Refuse a backend that there is not, or that has no address."""
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    if backend == "local" and address is not None:
+        raise ValueError("address is for the backends dask and ray: choose one of them or leave it out")
+
+
 def open_backend(name: str, job: Job, workers: int | None, address: str | None) -> Backend:
     """Start one of the BACKENDS, or join the cluster at ``address``."""
     if name == "local":

@@ -1,0 +1,162 @@
+"""Distinct sentences with how often and where first: all that a check needs of a text, and far smaller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardmax.data.sentences import counting
+from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
+
+Small = NDArray[np.uint32]
+MOST = 2**32 - 2  # raw sentences, and rows of distinct ones
+MANY_WORDS = (
+    f"the sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got more; "
+    "split the text into fewer kinds of tokens"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """The distinct sentences of a text, in order of first appearance; tokens are numbered in that order too.
+
+    Sentence s is packed (see `counting`) in ``rows[starts[s]:starts[s+1]]``; ``counts[s]`` raw sentences are
+    like it, of which number ``firsts[s]`` is the first. There are ``n`` raw sentences in all, of which
+    ``cut`` lost ``cut_tokens`` tokens behind ``max_length``; ``odd`` spaces were unusual, and ``marked``
+    files began with a byte order mark. ``notes`` says what should be known about the text.
+
+    >>> from hardmax.nexttoken import Sentences
+    >>> from hardmax.data.sentences.distinct import Distinct
+    >>> found = Distinct.of(Sentences.from_lists(["a b", "b a", "a b"]))
+    >>> found.n, found.counts.tolist(), found.words(1)
+    (3, [2, 1], ['b', 'a'])
+    """
+
+    encoded: tuple[bytes, ...]
+    rows: NDArray[np.int64]
+    starts: Small
+    counts: Small
+    firsts: Small
+    n: int
+    max_length: int | None
+    cut: int = 0
+    cut_tokens: int = 0
+    odd: int = 0
+    marked: int = 0
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sentences: Sentences) -> Distinct:
+        """Those of sentences that are held."""
+        lengths = np.diff(sentences.offsets)
+        sizes = -(-lengths // counting.PER_ROW)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.zeros(starts[-1], dtype=np.int64)
+        place = np.arange(len(sentences.tokens)) - np.repeat(sentences.offsets[:-1], lengths)
+        row = np.repeat(starts[:-1], lengths) + place // counting.PER_ROW
+        shift = counting.BITS * (counting.PER_ROW - 1 - place % counting.PER_ROW)
+        np.bitwise_or.at(rows, row, (sentences.tokens + 1) << shift)
+        encoded = tuple(word.encode() for word in sentences.vocabulary)
+        once, number = np.ones(sentences.n, dtype=np.uint32), np.arange(sentences.n, dtype=np.uint32)
+        raw = cls(
+            encoded, rows, starts.astype(np.uint32), once, number, sentences.n, sentences.max_length,
+            sentences.cut, sentences.cut_tokens,
+        )  # fmt: skip
+        made = Making(sentences.max_length)
+        made.add(raw)
+        return replace(made.distinct(), notes=sentences.notes)
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Token x is the word ``vocabulary[x]``."""
+        return tuple(word.decode() for word in self.encoded)
+
+    @property
+    def V(self) -> int:
+        """The size of the vocabulary."""
+        return len(self.encoded)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """The number of tokens of each distinct sentence."""
+        return counting.lengths_of(self.rows, self.starts)
+
+    @property
+    def longest(self) -> int:
+        """The number of tokens of the longest one."""
+        return int(self.lengths.max())
+
+    def tokens(self, s: int) -> list[int]:
+        """The tokens of distinct sentence s."""
+        low = int(self.starts[s])
+        return [int(counting.token_of(self.rows, low, k)) for k in range(int(self.lengths[s]))]
+
+    def words(self, s: int) -> list[str]:
+        """Distinct sentence s in the user's own words."""
+        return [self.vocabulary[x] for x in self.tokens(s)]
+
+
+class Making:
+    """Distinct sentences in the making: text after text is added, each with numbers of its own."""
+
+    def __init__(self, max_length: int | None) -> None:
+        self.max_length = max_length
+        self._number: dict[bytes, int] = {}
+        self._rows = np.empty(4096, dtype=np.int64)
+        self._starts, self._counts, self._firsts = (np.zeros(1024, dtype=np.uint32) for _ in range(3))
+        self._slots = np.zeros(4096, dtype=np.uint32)
+        self.n = self._distinct = self._cut = self._cut_tokens = self._odd = self._marked = 0
+
+    def add(self, text: Distinct) -> None:
+        """Take in the text that follows."""
+        if self.n + text.n > MOST:
+            raise ValueError(f"the text must have at most {MOST:,} sentences, got more; split it")
+        number = self._number
+        numbers = np.array([number.setdefault(word, len(number)) for word in text.encoded], dtype=np.int64)
+        if len(number) > LARGEST_VOCABULARY:
+            raise ValueError(MANY_WORDS)
+        self._make_room(len(text.rows), len(text.counts))
+        self._distinct = counting.join_rows(
+            text.rows, text.starts, text.counts, text.firsts, numbers, self.n, self.max_length or 2**31,
+            self._rows, self._starts, self._counts, self._firsts, self._distinct, self._slots,
+        )  # fmt: skip
+        self.n += text.n
+        self._cut, self._cut_tokens = self._cut + text.cut, self._cut_tokens + text.cut_tokens
+        self._odd, self._marked = self._odd + text.odd, self._marked + text.marked
+
+    def distinct(self) -> Distinct:
+        """All of them; this has to be the last call."""
+        del self._slots
+        self._rows.resize(int(self._starts[self._distinct]), refcheck=False)
+        self._starts.resize(self._distinct + 1, refcheck=False)
+        self._counts.resize(self._distinct, refcheck=False)
+        self._firsts.resize(self._distinct, refcheck=False)
+        return Distinct(
+            tuple(self._number), self._rows, self._starts, self._counts, self._firsts, self.n,
+            self.max_length, self._cut, self._cut_tokens, self._odd, self._marked,
+        )  # fmt: skip
+
+    def _make_room(self, rows: int, sentences: int) -> None:
+        """Grow in place: the system moves large pieces of memory without a second copy."""
+        rows += int(self._starts[self._distinct])
+        sentences += self._distinct + 1
+        if max(rows, sentences) > MOST:
+            raise ValueError(
+                "the distinct sentences must fit 32 GiB, got more; choose a smaller max_length (--max-length)"
+            )
+        if rows > len(self._rows):
+            self._rows.resize(max(rows, len(self._rows) * 5 // 4), refcheck=False)
+        if sentences > len(self._counts):
+            room = max(sentences, len(self._counts) * 5 // 4)
+            for each in (self._starts, self._counts, self._firsts):
+                each.resize(room, refcheck=False)
+        if 2 * sentences > len(self._slots):
+            size = len(self._slots)
+            while 2 * sentences > size:
+                size *= 2
+            del self._slots
+            self._slots = np.zeros(size, dtype=np.uint32)
+            counting.enter_rows(self._rows, self._starts, self._distinct, self._slots)

@@ -1,0 +1,300 @@
+"""Texts of any size to their distinct sentences: in blocks, on all cores, the same however they are cut."""
+
+from __future__ import annotations
+
+import codecs
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import IO, Protocol
+
+import numpy as np
+
+from hardmax._lib import reading
+from hardmax._lib.parallel import cores
+from hardmax.data.sentences import counting
+from hardmax.data.sentences.distinct import MANY_WORDS, Distinct, Making
+from hardmax.data.sentences.gathering import LONG_WORD, LONGEST_WORD, Decoded
+from hardmax.data.sentences.reading import as_lists, is_packed, notes_of, opened, undamaged
+from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
+
+BLOCK = 2**23  # bytes
+_LINE_ENDS = (b"\n", b"\r")
+_SPACES = [chr(c).encode() for c in range(0x3001) if chr(c).isspace()]
+_MARK = codecs.BOM_UTF8
+
+
+@dataclass(frozen=True)
+class Block:
+    """Bytes of a file from the beginning of a line, or of a word in it if the line before ``goes_on``.
+
+    ``lines`` and ``place`` count lines and bytes of the file in front of it; ``name`` is that of the file.
+    """
+
+    content: bytes
+    name: str = ""
+    lines: int = 0
+    place: int = 0
+    goes_on: bool = False
+    marked: bool = False
+
+
+class Readable(Protocol):
+    """What blocks are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes, none at the end."""
+
+
+def blocks(
+    stream: Readable,
+    name: str = "text",
+    size: int = BLOCK,
+    largest: int | None = None,
+    *,
+    begins: bool = True,
+) -> Iterator[Block]:
+    """The lines of a stream in blocks of about ``size`` bytes; a longer line is cut between words.
+
+    Only where a file ``begins`` may a byte order mark stand; ``largest`` is the most that is read.
+    """
+    lines = place = 0
+    rest, goes_on, started = b"", False, not begins
+    ended = False
+    while not ended:
+        piece = stream.read(size)
+        ended = not piece
+        buffer = rest + piece
+        marked = False
+        if not started and (ended or len(buffer) >= len(_MARK)):
+            started, marked = True, buffer.startswith(_MARK)
+            if buffer.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
+            if marked:
+                buffer, place = buffer[len(_MARK) :], len(_MARK)
+                if not buffer:
+                    yield Block(b"", name, 0, place, marked=True)
+                    marked = False
+        start = 0
+        for stop, more in _cuts(buffer, goes_on, ended):
+            content = buffer[start:stop]
+            yield Block(content, name, lines, place, more, marked)
+            lines, place, marked, goes_on, start = (
+                lines + content.count(b"\n"), place + len(content), False, more, stop
+            )  # fmt: skip
+            if largest is not None and place > largest:
+                most = reading.size_of(largest)
+                raise ValueError(f"text must be at most {most} once unpacked, got more; split it")
+        if ended and goes_on:  # the file ends with the space behind a word
+            yield Block(b"", name, lines, place)
+        rest = buffer[start:]
+        if marked:  # it stands before a line that is not whole yet
+            rest, place, started = _MARK + rest, 0, False
+        if len(rest) > 4 * LONGEST_WORD + size:
+            raise ValueError(LONG_WORD)
+
+
+def _cuts(buffer: bytes, goes_on: bool, ended: bool) -> Iterator[tuple[int, bool]]:
+    """Where to cut a buffer, and whether its line goes on behind the cut."""
+    start = 0
+    if goes_on:
+        ends = [at for end in _LINE_ENDS if (at := buffer.find(end)) >= 0]
+        if ends:
+            start = min(ends) + 1
+            yield start, False
+    last = 1 + max(buffer.rfind(end) for end in _LINE_ENDS)
+    if ended:
+        last = len(buffer)
+    if last > start:
+        yield last, False
+    elif not start and not last:
+        cut = max((at + len(space) for space in _SPACES if (at := buffer.rfind(space)) >= 0), default=0)
+        if cut:
+            yield cut, True
+
+
+def count(block: Block, max_length: int) -> Distinct:
+    """The distinct sentences of a block; a refusal names its file."""
+    try:
+        return _count(block, max_length)
+    except ValueError as error:
+        raise ValueError(f"{block.name}: {error}") from None
+
+
+def _count(block: Block, max_length: int) -> Distinct:
+    content = block.content
+    trouble = -1
+    if not content.isascii():
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            trouble = error.start
+    zero = content.find(b"\0")
+    if trouble >= 0 and (zero < 0 or trouble < zero):
+        line = block.lines + content.count(b"\n", 0, trouble) + 1
+        raise ValueError(
+            f"line {line} must be in UTF-8, got byte 0x{content[trouble]:02x} "
+            f"(byte {block.place + trouble} of all); save it as UTF-8"
+        )
+    if zero >= 0:
+        raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
+    data = np.frombuffer(content, dtype=np.uint8)
+    words, sentences = 2**15, max(2**10, 2 ** (len(content) // 2**6).bit_length())
+    while True:
+        letters, at = np.empty(len(content), dtype=np.uint8), np.empty(words + 1, dtype=np.int64)
+        rows = np.empty(len(content) // 2 + 2, dtype=np.int64)
+        starts, (counts, firsts) = np.empty(sentences + 1, np.int64), np.empty((2, sentences), np.int64)
+        met, V, distinct, n, cut, cut_tokens, odd = counting.count_block(
+            data, counting.KINDS, max_length, LONGEST_WORD, np.zeros(2 * words, np.int64),
+            np.zeros(2 * sentences, np.int64), letters, at, rows, starts, counts, firsts,
+        )  # fmt: skip
+        if met == counting.LONG_WORD:
+            raise ValueError(LONG_WORD)
+        if met == counting.MANY_WORDS and words > LARGEST_VOCABULARY:
+            raise ValueError(MANY_WORDS)
+        if met == counting.FINE:
+            break
+        words *= 4 if met == counting.MANY_WORDS else 1  # begin again with more room
+        sentences *= 4 if met == counting.MANY_SENTENCES else 1
+    vocabulary, ends = letters[: at[V]].tobytes(), at[: V + 1].tolist()
+    return Distinct(
+        tuple(vocabulary[low:high] for low, high in pairwise(ends)), rows[: starts[distinct]].copy(),
+        starts[: distinct + 1].astype(np.uint32), counts[:distinct].astype(np.uint32),
+        firsts[:distinct].astype(np.uint32), n, max_length, cut, cut_tokens, odd, int(block.marked),
+    )  # fmt: skip
+
+
+def _joined(line: Distinct, more: Distinct, max_length: int) -> Distinct:
+    """A line and how it goes on, as one sentence."""
+    words = [text.encoded[x] for text in (line, more) if text.n for x in text.tokens(0)]
+    whole = b" ".join(words[:max_length])
+    made = count(Block(whole), max_length)
+    lost = line.cut_tokens + more.cut_tokens + len(words) - min(len(words), max_length)
+    return Distinct(
+        made.encoded, made.rows, made.starts, made.counts, made.firsts, made.n, max_length,
+        int(lost > 0), lost, line.odd + more.odd, line.marked + more.marked,
+    )  # fmt: skip
+
+
+def gather_distinct(
+    texts: Iterable[Block | Distinct],
+    max_length: int,
+    *,
+    workers: int | None = None,
+    tell: Callable[[int], object] = lambda size: None,
+    enough: Callable[[], bool] = lambda: False,
+) -> Making:
+    """The distinct sentences of blocks, which come in the order of the text and are joined in it.
+
+    A text may also come as its distinct sentences. ``tell`` hears the size of each block that is done, and
+    if ``enough`` says so, what follows is left out.
+    """
+    made = Making(max_length)
+    line: Distinct | None = None
+    for block, found in _counted(texts, max_length, workers or cores()):
+        if line is not None:
+            found = _joined(line, found, max_length)
+        line = found if block is not None and block.goes_on else None
+        if line is None:
+            made.add(found)
+        tell(0 if block is None else len(block.content))
+        if enough():
+            break
+    return made
+
+
+def read_distinct(
+    paths: Sequence[str | PathLike[str]],
+    max_length: int,
+    *,
+    size: int = BLOCK,
+    workers: int | None = None,
+    tell: Callable[[int], object] = lambda size: None,
+    enough: Callable[[], bool] = lambda: False,
+) -> Distinct:
+    """The distinct sentences of files, as one text in the order given; see `read_sentences` for the files.
+
+    Args:
+        paths: the files.
+        max_length: longer sentences are cut.
+        size: of a block in bytes, which changes nothing but the time.
+        workers: threads, one for each core by default.
+        tell: hears how many bytes are done each time.
+        enough: whether to leave out what follows.
+    """
+    texts = (text for path in paths for text in texts_of(Path(path), max_length, size))
+    made = gather_distinct(texts, max_length, workers=workers, tell=tell, enough=enough)
+    return finished(made, paths)
+
+
+def finished(made: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
+    """All that was read, with its notes; a refusal names the files."""
+    if not made.n:
+        names = ", ".join(map(str, paths))
+        raise ValueError(f"{names}: sentences must hold at least one sentence with a token in it, got none")
+    text = made.distinct()
+    single = int(text.counts[text.lengths == 1].sum())
+    return replace(text, notes=notes_of(text, text.marked, text.odd, single))
+
+
+def texts_of(path: Path, max_length: int, size: int = BLOCK) -> Iterator[Block | Distinct]:
+    """A file in blocks, or all that JSON lists hold; it is opened once, so that a pipe will do."""
+    with opened(path) as stream:
+        read: list[bytes] = []
+        decoded = Decoded(_kept(undamaged(reading.pieces(stream, reading.LARGEST_TEXT)), read))
+        try:
+            listed, _ = as_lists(decoded, path)
+            if listed is not None:
+                held = Distinct.of(Sentences.from_lists(listed, max_length=max_length))
+                yield replace(held, odd=decoded.odd, marked=int(decoded.marked))
+                return
+            rest = _Again(b"".join(read), stream)
+            yield from blocks(rest, str(path), size, reading.LARGEST_TEXT if is_packed(path) else None)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def _kept(pieces: Iterator[bytes], read: list[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        read.append(piece)
+        yield piece
+
+
+class _Again:
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, start: bytes, stream: IO[bytes]) -> None:
+        self._start, self._stream = start, stream
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes, none at the end."""
+        if self._start:
+            piece, self._start = self._start[:size], self._start[size:]
+            return piece
+        return b"".join(undamaged(self._stream.read(size) for _ in range(1)))
+
+
+def _counted(
+    texts: Iterable[Block | Distinct], max_length: int, workers: int
+) -> Iterator[tuple[Block | None, Distinct]]:
+    waiting: deque[tuple[Block | None, Future[Distinct]]] = deque()
+    threads = ThreadPoolExecutor(workers, thread_name_prefix="hardmax-text")
+    try:
+        for text in texts:
+            if isinstance(text, Distinct):
+                waiting.append((None, Future()))
+                waiting[-1][1].set_result(text)
+            else:
+                waiting.append((text, threads.submit(count, text, max_length)))
+            if len(waiting) > workers + 1:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        while waiting:
+            first, future = waiting.popleft()
+            yield first, future.result()
+    finally:
+        threads.shutdown(cancel_futures=True)

@@ -1,0 +1,222 @@
+"""Texts of any size: distinct sentences give the same answer to the byte as a trie that holds them all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hardmax.answers.checked import ntp_check
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardmax.data.sentences import parts, streaming
+from hardmax.data.sentences.distinct import Distinct, Making
+from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
+from hardmax.nexttoken.checking.survey import survey
+from hardmax.nexttoken.orders import never_first
+
+LETTERS = "abcdef"
+WHITE = [
+    " ",
+    "  ",
+    "\t",
+    "\u00a0",
+    "\u3000",
+    "\u2003",
+    "\x0b",
+    "\x1c",
+    "\n",
+    "\r",
+    "\r\n",
+    "\n\n",
+    "\u2028",
+    "\x85",
+]
+words = st.sampled_from([*LETTERS, "ab", "ba", "é", "日本", "\u200b", "Ж", "abc" * 9])
+texts = st.lists(st.tuples(words, st.sampled_from([*WHITE, " ", " ", " ", "\n", "\n"])), max_size=60).map(
+    lambda pairs: "".join(word + white for word, white in pairs)
+)
+lists = st.lists(st.lists(st.sampled_from(LETTERS), min_size=1, max_size=7), min_size=1, max_size=12)
+
+
+def held(text: Distinct) -> tuple:
+    """All that there is to know."""
+    arrays = (text.rows, text.starts, text.counts, text.firsts)
+    numbers = (text.n, text.max_length, text.cut, text.cut_tokens, text.odd, text.marked, text.notes)
+    return text.encoded, *(each.tolist() for each in arrays), *numbers
+
+
+@settings(deadline=None, max_examples=150)
+@given(texts, st.integers(1, 40), st.integers(2, 6), st.booleans(), st.integers(1, 3))
+def test_reading_is_that_of_the_plain_reader_for_any_block(
+    tmp_path_factory, text, size, length, mark, workers
+):
+    path = tmp_path_factory.mktemp("text") / "file.txt"
+    path.write_bytes((b"\xef\xbb\xbf" if mark else b"") + text.encode())
+    try:
+        plain = read_sentences(path, max_length=length)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=str(error).rpartition(": ")[2]):
+            streaming.read_distinct([path], length, size=size, workers=workers)
+        return
+    found = streaming.read_distinct([path], length, size=size, workers=workers)
+    assert held(found)[:5] == held(Distinct.of(plain))[:5]
+    assert (found.n, found.cut, found.cut_tokens, found.notes) == (
+        plain.n, plain.cut, plain.cut_tokens, plain.notes,
+    )  # fmt: skip
+    assert [found.words(s) for s in range(len(found.counts))] == list(
+        map(list, dict.fromkeys(tuple(plain.words(i)) for i in range(plain.n)))
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(texts, st.lists(st.integers(0, 200), max_size=3), st.integers(3, 40))
+def test_files_and_parts_of_them_are_one_text(tmp_path_factory, text, cuts, size):
+    folder = tmp_path_factory.mktemp("text")
+    lines = text.replace("\r", "\n").splitlines(keepends=True) or ["a\n"]
+    bounds = sorted({0, len(lines), *(cut % (len(lines) + 1) for cut in cuts)})
+    files = []
+    for low, high in pairwise(bounds):
+        files.append(folder / f"{low}.txt")
+        files[-1].write_bytes("".join(lines[low:high]).encode())
+    (folder / "all.txt").write_bytes("".join(lines).encode())
+    try:
+        whole = held(streaming.read_distinct([folder / "all.txt"], 5))
+    except ValueError:
+        return
+    if all(path.read_bytes().endswith(b"\n") for path in files[:-1]):
+        assert held(streaming.read_distinct(files, 5, size=7)) == whole
+    made = Making(5)
+    for part in parts.parts_of([folder / "all.txt"], 5, size=size):
+        made.add(parts.unpacked(parts.count_part(part)["part"]))
+    assert held(streaming.finished(made, [])) == whole
+
+
+@settings(deadline=None, max_examples=200)
+@given(lists, st.booleans())
+def test_the_survey_says_what_the_trie_says(sentences, repair):
+    text = Sentences.from_lists(sentences)
+    trie, found = Trie.build(text), survey(Distinct.of(text), repair=repair, workers=1)
+    plain = analyze(trie, repair=repair)
+    assert found.violations == plain.violations
+    assert (found.realizable, found.components) == (plain.realizable, plain.components)
+    for mine, its in ((found.n, plain.n), (found.repaired, plain.repaired)):
+        assert mine.tolist() == its.tolist()
+    for name in ("query", "above", "below"):
+        assert getattr(found.orders, name).tolist() == getattr(plain.orders, name).tolist()
+    assert [found.sorted.sample(place) for place in found.orders.witness.tolist()] == [
+        trie.sample(node) for node in plain.orders.witness.tolist()
+    ]
+    assert (found.samples, found.never_first) == (len(trie.samples), len(never_first(trie)))
+    assert found.teaches_attention == text.teach_attention
+    for uniform in (False, True):
+        weight = trie.frequencies(uniform=uniform)
+        assert found.frequencies(uniform=uniform) == ((weight.min(), weight.max()) if len(weight) else None)
+    mine, its = found.part(), realizable_part(trie, repair=repair)
+    assert (mine.whole, mine.cut, mine.samples, mine.of_samples) == (
+        its.whole, its.cut, its.samples, its.of_samples,
+    )  # fmt: skip
+    kept = [its.sentences.words(i) for i in range(its.sentences.n)] if its.sentences else []
+    assert list(mine.beginnings(map(text.words, range(text.n)))) == kept
+    assert mine.vocabulary == (len(its.sentences.vocabulary) if its.sentences else 0)
+    assert mine.teaches_attention == (its.sentences is not None and its.sentences.teach_attention)
+
+
+def test_many_sentences_and_relations_outgrow_every_table(tmp_path, monkeypatch):
+    """More words, sentences and relations than there is room for at first, in spans of a few sentences."""
+    monkeypatch.setattr("hardmax.nexttoken.checking.survey.SHARE", 5000)
+    rng = np.random.default_rng(0)
+    lines = [" ".join(f"w{x}" for x in rng.integers(0, 40_000, rng.integers(1, 5))) for _ in range(40_000)]
+    path = tmp_path / "many.txt"
+    path.write_text("\n".join(lines))
+    text = read_sentences(path, max_length=64)
+    plain, found = analyze(text), survey(streaming.read_distinct([path], 64, size=30_000))
+    assert found.violations == plain.violations
+    assert found.orders.query.tolist() == plain.orders.query.tolist()
+    assert found.text.vocabulary == text.vocabulary
+
+
+def test_a_line_longer_than_a_block(tmp_path):
+    path = tmp_path / "line.txt"
+    path.write_text("a b " * 5000 + "\nb a\n" + "c\u3000" * 3000)
+    found = streaming.read_distinct([path], 4, size=1000)
+    assert [found.words(s) for s in range(3)] == [list("abab"), list("ba"), list("cccc")]
+    assert (found.cut, found.cut_tokens, found.odd) == (2, 9996 + 2996, 3000)
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"a b\n" * 9 + b"a \xff b\n", "line 10 must be in UTF-8, got byte 0xff (byte 38 of all)"),
+        (b"a b\n" * 9 + b"a \0 b\n", "got zero bytes"),
+        (b"\xff\xfea\0", "got UTF-16"),
+        (b"a b\n" + b"x" * (2**20 + 1) + b"\n", "at most 1,048,576 characters"),
+        (b" \n\n", "got none"),
+        (b"", "got none"),
+    ],
+)
+def test_refusals_name_the_file(tmp_path, content, words):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="must") as plain:
+        read_sentences(path, max_length=64)
+    with pytest.raises(ValueError, match="must") as found:
+        streaming.read_distinct([path], 64, size=8 if len(content) < 100 else 2**18)
+    assert words in str(found.value)
+    assert str(found.value) == str(plain.value)
+
+
+def test_packed_and_json_files_join_in(tmp_path):
+    (tmp_path / "one.txt").write_text("a b\nb a\n")
+    (tmp_path / "two.txt.gz").write_bytes(gzip.compress(b"a b\nc\n"))
+    (tmp_path / "three.json").write_text('[["c", "a"], ["a", "b"]]')
+    files = [tmp_path / name for name in ("one.txt", "two.txt.gz", "three.json")]
+    found = ntp_check(*files)
+    assert found.sentences.counts.tolist() == [3, 1, 1, 1]
+    assert found.json()["files"] == list(map(str, files))
+    together = ntp_check(["a b", "b a", "a b", "c", "c a", "a b"])
+    differ = {"file", "files", "notes", "sentences"}
+    assert {k: v for k, v in found.json().items() if k not in differ} == {
+        k: v for k, v in together.json().items() if k not in differ
+    }
+
+
+def test_an_interrupt_keeps_what_was_read(tmp_path, monkeypatch):
+    path = tmp_path / "some.txt"
+    path.write_text("a b\n" * 10 + "a c\n" * 10)
+    monkeypatch.setattr(streaming.texts_of, "__defaults__", (8,))
+    monkeypatch.setattr(
+        streaming.read_distinct, "__kwdefaults__", {**streaming.read_distinct.__kwdefaults__, "size": 8}
+    )
+    asked = iter([False] * 3 + [True] * 9)
+    found = ntp_check(path, interrupted=lambda: next(asked))
+    assert (found.exit_code, found.realizable, found.sentences.n) == (130, None, 8)
+    assert found.status == "interrupted: checked the first 8 sentences"
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_a_backend_gives_the_same_answer_although_a_worker_is_killed(tmp_path, monkeypatch, backend):
+    rng = np.random.default_rng(1)
+    files = []
+    for k in range(3):
+        files.append(tmp_path / f"{k}.txt")
+        lines = (" ".join(f"w{x}" for x in rng.integers(0, 40, rng.integers(1, 6))) for _ in range(400))
+        files[-1].write_text("\n".join(lines) + "\n")
+    here = json.dumps(ntp_check(*files).json())
+    monkeypatch.setattr(parts.parts_of, "__defaults__", (2000,))
+    flag = tmp_path / "killed"
+    task = tmp_path / "deadly.py"
+    task.write_text(
+        "import os, signal\nfrom pathlib import Path\nfrom hardmax.data.sentences.parts import count_part\n"
+        "def work(parameters, seed):\n"
+        f"    if parameters['start'] > 3000 and not Path({str(flag)!r}).exists():\n"
+        f"        Path({str(flag)!r}).touch()\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return count_part(parameters, seed)\n"
+    )
+    monkeypatch.setattr(parts, "TASK", f"{task}:work")
+    assert json.dumps(ntp_check(*files, backend=backend, workers=2).json()) == here
+    assert flag.exists()
