@@ -25,6 +25,7 @@ from hardmax.theory.paper_b.balls import BallProblem, settle
 from hardmax.theory.paper_b.common import (
     ROUNDING,
     log_lost,
+    longest_difference,
     nothing_outside,
     one_selection,
     unit_directions,
@@ -144,6 +145,7 @@ def lost_attention_of_sets(
     return replace(found, hypotheses=tuple(hypotheses))
 
 
+MARGINS = 1000.0  # the largest radius of (79) that is tried, in margins
 SURE = 0.999  # nu comes from a search: take a little less than the least that it found
 
 
@@ -232,6 +234,11 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
     rows = AttentionRows(problem).constraints(enumerate(tokens))
     inside = np.array([each[0] in support for each in rows.labels or ()])
     sets = with_copies(problem, [(t,) for t in tokens])
+    # the direction is one of doubles: so far out, logits are known to this
+    noise = MARGINS * longest_difference(problem) / relaxed.margin * np.finfo(float).eps
+    hypotheses.append(Hypothesis("logits resolved", noise < ROUNDING or None, noise))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
     log_T, slacks, margins = math.log(int(problem.sizes.max())), [], []
     for epsilon in (0.5, 0.1, 0.01):
         solved = solve(replace(rows, h=np.where(inside, 1.0, epsilon)))
@@ -239,7 +246,7 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
             return Outcome(tuple(hypotheses))
         margins.append(solved.margin)
         slacks.append(solved.margin / margin_kept(relaxed.margin, full.margin, epsilon) - 1)
-        for R in (1.0, 10.0, 100.0, 1000.0):
+        for R in (1.0, 10.0, 100.0, MARGINS):
             lost = log_lost(problem, R / relaxed.margin * solved.direction, sets)
             worst = float(lost[support].max())
             low = log_lost_between(log_T, relaxed.margin, R / relaxed.margin)[0]

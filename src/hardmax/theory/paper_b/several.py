@@ -207,12 +207,17 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     if not linear.holds:
         return Outcome(hypotheses)
     assert head is not None
+    bent = composed_loss(problem.loss, shape)
+    ends = problem.prediction_range  # where phi is flat to rounding, so is the loss after it
+    hypotheses += (Hypothesis("l after phi decreases in floats", bent.decreases(*ends) or None, ends),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
     nonlinear = Problem.from_psi(
         keys, values, head.labels,
         lambda z: phi(z @ head.v), lambda z: slope(z @ head.v)[:, None] * head.v, loss=problem.loss,
     )  # fmt: skip
-    reduced = replace(problem, head=replace(head, loss=composed_loss(problem.loss, shape)))
+    reduced = replace(problem, head=replace(head, loss=bent))
     chance, worst, witness = generator(rng), 0.0, None
     unit = unit_length(problem)
     for scale in np.geomspace(1e-1 * unit, 1e2 * unit, draws):
