@@ -11,36 +11,27 @@ from flint import arb
 
 import hardmax as hm
 from hardmax.directions import general_position
-from hardmax.directions.direction import local_constants
 from hardmax.theory import Hypothesis, Outcome
+from hardmax.theory.enclosure import PROOF, selected
 from hardmax.theory.paper_b.balls import BallProblem, has_balls
 from hardmax.theory.paper_b.common import distinct_scores, longest_difference
-from hardmax.theory.paper_b.cone import absorbing_radius, is_absorbed
 from hardmax.theory.proof import at_precision
 from hardmax.train.measures import smoothness
 
 FAR = 1e4  # logits
-CONE = "a cone that is proved to keep it"  # the way there is integrated in floats: no proof by itself
 
 
-def where_to(problem, start):
-    """What the flow from a start selects, and whether it is inside a cone that is proved to keep it."""
-    return ended(problem, hm.flow(problem, start=start, until_norm=FAR / longest_difference(problem)))
-
-
-def ended(problem, path):
-    """The same of a path that is there already."""
+def followed(problem, start):
+    """The flow from a start, and what it selects; None if it stops or ties."""
+    far = 10 * np.linalg.norm(start) + FAR / longest_difference(problem)
+    path = hm.flow(problem, start=start, until_norm=far)
     chosen = path.selection()
-    if path.event is not None or not chosen.is_unique:
-        return None, False
-    limit = hm.max_margin(problem, chosen.tokens)
-    if limit.direction is None or hm.is_locally_optimal(problem, limit) is not True:
-        return chosen.tokens, False
-    far = 2 * absorbing_radius(problem, local_constants(problem, limit))
-    if far > 1e13 * limit.norm:
-        return chosen.tokens, False
-    end = hm.flow(problem, start=path.p, until_norm=max(far, path.norm))
-    return chosen.tokens, end.event is None and is_absorbed(problem, end.p, limit)
+    return path, chosen.tokens if path.event is None and chosen.is_unique else None
+
+
+def proved(problem, start, chosen):
+    """The proof that the flow selects these tokens, where there is one."""
+    return PROOF if (selected(problem, start),) == chosen else None
 
 
 def one_input(problem):
@@ -63,15 +54,14 @@ def head_start(problem: hm.Problem, *, start, share=0.5) -> Outcome:
     ahead = Hypothesis(f"attention above {share}", attention > share + 1e-12, attention)
     if not ahead.holds:
         return Outcome((*met, ahead))
-    path = hm.flow(problem, start=np.asarray(start), until_norm=FAR / longest_difference(problem))
-    chosen, sure = ended(problem, path)
+    path, chosen = followed(problem, start)
     if chosen is None:
         return Outcome((*met, ahead))
     told = {"attention at the start": attention, "selected": chosen}
     if chosen == (best,):  # the lower the attention sinks on the way, the closer to losing it
         least = min(float(hm.attention(problem, p)[0][best]) for p in path.points)
         return Outcome((*met, ahead), least, told)
-    return Outcome((*met, ahead), -1.0, told | {"the flow ends in": CONE if sure else "no such cone"})
+    return Outcome((*met, ahead), -1.0, told, proof=proved(problem, start, chosen))
 
 
 def nearly_all(problem: hm.Problem, *, start) -> Outcome:
@@ -92,13 +82,13 @@ def descent_follows_flow(problem: hm.Problem, *, start) -> Outcome:
     second = float(np.sort(problem.scores)[-2])
     rate = 1.9 / smoothness(problem).tight
     start = np.asarray(start, dtype=float)
-    flows, sure = where_to(problem, start)
+    _, flows = followed(problem, start)
     if flows is None:
         return Outcome(met)
     steps, wins = _climbs(problem, start, rate, second)
     told = {"flow selects": flows, "rate": rate, "descent passes the second score at step": steps}
     if flows != (best,) and wins:
-        return Outcome(met, -1.0, told | {"the flow ends in": CONE if sure else "no such cone"})
+        return Outcome(met, -1.0, told, proof=proved(problem, start, flows))
     return Outcome(met, 1.0, told)
 
 
@@ -127,12 +117,12 @@ def parting(problem: hm.Problem, *, start) -> Outcome:
     if not all(h.holds for h in met):
         return Outcome(met)
     low, high = np.zeros(problem.d), np.asarray(start, dtype=float)
-    ends = [where_to(problem, x)[0] for x in (low, high)]
+    ends = [followed(problem, x)[1] for x in (low, high)]
     if None in ends or ends[0] == ends[1]:
         return Outcome((*met, Hypothesis("two basins", False)))
     for _ in range(12):
         middle = 0.5 * (low + high)
-        chosen = where_to(problem, middle)[0]
+        chosen = followed(problem, middle)[1]
         if chosen == ends[0]:
             low = middle
         else:

@@ -12,12 +12,17 @@ import argparse
 import json
 import time
 from collections import Counter
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
 from hardmax.answers.hunts import Hunting
 from hardmax.theory import checks
 from hardmax.theory.instances import instances
+
+
+TURNS = 4  # all statements have a quarter of their share before one has more
+NOTHING = "nothing found"
 
 
 class Spent(Exception):
@@ -40,14 +45,10 @@ def hunted(job):
             raise Spent
 
     hunt = Hunting(id, tries=10**6, store=folder / f"{id}.sqlite", workers=0, tell=tell)
-    try:
+    with suppress(Spent):
         hunt.run()
-    except Spent:
-        pass
-    try:
-        found = hunt.answer()
-    finally:
-        hunt.close()
+    found = hunt.answer()
+    hunt.close()
     told = {"id": id, "verdict": found.verdict, "tries": found.tries, "instances": found.instances}
     if found.candidate is not None:
         told["candidate"] = found.candidate.to_dict()
@@ -63,18 +64,29 @@ def main():
     asked.folder.mkdir(parents=True, exist_ok=True)
     file, ids = asked.folder / "hour.jsonl", theorems()
     done = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    left = [id for id in ids if id not in {each["id"] for each in done}]
-    jobs = [(id, asked.folder, 3600 * asked.hours / len(ids)) for id in left]
     with get_context("spawn").Pool(asked.workers) as pool, file.open("a") as lines:
-        for told in pool.imap_unordered(hunted, jobs):
-            done.append(told)
-            print(json.dumps(told), file=lines, flush=True)
-            print(f"{told['id']:12} {told['cpu']:6.0f} s  {told['verdict']}", flush=True)
-    words = sum((Counter(each["words"]) for each in done), Counter())
-    cpu, instances = (sum(each[name] for each in done) for name in ("cpu", "instances"))
-    print(f"{len(done)} statements, {cpu / 3600:.2f} CPU hours, {instances:,} instances: {dict(words)}")
-    for each in done:
-        if not each["verdict"].startswith("nothing") or each["raised"]:
+        for turn in range(1, TURNS + 1):
+            whole = 3600 * asked.hours * turn / TURNS / len(ids)
+            last = {each["id"]: each["verdict"] for each in done}
+            spent = Counter()
+            for each in done:
+                spent[each["id"]] += each["cpu"]
+            left = [id for id in ids if spent[id] < whole and last.get(id, NOTHING).startswith(NOTHING)]
+            for told in pool.imap_unordered(hunted, [(id, asked.folder, whole - spent[id]) for id in left]):
+                done.append(told)
+                print(json.dumps(told), file=lines, flush=True)
+                print(f"{told['id']:12} {told['cpu']:6.0f} s  {told['verdict']}", flush=True)
+    tell(done)
+
+
+def tell(done):
+    """The table: each line has what its statement was hunted on from the beginning."""
+    last = {each["id"]: each for each in done}.values()
+    words = sum((Counter(each["words"]) for each in last), Counter())
+    cpu, instances = sum(each["cpu"] for each in done), sum(each["instances"] for each in last)
+    print(f"{len(last)} statements, {cpu / 3600:.2f} CPU hours, {instances:,} instances: {dict(words)}")
+    for each in last:
+        if not each["verdict"].startswith(NOTHING) or each["raised"]:
             print(each["id"], each["verdict"], each["raised"] or "")
 
 

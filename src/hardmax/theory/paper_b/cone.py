@@ -11,14 +11,11 @@ from hardmax._lib.arrays import misalignment
 from hardmax.directions.direction import (
     LocalConstants,
     directional_margin,
-    in_cone,
-    local_constants,
     slope_range,
 )
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.position import general_position
 from hardmax.limits import LocalPath, local_path
-from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.common import decreasing_loss, distinct_scores, late_radius, longest_difference
@@ -68,20 +65,6 @@ def absorbing_radius(problem: Problem, k: LocalConstants) -> float:
     T = int(problem.sizes.max())
     for_step = 2 / k.Theta * math.log(max((2 - mu) / mu * C2 * T / smoothness(problem).L_p, 1.0))
     return max(k.R_bar, radius_for(problem, k, mu / (2 - mu)), for_step)
-
-
-def is_absorbed(problem: Problem, p: Any, best: MaxMargin) -> bool:
-    """Whether p lies in the cone of a locally optimal direction beyond its radius: the limit is then proved.
-
-    >>> import hardmax as hm
-    >>> from hardmax.theory.paper_b.cone import is_absorbed
-    >>> problem = hm.data.named("B-FIG-8")
-    >>> best = hm.max_margin(problem, [0, 1])
-    >>> [is_absorbed(problem, R * best.p, best) for R in (1e3, 1e12)]
-    [False, True]
-    """
-    k = local_constants(problem, best)
-    return in_cone(p, best, k.mu, absorbing_radius(problem, k))
 
 
 SAME = 1e-12  # directions with a smaller 1 - cos are one direction, as far as doubles tell

@@ -11,7 +11,6 @@ from flint import arb, fmpq, fmpq_mat
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_b
-from hardmax.directions.direction import local_constants
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.neighbors import is_locally_optimal
 from hardmax.directions.position import general_position
@@ -20,6 +19,7 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.enclosure import PROOF, selected
 from hardmax.theory.paper_b.balls import BallProblem, has_balls, stationary_near
 from hardmax.theory.paper_b.common import (
     decreasing_loss,
@@ -30,7 +30,6 @@ from hardmax.theory.paper_b.common import (
     separable_best,
     unit_length,
 )
-from hardmax.theory.paper_b.cone import absorbing_radius, is_absorbed
 from hardmax.theory.proof import at_precision, dot, length
 from hardmax.train.descent import descend
 from hardmax.train.flow import flow
@@ -100,22 +99,11 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     if problem.n == 1:
         slacks.append(1 - path.misalignment(claimed) / ALIGNED)
     slack = min(slacks)
-    proof = _other_limit(problem, path, limit, claimed) if problem.n == 1 and slack < 0 else None
+    # with one input a limit that is not p_mm is proved where all attention goes to another token
+    other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
+    proof = PROOF if other is not None and other not in optimal_tokens(problem).sets[0] else None
     witness = path.p if slack < 0 else None
     return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)
-
-
-def _other_limit(problem: Problem, path: Run, limit: MaxMargin, claimed: MaxMargin) -> str | None:
-    """The proof that the flow tends to p_mm of its selection, where that is not what is claimed."""
-    if misalignment(claimed.p, limit) < 1e-12 or is_locally_optimal(problem, limit) is not True:
-        return None
-    far = 2 * absorbing_radius(problem, local_constants(problem, limit))
-    if far > FARTHEST * limit.norm:
-        return None
-    end = path if path.norm >= far else flow(problem, start=path.p, until_norm=far)
-    if end.event is not None or not is_absorbed(problem, end.p, limit):
-        return None
-    return f"at |p| = {end.norm:.3g} the flow is inside the absorbing cone of another direction"
 
 
 def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
