@@ -20,7 +20,6 @@ from hardmax.answers.hunts import Hunting
 from hardmax.theory import checks
 from hardmax.theory.instances import instances
 
-
 TURNS = 4  # all statements have a quarter of their share before one has more
 NOTHING = "nothing found"
 
