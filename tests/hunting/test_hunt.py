@@ -95,6 +95,55 @@ def test_what_a_function_raises_is_told():
     assert found.refusal == "ZeroDivisionError: division by zero"
 
 
+# data on which statements once raised an error, or failed by rounding alone
+
+NOTHING = {"kind": "problem", "options": {}}
+
+
+@pytest.mark.parametrize(
+    "id, made, word",
+    [
+        ("D-THM-11", {"tokens": [[[4.0]] * 3], "loss": "log", "scores": [[1.0, 0.0, 0.0]]}, "holds"),
+        ("B-THM-L9", {"tokens": [[[1.0], [0.0]]], "scores": [[0.0, 1.0]], "loss": "logistic",
+                      "options": {"p": [0.0]}}, "not applicable"),
+        ("B-THM-L8", {"tokens": [[[1.0], [0.0]]], "scores": [[0.0, 1.0]], "loss": "logistic",
+                      "options": {"p": [0.0], "q": [1.0]}}, "not applicable"),
+        ("B-THM-8N", {"tokens": [[[0.0], [-14.0]]], "loss": "exponential", "labels": [1], "head": [2.0],
+                      "options": {"draws": 10}}, "undecided"),  # tanh is flat there
+        # the middle token lies between the others but for rounding: a margin of 1e-17
+        ("B-EQ-79", {"tokens": [[[-1.5988221572953727, 0.3194986234621979, 0.3723910091349015],
+                                 [2.0738990374917967, -1.0842369264892964, -0.29999147047792873],
+                                 [-0.9730891413251304, 0.08405582800158021, 0.2277836082878152],
+                                 [-0.347356125354888, -0.15138696745903746, 0.08317620744072893]]],
+                     "loss": "exponential", "labels": [1],
+                     "head": [-1.4104310260161392, -1.0176570797789843, -0.9764056968941887],
+                     "options": {"selection": [2]}}, "undecided"),
+        ("B-THM-L7", {"tokens": [[[-0.0001989256366150522, 0.000720356917546093],
+                                  [0.004663105950339064, 0.9989411720865143],
+                                  [0.007094121743816122, 1.4980515796709986]]], "loss": "logistic",
+                      "scores": [[0.010481886840223848, 0.9894344663588107, -0.9945532058156741]],
+                      "options": {"selection": [1], "draws": 15}}, "undecided"),
+        # at a margin of 40 the row of score gap 120 still outweighs that of 0.4
+        ("D-THM-9b", {"tokens": [[[0.0], [2.0], [60.8]]], "loss": "correlation",
+                      "scores": [[0.0, 119.6, 120.0]]}, "holds"),
+        ("A-LEM-14", {"kind": "words", "rows": [[0, 1], [0, 2], [0, 1], [3, 1], [4, 2], [5, 1]],
+                      "labels": [1, 1, 1, -1, -1, -1]}, "undecided"),
+        # an injective n gives stars on legal data only: here most words have no next word
+        ("C-THM-P2", {"kind": "words", "rows": [[0, 1, 2, 3, 1], [4, 3, 3]], "labels": None},
+         "not applicable"),
+    ],
+)  # fmt: skip
+def test_judged_without_an_error(id, made, word):
+    judged = claim_of(id).judge(candidate_of(NOTHING | made))
+    assert judged.word == word, judged
+
+
+def test_sentences_keep_a_next_token():
+    """Shrinking and moves never make sentences of one token each."""
+    drawn = WordsCandidate(((0, 1), (1,)))
+    assert all(max(map(len, each.rows)) > 1 for each in drawn.shrunk({"n": (1, 2), "T": (1, 2), "V": (1, 2)}))
+
+
 # shrinking and orders
 
 
