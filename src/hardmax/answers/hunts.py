@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hardmax.hunting.catalogue import Entry
     from hardmax.hunting.claims import Claim, Judgement
 
-TRIES = 100  # units by default
-
 
 def hunt(
     claim: str | Callable[[Any], Any],
@@ -77,31 +75,20 @@ class Hunting:
         *,
         reading: str = "corrected",
         space: str | None = None,
-        tries: int | None = None,
-        seconds: float | None = None,
-        seed: int = 0,
         tell: Callable[[int], object] = lambda count: None,
-        **where: Any,
+        **budget: Any,
     ) -> None:
-        from hardmax._lib import expect
         from hardmax.hunting.claims import claim_of
-        from hardmax.hunting.driving import UNITS, Drive
+        from hardmax.hunting.driving import Budget, Drive
         from hardmax.theory.check import as_reading
         from hardmax.trials.provenance import named
 
         self.begun = time.monotonic()
-        tries = TRIES if tries is None and seconds is None else tries
-        if tries is not None and expect.whole("tries", tries, 1) > UNITS:
-            raise ValueError(f"tries must be at most {UNITS:,}, got {tries:,}")
-        if seconds is not None:
-            expect.positive("seconds", seconds)
-        self.seed = expect.whole("seed", seed)
+        allowed = Budget(**budget)
+        self.seed = allowed.seed
         found: str | None = claim if isinstance(claim, str) else named(claim)[1]
         self.claim: Claim = claim_of(claim if found is None else found, as_reading(reading), space)
-        self.drive = Drive(
-            self.claim, tries=tries, seconds=seconds, seed=self.seed, named=found is not None,
-            tell=tell, **where,
-        )  # fmt: skip
+        self.drive = Drive(self.claim, allowed, found is not None, tell)
 
     def run(self) -> None:
         """Search; an interrupt passes through."""

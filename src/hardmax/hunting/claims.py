@@ -199,4 +199,3 @@ def outcome_from(value: Any) -> Outcome:
 def _float(value: Fraction) -> float:
     near = float(value)
     return near if near or not value else math.copysign(math.ulp(0.0), value)
-

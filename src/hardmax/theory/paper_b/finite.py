@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -166,7 +167,8 @@ def risk_pays_for_attention(
 ) -> Outcome:
     """Sample p, and for each the v of largest label margin, which makes the risk about the lowest.
 
-    nu comes from a search and is no certificate, so that a risk below the bound refutes nothing.
+    nu comes from a search and is no certificate, so that a risk below the bound refutes nothing; what the
+    sampled p themselves say about nu counts too.
     """
     tokens = tuple(selection)
     head = problem.head.linear
@@ -180,25 +182,30 @@ def risk_pays_for_attention(
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(hypotheses)
     C = assumption_c(problem, tokens, rng=rng, draws=400)
-    hypotheses.append(Hypothesis("B-ASM-C", C.holds, C.nu))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    chance, slack, witness = generator(rng), math.inf, None
+    if not C.holds:
+        return Outcome((*hypotheses, Hypothesis("B-ASM-C", C.holds, C.nu)))
+    chance, slack, witness, nu = generator(rng), math.inf, None, C.nu
     values = problem.split(head.values[problem.tokens])
     sets, unit = with_copies(problem, [(t,) for t in tokens]), unit_length(problem)
+    met: list[tuple[np.ndarray, float, np.ndarray]] = []  # p, the attention it loses, margins at |v| = 1
     for scale in np.geomspace(0.1 * unit, 100.0 * unit, draws):
         p = scale * chance.normal(size=problem.d)
         lost = math.exp(float(log_lost(problem, p, sets).max()))
         seen = np.array([s @ x for s, x in zip(attention(problem, p), values, strict=True)])
         best = label_svm(seen, head.labels)
         v = best.direction if best.direction is not None else unit_directions(seen.shape[1], 3, chance)[0]
-        for r in (1.0 / C.Gamma, 10.0 / C.Gamma, 100.0 / C.Gamma):
-            margins = r * head.labels * (seen @ v)
-            log_risk = math.log(float(np.logaddexp(0.0, -margins).mean()))
-            room = log_risk - log_risk_at_least(problem.n, r, C.Gamma, SURE * C.nu, lost)
-            if room < slack:
-                slack, witness = room, {"p": p, "r": r}
-    return Outcome(tuple(hypotheses), slack, {"nu": C.nu, "Gamma": C.Gamma, "least room": slack}, witness)
+        met.append((p, lost, head.labels * (seen @ v)))
+        if lost > ROUNDING:  # below, the quotient is rounding
+            nu = min(nu, (C.Gamma - float(met[-1][2].min())) / lost)
+    hypotheses.append(Hypothesis("B-ASM-C", nu > 0, nu))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    for (p, lost, margins), r in itertools.product(met, (1.0 / C.Gamma, 10.0 / C.Gamma, 100.0 / C.Gamma)):
+        log_risk = math.log(float(np.logaddexp(0.0, -r * margins).mean()))
+        room = log_risk - log_risk_at_least(problem.n, r, C.Gamma, SURE * nu, lost)
+        if room < slack:
+            slack, witness = room, {"p": p, "r": r}
+    return Outcome(tuple(hypotheses), slack, {"nu": nu, "Gamma": C.Gamma, "least room": slack}, witness)
 
 
 def margin_kept(relaxed: float, full: float, epsilon: float) -> float:
