@@ -326,3 +326,72 @@ def test_bad_command_lines(capsys):
                       ["verify", "B-THM-1", "--given", "p=1"]):  # fmt: skip
         assert cli(arguments) == 2
         assert "Traceback" not in capsys.readouterr().err
+
+
+# a hypothesis that may be missing
+
+
+def test_a_missing_hypothesis_is_suggested():
+    def several_inputs(problem):
+        return Fraction(1 if problem.n == 1 else -1)
+
+    found = hm.hunt(several_inputs, tries=1, workers=0, suggest=True)
+    assert found.verdict == "refuted (proved)"
+    assert [line.partition(":")[0] for line in found.suggestions] == ["with one input"]
+    assert hm.hunt(several_inputs, tries=1, workers=0).suggestions == ()
+
+
+def test_nothing_is_suggested_where_no_condition_helps():
+    assert hm.hunt(lambda problem: Fraction(-1), tries=1, workers=0, suggest=True).suggestions == ()
+
+
+# other places
+
+
+@pytest.mark.extra
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_clusters_find_the_same(backend):
+    pytest.importorskip("distributed" if backend == "dask" else "ray")
+    here, there = (
+        hm.hunt("B-THM-L7", reading="paper", tries=2, workers=workers, backend=place)
+        for place, workers in (("local", 0), (backend, 1))
+    )
+    assert there.verdict == "refuted (proved)"
+    assert there.candidate.to_dict() == here.candidate.to_dict()
+    assert (there.tries, there.instances, there.words) == (here.tries, here.instances, here.words)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_found(tmp_path):
+    """The command says what it has so far, keeps the store, and goes on from there."""
+    (tmp_path / "mine.py").write_text(CONJECTURE)
+    command = [sys.executable, "-m", "hardmax", "hunt", "mine.py:small", "--tries", "200", "--json",
+               "--store", "hunt.sqlite", "--workers", "1"]  # fmt: skip
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for _ in range(600):
+        time.sleep(0.1)
+        if _units(tmp_path / "hunt.sqlite"):
+            break
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=120)
+    told = json.loads(out)
+    assert (running.returncode, told["status"]) == (130, "interrupted")
+    assert 1 <= told["tries"] < 200
+    assert "go on with" in err
+    assert _units(tmp_path / "hunt.sqlite") >= told["tries"]
+
+
+def _units(store):
+    import sqlite3
+
+    if not store.exists():
+        return 0
+    try:
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as base:
+            return base.execute("SELECT count(*) FROM trials").fetchone()[0]
+    except sqlite3.Error:
+        return 0

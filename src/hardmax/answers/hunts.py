@@ -30,6 +30,7 @@ def hunt(
     backend: str = "local",
     address: str | None = None,
     workers: int | None = None,
+    suggest: bool = False,
 ) -> Hunted:
     """Search for data on which a claim fails; shrink what is found, and prove it.
 
@@ -49,6 +50,7 @@ def hunt(
         backend: "local", "dask" or "ray".
         address: of the cluster to join.
         workers: processes, one for each core by default; 0 is this process.
+        suggest: hunt again under one more condition of a short list, and say which leave nothing to find.
 
     >>> import hardmax as hm
     >>> found = hm.hunt("B-THM-1", reading="paper", tries=3, workers=0)
@@ -61,7 +63,7 @@ def hunt(
     )  # fmt: skip
     try:
         job.run()
-        return job.answer()
+        return job.answer(suggest=suggest)
     finally:
         job.close()
 
@@ -98,8 +100,8 @@ class Hunting:
         """Let go of the store."""
         self.drive.close()
 
-    def answer(self, interrupted: bool = False) -> Hunted:
-        """Shrink and prove the best that was found, and say so."""
+    def answer(self, interrupted: bool = False, suggest: bool = False) -> Hunted:
+        """Shrink and prove the best that was found, and say so; with a missing hypothesis if asked."""
         from hardmax.hunting.search import strategy
         from hardmax.hunting.space import candidate_of
 
@@ -118,6 +120,10 @@ class Hunting:
         candidate = candidate_of(json.loads(best["candidate"]))
         verdict, candidate, judged, size = settled(self.claim, candidate)
         found = candidate if verdict is not None else None
+        if suggest and judged.fails and found is not None:
+            from hardmax.hunting.suggesting import suggestions
+
+            told["suggestions"] = suggestions(self.claim, found, judged.word, len(units.rows), self.seed)
         return Hunted(
             verdict=verdict or nothing, candidate=found, judged=judged,
             first_size=size if found is not None else None, seconds=self._seconds(), **told,
