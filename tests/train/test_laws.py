@@ -415,7 +415,7 @@ def test_forecasts(posed):
 
 
 def test_the_least_of_three_growth_rates():
-    """With beta2 a little above beta1^2 the law of Adam has three roots; runs from the origin take the least."""
+    """With beta2 a little above beta1^2 the law has three roots; runs from the origin take the least."""
     betas = (0.9, 0.811)
 
     def asked(x):

@@ -133,7 +133,7 @@ def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0
         end, most = _fastest(beta1, beta2)
         if pace > most:
             return math.inf
-    # At 0 the pace that a growth needs is less than this one, at the end it is not; the first crossing counts.
+    # At 0 a growth needs less than this pace, at the end it does not; the first crossing counts.
     grid = np.linspace(0.0, end, CELLS + 1)
     k = next((k for k in range(1, CELLS) if _pace(float(grid[k]), beta1, beta2) >= pace), CELLS)
     low, high = float(grid[k - 1]), float(grid[k]) if k < CELLS else end
