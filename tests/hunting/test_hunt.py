@@ -126,6 +126,11 @@ NOTHING = {"kind": "problem", "options": {}}
         # at a margin of 40 the row of score gap 120 still outweighs that of 0.4
         ("D-THM-9b", {"tokens": [[[0.0], [2.0], [60.8]]], "loss": "correlation",
                       "scores": [[0.0, 119.6, 120.0]]}, "holds"),
+        # the way to the limit is slow at first: a tight row without a multiplier, an offset
+        ("B-THM-8", {"tokens": [[[24.0, 16.0], [0.0, 0.0]], [[0.0, 0.0], [16.0, 28.0]]],
+                     "loss": "exponential", "scores": [[1.0, 0.0], [0.0, 9.0]]}, "holds"),
+        ("B-NEW-1b", {"tokens": [[[0.0, 0.0], [-9.0, -9.0], [-2.0, 1.5]]], "loss": "logistic",
+                      "labels": [-1], "head": [0.0, 0.0], "options": {"rho": 2.0}}, "holds"),
         ("A-LEM-14", {"kind": "words", "rows": [[0, 1], [0, 2], [0, 1], [3, 1], [4, 2], [5, 1]],
                       "labels": [1, 1, 1, -1, -1, -1]}, "undecided"),
         # an injective n gives stars on legal data only: here most words have no next word
