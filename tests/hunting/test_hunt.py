@@ -324,10 +324,22 @@ def test_words_are_written_and_read(tmp_path):
     assert read(claim_of("C-ERR-04"), file, {}).rows == sentences.rows
 
 
+HEAD_START, FILE = (
+    f"{ROOT}/examples/hunts/{name}" for name in ("conjectures.py:head_start", "head-start.json")
+)
+
+
+def test_a_refusal_on_a_file_is_told(capsys):
+    assert cli(["hunt", HEAD_START, "--on", FILE, "--given", "start=[1]"]) == 0
+    assert "some were refused" in capsys.readouterr().out
+
+
 def test_bad_command_lines(capsys):
     for arguments in (["hunt"], ["hunt", "B-THM-99"], ["hunt", "B-THM-1", "--reading", "mine"],
                       ["hunt", "B-THM-1", "--tries", "0"], ["hunt", "B-THM-1", "--space", "q=3"],
                       ["hunt", "no.py:f"], ["hunt", "B-THM-1", "--on", "missing.json"],
+                      ["hunt", HEAD_START, "--on", FILE],
+                      ["hunt", HEAD_START, "--on", FILE, "--given", "x=1"],
                       ["verify", "B-THM-1", "--given", "p=1"]):  # fmt: skip
         assert cli(arguments) == 2
         assert "Traceback" not in capsys.readouterr().err

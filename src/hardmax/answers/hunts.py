@@ -167,11 +167,12 @@ def judge_file(
     given: Mapping[str, Any] | None = None,
 ) -> Hunted:
     """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
-    from hardmax.hunting.claims import claim_of
+    from hardmax.hunting.claims import claim_of, need_given
     from hardmax.hunting.telling import read
     from hardmax.theory.check import as_reading
 
     found = claim_of(claim, as_reading(reading))
+    need_given(found, given or {})
     candidate = read(found, Path(file), given or {})
     judged = found.judge(candidate)
     words = {
@@ -191,6 +192,7 @@ def judge_file(
     return Hunted(
         found.target, found.reading, {}, 0, verdict, 0, 1, {judged.word: 1}, "no search",
         candidate if judged.word in words else None, judged, is_paper=found.is_paper,
+        refusal=judged.measured.get("error") if judged.word == "refused" else None,
     )  # fmt: skip
 
 
