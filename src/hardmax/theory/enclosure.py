@@ -45,7 +45,7 @@ def selected(problem: Problem, start: Any, steps: int = STEPS) -> int | None:
     >>> selected(line, [0.0]), selected(line, [0.0], steps=0)
     (1, None)
     """
-    if problem.n != 1 or problem.head.moves or problem.counts is not None:
+    if problem.n != 1 or problem.head.moves or problem.counts is not None or len(problem.shape) != 1:
         return None
     point = problem.vector("start", start)
     keys = [balls(row) for row in problem.keys[problem.tokens]]

@@ -242,7 +242,7 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
     inside = np.array([each[0] in support for each in rows.labels or ()])
     sets = with_copies(problem, [(t,) for t in tokens])
     # the direction is one of doubles: so far out, logits are known to this
-    noise = MARGINS * longest_difference(problem) / relaxed.margin * np.finfo(float).eps
+    noise = MARGINS * longest_difference(problem) / relaxed.margin * float(np.finfo(float).eps)
     hypotheses.append(Hypothesis("logits resolved", noise < ROUNDING or None, noise))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))

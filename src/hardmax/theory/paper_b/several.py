@@ -208,7 +208,7 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     linear = Hypothesis("linear head", head is not None)
     phi, slope = SHAPES[shape]
     grid = np.linspace(-3.0, 3.0, 61)
-    hypotheses = (
+    hypotheses: tuple[Hypothesis, ...] = (
         linear,
         Hypothesis("phi odd", bool(np.allclose(phi(-grid), -phi(grid), rtol=0, atol=1e-12)), shape),
         Hypothesis("phi increasing", bool((slope(grid) > 0).all())),

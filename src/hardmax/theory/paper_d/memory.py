@@ -150,13 +150,13 @@ def adam_runs_away(
         return Outcome((best,))
     limit = runaway_rate(best.margin, betas)
     pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
-    hypotheses = (pole, strong(problem, best), no_still_coordinate(best))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    conditions = (pole, strong(problem, best), no_still_coordinate(best))
+    if unmet(conditions):
+        return Outcome(conditions)
     # other rows weigh nothing from here on, however small their gap and however large their scores
     from_here = max(AHEAD, best.margin * late_radius(problem, min(best.margin, second_gap(best))))
     late = Hypothesis("late within reach", from_here <= FARTHEST or None, from_here)
-    hypotheses = (*hypotheses, late)
+    hypotheses = (*conditions, late)
     if not late.holds:
         return Outcome(hypotheses)
     ahead = from_here * best.need()
