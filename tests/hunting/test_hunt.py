@@ -131,6 +131,14 @@ NOTHING = {"kind": "problem", "options": {}}
                      "loss": "exponential", "scores": [[1.0, 0.0], [0.0, 9.0]]}, "holds"),
         ("B-NEW-1b", {"tokens": [[[0.0, 0.0], [-9.0, -9.0], [-2.0, 1.5]]], "loss": "logistic",
                       "labels": [-1], "head": [0.0, 0.0], "options": {"rho": 2.0}}, "holds"),
+        ("B-THM-5", {"tokens": [[[-3.0, -5.0], [1.0, -1.0], [0.0, 0.0]]], "loss": "logistic", "labels": [1],
+                     "head": [0.0, 0.0], "options": {"selection": [0]}}, "holds"),
+        # beyond the critical rate normalised descent swings for ever
+        ("B-THM-2M", {"tokens": [[[0.0, 0.0], [1.0, 0.0], [-4.0, -1.0]]], "loss": "logistic",
+                      "scores": [[1.0, 0.0, 0.0]], "options": {"start": [0.0, 0.0], "steps": 200}},
+         "not applicable"),
+        ("B-THM-4", {"tokens": [[[1.0, 0.0], [0.0, 0.0]]], "scores": [[1.0, 0.0]], "loss": "logistic",
+                     "options": {"q": [0.0, 0.0]}}, "not applicable"),
         ("A-LEM-14", {"kind": "words", "rows": [[0, 1], [0, 2], [0, 1], [3, 1], [4, 2], [5, 1]],
                       "labels": [1, 1, 1, -1, -1, -1]}, "undecided"),
         # an injective n gives stars on legal data only: here most words have no next word
@@ -354,7 +362,7 @@ def test_a_missing_hypothesis_is_suggested():
 
     found = hm.hunt(several_inputs, tries=1, workers=0, suggest=True)
     assert found.verdict == "refuted (proved)"
-    assert [line.partition(":")[0] for line in found.suggestions] == ["with one input"]
+    assert "with one input" in [line.partition(":")[0] for line in found.suggestions]
     assert hm.hunt(several_inputs, tries=1, workers=0).suggestions == ()
 
 

@@ -94,6 +94,8 @@ def only_local_optima_attract_paths(
     own margins are late, and grows a hundredfold while the path is not yet on its way.
     """
     direction = problem.vector("q", q)
+    if not direction.any():
+        return Outcome((Hypothesis("q is not zero", False),))
     position = general_position(problem, rng=0)
     nearest = min(
         (misalignment(direction, found.direction) for found in locally_optimal(problem)

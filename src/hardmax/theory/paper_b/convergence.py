@@ -35,6 +35,7 @@ from hardmax.train.descent import descend
 from hardmax.train.flow import flow
 from hardmax.train.run import Run
 from hardmax.train.steps import Normalized
+from hardmax.train.thresholds import critical_rate
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
@@ -131,11 +132,15 @@ def correlation_rises(
     """Find the last fall of the cosine; the transient may take a tenth of the steps."""
     B = assumption_b(problem)
     separable, best = separable_best(problem)
-    hypotheses = (
+    hypotheses: tuple[Hypothesis, ...] = (
         Hypothesis("n = 1", problem.n == 1, problem.n), Hypothesis("B-ASM-B", B.holds, B.witness), separable
     )  # fmt: skip
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
+    swings = critical_rate(best)  # beyond it p swings about the limit for ever (B-NEW-3); nan: not known
+    known = None if np.isnan(swings) else rate < swings
+    settles = Hypothesis("rate below the critical one", known, swings, "B-ERR-12")
+    hypotheses += (settles,)
     path = descend(problem, Normalized(rate), steps=steps, start=start, record=1)
     gaps = path.misalignments(best)
     rises = np.diff(gaps) > 1e-15

@@ -218,7 +218,10 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     assert head is not None
     bent = composed_loss(problem.loss, shape)
     ends = problem.prediction_range  # where phi is flat to rounding, so is the loss after it
-    hypotheses += (Hypothesis("l after phi decreases in floats", bent.decreases(*ends) or None, ends),)
+    steep = bool((slope(np.array(ends)) > 0).all())
+    hypotheses += (
+        Hypothesis("l after phi decreases in floats", (steep and bent.decreases(*ends)) or None, ends),
+    )
     if unmet(hypotheses):
         return Outcome(hypotheses)
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
