@@ -17,7 +17,7 @@ from hardmax.directions.position import general_position
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import optimal_tokens, selected_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.enclosure import PROOF, selected
 from hardmax.theory.paper_b.balls import BallProblem, has_balls, stationary_near
@@ -100,11 +100,16 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     if problem.n == 1:
         slacks.append(1 - path.misalignment(claimed) / ALIGNED)
     slack = min(slacks)
-    # with one input a limit that is not p_mm is proved where all attention goes to another token
+    # with one input another limit is proved where all attention goes to a token that this one does not select
     other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
-    proof = PROOF if other is not None and other not in optimal_tokens(problem).sets[0] else None
+    proof = PROOF if other is not None and other not in _tokens_of(problem, claimed) else None
     witness = path.p if slack < 0 else None
     return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)
+
+
+def _tokens_of(problem: Problem, claimed: MaxMargin) -> tuple[int, ...]:
+    """The tokens of the first input that a direction selects."""
+    return selected_tokens(problem, claimed.need()).sets[0]
 
 
 def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:

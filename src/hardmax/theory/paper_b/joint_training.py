@@ -110,11 +110,6 @@ def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | 
     return radius
 
 
-def _is_beyond(problem: Problem, late: float, longest: float, rho: float | None) -> bool:
-    """Whether a joint path to twice this radius is out of reach."""
-    return 2 * late * longest_difference(problem) > 1e4 or (rho or 0.0) * 2 * late * longest > LARGEST
-
-
 def judge_path(
     problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None, r: float | None
 ) -> tuple[float | None, JointPath | None, dict[str, Any]]:
@@ -127,21 +122,17 @@ def judge_path(
     late = late_pair(problem, best, label, rho if r is None else None)
     found: dict[str, Any] = {"late from": late}
     longest = float(np.linalg.norm(head.values, axis=1).max())
-    if _is_beyond(problem, late, longest, rho):
+    if 2 * late * longest_difference(problem) > 1e4 or (rho or 0.0) * 2 * late * longest > LARGEST:
         return None, None, found
-    for _ in range(LATER):
-        path = joint_path(problem, [late, 2 * late], rho=rho if r is None else None, r=r)
-        angles = path.angle(best), path.head_angle(label)
-        found |= {
-            "radii": path.radii, "degrees of p": np.degrees(angles[0]), "degrees of v": np.degrees(angles[1]),
-            "agreeing starts": path.agreeing,
-        }  # fmt: skip
-        # a fixed r leaves v on its way, wherever p goes
-        judged = angles if r is None else angles[:1]
-        slack = min(1 - float(each[1]) / still_away(float(each[0])) for each in judged)
-        late *= 4
-        if slack >= 0 or _is_beyond(problem, late, longest, rho):
-            break
+    path = joint_path(problem, [late, 2 * late], rho=rho if r is None else None, r=r)
+    angles = path.angle(best), path.head_angle(label)
+    found |= {
+        "radii": path.radii, "degrees of p": np.degrees(angles[0]), "degrees of v": np.degrees(angles[1]),
+        "agreeing starts": path.agreeing,
+    }  # fmt: skip
+    # a fixed r leaves v on its way, wherever p goes
+    judged = angles if r is None else angles[:1]
+    slack = min(1 - float(each[1]) / still_away(float(each[0])) for each in judged)
     return (slack if (path.agreeing >= 2).all() else None), path, found
 
 
