@@ -131,6 +131,9 @@ NOTHING = {"kind": "problem", "options": {}}
                      "loss": "exponential", "scores": [[1.0, 0.0], [0.0, 9.0]]}, "holds"),
         ("B-NEW-1b", {"tokens": [[[0.0, 0.0], [-9.0, -9.0], [-2.0, 1.5]]], "loss": "logistic",
                       "labels": [-1], "head": [0.0, 0.0], "options": {"rho": 2.0}}, "holds"),
+        ("B-THM-6", {"tokens": [[[2.0, 1.0, -2.0], [0.0, -0.5, -1.0], [0.0, 0.0, 0.0]]], "loss": "logistic",
+                     "labels": [-1], "head": [-1.0, -1.0, 1.0],
+                     "options": {"selection": [0], "rho": 0.5}}, "holds"),
         # beyond the critical rate normalised descent swings for ever
         ("B-THM-2M", {"tokens": [[[0.0, 0.0], [1.0, 0.0], [-4.0, -1.0]]], "loss": "logistic",
                       "scores": [[1.0, 0.0, 0.0]], "options": {"start": [0.0, 0.0], "steps": 200}},
