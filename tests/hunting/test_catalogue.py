@@ -54,12 +54,31 @@ def test_general_position_is_needed_for_b_err_21():
     assert list(hm.locally_optimal(problem)) == []
 
 
+@pytest.mark.parametrize("factor", ["", "_16", "_1000"])
+def test_no_multiple_of_R_bar_makes_the_cone_keep_a_flow(factor):
+    folder = ROOT / "examples" / "hunts"
+    name = f"{folder}/conjectures.py:cone_from{factor}_R_bar"
+    found = judge_file(name, folder / "cone.json", given={"selection": [0], "start": [0.0, 1.0]})
+    assert (found.verdict, found.proof) == ("refuted (proved)", "ball arithmetic, 128 bits")
+
+
+def test_adam_may_have_several_growth_rates():
+    from hardmax.trials.provenance import named
+
+    conjecture = named(f"{ROOT}/examples/hunts/conjectures.py:one_growth_rate")[0]
+    assert conjecture(None, p=[0.0, -4.0]) < 0  # betas 0.5 and 0.263
+    assert conjecture(None, p=[2.2, 3.0]) > 0  # 0.9 and 0.991
+
+
 @pytest.mark.parametrize(
     "name, file, start, verdict",
     [
         ("without_general_position", "every-start", None, "suspected (15 digits)"),
-        ("head_start", "head-start", [-0.453125, 0.03125], "suspected (15 digits)"),
-        ("descent_follows_flow", "parting", [0.928, 0.0], "suspected (15 digits)"),
+        ("head_start", "head-start", [-1.0, 1.0], "refuted (proved)"),
+        ("nearly_all", "nearly-all", [-5.5, 5.5], "refuted (proved)"),
+        pytest.param(
+            "descent_follows_flow", "parting", [0.928, 0.0], "refuted (proved)", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_findings(name, file, start, verdict):

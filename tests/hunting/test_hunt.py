@@ -95,6 +95,69 @@ def test_what_a_function_raises_is_told():
     assert found.refusal == "ZeroDivisionError: division by zero"
 
 
+# data on which statements once raised an error, or failed by rounding alone
+
+NOTHING = {"kind": "problem", "options": {}}
+
+
+@pytest.mark.parametrize(
+    "id, made, word",
+    [
+        ("D-THM-11", {"tokens": [[[4.0]] * 3], "loss": "log", "scores": [[1.0, 0.0, 0.0]]}, "holds"),
+        ("B-THM-L9", {"tokens": [[[1.0], [0.0]]], "scores": [[0.0, 1.0]], "loss": "logistic",
+                      "options": {"p": [0.0]}}, "not applicable"),
+        ("B-THM-L8", {"tokens": [[[1.0], [0.0]]], "scores": [[0.0, 1.0]], "loss": "logistic",
+                      "options": {"p": [0.0], "q": [1.0]}}, "not applicable"),
+        ("B-THM-8N", {"tokens": [[[0.0], [-14.0]]], "loss": "exponential", "labels": [1], "head": [2.0],
+                      "options": {"draws": 10}}, "undecided"),  # tanh is flat there
+        # the middle token lies between the others but for rounding: a margin of 1e-17
+        ("B-EQ-79", {"tokens": [[[-1.5988221572953727, 0.3194986234621979, 0.3723910091349015],
+                                 [2.0738990374917967, -1.0842369264892964, -0.29999147047792873],
+                                 [-0.9730891413251304, 0.08405582800158021, 0.2277836082878152],
+                                 [-0.347356125354888, -0.15138696745903746, 0.08317620744072893]]],
+                     "loss": "exponential", "labels": [1],
+                     "head": [-1.4104310260161392, -1.0176570797789843, -0.9764056968941887],
+                     "options": {"selection": [2]}}, "undecided"),
+        ("B-THM-L7", {"tokens": [[[-0.0001989256366150522, 0.000720356917546093],
+                                  [0.004663105950339064, 0.9989411720865143],
+                                  [0.007094121743816122, 1.4980515796709986]]], "loss": "logistic",
+                      "scores": [[0.010481886840223848, 0.9894344663588107, -0.9945532058156741]],
+                      "options": {"selection": [1], "draws": 15}}, "undecided"),
+        # at a margin of 40 the row of score gap 120 still outweighs that of 0.4
+        ("D-THM-9b", {"tokens": [[[0.0], [2.0], [60.8]]], "loss": "correlation",
+                      "scores": [[0.0, 119.6, 120.0]]}, "holds"),
+        # the way to the limit is slow at first: a tight row without a multiplier, an offset
+        ("B-THM-8", {"tokens": [[[24.0, 16.0], [0.0, 0.0]], [[0.0, 0.0], [16.0, 28.0]]],
+                     "loss": "exponential", "scores": [[1.0, 0.0], [0.0, 9.0]]}, "holds"),
+        ("B-NEW-1b", {"tokens": [[[0.0, 0.0], [-9.0, -9.0], [-2.0, 1.5]]], "loss": "logistic",
+                      "labels": [-1], "head": [0.0, 0.0], "options": {"rho": 2.0}}, "holds"),
+        ("B-THM-6", {"tokens": [[[2.0, 1.0, -2.0], [0.0, -0.5, -1.0], [0.0, 0.0, 0.0]]], "loss": "logistic",
+                     "labels": [-1], "head": [-1.0, -1.0, 1.0],
+                     "options": {"selection": [0], "rho": 0.5}}, "holds"),
+        # beyond the critical rate normalised descent swings for ever
+        ("B-THM-2M", {"tokens": [[[0.0, 0.0], [1.0, 0.0], [-4.0, -1.0]]], "loss": "logistic",
+                      "scores": [[1.0, 0.0, 0.0]], "options": {"start": [0.0, 0.0], "steps": 200}},
+         "not applicable"),
+        ("B-THM-4", {"tokens": [[[1.0, 0.0], [0.0, 0.0]]], "scores": [[1.0, 0.0]], "loss": "logistic",
+                     "options": {"q": [0.0, 0.0]}}, "not applicable"),
+        ("A-LEM-14", {"kind": "words", "rows": [[0, 1], [0, 2], [0, 1], [3, 1], [4, 2], [5, 1]],
+                      "labels": [1, 1, 1, -1, -1, -1]}, "undecided"),
+        # an injective n gives stars on legal data only: here most words have no next word
+        ("C-THM-P2", {"kind": "words", "rows": [[0, 1, 2, 3, 1], [4, 3, 3]], "labels": None},
+         "not applicable"),
+    ],
+)  # fmt: skip
+def test_judged_without_an_error(id, made, word):
+    judged = claim_of(id).judge(candidate_of(NOTHING | made))
+    assert judged.word == word, judged
+
+
+def test_sentences_keep_a_next_token():
+    """Shrinking and moves never make sentences of one token each."""
+    drawn = WordsCandidate(((0, 1), (1,)))
+    assert all(max(map(len, each.rows)) > 1 for each in drawn.shrunk({"n": (1, 2), "T": (1, 2), "V": (1, 2)}))
+
+
 # shrinking and orders
 
 
@@ -270,10 +333,91 @@ def test_words_are_written_and_read(tmp_path):
     assert read(claim_of("C-ERR-04"), file, {}).rows == sentences.rows
 
 
+HEAD_START, FILE = (
+    f"{ROOT}/examples/hunts/{name}" for name in ("conjectures.py:head_start", "head-start.json")
+)
+
+
+def test_a_refusal_on_a_file_is_told(capsys):
+    assert cli(["hunt", HEAD_START, "--on", FILE, "--given", "start=[1]"]) == 0
+    assert "some were refused" in capsys.readouterr().out
+
+
 def test_bad_command_lines(capsys):
     for arguments in (["hunt"], ["hunt", "B-THM-99"], ["hunt", "B-THM-1", "--reading", "mine"],
                       ["hunt", "B-THM-1", "--tries", "0"], ["hunt", "B-THM-1", "--space", "q=3"],
                       ["hunt", "no.py:f"], ["hunt", "B-THM-1", "--on", "missing.json"],
+                      ["hunt", HEAD_START, "--on", FILE],
+                      ["hunt", HEAD_START, "--on", FILE, "--given", "x=1"],
                       ["verify", "B-THM-1", "--given", "p=1"]):  # fmt: skip
         assert cli(arguments) == 2
         assert "Traceback" not in capsys.readouterr().err
+
+
+# a hypothesis that may be missing
+
+
+def test_a_missing_hypothesis_is_suggested():
+    def several_inputs(problem):
+        return Fraction(1 if problem.n == 1 else -1)
+
+    found = hm.hunt(several_inputs, tries=1, workers=0, suggest=True)
+    assert found.verdict == "refuted (proved)"
+    assert "with one input" in [line.partition(":")[0] for line in found.suggestions]
+    assert hm.hunt(several_inputs, tries=1, workers=0).suggestions == ()
+
+
+def test_nothing_is_suggested_where_no_condition_helps():
+    assert hm.hunt(lambda problem: Fraction(-1), tries=1, workers=0, suggest=True).suggestions == ()
+
+
+# other places
+
+
+@pytest.mark.extra
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_clusters_find_the_same(backend):
+    pytest.importorskip("distributed" if backend == "dask" else "ray")
+    here, there = (
+        hm.hunt("B-THM-L7", reading="paper", tries=2, workers=workers, backend=place)
+        for place, workers in (("local", 0), (backend, 1))
+    )
+    assert there.verdict == "refuted (proved)"
+    assert there.candidate.to_dict() == here.candidate.to_dict()
+    assert (there.tries, there.instances, there.words) == (here.tries, here.instances, here.words)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_found(tmp_path):
+    """The command says what it has so far, keeps the store, and goes on from there."""
+    (tmp_path / "mine.py").write_text(CONJECTURE)
+    command = [sys.executable, "-m", "hardmax", "hunt", "mine.py:small", "--tries", "200", "--json",
+               "--store", "hunt.sqlite", "--workers", "1"]  # fmt: skip
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for _ in range(600):
+        time.sleep(0.1)
+        if _units(tmp_path / "hunt.sqlite"):
+            break
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=120)
+    told = json.loads(out)
+    assert (running.returncode, told["status"]) == (130, "interrupted")
+    assert 1 <= told["tries"] < 200
+    assert "go on with" in err
+    assert _units(tmp_path / "hunt.sqlite") >= told["tries"]
+
+
+def _units(store):
+    import sqlite3
+
+    if not store.exists():
+        return 0
+    try:
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as base:
+            return base.execute("SELECT count(*) FROM trials").fetchone()[0]
+    except sqlite3.Error:
+        return 0

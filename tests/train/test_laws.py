@@ -412,3 +412,22 @@ def test_forecasts(posed):
         "gradient descent at a rate that"
     )
     assert math.isnan(hm.train.forecast(posed["triple"], steps.Adam(0.1, decay=0.5, epsilon=0.0)).growth)
+
+
+def test_the_least_of_three_growth_rates():
+    """With beta2 a little above beta1^2 the law has three roots; runs from the origin take the least."""
+    betas = (0.9, 0.811)
+
+    def asked(x):
+        return x * (1 - 0.9 * np.exp(x)) / 0.1 / np.sqrt((1 - 0.811 * np.exp(2 * x)) / 0.189)
+
+    inside = np.sign([asked(x) - 0.03 for x in (0.0, 0.06, 0.1, 0.10473)])
+    assert inside.tolist() == [-1, 1, -1, 1]  # so that there are three
+    found = hm.train.adam_growth(0.01, 3.0, betas)
+    assert asked(found) == pytest.approx(0.03)
+    assert found < 0.06
+    run = hm.descend(
+        hm.data.named("skew"), hm.steps.Adam(0.01, betas, epsilon=0.0), steps=3000, record=[2000]
+    )
+    grown = np.abs(run.points[-1] - run.points[-2]).max() / 1000 * 3.0
+    assert grown == pytest.approx(found, rel=1e-3)

@@ -54,6 +54,7 @@ class Hunted(Answer):
     seconds: float = 0.0
     interrupted: bool = False
     files: tuple[str, ...] = field(default=())
+    suggestions: tuple[str, ...] = field(default=())
 
     @property
     def exit_code(self) -> int:
@@ -116,6 +117,7 @@ class Hunted(Answer):
             "slack": self.judged.slack if found and self.judged is not None else None,
             "proof": self.proof,
             "refusal": self.refusal,
+            "suggestions": list(self.suggestions),
             "files": list(self.files),
             "commands": list(self.commands),
             "seconds": self.seconds,
@@ -143,6 +145,7 @@ class Hunted(Answer):
             lines.append(f"of the space {where}; {self.search}")
         if self.refusal:
             lines.append(f"some were refused: {self.refusal}")
+        lines += [f"a hypothesis may be missing: {each}" for each in self.suggestions]
         lines += [f"files: {', '.join(self.files)}"] if self.files else []
         return [*lines, *(f"again: {each}" for each in self.commands)]
 

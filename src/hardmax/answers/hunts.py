@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hardmax.hunting.catalogue import Entry
     from hardmax.hunting.claims import Claim, Judgement
 
-TRIES = 100  # units by default
-
 
 def hunt(
     claim: str | Callable[[Any], Any],
@@ -32,6 +30,7 @@ def hunt(
     backend: str = "local",
     address: str | None = None,
     workers: int | None = None,
+    suggest: bool = False,
 ) -> Hunted:
     """Search for data on which a claim fails; shrink what is found, and prove it.
 
@@ -51,6 +50,7 @@ def hunt(
         backend: "local", "dask" or "ray".
         address: of the cluster to join.
         workers: processes, one for each core by default; 0 is this process.
+        suggest: hunt again under one more condition of a short list, and say which leave nothing to find.
 
     >>> import hardmax as hm
     >>> found = hm.hunt("B-THM-1", reading="paper", tries=3, workers=0)
@@ -63,7 +63,7 @@ def hunt(
     )  # fmt: skip
     try:
         job.run()
-        return job.answer()
+        return job.answer(suggest=suggest)
     finally:
         job.close()
 
@@ -77,31 +77,20 @@ class Hunting:
         *,
         reading: str = "corrected",
         space: str | None = None,
-        tries: int | None = None,
-        seconds: float | None = None,
-        seed: int = 0,
         tell: Callable[[int], object] = lambda count: None,
-        **where: Any,
+        **budget: Any,
     ) -> None:
-        from hardmax._lib import expect
         from hardmax.hunting.claims import claim_of
-        from hardmax.hunting.driving import UNITS, Drive
+        from hardmax.hunting.driving import Budget, Drive
         from hardmax.theory.check import as_reading
         from hardmax.trials.provenance import named
 
         self.begun = time.monotonic()
-        tries = TRIES if tries is None and seconds is None else tries
-        if tries is not None and expect.whole("tries", tries, 1) > UNITS:
-            raise ValueError(f"tries must be at most {UNITS:,}, got {tries:,}")
-        if seconds is not None:
-            expect.positive("seconds", seconds)
-        self.seed = expect.whole("seed", seed)
+        allowed = Budget(**budget)
+        self.seed = allowed.seed
         found: str | None = claim if isinstance(claim, str) else named(claim)[1]
         self.claim: Claim = claim_of(claim if found is None else found, as_reading(reading), space)
-        self.drive = Drive(
-            self.claim, tries=tries, seconds=seconds, seed=self.seed, named=found is not None,
-            tell=tell, **where,
-        )  # fmt: skip
+        self.drive = Drive(self.claim, allowed, found is not None, tell)
 
     def run(self) -> None:
         """Search; an interrupt passes through."""
@@ -111,8 +100,8 @@ class Hunting:
         """Let go of the store."""
         self.drive.close()
 
-    def answer(self, interrupted: bool = False) -> Hunted:
-        """Shrink and prove the best that was found, and say so."""
+    def answer(self, interrupted: bool = False, suggest: bool = False) -> Hunted:
+        """Shrink and prove the best that was found, and say so; with a missing hypothesis if asked."""
         from hardmax.hunting.search import strategy
         from hardmax.hunting.space import candidate_of
 
@@ -131,6 +120,10 @@ class Hunting:
         candidate = candidate_of(json.loads(best["candidate"]))
         verdict, candidate, judged, size = settled(self.claim, candidate)
         found = candidate if verdict is not None else None
+        if suggest and judged.fails and found is not None:
+            from hardmax.hunting.suggesting import suggestions
+
+            told["suggestions"] = suggestions(self.claim, found, judged.word, len(units.rows), self.seed)
         return Hunted(
             verdict=verdict or nothing, candidate=found, judged=judged,
             first_size=size if found is not None else None, seconds=self._seconds(), **told,
@@ -174,11 +167,12 @@ def judge_file(
     given: Mapping[str, Any] | None = None,
 ) -> Hunted:
     """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
-    from hardmax.hunting.claims import claim_of
+    from hardmax.hunting.claims import claim_of, need_given
     from hardmax.hunting.telling import read
     from hardmax.theory.check import as_reading
 
     found = claim_of(claim, as_reading(reading))
+    need_given(found, given or {})
     candidate = read(found, Path(file), given or {})
     judged = found.judge(candidate)
     words = {
@@ -198,6 +192,7 @@ def judge_file(
     return Hunted(
         found.target, found.reading, {}, 0, verdict, 0, 1, {judged.word: 1}, "no search",
         candidate if judged.word in words else None, judged, is_paper=found.is_paper,
+        refusal=judged.measured.get("error") if judged.word == "refused" else None,
     )  # fmt: skip
 
 

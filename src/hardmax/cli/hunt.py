@@ -45,6 +45,9 @@ def hunt(
         list[str] | None,
         typer.Option(metavar="NAME=JSON", help="With --on: what the claim is told, as start=[0,1]."),
     ] = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Say which one more condition leaves nothing to find.")
+    ] = False,
     whole: Annotated[
         bool, typer.Option("--catalogue", help="Hunt all printed statements known to be false, 60 s each.")
     ] = False,
@@ -77,7 +80,7 @@ def hunt(
             except KeyboardInterrupt:
                 out.say("stopping; the best so far is shrunk (press again to leave at once)")
                 interrupted = True
-            answer: Hunted = job.answer(interrupted)
+            answer: Hunted = job.answer(interrupted, suggest and not interrupted)
         finally:
             job.close()
     if out_dir is not None:

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import wraps
+from inspect import signature
 from typing import Any, Literal
 
 from flint import arb
@@ -112,6 +114,19 @@ class Claim:
         return Judgement("holds", value, slack, measured=found.measured)
 
 
+def need_given(claim: Claim, given: Mapping[str, Any]) -> None:
+    """Refuse what a claim cannot be told, and what it must be told and is not."""
+    asked = list(signature(claim.stated.test).parameters.values())[1:]
+    known = [each.name for each in asked]
+    for name in given:
+        if name not in (*known, VALUES):
+            raise ValueError(f"given must name {', '.join(known) or 'nothing'}, got {name}; leave it out")
+    must = [each.name for each in asked if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
+    for name in must if VALUES not in given else ():
+        if name not in given:
+            raise ValueError(f"given must hold {name}, got nothing of that name; add --given {name}=JSON")
+
+
 def told_to(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a candidate as a statement takes them: values of words become embeddings or scores."""
     told = dict(options)
@@ -162,6 +177,7 @@ def _own(name: str, function: Callable[..., Any], space: str | None) -> Claim:
 
 
 def _statement(name: str, function: Callable[..., Any]) -> Statement:
+    @wraps(function)  # so that its signature is known
     def test(subject: Any, **told: Any) -> Outcome:
         return outcome_from(function(subject, **told))
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hardmax._lib import expect
 from hardmax.hunting.claims import Claim
 from hardmax.hunting.search import explore, row_of
 from hardmax.hunting.space import ranges_text
@@ -25,7 +26,7 @@ from hardmax.trials.store import Store
 from hardmax.trials.sweep import sweep
 from hardmax.trials.work import DONE
 
-UNITS = 10**6  # of one hunt, at most
+UNITS, TRIES = 10**6, 100  # of one hunt, at most and by default
 UNIT = "hardmax.hunting.search:unit"
 
 
@@ -70,27 +71,43 @@ class Units:
 LOST: dict[str, Any] = {"word": "refused", "value": math.inf, "judged": 0, "words": "{}", "candidate": None}
 
 
+@dataclass(frozen=True)
+class Budget:
+    """How much a hunt may spend and where it runs, as `hm.hunt` takes it; refused where it makes no sense."""
+
+    tries: int | None = None
+    seconds: float | None = None
+    seed: int = 0
+    store: str | os.PathLike[str] | None = None
+    backend: str = "local"
+    address: str | None = None
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tries is not None and expect.whole("tries", self.tries, 1) > UNITS:
+            raise ValueError(f"tries must be at most {UNITS:,}, got {self.tries:,}; hunt with another seed")
+        if self.seconds is not None:
+            expect.positive("seconds", self.seconds)
+        expect.whole("seed", self.seed)
+
+    @property
+    def units(self) -> int:
+        """Units at most: 100 if nothing else ends the hunt."""
+        if self.tries is not None:
+            return self.tries
+        return TRIES if self.seconds is None else UNITS
+
+
 class Drive:
     """Runs units and knows when there are enough."""
 
     def __init__(
-        self,
-        claim: Claim,
-        *,
-        tries: int | None = None,
-        seconds: float | None = None,
-        seed: int = 0,
-        store: str | os.PathLike[str] | None = None,
-        backend: str = "local",
-        address: str | None = None,
-        workers: int | None = None,
-        named: bool = True,
-        tell: Callable[[int], object] = lambda count: None,
+        self, claim: Claim, budget: Budget, named: bool, tell: Callable[[int], object] = lambda count: None
     ) -> None:
-        self.claim, self.tries, self.tell = claim, UNITS if tries is None else tries, tell
-        self.end = None if seconds is None else time.monotonic() + seconds
-        self.folder = None if store is not None else Path(tempfile.mkdtemp(prefix="hardmax-hunt-"))
-        self.path = Path(store) if self.folder is None else self.folder / "hunt.sqlite"  # type: ignore[arg-type]
+        self.claim, self.tries, self.tell = claim, budget.units, tell
+        self.end = None if budget.seconds is None else time.monotonic() + budget.seconds
+        self.folder = None if budget.store is not None else Path(tempfile.mkdtemp(prefix="hardmax-hunt-"))
+        self.path = Path(budget.store or "") if self.folder is None else self.folder / "hunt.sqlite"
         self.reader: Store | None = None
         self.rows: list[dict[str, Any]] = []
         self.later: dict[int, dict[str, Any]] = {}
@@ -99,8 +116,8 @@ class Drive:
         where = claim.target.rpartition(":")[0]
         self.options: dict[str, Any] = {
             "function": UNIT if named else (lambda parameters, seed: row_of(explore(claim, seed))),
-            "grid": [cell], "trials": UNITS, "store": self.path, "seed": seed, "batch": 1,
-            "backend": backend, "address": address, "workers": workers if named else 0,
+            "grid": [cell], "trials": UNITS, "store": self.path, "seed": budget.seed, "batch": 1,
+            "backend": budget.backend, "address": budget.address, "workers": budget.workers if named else 0,
             "data_files": [where] if where.endswith(".py") else [], "progress": self._see,
         }  # fmt: skip
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from flint import arb
 
 from hardmax.margin.att_svm import max_margin
@@ -21,7 +22,6 @@ from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome
 from hardmax.theory.paper_b.common import longest_difference, unit_length
-from hardmax.theory.paper_b.cone import is_absorbed
 from hardmax.theory.proof import at_precision
 from hardmax.train.flow import flow
 from hardmax.train.measures import risk
@@ -134,20 +134,13 @@ class Measured:
         return None
 
     def _is_proved(self) -> bool:
-        """Whether the flow goes on, into the cone of what it selects, from which none returns."""
-        if not self._has_limit() or self.path.event is not None:
-            return False
-        from hardmax.directions.direction import local_constants
-        from hardmax.directions.neighbors import is_locally_optimal
-        from hardmax.theory.paper_b.cone import absorbing_radius
+        """Whether what the flow selects is proved, which `enclosure` can do for one input."""
+        from hardmax.theory.enclosure import selected
 
-        if is_locally_optimal(self.problem, self.limit) is not True:
+        chosen = self.path.selection()
+        if not chosen.is_unique or self.path.event is not None:
             return False
-        far = 2 * absorbing_radius(self.problem, local_constants(self.problem, self.limit))
-        if far > 1e13 * self.limit.norm:
-            return False
-        end = flow(self.problem, start=self.path.p, until_norm=max(far, self.path.norm))
-        return end.event is None and is_absorbed(self.problem, end.p, self.limit)
+        return (selected(self.problem, np.zeros(self.problem.d)),) == chosen.tokens
 
 
 @dataclass(frozen=True)
@@ -193,7 +186,9 @@ class Expression:
         for bits in (128, 512):
             sure = at_precision(bits, lambda: self._is_false(seen))
             if sure and "selection" in _names(self.claim) | _names(self.given or self.claim):
-                return "the flow, integrated in floats, enters a cone that is proved to keep it"
+                from hardmax.theory.enclosure import PROOF
+
+                return PROOF
             if sure:
                 return f"fractions and ball arithmetic, {bits} bits"
         return None

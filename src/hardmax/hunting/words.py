@@ -103,6 +103,10 @@ class WordsCandidate:
         return self._made([row if j == i else each for j, each in enumerate(self.rows)])
 
     def _dropped(self, ranges: Ranges) -> Iterator[WordsCandidate]:
+        """The smaller ones that are data: sentences of one token each have no next token."""
+        return (x for x in self._less(ranges) if x.labels is not None or max(map(len, x.rows)) > 1)
+
+    def _less(self, ranges: Ranges) -> Iterator[WordsCandidate]:
         """One sequence less, one token less, or two words that become one."""
         if len(self.rows) > ranges.get("n", (1, 1))[0]:
             for i in range(len(self.rows)):

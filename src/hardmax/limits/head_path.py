@@ -154,8 +154,10 @@ def _best(ends: list[_End], R: float) -> _End:
 def _alternate(problem: Problem, p: np.ndarray, R: float, r: float) -> _End:
     """Best v for p, best p for v, until neither moves."""
     features = _features(problem, p)
-    v = features.sum(axis=0)
-    v = v if v.any() else features[0]
+    assert problem.head.values is not None
+    longest = problem.head.values[np.linalg.norm(problem.head.values, axis=1).argmax()]
+    # where all attention is on a value of zero, up to underflow, every v is as good: one with a direction
+    v = next((x for x in (features.sum(axis=0), features[0]) if np.linalg.norm(x) > 1e-100), longest)
     for _ in range(ROUNDS):
         step = _in_ball(_head_risk(problem, features), v, r)
         here = with_head(problem, step)

@@ -81,14 +81,18 @@ class BallProblem:
         return self.risk(p) - floor
 
     def pull(self, p: Sequence[Ball], inputs: Iterable[int] | None = None) -> Balls:
-        """-grad L at p, over all inputs or over some of them (still divided by their number n)."""
+        """-grad L at p, over all inputs or over some of them (still divided by their number n).
+
+        Weights sum to zero, so keys count from the top token: its own weight would cancel to nothing far out.
+        """
         total = [arb(0)] * len(p)
         for i in range(self.n) if inputs is None else inputs:
             s, g = self.attention(i, p), self.scores[i]
             u = dot(s, g)
             weights = [self.slope(u) * a * (b - u) / self.n for a, b in zip(s, g, strict=True)]
+            top = self.keys[i][max(range(len(s)), key=lambda t: float(s[t].mid()))]
             for weight, key in zip(weights, self.keys[i], strict=True):
-                total = [x + weight * k for x, k in zip(total, key, strict=True)]
+                total = [x + weight * (k - b) for x, k, b in zip(total, key, top, strict=True)]
         return total
 
     def hessian(self, p: Sequence[Ball]) -> list[Balls]:

@@ -44,6 +44,8 @@ def late_radius(problem: Problem, least: float) -> float:
     >>> round(late_radius(hm.data.named("B-FIG-8"), 0.5), 1)
     52.3
     """
+    if not least > 0:
+        return math.inf  # a margin that floats do not tell from zero is resolved nowhere
     T = int(problem.sizes.max())
     return (math.log(64 * problem.n * T) + log_spread(problem) + PATIENCE) / least
 

@@ -11,14 +11,11 @@ from hardmax._lib.arrays import misalignment
 from hardmax.directions.direction import (
     LocalConstants,
     directional_margin,
-    in_cone,
-    local_constants,
     slope_range,
 )
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.position import general_position
 from hardmax.limits import LocalPath, local_path
-from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.common import decreasing_loss, distinct_scores, late_radius, longest_difference
@@ -70,20 +67,6 @@ def absorbing_radius(problem: Problem, k: LocalConstants) -> float:
     return max(k.R_bar, radius_for(problem, k, mu / (2 - mu)), for_step)
 
 
-def is_absorbed(problem: Problem, p: Any, best: MaxMargin) -> bool:
-    """Whether p lies in the cone of a locally optimal direction beyond its radius: the limit is then proved.
-
-    >>> import hardmax as hm
-    >>> from hardmax.theory.paper_b.cone import is_absorbed
-    >>> problem = hm.data.named("B-FIG-8")
-    >>> best = hm.max_margin(problem, [0, 1])
-    >>> [is_absorbed(problem, R * best.p, best) for R in (1e3, 1e12)]
-    [False, True]
-    """
-    k = local_constants(problem, best)
-    return in_cone(p, best, k.mu, absorbing_radius(problem, k))
-
-
 SAME = 1e-12  # directions with a smaller 1 - cos are one direction, as far as doubles tell
 WIDEST = 2e-4  # mu of the widest cone that is looked at
 FARTHEST = 1e12  # over the longest key difference: logits are then good to 1e-4
@@ -111,6 +94,8 @@ def only_local_optima_attract_paths(
     own margins are late, and grows a hundredfold while the path is not yet on its way.
     """
     direction = problem.vector("q", q)
+    if not direction.any():
+        return Outcome((Hypothesis("q is not zero", False),))
     position = general_position(problem, rng=0)
     nearest = min(
         (misalignment(direction, found.direction) for found in locally_optimal(problem)

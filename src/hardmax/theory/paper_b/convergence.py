@@ -11,15 +11,15 @@ from flint import arb, fmpq, fmpq_mat
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_b
-from hardmax.directions.direction import local_constants
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.neighbors import is_locally_optimal
 from hardmax.directions.position import general_position
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import optimal_tokens, selected_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.theory.enclosure import PROOF, selected
 from hardmax.theory.paper_b.balls import BallProblem, has_balls, stationary_near
 from hardmax.theory.paper_b.common import (
     decreasing_loss,
@@ -30,12 +30,12 @@ from hardmax.theory.paper_b.common import (
     separable_best,
     unit_length,
 )
-from hardmax.theory.paper_b.cone import absorbing_radius, is_absorbed
 from hardmax.theory.proof import at_precision, dot, length
 from hardmax.train.descent import descend
 from hardmax.train.flow import flow
 from hardmax.train.run import Run
 from hardmax.train.steps import Normalized
+from hardmax.train.thresholds import critical_rate
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
@@ -100,22 +100,16 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     if problem.n == 1:
         slacks.append(1 - path.misalignment(claimed) / ALIGNED)
     slack = min(slacks)
-    proof = _other_limit(problem, path, limit, claimed) if problem.n == 1 and slack < 0 else None
+    # with one input another limit is proved where all attention goes to a token that this one does not select
+    other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
+    proof = PROOF if other is not None and other not in _tokens_of(problem, claimed) else None
     witness = path.p if slack < 0 else None
     return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)
 
 
-def _other_limit(problem: Problem, path: Run, limit: MaxMargin, claimed: MaxMargin) -> str | None:
-    """The proof that the flow tends to p_mm of its selection, where that is not what is claimed."""
-    if misalignment(claimed.p, limit) < 1e-12 or is_locally_optimal(problem, limit) is not True:
-        return None
-    far = 2 * absorbing_radius(problem, local_constants(problem, limit))
-    if far > FARTHEST * limit.norm:
-        return None
-    end = path if path.norm >= far else flow(problem, start=path.p, until_norm=far)
-    if end.event is not None or not is_absorbed(problem, end.p, limit):
-        return None
-    return f"at |p| = {end.norm:.3g} the flow is inside the absorbing cone of another direction"
+def _tokens_of(problem: Problem, claimed: MaxMargin) -> tuple[int, ...]:
+    """The tokens of the first input that a direction selects."""
+    return selected_tokens(problem, claimed.need()).sets[0]
 
 
 def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
@@ -143,11 +137,15 @@ def correlation_rises(
     """Find the last fall of the cosine; the transient may take a tenth of the steps."""
     B = assumption_b(problem)
     separable, best = separable_best(problem)
-    hypotheses = (
+    hypotheses: tuple[Hypothesis, ...] = (
         Hypothesis("n = 1", problem.n == 1, problem.n), Hypothesis("B-ASM-B", B.holds, B.witness), separable
     )  # fmt: skip
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
+    swings = critical_rate(best)  # beyond it p swings about the limit for ever (B-NEW-3); nan: not known
+    known = None if np.isnan(swings) else rate < swings
+    settles = Hypothesis("rate below the critical one", known, swings, "B-ERR-12")
+    hypotheses += (settles,)
     path = descend(problem, Normalized(rate), steps=steps, start=start, record=1)
     gaps = path.misalignments(best)
     rises = np.diff(gaps) > 1e-15

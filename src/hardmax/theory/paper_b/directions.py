@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib.arrays import polar
 from hardmax._lib.expect import generator
 from hardmax.directions.direction import Direction, directional_margin
 from hardmax.directions.enumerate import feasible_selections
@@ -41,9 +42,12 @@ def margin_gap(p: Direction, q: Direction) -> float:
 )
 def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
     """Compare the two risks at the corrected radius and at the paper's, which the margins alone set."""
-    units = [x / np.linalg.norm(x) for x in (problem.vector("p", p), problem.vector("q", q))]
+    lengths, units = polar(np.array([problem.vector("p", p), problem.vector("q", q)]))
+    hypotheses = [Hypothesis("p and q are not zero", bool(lengths.all()), lengths.tolist())]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
     first, second = (directional_margin(problem, x) for x in units)
-    hypotheses = [
+    hypotheses += [
         Hypothesis("one selection, without ties", first.unique and first.selected == second.selected),
         Hypothesis("p has the larger margin", first.Gamma > second.Gamma, first.Gamma - second.Gamma),
     ]
@@ -89,9 +93,12 @@ def _risk_lead(exact: BallProblem, better: np.ndarray, worse: np.ndarray) -> Any
 )
 def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     """The sign of the excess risk at three radii beyond the threshold."""
-    unit = problem.vector("p", p) / np.linalg.norm(problem.vector("p", p))
+    size, unit = polar(problem.vector("p", p))
+    hypotheses = [Hypothesis("p is not zero", bool(size > 0), float(size))]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
     found = directional_margin(problem, unit)
-    hypotheses = [Hypothesis("one token selected per input", found.unique)]
+    hypotheses.append(Hypothesis("one token selected per input", found.unique))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     chosen = problem.scores[problem.offsets[:-1] + np.array(found.selected.tokens)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from hardmax.theory.paper_b.balls import BallProblem, settle
 from hardmax.theory.paper_b.common import (
     ROUNDING,
     log_lost,
+    longest_difference,
     nothing_outside,
     one_selection,
     unit_directions,
@@ -144,6 +146,7 @@ def lost_attention_of_sets(
     return replace(found, hypotheses=tuple(hypotheses))
 
 
+MARGINS = 1000.0  # the largest radius of (79) that is tried, in margins
 SURE = 0.999  # nu comes from a search: take a little less than the least that it found
 
 
@@ -164,7 +167,8 @@ def risk_pays_for_attention(
 ) -> Outcome:
     """Sample p, and for each the v of largest label margin, which makes the risk about the lowest.
 
-    nu comes from a search and is no certificate, so that a risk below the bound refutes nothing.
+    nu comes from a search and is no certificate, so that a risk below the bound refutes nothing; what the
+    sampled p themselves say about nu counts too.
     """
     tokens = tuple(selection)
     head = problem.head.linear
@@ -178,25 +182,30 @@ def risk_pays_for_attention(
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(hypotheses)
     C = assumption_c(problem, tokens, rng=rng, draws=400)
-    hypotheses.append(Hypothesis("B-ASM-C", C.holds, C.nu))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    chance, slack, witness = generator(rng), math.inf, None
+    if not C.holds:
+        return Outcome((*hypotheses, Hypothesis("B-ASM-C", C.holds, C.nu)))
+    chance, slack, witness, nu = generator(rng), math.inf, None, C.nu
     values = problem.split(head.values[problem.tokens])
     sets, unit = with_copies(problem, [(t,) for t in tokens]), unit_length(problem)
+    met: list[tuple[np.ndarray, float, np.ndarray]] = []  # p, the attention it loses, margins at |v| = 1
     for scale in np.geomspace(0.1 * unit, 100.0 * unit, draws):
         p = scale * chance.normal(size=problem.d)
         lost = math.exp(float(log_lost(problem, p, sets).max()))
         seen = np.array([s @ x for s, x in zip(attention(problem, p), values, strict=True)])
         best = label_svm(seen, head.labels)
         v = best.direction if best.direction is not None else unit_directions(seen.shape[1], 3, chance)[0]
-        for r in (1.0 / C.Gamma, 10.0 / C.Gamma, 100.0 / C.Gamma):
-            margins = r * head.labels * (seen @ v)
-            log_risk = math.log(float(np.logaddexp(0.0, -margins).mean()))
-            room = log_risk - log_risk_at_least(problem.n, r, C.Gamma, SURE * C.nu, lost)
-            if room < slack:
-                slack, witness = room, {"p": p, "r": r}
-    return Outcome(tuple(hypotheses), slack, {"nu": C.nu, "Gamma": C.Gamma, "least room": slack}, witness)
+        met.append((p, lost, head.labels * (seen @ v)))
+        if lost > ROUNDING:  # below, the quotient is rounding
+            nu = min(nu, (C.Gamma - float(met[-1][2].min())) / lost)
+    hypotheses.append(Hypothesis("B-ASM-C", nu > 0, nu))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    for (p, lost, margins), r in itertools.product(met, (1.0 / C.Gamma, 10.0 / C.Gamma, 100.0 / C.Gamma)):
+        log_risk = math.log(float(np.logaddexp(0.0, -r * margins).mean()))
+        room = log_risk - log_risk_at_least(problem.n, r, C.Gamma, SURE * nu, lost)
+        if room < slack:
+            slack, witness = room, {"p": p, "r": r}
+    return Outcome(tuple(hypotheses), slack, {"nu": nu, "Gamma": C.Gamma, "least room": slack}, witness)
 
 
 def margin_kept(relaxed: float, full: float, epsilon: float) -> float:
@@ -232,6 +241,11 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
     rows = AttentionRows(problem).constraints(enumerate(tokens))
     inside = np.array([each[0] in support for each in rows.labels or ()])
     sets = with_copies(problem, [(t,) for t in tokens])
+    # the direction is one of doubles: so far out, logits are known to this
+    noise = MARGINS * longest_difference(problem) / relaxed.margin * float(np.finfo(float).eps)
+    hypotheses.append(Hypothesis("logits resolved", noise < ROUNDING or None, noise))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
     log_T, slacks, margins = math.log(int(problem.sizes.max())), [], []
     for epsilon in (0.5, 0.1, 0.01):
         solved = solve(replace(rows, h=np.where(inside, 1.0, epsilon)))
@@ -239,7 +253,7 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
             return Outcome(tuple(hypotheses))
         margins.append(solved.margin)
         slacks.append(solved.margin / margin_kept(relaxed.margin, full.margin, epsilon) - 1)
-        for R in (1.0, 10.0, 100.0, 1000.0):
+        for R in (1.0, 10.0, 100.0, MARGINS):
             lost = log_lost(problem, R / relaxed.margin * solved.direction, sets)
             worst = float(lost[support].max())
             low = log_lost_between(log_T, relaxed.margin, R / relaxed.margin)[0]

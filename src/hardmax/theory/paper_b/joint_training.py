@@ -30,6 +30,7 @@ from hardmax.train.descent import descend
 from hardmax.train.joint import with_head
 from hardmax.train.steps import Normalized
 
+LATER = 3  # radii at which an approach is looked for
 DEGREES = 0.05  # how far, in degrees, training may still be from its limit
 SATURATED = 1e-3
 
@@ -74,6 +75,11 @@ def interpolated_limit(
     label = label_max_margin(problem, chosen.tokens)
     hypotheses.append(Hypothesis("labels separable", label.is_feasible, label.margin))
     if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    relaxed = relaxed_max_margin(problem, chosen.tokens)
+    competes = Hypothesis("a token competes on the label SVM's support", relaxed.direction is not None)
+    hypotheses.append(competes)
+    if not competes.holds:
         return Outcome(tuple(hypotheses))
     limit = interpolated_max_margin(problem, rho, chosen.tokens)
     # the last snapshots, because a step of the descent may swing around its limit
@@ -248,12 +254,17 @@ def selection_depends_on_rho(
     late = late_pair(problem, best, label, rho)
     found: dict[str, Any] = {"late from": late, "predicted": limit.selection}
     assert problem.head.values is not None
-    if rho * 2 * late * float(np.linalg.norm(problem.head.values, axis=1).max()) > LARGEST:
+    longest = float(np.linalg.norm(problem.head.values, axis=1).max())
+    if rho * 2 * late * longest > LARGEST:
         return Outcome(tuple(hypotheses), None, found)
-    path = joint_path(problem, [late, 2 * late], rho=rho)
-    chosen = selected_tokens(problem, path.points[-1])
-    near, nearer = path.angle(limit.direction).tolist()
-    agrees = chosen.is_unique and chosen.tokens == limit.selection
-    found |= {"selected": chosen.sets, "degrees to q*": np.degrees([near, nearer])}
-    slack = 1 - nearer / still_away(near) if agrees else -1.0
+    for _ in range(LATER):  # what is not nearer may be so later, while the path is within reach
+        path = joint_path(problem, [late, 2 * late], rho=rho)
+        chosen = selected_tokens(problem, path.points[-1])
+        near, nearer = path.angle(limit.direction).tolist()
+        agrees = chosen.is_unique and chosen.tokens == limit.selection
+        found |= {"selected": chosen.sets, "degrees to q*": np.degrees([near, nearer]), "radius": late}
+        slack = 1 - nearer / still_away(near) if agrees else -1.0
+        late *= 4
+        if slack >= 0 or rho * 2 * late * longest > LARGEST:
+            break
     return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1])

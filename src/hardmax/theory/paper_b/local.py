@@ -77,6 +77,11 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
         return Outcome(tuple(hypotheses))
     assert best.direction is not None
     k = local_constants(problem, best)
+    longest = longest_difference(problem)
+    near = Hypothesis("logits resolved beyond R_bar", 10 * k.R_bar * longest <= FARTHEST or None, k.R_bar)
+    hypotheses.append(near)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
     chance = generator(rng)
     rooms: list[tuple[float, Any]] = []  # how far inside each bound, and the same in balls
     extremes = {"ratio": [math.inf, -math.inf], "least cosine": [math.inf, 0.0]}
@@ -95,7 +100,9 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
             room = min(ratio / k.c - 1, 1 - ratio / k.C, cosine / k.cosine - 1, 1 - size / (k.A_bar * k.C))
             rooms.append((room, partial(_cone_room, k=k, sets=sets, norm=best.norm, p=p, q=q)))
     radius, worst = radius_for(problem, k, PI), -math.inf
-    for p in cone_directions(best.direction, k.mu, draws, chance) * radius:
+    # beyond the resolution of logits the third claim is left out
+    there = draws if radius * longest <= FARTHEST else 0
+    for p in cone_directions(best.direction, k.mu, there, chance) * radius:
         way = gradient(problem, p).direction
         worst = max(worst, float(way @ p / np.linalg.norm(p)) / float(way @ best.direction))
         room = radial_bound(PI) - worst
@@ -105,7 +112,7 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
     found = {
         "mu": k.mu, "R_bar": k.R_bar, "c": k.c, "C": k.C, "ratio": extremes["ratio"],
         "least cosine": extremes["least cosine"][0], "cosine bound": k.cosine, "R_pi": radius,
-        "worst radial ratio": worst,
+        "worst radial ratio": worst if there else None,
     }  # fmt: skip
     return _with_parts(problem, best, Outcome(tuple(hypotheses), slack, found, proof=proof))
 

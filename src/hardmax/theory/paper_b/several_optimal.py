@@ -42,6 +42,7 @@ from hardmax.train.measures import excess_risk
 from hardmax.train.steps import Normalized
 
 Sets = Sequence[Sequence[int]]
+DECADES = 4  # in which an approach is looked for
 DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
 
 
@@ -143,7 +144,11 @@ def still_away(distance: float) -> float:
     errata=("B-ERR-07", "B-ERR-15"),
 )
 def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
-    """Distance of p(R)/(R Xi) to the set once it is late and at ten times the radius: half is left."""
+    """Distance of p(R)/(R Xi) to the set once it is late and at ten times the radius: half is left.
+
+    A tight row without a multiplier makes the way slow, as log R/R from a start that scores set: what is not
+    halved is looked at in later decades.
+    """
     inside = with_copies(problem, optimal_tokens(problem).sets if sets is None else sets)
     if nothing_outside(problem, inside):
         return unsaid(())
@@ -161,11 +166,15 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
     found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimizers)}
     if late * solved.margin > FARTHEST:
         return Outcome(hypotheses, None, found)
-    path = regularization_path(problem, [late, 10 * late])
     goals = np.array([p / solved.norm for p in solved.minimizers])
-    near, nearer = (float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions)
-    found |= {"distances": [near, nearer], "agreeing starts": path.agreeing.tolist()}
-    slack = 1 - nearer / max(still_away(near), FLOOR)
+    for _ in range(DECADES):
+        path = regularization_path(problem, [late, 10 * late])
+        near, nearer = (float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions)
+        found |= {"distances": [near, nearer], "agreeing starts": path.agreeing.tolist(), "radius": late}
+        slack = 1 - nearer / max(still_away(near), FLOOR)
+        late *= 10
+        if slack >= 0 or late * solved.margin > FARTHEST:
+            break
     return Outcome(hypotheses, slack if path.is_reliable.all() else None, found)
 
 
@@ -199,7 +208,7 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     linear = Hypothesis("linear head", head is not None)
     phi, slope = SHAPES[shape]
     grid = np.linspace(-3.0, 3.0, 61)
-    hypotheses = (
+    hypotheses: tuple[Hypothesis, ...] = (
         linear,
         Hypothesis("phi odd", bool(np.allclose(phi(-grid), -phi(grid), rtol=0, atol=1e-12)), shape),
         Hypothesis("phi increasing", bool((slope(grid) > 0).all())),
@@ -207,12 +216,20 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     if not linear.holds:
         return Outcome(hypotheses)
     assert head is not None
+    bent = composed_loss(problem.loss, shape)
+    ends = problem.prediction_range  # where phi is flat to rounding, so is the loss after it
+    steep = bool((slope(np.array(ends)) > 0).all())
+    hypotheses += (
+        Hypothesis("l after phi decreases in floats", (steep and bent.decreases(*ends)) or None, ends),
+    )
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
     nonlinear = Problem.from_psi(
         keys, values, head.labels,
         lambda z: phi(z @ head.v), lambda z: slope(z @ head.v)[:, None] * head.v, loss=problem.loss,
     )  # fmt: skip
-    reduced = replace(problem, head=replace(head, loss=composed_loss(problem.loss, shape)))
+    reduced = replace(problem, head=replace(head, loss=bent))
     chance, worst, witness = generator(rng), 0.0, None
     unit = unit_length(problem)
     for scale in np.geomspace(1e-1 * unit, 1e2 * unit, draws):

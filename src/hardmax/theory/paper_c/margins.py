@@ -101,6 +101,8 @@ def square(column: Mapping[Any, Fraction]) -> Fraction:
 def printed_columns(data: Subject | Graphs) -> Outcome:
     """The printed column always keeps every relation; it is shortest exactly if multipliers prove it."""
     graphs, hypotheses = graphs_of(data)
+    if not isinstance(data, Mapping):  # an injective n gives stars on legal data only (C-THM-STRUCT)
+        hypotheses += [h for h in assumptions(data) if h.id in ("C-ASM-1", "C-ASM-1R")]
     if not hypotheses[0].holds:
         return Outcome(tuple(hypotheses))
     if not graphs:

@@ -148,4 +148,5 @@ def signs_of_factors(
         deficits.append(1 - float((rows @ p).min()) / (size * most))
     early, late = deficits
     found = {"margin": most, "deficit after a tenth of the steps": early, "deficit": late}
-    return Outcome((*hypotheses, said), fallen(early, late), found)
+    goes_on = Hypothesis("the run goes on", run.event is None, run.event)
+    return Outcome((*hypotheses, said, goes_on), fallen(early, late), found)

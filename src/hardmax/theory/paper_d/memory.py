@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
-from hardmax.theory.paper_b.common import fixed_scores
+from hardmax.theory.paper_b.common import fixed_scores, late_radius, second_gap
 from hardmax.theory.paper_d.common import (
     chosen,
     no_still_coordinate,
@@ -28,7 +28,8 @@ from hardmax.train.steps import Adam, Momentum
 
 BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken
 NEAR = 0.02  # how far below and above the rate of runaway
-AHEAD = 40.0  # margin from which other rows than those of the margin weigh nothing
+AHEAD = 40.0  # margin at which a late run begins at least
+FARTHEST = 1e9  # margin up to which logits tell steps of a run
 STEADY = 1e-3  # how much the growth may change over the last half of a run
 LAW = 1e-2  # measured against predicted growth
 LATE = 100.0  # log t to which a flow goes on
@@ -139,7 +140,7 @@ def adam_runs_away(
     problem: Problem, *, betas: tuple[float, float] = (0.9, 0.5), selection: Iterable[int] | None = None,
     steps: int = 20_000,
 ) -> Outcome:  # fmt: skip
-    """Two runs from a margin of 40, 2 percent below and above the rate.
+    """Two runs, 2 percent below and above the rate, from where it is late: at a margin of 40 or more.
 
     From the origin p may run away below it too, while other rows fall faster than those of the margin; what
     happens there is told beside it.
@@ -149,10 +150,16 @@ def adam_runs_away(
         return Outcome((best,))
     limit = runaway_rate(best.margin, betas)
     pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
-    hypotheses = (pole, strong(problem, best), no_still_coordinate(best))
-    if unmet(hypotheses):
+    conditions = (pole, strong(problem, best), no_still_coordinate(best))
+    if unmet(conditions):
+        return Outcome(conditions)
+    # other rows weigh nothing from here on, however small their gap and however large their scores
+    from_here = max(AHEAD, best.margin * late_radius(problem, min(best.margin, second_gap(best))))
+    late = Hypothesis("late within reach", from_here <= FARTHEST or None, from_here)
+    hypotheses = (*conditions, late)
+    if not late.holds:
         return Outcome(hypotheses)
-    ahead = AHEAD * best.need()
+    ahead = from_here * best.need()
     below, above, whole = (
         trained(problem, Adam(factor * limit, betas, epsilon=0.0), steps=steps, start=start)
         for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
@@ -163,6 +170,7 @@ def adam_runs_away(
     right = below.event is None and above.event == "runaway"
     found = {
         "rate": limit,
+        "margin at the start": from_here,
         "below: event": below.event,
         "below: |p|": below.norm,
         "above: event": above.event,

@@ -63,6 +63,8 @@ def is_won(rows: np.ndarray, j: int) -> bool | None:
     """Whether some p that loses no row wins row j, by a linear program of its own."""
     from scipy.optimize import linprog
 
+    if not rows[j].any():
+        return False  # every p ties a row of zeros
     scale = np.abs(rows).max()
     found = linprog(
         -rows[j] / scale, A_ub=np.vstack([-rows, rows[j]]) / scale, b_ub=np.append(np.zeros(len(rows)), 1.0),

@@ -16,6 +16,7 @@ from hardmax.margin.norms import Norm, norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.train.steps.base import fraction
 
+CELLS = 256  # in which a growth of Adam is looked for
 ZERO = 1e-9  # multipliers and singular values below this share of the largest are zero
 
 
@@ -116,7 +117,8 @@ def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0
     """By how much the margins of the rows grow in a late step of Adam without epsilon (D-THM-9).
 
     The root x of x = rate margin (1 - beta1)/(1 - beta1 e^x) sqrt((1 - beta2 e^2x)/(1 - beta2)), infinite if
-    there is none: Adam runs away (`runaway_rate`). ``margin`` is that in linf.
+    there is none: Adam runs away (`runaway_rate`). With beta2 a little above beta1^2 there can be three, of
+    which this is the least, the one that runs from the origin take. ``margin`` is that in linf.
 
     >>> import hardmax as hm
     >>> round(hm.train.adam_growth(0.01, margin=3.0, betas=(0.9, 0.99)), 14)
@@ -131,8 +133,11 @@ def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0
         end, most = _fastest(beta1, beta2)
         if pace > most:
             return math.inf
-    # Below the end the growth that a pace allows lies above the growth, at the end it does not.
-    return float(brentq(lambda x: pace - _pace(x, beta1, beta2), 0.0, end, xtol=1e-300, rtol=1e-15))
+    # At 0 a growth needs less than this pace, at the end it does not; the first crossing counts.
+    grid = np.linspace(0.0, end, CELLS + 1)
+    k = next((k for k in range(1, CELLS) if _pace(float(grid[k]), beta1, beta2) >= pace), CELLS)
+    low, high = float(grid[k - 1]), float(grid[k]) if k < CELLS else end
+    return float(brentq(lambda x: pace - _pace(x, beta1, beta2), low, high, xtol=1e-300, rtol=1e-15))
 
 
 def adam_waiting(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
