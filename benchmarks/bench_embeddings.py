@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import report
-from hardmax.margin.pattern_rows import important_only
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +24,7 @@ from hardmax.embeddings import assumption_4_corpus, descend_embeddings, initial_
 from hardmax.embeddings.gram import GramState, descend_gram
 from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.theorem5 import run_theorem_5
+from hardmax.margin.closed_forms.patterns import important_only
 
 WIDTHS = (1_024, 4_096, 16_384, 65_536, 262_144)
 STEPS, RATE = 20, 0.1

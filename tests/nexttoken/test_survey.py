@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hardmax.answers.checked import ntp_check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hardmax.answers.nexttoken.checked import ntp_check
 from hardmax.data.sentences import parts, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part

@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import sys
+import tempfile
 import textwrap
 import time
 from dataclasses import asdict, dataclass
@@ -258,6 +259,10 @@ def compile_kernels() -> None:
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)), norm="l1")
     list(hm.locally_optimal(problem))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "sentences.txt"
+        file.write_text("A B A\nB C\nC A\n")
+        hm.answers.ntp_check(file)
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         analyze(named_sentences(name))
         samples = Samples.from_sentences(named_sentences(name))

@@ -10,7 +10,7 @@ from hardmax._lib.terminal import shown, visible
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from hardmax.answers.checked import Checked
+    from hardmax.answers.nexttoken.checked import Checked
     from hardmax.nexttoken.checking.survey import Kept, Survey
 
 LINES = 12  # of the collocation and of the orders

@@ -16,8 +16,8 @@ from hardmax._lib.parallel import cores
 from hardmax.data.sentences import sorting
 from hardmax.data.sentences.counting import token_of
 from hardmax.data.sentences.distinct import Distinct
-from hardmax.nexttoken import walking
 from hardmax.nexttoken.analysis import Verdict
+from hardmax.nexttoken.checking import walking
 from hardmax.nexttoken.checking.walking import (
     DEPTH_BITS,
     HEAVIER,

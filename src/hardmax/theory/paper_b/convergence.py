@@ -33,9 +33,9 @@ from hardmax.theory.paper_b.common import (
 from hardmax.theory.proof import at_precision, dot, length
 from hardmax.train.descent import descend
 from hardmax.train.flow import flow
+from hardmax.train.laws.thresholds import critical_rate
 from hardmax.train.run import Run
 from hardmax.train.steps import Normalized
-from hardmax.train.thresholds import critical_rate
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
