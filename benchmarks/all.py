@@ -53,10 +53,15 @@ def measure(scripts: list[str]) -> dict[str, Any]:
         begun = time.perf_counter()
         numbers = run(script)
         seconds[script] = round(time.perf_counter() - begun, 1)
+        lines = [line for line in LINES if line.script == script]
         if isinstance(numbers, str):
-            missing[script] = numbers
-        else:
-            rows += [line.read(numbers) for line in LINES if line.script == script]
+            missing |= {line.title: f"{script}: {numbers}" for line in lines}
+            continue
+        for line in lines:
+            try:
+                rows.append(line.read(numbers))
+            except TypeError:  # a part that lacks its data is None
+                missing[line.title] = f"{script}: its data is not here"
     return {"cores": os.cpu_count(), "load": os.getloadavg()[0], "rows": rows, "missing": missing,
             "seconds": seconds}  # fmt: skip
 
@@ -113,8 +118,8 @@ def main() -> int:
     result = measure(scripts)
     out = report.console(asked.json)
     out.print(table(result))
-    for script, why in result["missing"].items():
-        out.print(f"{script} is missing: {why}")
+    for title, why in result["missing"].items():
+        out.print(f"missing: {title} ({why})")
     FILE.parent.mkdir(exist_ok=True)
     report.write(result, str(FILE))
     report.write(result, asked.json)

@@ -2,11 +2,12 @@
 
     python benchmarks/bench_nexttoken.py            # tables
     python benchmarks/bench_nexttoken.py --json F   # the same numbers as JSON in F ("-" for standard output)
-    python benchmarks/bench_nexttoken.py --source tinyshakespeare.txt.xz --megabytes 1000   # and a large text
+    python benchmarks/bench_nexttoken.py --megabytes 1000   # a text of this size instead of 100 MB
 
-With a source, `hardmax ntp check` also goes through a text of that size made from it (markov_text.py), in a
+`hardmax ntp check` also goes through a text of that size made from tiny Shakespeare (markov_text.py), in a
 process of its own whose peak memory is told; beside it a plain loop, a dict of all prefixes with what follows
-them, on a tenth of the text at most 10 MB.
+them, on a tenth of the text at most 10 MB. The source lies in HARDMAX_DATA or ../shared/data, or is given by
+--source; without one this part is left out.
 
 The literal formula (6) goes sentence by sentence through dense d x d and V x d matrices with d = V; from
 |V| = 2,000 on it is timed on 40 sentences and scaled up. Structured numpy is the log-domain form C-ALG-LOG in
@@ -230,7 +231,8 @@ def show(console: Console, result: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = report.parser(__doc__)
-    parser.add_argument("--source", type=Path, help="a text to make a large one from")
+    source = report.REAL / "tinyshakespeare.txt.xz"
+    parser.add_argument("--source", type=Path, default=source, help="a text to make a large one from")
     parser.add_argument("--megabytes", type=float, default=100.0)
     options = parser.parse_args()
     console = report.console(options.json)
@@ -238,7 +240,7 @@ def main() -> None:
     data = hm.nexttoken.Samples.from_sentences(hm.nexttoken.generate(rng=0).sentences)
     run = hm.nexttoken.train(data, record=())
     whole = best(lambda: hm.nexttoken.train(data, record=()))
-    text = None if options.source is None else large_text(options.source, options.megabytes)
+    text = large_text(options.source, options.megabytes) if options.source.exists() else None
     result = {
         "steps": steps, "figure_2": {"seconds": whole, "loss": run.loss}, "growth": growth(),
         "large_text": text,

@@ -41,10 +41,9 @@ _PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}]")
 
 def data_of(folder: Path) -> tuple[Path, Path, str]:
     """The file of reviews, the vocabulary, and what they are."""
-    real = Path(os.environ.get("HARDMAX_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    vocabulary = real / "bert-base-uncased-vocab.txt"
+    vocabulary = report.REAL / "bert-base-uncased-vocab.txt"
     try:
-        (found,) = hm.data.find_reviews(real, "imdb")
+        (found,) = hm.data.find_reviews(report.REAL, "imdb")
         if vocabulary.is_file():
             return found, vocabulary, "IMDB"
     except ValueError:

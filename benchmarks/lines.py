@@ -230,6 +230,15 @@ LINES = (
         at_least=1000,
     ),
     Line(
+        "is a text of 100 MB realizable, two cores (`hardmax ntp check`)",
+        "bench_nexttoken.py", "s",
+        lambda x: x["large_text"]["megabytes"] / x["large_text"]["MB_s"],
+        "a dict of prefixes in plain Python (extrapolated)",
+        lambda x: x["large_text"]["megabytes"] / x["large_text"]["loop_MB_s"],
+        at_most=3.3,
+        also=lambda x: "{MB_s:.0f} MB/s, {peak_GB:.2f} GB of memory".format(**x["large_text"]),
+    ),
+    Line(
         "IMDB's 50,000 reviews through paper A's pipeline, CPU time",
         "bench_text.py", "s",
         lambda x: x["cold_seconds"],

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+
+
+REAL = Path(os.environ.get("HARDMAX_DATA", Path(__file__).parents[2] / "shared" / "data"))  # never shipped
 
 
 def parser(text: str | None) -> argparse.ArgumentParser:

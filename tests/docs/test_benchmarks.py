@@ -58,10 +58,22 @@ def test_a_line_reads_ratio_and_limit(harness):
     assert not right.read({"a": 88.0, "b": 88.3})["kept"]
 
 
-def test_a_benchmark_that_cannot_run_is_missing(harness, tmp_path, monkeypatch):
-    monkeypatch.setattr(harness, "BUILD", tmp_path)
-    monkeypatch.setattr(harness, "HERE", tmp_path)
+def test_what_cannot_run_is_missing(harness, tmp_path, monkeypatch):
+    Line = type(harness.LINES[0])
+    lines = (
+        Line("in a browser", "bench_none.py", "s", lambda x: x["a"]),
+        Line("with data", "bench_part.py", "s", lambda x: x["a"]["b"]),
+        Line("without", "bench_part.py", "s", lambda x: x["c"]),
+    )
+    for name, folder in (("BUILD", tmp_path), ("HERE", tmp_path), ("LINES", lines)):
+        monkeypatch.setattr(harness, name, folder)
     (tmp_path / "bench_none.py").write_text("import sys; sys.exit('there is no browser')")
-    found = harness.measure(["bench_none.py"])
-    assert found["missing"] == {"bench_none.py": "there is no browser"}
-    assert found["rows"] == []
+    (tmp_path / "bench_part.py").write_text(
+        "import sys, pathlib; pathlib.Path(sys.argv[2]).write_text('{\"a\": null, \"c\": 2}')"
+    )
+    found = harness.measure(["bench_none.py", "bench_part.py"])
+    assert found["missing"] == {
+        "in a browser": "bench_none.py: there is no browser",
+        "with data": "bench_part.py: its data is not here",
+    }
+    assert [row["ours"] for row in found["rows"]] == [2]
