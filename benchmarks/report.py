@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.console import Console
 
-
 REAL = Path(os.environ.get("HARDMAX_DATA", Path(__file__).parents[2] / "shared" / "data"))  # never shipped
 
 
