@@ -124,7 +124,8 @@ def test_ntp_check_saves_the_realizable_part(command, valid_json, tmp_path):
     assert part.read_text() == again.read_text()
     assert {**json.loads(told), "saved": str(part)} == valid_json(found)
     none = answers.ntp_check(["a b", "a c"])
-    assert none.kept is None
+    assert none.part is not None
+    assert none.part.samples == 0
     with pytest.raises(ValueError, match="the realizable part is empty"):
         none.save(part)
 
