@@ -172,7 +172,7 @@ LINES = (
         lambda x: x["large_flow"]["wall_s"],
         at_most=8,
         also=lambda x: (
-            f"CPU time to norm 400 {x['large_flow']['ratio']:.1f} times less than with all tokens at every step; "
+            f"CPU time to norm 400 {x['large_flow']['ratio']:.1f} times less than with all tokens always; "
             + "{us_per_token:.0f} us of it a token for {tokens:,}".format(**x["large_flow"]["to_norm_30"][-1])
         ),
     ),
