@@ -147,7 +147,7 @@ def test_and_so_on_random_problems(n: int, T: int, d: int, seed: int, rate: floa
     for problem, row in zip(
         problems, outcomes(problems, hm.steps.Normalized(rate), steps=steps, measure=COLUMNS), strict=True
     ):
-        # A batch and a run by itself part where steps swing about a finite minimum: the run is a batch of one.
+        # A batch and a run by itself part where steps swing about a finite minimum: it is a batch of one.
         (run,) = hm.descend_batch([problem], hm.steps.Normalized(rate), steps=steps)
         assert_rows_agree(row, by_hand(problem, run, rate))
 
