@@ -164,7 +164,7 @@ LINES = (
         "bench_dynamics.py", "s",
         lambda x: x["flow"]["median_s"],
         at_most=0.5,
-        also=lambda x: f"median of {len(x['flow']['norms'])}; nothing else goes there",
+        also=lambda x: f"median of {len(x['flow']['norms'])}",
     ),
     Line(
         "gradient flow of 15,000 tokens (n=300, T=50, d=50) to norm 1e6, two cores",
