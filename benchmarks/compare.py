@@ -3,7 +3,9 @@
     python benchmarks/compare.py OLD NEW              # folders that hold src/hardmax
     python benchmarks/compare.py OLD NEW flow solve   # these cases only
 
-Each case runs in a process of its own that stays; old and new take turns, so that a busy machine meets both.
+Each case runs in a process of its own that stays for some turns; old and new take turns, so that a busy
+machine meets both. Some work is a fifth slower in one process than in the next, in the same checkout, so that
+several pairs of processes are asked (--pairs).
 CPU time counts, of all threads (for the command line, of a process that starts). The median over the turns of
 new over old is printed, with its quartiles. Names that differ between the checkouts are looked up in both.
 """
@@ -171,11 +173,13 @@ def main() -> None:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; all if absent")
-    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--turns", type=int, default=3, help="of a pair of processes")
+    parser.add_argument("--pairs", type=int, default=6, help="of processes")
     arguments = parser.parse_intermixed_args()
     started = time.monotonic()
     for name in arguments.cases or CASES:
-        found = compare(name, [arguments.old.resolve(), arguments.new.resolve()], arguments.turns)
+        folders = [arguments.old.resolve(), arguments.new.resolve()]
+        found = [turn for _ in range(arguments.pairs) for turn in compare(name, folders, arguments.turns)]
         low, middle, high = statistics.quantiles([new / old for old, new in found], n=4)
         least = min(old for old, _ in found), min(new for _, new in found)
         print(
@@ -183,7 +187,8 @@ def main() -> None:
             f"best {1e3 * least[0]:.3g} ms, {1e3 * least[1]:.3g} ms",
             flush=True,
         )
-    print(f"{arguments.turns} turns each, {time.monotonic() - started:.0f} s")
+    turns = arguments.pairs * arguments.turns
+    print(f"{turns} turns each, {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":
