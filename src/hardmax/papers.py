@@ -63,7 +63,7 @@ class Registry(Generic[Thing]):
         if id in self.entered:
             return self.entered[id]
         known = list(dict.fromkeys([*self.places, *self.entered]))
-        near = difflib.get_close_matches(id.upper(), known, n=5, cutoff=0.5) or known
+        near = difflib.get_close_matches(id.upper(), known, n=5, cutoff=0)
         raise ValueError(f"no {self.kind} is called {id}; near it are {', '.join(near)}")
 
     def all(self) -> dict[str, Thing]:

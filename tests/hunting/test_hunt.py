@@ -93,6 +93,9 @@ def test_what_a_function_raises_is_told():
     found = hm.hunt(lambda problem: 1 / 0, tries=1, workers=0)
     assert found.verdict.startswith("nothing found")
     assert found.refusal == "ZeroDivisionError: division by zero"
+    assert found.exit_code == 3  # nothing was tested, so a script must not take it for a survival
+    assert "could not be tested" in str(found)
+    assert "each was refused" in str(found)
 
 
 # data on which statements once raised an error, or failed by rounding alone
@@ -211,7 +214,7 @@ def test_a_line_is_parsed_and_proved():
      "margin.real <= 1", "margin <= 'a'", "[1] == 1", "sqrt(1, 2) <= 1", "True <= 1 + margin * (lambda: 1)"],
 )  # fmt: skip
 def test_a_line_is_arithmetic_and_nothing_else(line):
-    with pytest.raises(ValueError, match=r"conjecture|exponent|argument|no check"):
+    with pytest.raises(ValueError, match=r"conjecture|exponent|argument|claim must be"):
         claim_of(line)
 
 
@@ -339,14 +342,14 @@ HEAD_START, FILE = (
 
 
 def test_a_refusal_on_a_file_is_told(capsys):
-    assert cli(["hunt", HEAD_START, "--on", FILE, "--given", "start=[1]"]) == 0
-    assert "some were refused" in capsys.readouterr().out
+    assert cli(["hunt", HEAD_START, "--on", FILE, "--given", "start=[1]"]) == 3
+    assert "each was refused" in capsys.readouterr().out
 
 
 def test_bad_command_lines(capsys):
     for arguments in (["hunt"], ["hunt", "B-THM-99"], ["hunt", "B-THM-1", "--reading", "mine"],
                       ["hunt", "B-THM-1", "--tries", "0"], ["hunt", "B-THM-1", "--space", "q=3"],
-                      ["hunt", "no.py:f"], ["hunt", "B-THM-1", "--on", "missing.json"],
+                      ["hunt", "no.py:f"], ["hunt", "margin"], ["hunt", "B-THM-1", "--on", "missing.json"],
                       ["hunt", HEAD_START, "--on", FILE],
                       ["hunt", HEAD_START, "--on", FILE, "--given", "x=1"],
                       ["verify", "B-THM-1", "--given", "p=1"]):  # fmt: skip

@@ -58,12 +58,12 @@ class Hunted(Answer):
 
     @property
     def exit_code(self) -> int:
-        """0 nothing found, 1 refuted, 3 suspected or doubtful, 130 interrupted."""
+        """0 nothing found, 1 refuted, 3 suspected, doubtful or never judged, 130 interrupted."""
         if self.interrupted:
             return INTERRUPTED
         if self.verdict.startswith("refuted"):
             return NOT_AS_EXPECTED
-        return DONE if self.verdict.startswith("nothing") else INCOMPLETE
+        return DONE if self.verdict.startswith("nothing") and self.words.get("holds") else INCOMPLETE
 
     @property
     def proof(self) -> str | None:
@@ -143,8 +143,11 @@ class Hunted(Answer):
         if self.space:
             lines.append(f"tried {self.instances} instances in {self.tries} units ({said or 'none'})")
             lines.append(f"of the space {where}; {self.search}")
+        if self.verdict.startswith("nothing") and not self.words.get("holds"):
+            lines.append("the claim could not be tested, so this says nothing about it")
         if self.refusal:
-            lines.append(f"some were refused: {self.refusal}")
+            part = "each was" if self.words.get("refused") == self.instances else "some were"
+            lines.append(f"{part} refused: {self.refusal}")
         lines += [f"a hypothesis may be missing: {each}" for each in self.suggestions]
         lines += [f"files: {', '.join(self.files)}"] if self.files else []
         return [*lines, *(f"again: {each}" for each in self.commands)]

@@ -167,6 +167,11 @@ def claim_of(
 
         function, _ = named(target)
         return _own(target, function, space)
+    if "-" not in target:
+        raise ValueError(
+            "claim must be an id such as B-THM-3, a function as 'file.py:name' or a comparison such as "
+            f"'margin <= 3', got {target!r}"
+        )
     statement_of(target)  # names the ids that look like it
     raise AssertionError
 
