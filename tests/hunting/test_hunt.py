@@ -131,6 +131,12 @@ NOTHING = {"kind": "problem", "options": {}}
                      "loss": "exponential", "scores": [[1.0, 0.0], [0.0, 9.0]]}, "holds"),
         ("B-NEW-1b", {"tokens": [[[0.0, 0.0], [-9.0, -9.0], [-2.0, 1.5]]], "loss": "logistic",
                       "labels": [-1], "head": [0.0, 0.0], "options": {"rho": 2.0}}, "holds"),
+        ("B-THM-5", {"tokens": [[[-3.0, -5.0], [1.0, -1.0], [0.0, 0.0]]], "loss": "logistic", "labels": [1],
+                     "head": [0.0, 0.0], "options": {"selection": [0]}}, "holds"),
+        # what S puts e^81 behind is not felt at log t = 21
+        ("D-CONJ-5", {"tokens": [[[0.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
+                                 [[0.0, 0.0, 0.0], [0.0, -1.0, -192.0], [0.0, 0.0, 2.0]]], "loss": "log",
+                      "scores": [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]}, "undecided"),
         ("B-THM-6", {"tokens": [[[2.0, 1.0, -2.0], [0.0, -0.5, -1.0], [0.0, 0.0, 0.0]]], "loss": "logistic",
                      "labels": [-1], "head": [-1.0, -1.0, 1.0],
                      "options": {"selection": [0], "rho": 0.5}}, "holds"),
