@@ -133,6 +133,10 @@ NOTHING = {"kind": "problem", "options": {}}
                       "labels": [-1], "head": [0.0, 0.0], "options": {"rho": 2.0}}, "holds"),
         ("B-THM-5", {"tokens": [[[-3.0, -5.0], [1.0, -1.0], [0.0, 0.0]]], "loss": "logistic", "labels": [1],
                      "head": [0.0, 0.0], "options": {"selection": [0]}}, "holds"),
+        # tight rows without a multiplier: beside S the angle falls like (log log t)/log t
+        ("D-CONJ-5", {"tokens": [[[-0.5, 0.0, 1.0], [0.5, 0.5, -0.5], [0.0, 0.0, 0.0]],
+                                 [[0.0, 0.0, -0.5], [0.0, 0.0, -0.5], [-0.5, -0.5, -0.5]]], "loss": "log",
+                      "scores": [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]}, "undecided"),
         # what S puts e^81 behind is not felt at log t = 21
         ("D-CONJ-5", {"tokens": [[[0.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
                                  [[0.0, 0.0, 0.0], [0.0, -1.0, -192.0], [0.0, 0.0, 2.0]]], "loss": "log",

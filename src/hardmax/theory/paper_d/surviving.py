@@ -109,10 +109,12 @@ def survivors(problem: Problem) -> Outcome:
     if not outgrown.holds:
         return Outcome((*hypotheses, apart, outgrown))
     pull = gradient(left, run.p)
+    # in S, survivors balance what the lost tokens pull, which falls like 1/t
+    balance = 2 * lost_pull(lost, best) * math.exp(-run.times[-1])
     rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
     gap = misalignment(beside, goal)
     told = {"survivors": [s.tolist() for s in sets], "1 - cos beside S": gap, "gradient of survivors": rest}
-    return Outcome((*hypotheses, apart, outgrown), min(1 - gap / NEAR, 1 - rest / STILL), told)
+    return Outcome((*hypotheses, apart, outgrown), min(1 - gap / NEAR, 1 - rest / max(STILL, balance)), told)
 
 
 Lost = list[tuple[np.ndarray, int, float]]  # a row, its input and the score of the token that it leaves
@@ -132,6 +134,12 @@ def kept_and_lost(problem: Problem, sets: Sequence[np.ndarray]) -> tuple[Problem
         if t not in inside
     ]
     return left, lost
+
+
+def lost_pull(lost: Lost, best: MaxMargin) -> float:
+    """The most that rows to lost tokens pull in any direction, times t: multipliers times lengths."""
+    assert best.multipliers is not None
+    return float(best.multipliers[: len(lost)] @ np.linalg.norm([d for d, _, _ in lost], axis=1))
 
 
 def offset_beside(
