@@ -133,6 +133,15 @@ NOTHING = {"kind": "problem", "options": {}}
                       "labels": [-1], "head": [0.0, 0.0], "options": {"rho": 2.0}}, "holds"),
         ("B-THM-5", {"tokens": [[[-3.0, -5.0], [1.0, -1.0], [0.0, 0.0]]], "loss": "logistic", "labels": [1],
                      "head": [0.0, 0.0], "options": {"selection": [0]}}, "holds"),
+        # tokens 1 and 2 have a larger label margin: Assumption C fails, where a search may miss it
+        ("B-THM-5", {"tokens": [[[-0.18326823208184176, 0.9627259318247128, 0.5853287099540823],
+                                 [1.4682949147824176, 0.21019870278120295, 1.3455918138320493],
+                                 [-0.26117618046376745, -0.2854551873157195, -0.1460640683261936]],
+                                [[1.7876360159962368, -0.0282307515224738, -0.3407542423627993],
+                                 [0.0, 0.0, 0.0],
+                                 [-0.24704320645602829, -1.1516972496483076, 3.20200897400241]]],
+                     "loss": "logistic", "labels": [1, -1], "head": [1.0, 0.0, 0.0],
+                     "options": {"selection": [0, 0]}}, "not applicable"),
         # tight rows without a multiplier: beside S the angle falls like (log log t)/log t
         ("D-CONJ-5", {"tokens": [[[-0.5, 0.0, 1.0], [0.5, 0.5, -0.5], [0.0, 0.0, 0.0]],
                                  [[0.0, 0.0, -0.5], [0.0, 0.0, -0.5], [-0.5, -0.5, -0.5]]], "loss": "log",
