@@ -7,6 +7,7 @@ from tests.theory.fuzz import draw_problem, options_of
 import hardmax as hm
 from hardmax.theory import check
 from hardmax.theory.paper_b import instances as examples
+from hardmax.theory.paper_d.instances import half_opposed
 
 NEARLY_TIGHT = hm.Problem.from_scores([[[0, 0], [-1, 0], [-1.001, -1]]], [[1, 0, 0]])
 ALL = {"selection": (1, 1, 1)}
@@ -46,6 +47,28 @@ def test_theorem_4_beside_a_locally_optimal_direction():
 def test_theorems_5_and_6_do_not_depend_on_the_unit_of_the_keys():
     assert check("B-THM-5", scaled("B-FIG-3a", 0.3), **ALL).verdict == "holds"
     assert check("B-THM-6", scaled("B-FIG-3b", 0.1), **ALL, rho=0.15).verdict == "holds"
+
+
+def test_theorem_5_waits_where_a_tight_row_has_no_multiplier():
+    """There angles fall like (log R)/R: by 0.77 at the first look, by 0.66 at four times these radii."""
+    problem = hm.Problem.from_tokens([[[-3.0, -5.0], [1.0, -1.0], [0.0, 0.0]]], [1], [0.0, 0.0])
+    found = check("B-THM-5", problem, selection=(0,))
+    assert found.verdict == "holds"
+    assert found.measured["late from"] == pytest.approx(5.8745, abs=1e-4)
+    assert found.measured["radii"] == pytest.approx([23.4982, 46.9964], abs=1e-4)
+    assert found.measured["degrees of p"] == pytest.approx([2.6559, 1.7514], abs=1e-4)
+
+
+def test_survivors_are_judged_once_p_has_outgrown_its_offset():
+    # the only row to a lost token says p = (log t - 2.066) beside S; the run ends at log t = 25.2
+    late = check("D-CONJ-5", half_opposed())
+    assert (late.verdict, late.hypotheses[-1].id) == ("consistent", "p beside S has outgrown its offset")
+    assert late.hypotheses[-1].measured["share of the growth"] == pytest.approx(0.918, abs=0.002)
+    # S alone puts the token at -192 so far behind that it is not felt before log t = 81
+    keys = [[[0, 0, 0], [-1, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, -1, -192], [0, 0, 2]]]
+    early = check("D-CONJ-5", hm.Problem.from_scores(keys, [[1, 0, 0], [0, 0, 1]], "log"))
+    assert (early.verdict, early.hypotheses[-1].holds) == ("undecided", None)
+    assert early.hypotheses[-1].measured["share of the growth"] < 0
 
 
 def test_theorem_6_evaluates_its_hypothesis_on_the_attention():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice, product
 
 import numpy as np
 from scipy.optimize import minimize
@@ -15,6 +16,8 @@ from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Floats
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, chosen_slots, optimal_tokens
+
+CORNERS = 512  # selections that Assumption C is tried on
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,8 @@ def assumption_c(
 ) -> AssumptionC:
     """Estimate nu of Assumption C: the least (Gamma - M(s)) / max_i (1 - s_i,selected) over attention s.
 
-    M(s) is the label margin of the attended values (0 if they do not separate). Random weights, then a local
-    search.
+    M(s) is the label margin of the attended values (0 if they do not separate). Random weights and
+    other selections (up to 512), then a local search.
 
     Args:
         problem: with values and labels.
@@ -106,7 +109,7 @@ def assumption_c(
     Gamma = float(mixing.margins(np.zeros((1, mixing.width)))[0])
     if Gamma == 0:
         return AssumptionC(False, 0.0, 0.0, mixing.weights(np.zeros(mixing.width)))
-    points = mixing.draw(draws, generator(rng))
+    points = np.concatenate([mixing.draw(draws, generator(rng)), mixing.corners()])
     ratios = mixing.ratios(points, Gamma)
     best, nu = points[int(np.argmin(ratios))], float(ratios.min())
     for start in points[np.argsort(ratios)[:3]]:
@@ -129,6 +132,12 @@ class _Mixing:
         self.steps = [np.delete(v, t, axis=0) - v[t] for v, t in zip(values, tokens, strict=True)]
         self.sizes = [len(step) for step in self.steps]
         self.width = sum(self.sizes)
+
+    def corners(self) -> Floats:
+        """Attention on one token of every input, other than the selection: a search may miss these."""
+        choices = [np.vstack([np.zeros(size), np.eye(size)]) for size in self.sizes]
+        first = list(islice(product(*choices), 1, CORNERS + 1))
+        return np.array([np.concatenate(rows) for rows in first]).reshape(-1, self.width)
 
     def parts(self, x: Floats) -> list[Floats]:
         cuts = np.split(x, np.cumsum(self.sizes)[:-1], axis=-1)

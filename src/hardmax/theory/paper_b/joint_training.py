@@ -110,30 +110,71 @@ def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | 
     return radius
 
 
+def is_within_reach(problem: Problem, R: float, rho: float | None) -> bool:
+    """Whether logits at the radius R, and predictions at |v| = rho R, are no larger than paths were tried."""
+    assert problem.head.values is not None
+    longest = float(np.linalg.norm(problem.head.values, axis=1).max())
+    return R * longest_difference(problem) <= LARGEST and (rho or 0.0) * R * longest <= LARGEST
+
+
 def judge_path(
+    problem: Problem,
+    direction: Any,
+    label: MaxMargin | None,
+    late: float,
+    *,
+    rho: float | None = None,
+    r: float | None = None,
+) -> tuple[float | None, JointPath | None, dict[str, Any]]:
+    """The joint path when it is late and at twice that radius: its angles must fall like 1/R.
+
+    A tight row without a multiplier makes that (log R)/R, from a radius on that scores set, and an offset
+    may pass through zero on its way: what does not fall is looked at again at four times the radii. Only
+    what stalls refutes; an angle whose fall becomes steeper from look to look is not late yet. The slack is
+    None there, and where one look is all that is within reach.
+
+    Args:
+        problem: with a linear head.
+        direction: of p in the limit.
+        label: of v in the limit; None if only p is judged.
+        late: the first radius.
+        rho, r: how |v| is bound, as `joint_path` takes it.
+    """
+    found: dict[str, Any] = {"late from": late}
+    path, looks = None, []
+    for _ in range(LATER):
+        if not is_within_reach(problem, 2 * late, rho):
+            break
+        path = joint_path(problem, [late, 2 * late], rho=rho, r=r)
+        angles = [path.angle(direction)] + ([] if label is None else [path.head_angle(label)])
+        looks.append([(after / still_away(before), after < before) for before, after in angles])
+        found |= {"radii": path.radii, "agreeing starts": path.agreeing}
+        found |= {f"degrees of {name}": np.degrees(x) for name, x in zip("pv", angles, strict=False)}
+        if max(looks[-1])[0] <= 1:
+            break
+        late *= 4
+    if path is None:
+        return None, None, found
+    slack = float(1 - max(looks[-1])[0])
+    stalls = len(looks) > 1 and any(
+        last > 1 and (last >= first or not falls)
+        for (first, _), (last, falls) in zip(looks[0], looks[-1], strict=True)
+    )
+    return slack if slack >= 0 or stalls else None, path, found
+
+
+def judge_pair(
     problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None, r: float | None
 ) -> tuple[float | None, JointPath | None, dict[str, Any]]:
-    """The joint path when it is late and at twice that radius: both angles must fall like 1/R.
-
-    The slack is None where it cannot be followed that far, or where no two starts agree.
-    """
-    head = problem.head.linear
-    assert head is not None
-    late = late_pair(problem, best, label, rho if r is None else None)
-    found: dict[str, Any] = {"late from": late}
-    longest = float(np.linalg.norm(head.values, axis=1).max())
-    if 2 * late * longest_difference(problem) > 1e4 or (rho or 0.0) * 2 * late * longest > LARGEST:
-        return None, None, found
-    path = joint_path(problem, [late, 2 * late], rho=rho if r is None else None, r=r)
-    angles = path.angle(best), path.head_angle(label)
-    found |= {
-        "radii": path.radii, "degrees of p": np.degrees(angles[0]), "degrees of v": np.degrees(angles[1]),
-        "agreeing starts": path.agreeing,
-    }  # fmt: skip
-    # a fixed r leaves v on its way, wherever p goes
-    judged = angles if r is None else angles[:1]
-    slack = min(1 - float(each[1]) / still_away(float(each[0])) for each in judged)
-    return (slack if (path.agreeing >= 2).all() else None), path, found
+    """The late path of p against ``best`` and of v against ``label``; open where no two starts agree."""
+    if r is None:
+        late = late_pair(problem, best, label, rho)
+        slack, path, found = judge_path(problem, best, label, late, rho=rho)
+    else:  # a fixed r leaves v on its way, wherever p goes
+        late = late_pair(problem, best, label, None)
+        slack, path, found = judge_path(problem, best, None, late, r=r)
+    agreed = path is not None and bool((path.agreeing >= 2).all())
+    return slack if agreed else None, path, found
 
 
 def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int] | None) -> list[Hypothesis]:
@@ -172,7 +213,7 @@ def joint_path_limit(
     if unmet([h for h in hypotheses if h.erratum is None]):
         return Outcome(tuple(hypotheses))
     best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
-    slack, path, found = judge_path(problem, best, label, rho if r is None else None, r)
+    slack, path, found = judge_pair(problem, best, label, rho, r)
     witness = None if path is None else path.points[-1]
     return Outcome(tuple(hypotheses), slack, found, witness, paper_slack=slack)
 
@@ -206,7 +247,7 @@ def relaxed_limit(
     fast = rho is not None and rho > threshold
     hypotheses.append(Hypothesis("|v| grows more than rho* |p|", fast, [rho, threshold], erratum="B-ERR-02"))
     relaxed, label = relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens)
-    slack, path, found = judge_path(problem, relaxed, label, rho, r)
+    slack, path, found = judge_pair(problem, relaxed, label, rho, r)
     if path is None:
         return Outcome(tuple(hypotheses), None, found)
     hypotheses.append(saturation(problem, path, tokens))
@@ -252,19 +293,11 @@ def selection_depends_on_rho(
     if best.direction is None:
         return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
     late = late_pair(problem, best, label, rho)
-    found: dict[str, Any] = {"late from": late, "predicted": limit.selection}
-    assert problem.head.values is not None
-    longest = float(np.linalg.norm(problem.head.values, axis=1).max())
-    if rho * 2 * late * longest > LARGEST:
+    slack, path, found = judge_path(problem, limit.direction, None, late, rho=rho)
+    found["predicted"] = limit.selection
+    if path is None:
         return Outcome(tuple(hypotheses), None, found)
-    for _ in range(LATER):  # what is not nearer may be so later, while the path is within reach
-        path = joint_path(problem, [late, 2 * late], rho=rho)
-        chosen = selected_tokens(problem, path.points[-1])
-        near, nearer = path.angle(limit.direction).tolist()
-        agrees = chosen.is_unique and chosen.tokens == limit.selection
-        found |= {"selected": chosen.sets, "degrees to q*": np.degrees([near, nearer]), "radius": late}
-        slack = 1 - nearer / still_away(near) if agrees else -1.0
-        late *= 4
-        if slack >= 0 or rho * 2 * late * longest > LARGEST:
-            break
-    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1])
+    chosen = selected_tokens(problem, path.points[-1])
+    found["selected"] = chosen.sets
+    agrees = chosen.is_unique and chosen.tokens == limit.selection
+    return Outcome(tuple(hypotheses), slack if agrees else -1.0, found, witness=path.points[-1])

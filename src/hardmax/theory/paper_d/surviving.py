@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from hardmax._lib.arrays import misalignment
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.norms import norm as norm_of
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import fixed_scores
@@ -18,6 +20,7 @@ from hardmax.theory.paper_d.split import convex_and_mixed
 from hardmax.train.flow import flow
 from hardmax.train.gradient import gradient
 from hardmax.train.measures import attention
+from hardmax.train.run import Run
 from hardmax.train.steps import GD
 
 FALL = 0.7  # of the deficit over the last two decades of steps, unless it is small
@@ -25,7 +28,10 @@ SMALL = 0.02
 KEPT, LOST = 1e-3, 1e-6  # attention of a surviving token, and of one that is gone
 LATE = 30.0  # log t
 NEAR = 0.01  # of 1 - cos beside S
+HALF = 0.5  # of the growth p_mm log t that its offset must leave
+FAINT = 0.05  # the pull of rows without a multiplier, over that of the others, which may still be felt
 STILL = 1e-6  # of the gradient of what survives
+NONE = 1e-9  # of the largest multiplier
 
 
 @statement(
@@ -63,7 +69,10 @@ def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000
     label="conjecture",
 )
 def survivors(problem: Problem) -> Outcome:
-    """Gradient flow to log t = 30; survivors have attention above 1e-3, others below 1e-6, or it is early."""
+    """Gradient flow to log t = 30; survivors have attention above 1e-3, others below 1e-6, or it is early.
+
+    It is early, too, where p beside S has not yet outgrown its offset: see `offset_beside`.
+    """
     fixed = fixed_scores(problem)
     if not fixed.holds:
         return Outcome((fixed,))
@@ -76,27 +85,86 @@ def survivors(problem: Problem) -> Outcome:
     some_lost = Hypothesis(
         "some token is lost", any(s.size < x.size for s, x in zip(sets, shares, strict=True))
     )
-    hypotheses = (settled, several, some_lost)
+    hypotheses = (several, some_lost, settled)
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
-    won, tied = [], []
-    for own, inside in zip(keys, sets, strict=True):
-        won += [own[inside[0]] - own[t] for t in range(len(own)) if t not in inside]
-        tied += [own[inside[0]] - own[t] for t in inside[1:]]
-    best = max_margin(Constraints.dense(won, E=tied))
+    left, lost = kept_and_lost(problem, sets)
+    tied = [row for own in left.split(left.keys[left.tokens]) for row in own[0] - own[1:]]
+    best = max_margin(Constraints.dense([row for row, _, _ in lost], E=tied))
     apart = Hypothesis("survivors separable from the others", best.is_certified or None, best.status)
     if not apart.holds:
         return Outcome((*hypotheses, apart))
     S = np.linalg.svd(np.array(tied).T, full_matrices=False)
     span = S[0][:, S[1] > 1e-9 * S[1][0]] if S[1][0] > 0 else S[0][:, :0]
     beside = run.p - span @ (span.T @ run.p)
+    goal = best.need()
+    offset, faint = offset_beside(left, lost, best, span, run)
+    growth = run.times[-1] * goal
+    off, kept = misalignment(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
+    outgrown = Hypothesis(
+        "p beside S has outgrown its offset",
+        (off < NEAR / 2 and kept > HALF and faint < FAINT) or None,
+        {"expected 1 - cos": off, "share of the growth": kept, "pull of other rows": faint},
+    )
+    if not outgrown.holds:
+        return Outcome((*hypotheses, apart, outgrown))
+    pull = gradient(left, run.p)
+    # in S, survivors balance what the lost tokens pull, which falls like 1/t
+    balance = 2 * lost_pull(lost, best) * math.exp(-run.times[-1])
+    rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
+    gap = misalignment(beside, goal)
+    told = {"survivors": [s.tolist() for s in sets], "1 - cos beside S": gap, "gradient of survivors": rest}
+    return Outcome((*hypotheses, apart, outgrown), min(1 - gap / NEAR, 1 - rest / max(STILL, balance)), told)
+
+
+Lost = list[tuple[np.ndarray, int, float]]  # a row, its input and the score of the token that it leaves
+
+
+def kept_and_lost(problem: Problem, sets: Sequence[np.ndarray]) -> tuple[Problem, Lost]:
+    """The problem of the survivors, and the rows from the first of them to the others of its input."""
+    keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
     left = Problem.from_scores(
         [own[s] for own, s in zip(keys, sets, strict=True)],
         [own[s] for own, s in zip(scores, sets, strict=True)], problem.loss,
     )  # fmt: skip
-    pull = gradient(left, run.p)
-    rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
-    gap = misalignment(beside, best.need())
-    told = {"survivors": [s.tolist() for s in sets], "1 - cos beside S": gap, "gradient of survivors": rest}
-    return Outcome((*hypotheses, apart), min(1 - gap / NEAR, 1 - rest / STILL), told)
+    lost = [
+        (keys[i][inside[0]] - keys[i][t], i, float(scores[i][t]))
+        for i, inside in enumerate(sets)
+        for t in range(len(keys[i]))
+        if t not in inside
+    ]
+    return left, lost
+
+
+def lost_pull(lost: Lost, best: MaxMargin) -> float:
+    """The most that rows to lost tokens pull in any direction, times t: multipliers times lengths."""
+    assert best.multipliers is not None
+    return float(best.multipliers[: len(lost)] @ np.linalg.norm([d for d, _, _ in lost], axis=1))
+
+
+def offset_beside(
+    left: Problem, lost: Lost, best: MaxMargin, span: np.ndarray, run: Run
+) -> tuple[np.ndarray, float]:
+    """w of p = p_mm log t + w beside S, as the part of p in S sets it, and the pull of other rows.
+
+    A row d to a lost token pulls with a e^(-d.p): a is the slope of the loss, times how much the token scores
+    below what the survivors predict, times its attention there. The flow turns to p_mm as its rows
+    pull like their multipliers, which is where d.w = log(a/multiplier). Before log t outgrows w, p may go
+    anywhere: a token that S alone puts e^80 behind is not felt before log t = 80. The second number is what
+    rows without a multiplier pull at that w and the end of the run, over the sum of the multipliers.
+    """
+    assert best.multipliers is not None
+    inside = span @ (span.T @ run.p)
+    shares, logits = attention(left, inside), left.split(left.keys[left.tokens] @ inside)
+    predicted = np.array([s @ own for s, own in zip(shares, left.split(left.scores), strict=True)])
+    slopes = left.loss.log_slopes(predicted)
+    with np.errstate(divide="ignore"):  # a token that scores what is predicted pulls nowhere
+        falls = np.log([abs(predicted[i] - score) / left.n for _, i, score in lost])
+    behind = [d @ inside + np.logaddexp.reduce(logits[i]) - logits[i][0] for d, i, _ in lost]
+    pulls = slopes[[i for _, i, _ in lost]] + falls - behind
+    weights, rows = best.multipliers[: len(lost)], np.array([d for d, _, _ in lost])
+    own = (weights > NONE * weights.max()) & np.isfinite(pulls)
+    across = rows - rows @ span @ span.T
+    w = np.linalg.lstsq(across[own], pulls[own] - np.log(weights[own]), rcond=None)[0]
+    others = pulls[~own] - across[~own] @ w - run.times[-1] * (rows[~own] @ best.need() - 1)
+    return w, float(np.exp(np.logaddexp.reduce(others, initial=-np.inf)) / weights.sum())
