@@ -156,6 +156,19 @@ NOTHING = {"kind": "problem", "options": {}}
         ("B-THM-6", {"tokens": [[[2.0, 1.0, -2.0], [0.0, -0.5, -1.0], [0.0, 0.0, 0.0]]], "loss": "logistic",
                      "labels": [-1], "head": [-1.0, -1.0, 1.0],
                      "options": {"selection": [0], "rho": 0.5}}, "holds"),
+        # terms in 1/R^2 still weigh at ten times the radius from which the softmax is saturated
+        ("B-NEW-2", {"tokens": [[[0.0, 0.0], [3.0, 28.0]], [[0.0, 0.0], [11.0, 3.5]]],
+                     "loss": "correlation", "scores": [[1.0, 0.0], [1.0, 0.0]]}, "holds"),
+        # w is zero, so that the angle is rounding
+        ("B-NEW-3", {"tokens": [[[0.0, 0.0], [0.0, 2.0], [1.0, 1.0]]], "loss": "logistic",
+                     "scores": [[0.0, 0.0, 1.0]]}, "holds"),
+        # silent for 30,000 steps and more, but the mean fades faster than the gradient, which comes back
+        ("D-THM-7", {"tokens": [[[0.0, 0.0], [2.0, 0.0], [-5.0, -1.0]]], "loss": "logistic",
+                     "scores": [[10.0, 0.0, 0.0]]}, "undecided"),
+        # a neighbor that scores as high as what is selected: nothing holds p there
+        ("D-CONJ-1", {"tokens": [[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], "queries": [[0.0, 1.0]],
+                      "loss": "correlation", "scores": [[0.0, 0.0, -1.0]], "options": {"steps": 4000}},
+         "not applicable"),
         # beyond the critical rate normalised descent swings for ever
         ("B-THM-2M", {"tokens": [[[0.0, 0.0], [1.0, 0.0], [-4.0, -1.0]]], "loss": "logistic",
                       "scores": [[1.0, 0.0, 0.0]], "options": {"start": [0.0, 0.0], "steps": 200}},

@@ -122,7 +122,11 @@ def predicted(p_unit: np.ndarray, offset: np.ndarray, R: float) -> np.ndarray:
     label="derived",
 )
 def first_order_path(problem: Problem) -> Outcome:
-    """The residual when it is late and at ten times that radius: it must fall like 1/R."""
+    """The residual when it is late and at ten times that radius: it must fall like 1/R.
+
+    Where terms in 1/R^2 still weigh, as where a row is ten times as long as p_mm asks, it is looked at again
+    ten times as far out.
+    """
     separable, best = separable_best(problem)
     hypotheses = [decreasing_loss(problem), strict_best(problem), separable]
     if unmet(hypotheses) or best is None or best.direction is None:
@@ -137,14 +141,17 @@ def first_order_path(problem: Problem) -> Outcome:
     late = late_radius(problem, min(best.margin, second_gap(best)))
     if late * best.margin > FARTHEST:
         return Outcome(tuple(hypotheses), None, {"late from": late})
-    radii = [late, 10 * late]
-    path = regularization_path(problem, radii)
-    near, nearer = (
-        float(np.linalg.norm(p - predicted(best.direction, w, R)))
-        for p, R in zip(path.points, radii, strict=True)
-    )
-    # ten times the radius leaves a tenth of the residual, or what rounding leaves, which grows with R
-    slack = 1 - nearer / max(0.3 * near, 1e-9 * radii[-1])
+    for radius in (late, 10 * late, 100 * late):
+        radii = [radius, 10 * radius]
+        path = regularization_path(problem, radii)
+        near, nearer = (
+            float(np.linalg.norm(p - predicted(best.direction, w, R)))
+            for p, R in zip(path.points, radii, strict=True)
+        )
+        # ten times the radius leaves a tenth of the residual, or what rounding leaves, which grows with R
+        slack = 1 - nearer / max(0.3 * near, 1e-9 * radii[-1])
+        if slack >= 0:
+            break
     found = {"radii": radii, "residuals": [near, nearer], "|w|": float(np.linalg.norm(w)), "w": w}
     return Outcome(tuple(hypotheses), slack if path.is_reliable.all() else None, found)
 
@@ -152,6 +159,7 @@ def first_order_path(problem: Problem) -> Outcome:
 NEAR = 0.03  # how far below and above the threshold the step is taken
 STEPS = 6000
 RATIO = 0.01  # measured against predicted 1 - cos
+ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
 
 
 def critical_step(late: LateResidual) -> float:
@@ -195,7 +203,7 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
 
     below, above = run(1 - NEAR), run(1 + NEAR)
     swings = above.swing > 0 and below.swing == 0
-    settled = 1 - abs(below.ratio - 1) / RATIO
+    settled = 1 - abs(below.measured - below.predicted) / max(RATIO * below.predicted, ROUNDING)
     found = {
         "eta_c": eta, "below: measured over predicted": below.ratio, "below: swing": below.swing,
         "above: measured over predicted": above.ratio, "above: swing": above.swing,

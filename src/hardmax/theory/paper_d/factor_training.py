@@ -8,9 +8,10 @@ import numpy as np
 
 from hardmax._lib.expect import generator
 from hardmax.problem import Problem
+from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement
 from hardmax.theory.paper_b.common import fixed_scores
-from hardmax.theory.paper_d.common import chosen, has_queries, separable
+from hardmax.theory.paper_d.common import chosen, has_queries, separable, strong
 from hardmax.train.descent import descend_batch
 from hardmax.train.run import Run
 from hardmax.train.steps import Adam, Normalized, Sign, Spectral, Step
@@ -68,9 +69,10 @@ def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_00
     if isinstance(best, Hypothesis):
         return Outcome((*hypotheses, best))
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
+    attracts = strong(problem, best)
     early, late = (best.deficit(run.points[k]) for k in (-2, -1))
     found = {"norm": best.norm_name, "deficit after a tenth of the steps": early, "deficit": late}
-    return Outcome((*hypotheses, said, goes_on), fallen(early, late), found)
+    return Outcome((*hypotheses, said, attracts, goes_on), fallen(early, late), found)
 
 
 def sign_matrices(shape: tuple[int, ...]) -> np.ndarray:
@@ -149,4 +151,7 @@ def signs_of_factors(
     early, late = deficits
     found = {"margin": most, "deficit after a tenth of the steps": early, "deficit": late}
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
-    return Outcome((*hypotheses, said, goes_on), fallen(early, late), found)
+    # which other selections attract in this norm is not known: one that scores best does in every norm
+    is_best = optimal_tokens(problem).sets == tuple((t,) for t in said.measured)
+    attracts = Hypothesis("the best tokens, one per input, are selected", is_best or None, said.measured)
+    return Outcome((*hypotheses, said, attracts, goes_on), fallen(early, late), found)

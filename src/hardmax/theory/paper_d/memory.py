@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_b.common import fixed_scores, late_radius, second_gap
@@ -50,7 +51,11 @@ def frozen_momentum(
     problem: Problem, *, norm: str = "l2", beta: float = 0.9, selection: Iterable[int] | None = None,
     steps: int = 3000,
 ) -> Outcome:  # fmt: skip
-    """One run at 0.8 of the threshold, one at twice the threshold."""
+    """One run at 0.8 of the threshold, one at twice the threshold.
+
+    A gradient may be silent for thousands of steps and come back, along a move whose margins are too small to
+    keep it down: what is frozen only for now leaves the claim open.
+    """
     best = separable(problem, norm, selection)
     if isinstance(best, Hypothesis):
         return Outcome((best,))
@@ -65,16 +70,26 @@ def frozen_momentum(
     same = tuple(selects(run, best) for run in (slow, fast))
     if unmet(same):
         return Outcome((finite, *same))
-    frozen = fast.event == "frozen momentum"
-    move = np.asarray(fast.points)[-1] - np.asarray(fast.points)[-2]
-    reach = float(row_margins(best, move)[0]) / -math.log(beta)  # above 1 it is absorbing
+    reached = reach(fast, best, beta)
     found = {
         "threshold": threshold, "below: event": slow.event, "below: deficit": slow.deficit(best),
-        "above: event": fast.event, "above: deficit": fast.deficit(best), "above: reach": reach,
+        "above: event": fast.event, "above: deficit": fast.deficit(best), "above: reach": reached,
     }  # fmt: skip
-    if slow.event == "frozen momentum":
+    if frozen(slow, best, beta):
         return Outcome((finite, *same), -1.0, found)
-    return Outcome((finite, *same), reach - 1 if frozen else None, found)
+    settled = frozen(fast, best, beta) and slow.event is None
+    return Outcome((finite, *same), reached - 1 if settled else None, found)
+
+
+def reach(run: Run, best: MaxMargin, beta: float) -> float:
+    """By how much the last move shrinks the gradient in a step, in units of what the mean shrinks by."""
+    move = np.asarray(run.points)[-1] - np.asarray(run.points)[-2]
+    return float(row_margins(best, move)[0]) / -math.log(beta)
+
+
+def frozen(run: Run, best: MaxMargin, beta: float) -> bool:
+    """Whether the gradient has no say any more, and never will: above 1 the reach is absorbing."""
+    return run.event == "frozen momentum" and reach(run, best, beta) > 1
 
 
 @statement(
