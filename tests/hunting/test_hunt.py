@@ -162,6 +162,9 @@ NOTHING = {"kind": "problem", "options": {}}
         # w is zero, so that the angle is rounding
         ("B-NEW-3", {"tokens": [[[0.0, 0.0], [0.0, 2.0], [1.0, 1.0]]], "loss": "logistic",
                      "scores": [[0.0, 0.0, 1.0]]}, "holds"),
+        # a margin of 1e-6: swings of the size of a step are rounding beside |p|
+        ("B-NEW-3", {"tokens": [[[0.0, 0.0], [0.0, 2.0], [2.0**-20, 1.0]]], "loss": "logistic",
+                     "scores": [[0.0, 0.0, 1.0]]}, "undecided"),
         # silent for 30,000 steps and more, but the mean fades faster than the gradient, which comes back
         ("D-THM-7", {"tokens": [[[0.0, 0.0], [2.0, 0.0], [-5.0, -1.0]]], "loss": "logistic",
                      "scores": [[10.0, 0.0, 0.0]]}, "undecided"),
