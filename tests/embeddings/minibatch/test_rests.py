@@ -109,6 +109,24 @@ def test_many_missed_steps_at_once_equal_a_visit_at_each(kind):
         np.testing.assert_allclose(ends[0][name], ends[1][name], rtol=0, atol=tolerance)
 
 
+def test_a_step_under_way_in_other_threads_does_not_reach_into_what_is_restored():
+    corpus = rare_tokens()
+    start = hm.embeddings.initial_vectors(corpus.S, 256, rng=1)  # two tiles
+    ends = []
+    for strayed in (False, True):
+        with OneLayerModel(*start, AdamW(0.01), "float32", 2) as model:
+            model.observe()
+            held = model.arrays()
+            if strayed:
+                model.step(corpus, 0.01)
+                model.restore(held)
+            model.step(corpus, 0.01)
+            model.observe()
+            ends.append(model.arrays())
+    for name, array in ends[0].items():
+        np.testing.assert_array_equal(array, ends[1][name])
+
+
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
 def test_renumbered_tokens(tokens):
     rows, places = renumbered(np.array(tokens, np.intp), 31)

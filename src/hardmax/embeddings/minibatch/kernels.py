@@ -163,39 +163,49 @@ def _read(kind: types.Type, dimensions: int) -> types.Type:
     return types.Array(kind, dimensions, "C", readonly=True)
 
 
-_PASS = [
+_FINISH = [
     types.void(
-        x[:, ::1], x[:, ::1], x[:, ::1], intp, INDEX, INDEX, INDEX, _read(x, 1), _read(x, 1),
-        stretch(x), stretch(x), stretch(x), x[:, ::1], _read(x, 2), _read(x, 2), intp, boolean, boolean,
-        stretch(x), stretch(x),
+        x[:, ::1], intp, INDEX, _read(x, 1), _read(x, 1), stretch(x), stretch(x), stretch(x), x[:, ::1],
+        _read(x, 2), intp, boolean,
+    )
+    for x in (float32, float64)
+]  # fmt: skip
+_ADVANCE = [
+    types.void(
+        x[:, ::1], x[:, ::1], x[:, ::1], intp, INDEX, INDEX, _read(x, 1), _read(x, 1), _read(x, 1),
+        _read(x, 2), _read(x, 2), _read(x, 2), intp, boolean, stretch(x), stretch(x),
     )
     for x in (float32, float64)
 ]  # fmt: skip
 
 
-@njit(_PASS, cache=True, nogil=True, fastmath=VECTORIZED)
-def pass_tile(  # type: ignore[no-untyped-def]
-    E, first, second, size, before, rows, done, A, C, pv, pv_first, pv_second, pv_at, k_at, rests, now,
-    pending, adaptive, a, c,
+@njit(_FINISH, cache=True, nogil=True, fastmath=VECTORIZED)
+def finish_tile(  # type: ignore[no-untyped-def]
+    E, size, rows, A, C, pv, pv_first, pv_second, pv_at, k_at, last, adaptive,
 ):  # fmt: skip
-    """On a tile of columns: finish the step of the last batch, and bring the rows of the next up to date.
+    """On a tile of columns: p and v take the step ``last``; A and C are not zero in ``rows`` only."""
+    g = np.empty(2 * TILE, E.dtype)
+    _weighted_rows(E, size, rows, A, C, g)
+    pv_at[last] = pv
+    for start in (0, TILE):
+        part = slice(start, start + size)
+        if adaptive:
+            update_adamw(pv[part], g[part], pv_first[part], pv_second[part], k_at[last])
+        else:
+            update_sgd(pv[part], g[part], pv_first[part], pv_first[part], k_at[last])
 
-    If a step is ``pending``, its number is now - 1 and ``before`` are the rows whose A and C are not zero: p
-    and v take it. Then row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p
-    and v; in the steps after it, up to ``now``, no batch held its token and the gradient is zero. The tile's
-    part of a = E p and c = E v goes to the places of ``rows``.
+
+@njit(_ADVANCE, cache=True, nogil=True, fastmath=VECTORIZED)
+def advance_tile(  # type: ignore[no-untyped-def]
+    E, first, second, size, rows, done, A, C, pv, pv_at, k_at, rests, now, adaptive, a, c,
+):  # fmt: skip
+    """On a tile of columns: bring rows up to date, and take the tile's part of their a = E p and c = E v.
+
+    Row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p and v; in the steps
+    after it, up to ``now``, no batch held its token and the gradient is zero.
     """
-    g, none = np.empty(2 * TILE, E.dtype), np.zeros(TILE, E.dtype)
+    held, none = np.empty(TILE, E.dtype), np.zeros(TILE, E.dtype)
     exact = 2.0**-24 if E.itemsize == 4 else 2.0**-53
-    if pending:
-        _weighted_rows(E, size, before, A, C, g)
-        pv_at[now - 1] = pv
-        for start in (0, TILE):
-            part = slice(start, start + size)
-            if adaptive:
-                update_adamw(pv[part], g[part], pv_first[part], pv_second[part], k_at[now - 1])
-            else:
-                update_sgd(pv[part], g[part], pv_first[part], pv_first[part], k_at[now - 1])
     for r in range(rows.size):
         s = rows[r]
         begin = done[s]
@@ -204,7 +214,7 @@ def pass_tile(  # type: ignore[no-untyped-def]
         elif adaptive and now - begin > 1 and rests[begin, 3] <= exact:
             _steps_of_row(E, first, second, s, size, pv_at, begin, A[s], C[s], k_at, rests)
         elif begin < now:
-            gradient = g[:size]
+            gradient = held[:size]
             for j in range(size):
                 gradient[j] = A[s] * pv_at[begin, j] + C[s] * pv_at[begin, j + TILE]
             for step in range(begin, now):

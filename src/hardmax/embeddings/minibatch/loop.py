@@ -57,10 +57,12 @@ def take(corpus: Corpus, chosen: np.ndarray) -> Corpus:
 )  # fmt: skip
 def _gather(tokens, counts, offsets, chosen, places, out_tokens, out_counts):  # type: ignore[no-untyped-def]
     for k in range(chosen.size):
-        shift = offsets[chosen[k]] - places[k]
-        for slot in range(places[k], places[k + 1]):
-            out_tokens[slot] = tokens[slot + shift]
-            out_counts[slot] = counts[slot + shift]
+        first, place = np.uintp(offsets[chosen[k]]), np.uintp(places[k])
+        size = np.uintp(places[k + 1]) - place
+        for i in range(size):
+            out_tokens[place + i] = tokens[first + i]
+        for i in range(size):
+            out_counts[place + i] = counts[first + i]
 
 
 FACTOR = 0.1

@@ -9,9 +9,10 @@ reads and writes the rows of its own tokens only.
 
 The gradients of p and v are sums over rows, but column by column: a tile of columns can finish one step (the
 sums, then p and v) and bring its part of the next batch's rows up to date, while other tiles are elsewhere.
-So a step ends when the next begins, E comes from memory once, threads meet once a step, and each tile is one
-thread's: the result does not depend on their number. The kernels are serial and release the interpreter's
-lock; plain threads run them. Numba's own threading layers are not used: OpenMP's waiting threads spin, and it
+So a step ends when the next begins, threads meet once a step, and each tile is one thread's: the result does
+not depend on their number. Other threads begin with the end of a step at once; they wake up, which takes a
+while, as the first prepares the next batch. The kernels are serial and release the interpreter's lock; plain
+threads run them. Numba's own threading layers are not used: OpenMP's waiting threads spin, and it
 breaks after fork; workqueue aborts on concurrent calls (both are set for the whole process, which is the
 caller's choice).
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +29,7 @@ from numba import intp, njit
 
 from hardmax._lib.compiled import INDEX, OUT_INDEX
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.embeddings.minibatch.kernels import REST, TILE, extend_rests, pass_tile
+from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
 from hardmax.embeddings.one_layer import evaluate
 from hardmax.train.steps import SGD, AdamW
 
@@ -69,6 +70,7 @@ class OneLayerModel:
         self._parts = np.empty((tiles, 2, S), kind)
         self._workers = min(workers, tiles)
         self._pool = ThreadPoolExecutor(self._workers - 1) if self._workers > 1 else None
+        self._ending: list[Future[None]] = []  # the pending step in the other threads
         self._put(self._E, E)
         self._put(_pairs(self._pv), np.array([p, v]))
 
@@ -92,7 +94,8 @@ class OneLayerModel:
     def step(self, batch: Corpus, rate: float) -> float:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed.
 
-        The gradients of p and v are left to the next step, or to `observe`.
+        The gradients of p and v are left to the next step, or to `observe`. Other threads begin with their
+        part at once.
         """
         if self._now == REMEMBERED:
             self._catch_up()
@@ -112,6 +115,8 @@ class OneLayerModel:
             self._low_rests[: self._now + 1] = self._rests[: self._now + 1]
         self._now += 1
         self._pending = True
+        if self._pool is not None:
+            self._ending = [self._pool.submit(self._finish, t) for t in range(1, self._workers)]
         return point.loss
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
@@ -134,6 +139,8 @@ class OneLayerModel:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `arrays` returned."""
+        for each in self._ending:
+            each.result()
         self._put(self._E, arrays["E"])
         self._put(self._E_first, arrays["E_first"])
         self._put(self._E_second, arrays["E_second"])
@@ -172,17 +179,28 @@ class OneLayerModel:
         for each in (self._done, self._A, self._C):
             each[:] = 0
 
+    def _finish(self, thread: int) -> None:
+        """The thread's part of p and v takes the pending step."""
+        for t in range(thread, len(self._E), self._workers):
+            finish_tile(
+                self._E[t], self._size(t, self._d), self._moving, self._A, self._C,
+                self._pv[t], self._pv_first[t], self._pv_second[t], self._pv_at[t], self._low_k_at,
+                self._now - 1, self._adaptive,
+            )  # fmt: skip
+
     def _advance(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Finish the pending step and bring some rows up to date; returns their a and c."""
 
         def work(thread: int) -> None:
+            if self._pending and thread:
+                self._ending[thread - 1].result()
+            elif self._pending:
+                self._finish(thread)
             for t in range(thread, len(self._E), self._workers):
-                pass_tile(
+                advance_tile(
                     self._E[t], self._E_first[t], self._E_second[t], self._size(t, self._d),
-                    self._moving, rows, self._done, self._A, self._C,
-                    self._pv[t], self._pv_first[t], self._pv_second[t], self._pv_at[t], self._low_k_at,
-                    self._low_rests, self._now, self._pending, self._adaptive,
-                    self._parts[t, 0], self._parts[t, 1],
+                    rows, self._done, self._A, self._C, self._pv[t], self._pv_at[t], self._low_k_at,
+                    self._low_rests, self._now, self._adaptive, self._parts[t, 0], self._parts[t, 1],
                 )  # fmt: skip
 
         others = [self._pool.submit(work, t) for t in range(1, self._workers)] if self._pool else []
@@ -225,7 +243,7 @@ def renumbered(tokens: np.ndarray, S: int) -> tuple[np.ndarray, np.ndarray]:
 @njit(intp(INDEX, OUT_INDEX, OUT_INDEX, OUT_INDEX), cache=True, nogil=True)
 def _renumber(tokens, place, rows, places):  # type: ignore[no-untyped-def]
     for token in tokens:
-        place[token] = 0
+        place[np.uintp(token)] = 0
     count = 0
     for s in range(place.size):
         if place[s] == 0:
@@ -233,5 +251,5 @@ def _renumber(tokens, place, rows, places):  # type: ignore[no-untyped-def]
             rows[count] = s
             count += 1
     for slot in range(tokens.size):
-        places[slot] = place[tokens[slot]]
+        places[slot] = place[np.uintp(tokens[slot])]
     return count
