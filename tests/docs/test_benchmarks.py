@@ -69,7 +69,7 @@ def test_what_cannot_run_is_missing(harness, tmp_path, monkeypatch):
         monkeypatch.setattr(harness, name, folder)
     (tmp_path / "bench_none.py").write_text("import sys; sys.exit('there is no browser')")
     (tmp_path / "bench_part.py").write_text(
-        "import sys, pathlib; pathlib.Path(sys.argv[2]).write_text('{\"a\": null, \"c\": 2}')"
+        'import sys, pathlib; pathlib.Path(sys.argv[2]).write_text(\'{"a": null, "c": 2}\')'
     )
     found = harness.measure(["bench_none.py", "bench_part.py"])
     assert found["missing"] == {

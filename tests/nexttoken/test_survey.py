@@ -16,7 +16,7 @@ from hardmax.data.sentences import parts, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
 from hardmax.nexttoken.checking.survey import survey
-from hardmax.nexttoken.orders import never_first
+from hardmax.nexttoken.relations import never_first
 
 LETTERS = "abcdef"
 WHITE = [
