@@ -12,6 +12,8 @@ SHOWN = 3  # witnesses of each kind
 SHORTEST = 2  # tokens of a sample: a one-token sentence and the next
 DEPTH_BITS = 24
 NOWHERE = 2**62  # a place is the number of a raw sentence and a length: its beginning, in reading order
+_AT_ONCE = 256  # sentences that are copied together
+_ROOM = 2**12  # relations at first, half of them used
 
 # what is counted
 SAMPLES, TORN, UNREACHABLE, HEAVIER, PARENTS, LEAST, MOST = range(7)
@@ -33,8 +35,8 @@ def note(places, place):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def relate(keys, places, used, key, place):  # type: ignore[no-untyped-def]
-    """Enter a relation with the first place that gives it; returns how many there are."""
+def relate(keys, places, key, place):  # type: ignore[no-untyped-def]
+    """Enter a relation with the first place that gives it; returns whether it is new."""
     p = ((key & 0x7FFFFFFF) ^ (key >> 31)) & 0x7FFFFFFF
     p = p * 0x5851F42D
     slot = ((p >> 31) ^ p) & (len(keys) - 1)
@@ -42,9 +44,19 @@ def relate(keys, places, used, key, place):  # type: ignore[no-untyped-def]
         slot = (slot + 1) & (len(keys) - 1)
     if keys[slot] == key:
         places[slot] = min(places[slot], place)
-        return used
+        return False
     keys[slot], places[slot] = key, place
-    return used + 1
+    return True
+
+
+@kernel()
+def enlarged(keys, places):  # type: ignore[no-untyped-def]
+    """The same relations in twice as many slots."""
+    more, its = np.full(2 * len(keys), -1, dtype=np.int64), np.empty(2 * len(keys), dtype=np.int64)
+    for slot in range(len(keys)):
+        if keys[slot] >= 0:
+            relate(more, its, keys[slot], places[slot])
+    return more, its
 
 
 @kernel()
@@ -52,7 +64,7 @@ def relate_all(  # type: ignore[no-untyped-def]
     path, d, leading, y, limit, n, place, times, tally, heavy, keys, places, used
 ):  # fmt: skip
     """Enter what the sample says whose sentence is path[:d] and whose next token y is the n of ``limit`` of
-    its tokens, all of them ``leading``. Returns how many relations there are, -1 if there is no room.
+    its tokens, all of them ``leading``. Returns the relations, their places and how many there are.
 
     ``times`` are zero, for each token, and will be again.
     """
@@ -70,58 +82,76 @@ def relate_all(  # type: ignore[no-untyped-def]
             note(heavy, place)
         for i in leading:
             if n[path[i]] == y:  # the same relation a second time changes nothing
-                used = relate(keys, places, used, (path[d - 1] * V + path[i]) * V + other, place)
+                used += relate(keys, places, (path[d - 1] * V + path[i]) * V + other, place)
                 if 2 * used > len(keys):
-                    return -1
+                    keys, places = enlarged(keys, places)
     for j in range(d):
         times[path[j]] = 0
-    return used
+    return keys, places, used
 
 
 @kernel()
-def in_common(rows, start, stop, other, its_stop):  # type: ignore[no-untyped-def]
-    """How many tokens at the beginning two different sentences share."""
-    size = min(stop - start, its_stop - other)
-    r = 0
-    while r < size and rows[start + r] == rows[other + r]:
-        r += 1
-    if r == size:
-        return PER_ROW * r
-    differ, shared = rows[start + r] ^ rows[other + r], PER_ROW * r
-    while not differ >> (BITS * (PER_ROW * (r + 1) - 1 - shared)):
-        shared += 1
-    return shared
+def gather(  # type: ignore[no-untyped-def]
+    rows, starts, counts, firsts, order, low, high, held, at, sizes, times, first
+):  # fmt: skip
+    """Copy the sentences order[low:high], which lie far apart, behind one another: sentence k has the rows
+    held[at[k]:at[k+1]]. Here no question to memory waits for the answer to another."""
+    for k in range(high - low):
+        s = np.int64(order[low + k])
+        at[k + 1], sizes[k] = starts[s], starts[s + 1] - starts[s]
+        times[k], first[k] = counts[s], firsts[s]
+    used = 0
+    for k in range(high - low):
+        start = at[k + 1]
+        for r in range(sizes[k]):
+            held[used + r] = rows[start + r]
+        used += sizes[k]
+        at[k + 1] = used
 
 
 @kernel()
 def walk(  # type: ignore[no-untyped-def]
     rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, tally, shares, torn,
-    lost, heavy, pairs, keys, places,
+    lost, heavy,
 ):  # fmt: skip
     """Sort and walk through the sentences that begin with tokens first_token, ..., last_token - 1.
 
     Fills in the counts named above; the least and the greatest share of a sample among those of its sentence;
-    the first places of torn beginnings, unreachable samples and samples that break Assumption 3; the pairs
-    that begin sentences, a column for each (x, y, count, part of the order); and the relations with their
-    first places, in slots. Returns whether these had room, and the number of pairs.
+    the first places of torn beginnings, unreachable samples and samples that break Assumption 3. Returns the
+    pairs that begin sentences, a column for each (x, y, count, part of the order), and the relations with
+    their first places.
     """
+    pairs = np.empty((5, offsets[last_token] - offsets[first_token]), dtype=np.int64)
+    keys, places = np.full(_ROOM, -1, dtype=np.int64), np.empty(_ROOM, dtype=np.int64)
     samples = parents = unreachable = paired = used = np.int64(0)
     least, most, least_share, most_share = NOWHERE, np.int64(0), 2.0, 0.0
-    path, leading = np.empty((2, longest + 1), dtype=np.int64)  # leading: where on the path a token has an n
+    # the tokens of a sentence and of that before, and where those are that have an n
+    line, path, leading = np.empty((3, longest + PER_ROW), dtype=np.int64)
     # of each node on the path that several sentences have: where in the order it begins, how many raw
     # sentences pass, the first; and of its children number, sum, first, least, most
     begin, mass, first = np.empty((3, longest), dtype=np.int64)
     kids, kids_mass, kids_first, kids_least, kids_most = np.empty((5, longest), dtype=np.int64)
     times = np.zeros(len(n), dtype=np.int64)
+    # some sentences at a time: their rows, and how often and where first they occur
+    held, at = np.empty(_AT_ONCE * (longest // PER_ROW + 1), dtype=np.int64), np.zeros(_AT_ONCE + 1, np.int64)
+    sizes, masses, numbers = np.empty((3, _AT_ONCE), dtype=np.int64)
     for x in range(first_token, last_token):
         sort_rows(rows, starts, order, offsets[x], offsets[x + 1])
         depth = opened = leads = 0  # tokens on the path, those that two sentences had, and those with an n
-        start = stop = count = f = np.int64(0)
+        count = f = np.int64(0)
         for k in range(offsets[x], offsets[x + 1] + 1):
             ended = k == offsets[x + 1]
-            s = np.int64(0) if ended else np.int64(order[k])
-            low, high = np.int64(starts[s]), np.int64(starts[s + 1])
-            shared = 0 if ended or not depth else in_common(rows, start, stop, low, high)
+            m = (k - offsets[x]) % _AT_ONCE
+            if not m:
+                upto = min(k + _AT_ONCE, offsets[x + 1])
+                gather(rows, starts, counts, firsts, order, k, upto, held, at, sizes, masses, numbers)
+            length = shared = 0
+            for r in range(0 if ended else at[m], 0 if ended else at[m + 1]):
+                for shift in (2 * BITS, BITS, 0):
+                    line[length] = ((held[r] >> shift) & MASK) - 1
+                    length += line[length] >= 0
+            while shared < min(depth, length) and path[shared] == line[shared]:
+                shared += 1
             for d in range(opened, shared):
                 begin[d], mass[d], first[d], kids[d], kids_mass[d] = k - 1, 0, NOWHERE, 0, 0
                 kids_first[d], kids_least[d], kids_most[d] = NOWHERE, NOWHERE, 0
@@ -165,48 +195,32 @@ def walk(  # type: ignore[no-untyped-def]
                 for j in range(leads):
                     limit += n[path[leading[j]]] == y
                 if limit:
-                    used = relate_all(
+                    keys, places, used = relate_all(
                         path, d, leading[:leads], y, limit, n, place, times, tally, heavy, keys, places, used
                     )
-                    if used < 0:
-                        return False, 0
                 elif d >= SHORTEST:
                     unreachable += 1
                     note(lost, place)
             if ended:
                 break
-            opened, start, stop = shared, low, high
-            count, f = np.int64(counts[s]), np.int64(firsts[s])
-            depth = shared - shared % PER_ROW
-            for r in range(low + shared // PER_ROW, high):
-                for m in range(PER_ROW):
-                    y = ((rows[r] >> (BITS * (PER_ROW - 1 - m))) & MASK) - 1
-                    if y >= 0 and depth >= shared:
-                        path[depth] = y
-                        leading[leads] = depth
-                        leads += n[y] >= 0
-                    depth += y >= 0
+            opened, depth, count, f = shared, length, masses[m], numbers[m]
+            for j in range(shared, length):
+                path[j], leading[leads] = line[j], j
+                leads += n[line[j]] >= 0
     tally[SAMPLES], tally[PARENTS], tally[UNREACHABLE] = samples, parents, unreachable
     tally[LEAST], tally[MOST], shares[0], shares[1] = least, most, least_share, most_share
-    return True, paired
+    taken = keys >= 0
+    return pairs[:, :paired].copy(), keys[taken], places[taken]
 
 
 def walked(  # type: ignore[no-untyped-def]
     rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest
 ):  # fmt: skip
-    """The same with room for all it finds: tally, shares, torn, lost, heavy, pairs, relations and places."""
-    size, room = int(offsets[last_token] - offsets[first_token]), 2**16
-    while True:
-        tally, shares = np.zeros(7, dtype=np.int64), np.array([2.0, 0.0])
-        tally[LEAST] = NOWHERE
-        torn, lost, heavy = np.full((3, SHOWN), NOWHERE, dtype=np.int64)
-        pairs = np.empty((5, size), dtype=np.int64)
-        keys, places = np.full(room, -1, dtype=np.int64), np.empty(room, dtype=np.int64)
-        fits, paired = walk(
-            rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, tally, shares,
-            torn, lost, heavy, pairs, keys, places,
-        )  # fmt: skip
-        if fits:
-            held = keys >= 0
-            return tally, shares, torn, lost, heavy, pairs[:, :paired].copy(), keys[held], places[held]
-        room *= 4  # begin again
+    """The same: tally, shares, torn, lost, heavy, pairs, relations and places."""
+    tally, shares = np.zeros(7, dtype=np.int64), np.empty(2)
+    torn, lost, heavy = np.full((3, SHOWN), NOWHERE, dtype=np.int64)
+    found = walk(
+        rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, tally, shares,
+        torn, lost, heavy,
+    )  # fmt: skip
+    return tally, shares, torn, lost, heavy, *found
