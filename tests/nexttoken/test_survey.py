@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.answers.nexttoken.checked import ntp_check
-from hardmax.data.sentences import parts, streaming
+from hardmax.data.sentences import counting, parts, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
 from hardmax.nexttoken.checking.survey import survey
@@ -35,7 +35,8 @@ WHITE = [
     "\u2028",
     "\x85",
 ]
-words = st.sampled_from([*LETTERS, "ab", "ba", "é", "日本", "\u200b", "Ж", "abc" * 9])
+LONG = ["abcdefgh", "abcdefghi", "xabcdefgh", "日本語", "abc" * 9, "abc" * 8 + "abd"]  # eight bytes are a key
+words = st.sampled_from([*LETTERS, "ab", "ba", "é", "日本", "\u200b", "Ж", *LONG])
 texts = st.lists(st.tuples(words, st.sampled_from([*WHITE, " ", " ", " ", "\n", "\n"])), max_size=60).map(
     lambda pairs: "".join(word + white for word, white in pairs)
 )
@@ -137,6 +138,21 @@ def test_many_sentences_and_relations_outgrow_every_table(tmp_path, monkeypatch)
     assert found.violations == plain.violations
     assert found.orders.query.tolist() == plain.orders.query.tolist()
     assert found.text.vocabulary == text.vocabulary
+
+
+@pytest.mark.compiled
+def test_sentences_of_one_hash_are_told_apart():
+    """Among so many some have the same 31 bits; each is found again all the same."""
+    rng = np.random.default_rng(0)
+    tokens = np.unique(rng.integers(0, 1000, (300_000, 3)), axis=0)
+    rng.shuffle(tokens)
+    n = len(tokens)
+    twice = np.concatenate([tokens, tokens[::-1]]).ravel()
+    text = Distinct.of(Sentences(twice, 3 * np.arange(2 * n + 1), tuple(map(str, range(1000)))))
+    hashes = [int(counting.mixed(np.int64(0), row)) for row in text.rows]
+    assert len({*hashes}) < n == len(text.counts)
+    assert (text.counts == 2).all()
+    assert text.firsts.tolist() == list(range(n))
 
 
 def test_a_line_longer_than_a_block(tmp_path):

@@ -1,4 +1,4 @@
-"""A block of text to its distinct sentences, compiled: bytes in, numbers of words out, three to an int64.
+"""A block of text to its sentences, compiled: bytes in, numbers of words out, three to an int64.
 
 A sentence is a row of int64, 21 bits for each token: its number plus one, and zero behind the last. Rows so
 packed sort as their tokens do, and are small: distinct sentences are all that is kept of a text.

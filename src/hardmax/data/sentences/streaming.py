@@ -162,7 +162,7 @@ def _count(block: Block, max_length: int) -> Distinct:
         words *= 4  # begin again with more room
     vocabulary, ends = letters[: at[V]].tobytes(), at[: V + 1].tolist()
     return Distinct(
-        tuple(vocabulary[low:high] for low, high in pairwise(ends)), rows[: starts[n]].copy(),
+        tuple(vocabulary[low:high] for low, high in pairwise(ends)), rows[: starts[n]],
         starts[: n + 1], np.ones(n, dtype=np.uint32), np.arange(n, dtype=np.uint32), n, max_length, cut,
         cut_tokens, odd, int(block.marked),
     )  # fmt: skip
