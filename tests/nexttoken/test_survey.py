@@ -126,17 +126,21 @@ def test_the_survey_says_what_the_trie_says(sentences, repair):
     assert mine.teaches_attention == (its.sentences is not None and its.sentences.teach_attention)
 
 
-def test_many_sentences_and_relations_outgrow_every_table(tmp_path, monkeypatch):
-    """More words, sentences and relations than there is room for at first, in spans of a few sentences."""
+@pytest.mark.parametrize("kinds", [40_000, 60])
+def test_many_sentences_and_relations_outgrow_every_table(tmp_path, monkeypatch, kinds):
+    """More words, sentences and relations than there is room for at first, in spans of a few sentences; and
+    few words, so that many sentences share their beginnings."""
     monkeypatch.setattr("hardmax.nexttoken.checking.survey.SHARE", 5000)
     rng = np.random.default_rng(0)
-    lines = [" ".join(f"w{x}" for x in rng.integers(0, 40_000, rng.integers(1, 5))) for _ in range(40_000)]
+    lines = [" ".join(f"w{x}" for x in rng.integers(0, kinds, rng.integers(1, 5))) for _ in range(40_000)]
     path = tmp_path / "many.txt"
     path.write_text("\n".join(lines))
     text = read_sentences(path, max_length=64)
     plain, found = analyze(text), survey(streaming.read_distinct([path], 64, size=30_000))
     assert found.violations == plain.violations
-    assert found.orders.query.tolist() == plain.orders.query.tolist()
+    for name in ("query", "above", "below"):
+        assert getattr(found.orders, name).tolist() == getattr(plain.orders, name).tolist()
+    assert found.samples == len(Trie.build(text).samples)
     assert found.text.vocabulary == text.vocabulary
 
 
