@@ -116,9 +116,10 @@ class Making:
         if self.n + text.n > MOST:
             raise ValueError(f"the text must have at most {MOST:,} sentences, got more; split it")
         number = self._number
-        numbers = np.fromiter(
-            (number.setdefault(word, len(number)) for word in text.encoded), np.int64, text.V
-        )
+        for word in text.encoded:
+            if word not in number:
+                number[word] = len(number)
+        numbers = np.fromiter(map(number.__getitem__, text.encoded), np.int64, text.V)
         if len(number) > LARGEST_VOCABULARY:
             raise ValueError(MANY_WORDS)
         self._make_room(len(text.rows), len(text.counts))

@@ -35,7 +35,7 @@ from hardmax.nexttoken.realizable import Child, grow, heaviest
 from hardmax.nexttoken.relations import MISSING, Orders, complete
 
 Ints = NDArray[np.int64]
-SHARE = 2**18  # sentences that are walked through at a time
+SHARE = 2**16  # sentences that are walked through at a time: few, so that all cores end together
 LARGEST_WALK = 200_000_000_000  # tokens of all prefixes: minutes
 _LENGTH = 2**DEPTH_BITS - 1
 

@@ -124,7 +124,7 @@ def walk(  # type: ignore[no-untyped-def]
     pairs = np.empty((5, offsets[last_token] - offsets[first_token]), dtype=np.int64)
     keys, places = np.full(_ROOM, -1, dtype=np.int64), np.empty(_ROOM, dtype=np.int64)
     samples = parents = unreachable = paired = used = np.int64(0)
-    least, most, least_share, most_share = NOWHERE, np.int64(0), 2.0, 0.0
+    least, most, least_share, most_share = np.int64(NOWHERE), np.int64(0), 2.0, 0.0
     # the tokens of a sentence and of that before, and where those are that have an n
     line, path, leading = np.empty((3, longest + PER_ROW), dtype=np.int64)
     # of each node on the path that several sentences have: where in the order it begins, how many raw
