@@ -205,7 +205,7 @@ def test_small_blocks_change_nothing(sentences):
     trie = Trie.build(Sentences.from_lists(sentences, WORDS))
     whole = analyze(trie)
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("hardmax.data.sentences.trie", "hardmax.nexttoken.orders"):
+        for module in ("hardmax.data.sentences.trie", "hardmax.nexttoken.relations"):
             patch.setattr(import_module(module), "BLOCK", 6)
         pieces = analyze(trie)
     assert pieces.violations == whole.violations

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.answers.nexttoken.checked import ntp_check
-from hardmax.data.sentences import parts, streaming
+from hardmax.data.sentences import counting, parts, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
 from hardmax.nexttoken.checking.survey import survey
-from hardmax.nexttoken.orders import never_first
+from hardmax.nexttoken.relations import never_first
 
 LETTERS = "abcdef"
 WHITE = [
@@ -35,7 +35,8 @@ WHITE = [
     "\u2028",
     "\x85",
 ]
-words = st.sampled_from([*LETTERS, "ab", "ba", "é", "日本", "\u200b", "Ж", "abc" * 9])
+LONG = ["abcdefgh", "abcdefghi", "xabcdefgh", "日本語", "abc" * 9, "abc" * 8 + "abd"]  # eight bytes are a key
+words = st.sampled_from([*LETTERS, "ab", "ba", "é", "日本", "\u200b", "Ж", *LONG])
 texts = st.lists(st.tuples(words, st.sampled_from([*WHITE, " ", " ", " ", "\n", "\n"])), max_size=60).map(
     lambda pairs: "".join(word + white for word, white in pairs)
 )
@@ -125,18 +126,37 @@ def test_the_survey_says_what_the_trie_says(sentences, repair):
     assert mine.teaches_attention == (its.sentences is not None and its.sentences.teach_attention)
 
 
-def test_many_sentences_and_relations_outgrow_every_table(tmp_path, monkeypatch):
-    """More words, sentences and relations than there is room for at first, in spans of a few sentences."""
+@pytest.mark.parametrize("kinds", [40_000, 60])
+def test_many_sentences_and_relations_outgrow_every_table(tmp_path, monkeypatch, kinds):
+    """More words, sentences and relations than there is room for at first, in spans of a few sentences; and
+    few words, so that many sentences share their beginnings."""
     monkeypatch.setattr("hardmax.nexttoken.checking.survey.SHARE", 5000)
     rng = np.random.default_rng(0)
-    lines = [" ".join(f"w{x}" for x in rng.integers(0, 40_000, rng.integers(1, 5))) for _ in range(40_000)]
+    lines = [" ".join(f"w{x}" for x in rng.integers(0, kinds, rng.integers(1, 5))) for _ in range(40_000)]
     path = tmp_path / "many.txt"
     path.write_text("\n".join(lines))
     text = read_sentences(path, max_length=64)
     plain, found = analyze(text), survey(streaming.read_distinct([path], 64, size=30_000))
     assert found.violations == plain.violations
-    assert found.orders.query.tolist() == plain.orders.query.tolist()
+    for name in ("query", "above", "below"):
+        assert getattr(found.orders, name).tolist() == getattr(plain.orders, name).tolist()
+    assert found.samples == len(Trie.build(text).samples)
     assert found.text.vocabulary == text.vocabulary
+
+
+@pytest.mark.compiled
+def test_sentences_of_one_hash_are_told_apart():
+    """Among so many some have the same 31 bits; each is found again all the same."""
+    rng = np.random.default_rng(0)
+    tokens = np.unique(rng.integers(0, 1000, (300_000, 3)), axis=0)
+    rng.shuffle(tokens)
+    n = len(tokens)
+    twice = np.concatenate([tokens, tokens[::-1]]).ravel()
+    text = Distinct.of(Sentences(twice, 3 * np.arange(2 * n + 1), tuple(map(str, range(1000)))))
+    hashes = [int(counting.mixed(np.int64(0), row)) for row in text.rows]
+    assert len({*hashes}) < n == len(text.counts)
+    assert (text.counts == 2).all()
+    assert text.firsts.tolist() == list(range(n))
 
 
 def test_a_line_longer_than_a_block(tmp_path):

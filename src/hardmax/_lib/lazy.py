@@ -24,7 +24,7 @@ def lazy(
         if name in whole:
             value: Any = import_module(f"{package}.{whole[name]}")
         elif name in names:
-            value = getattr(import_module(f"{package}.{names[name]}"), name)
+            value = getattr(import_module(f".{names[name]}", package), name)
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)

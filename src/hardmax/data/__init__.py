@@ -1,17 +1,18 @@
 """Where data comes from: generators, the figures' data sets, files."""
 
-from hardmax.data.generators import fig9_oracle, gaussian, sphere
-from hardmax.data.reviews import Labelled, Review, find_reviews, read_labelled, read_reviews
-from hardmax.data.small import named
+from hardmax._lib.lazy import lazy
 
-__all__ = [
-    "Labelled",
-    "Review",
-    "fig9_oracle",
-    "find_reviews",
-    "gaussian",
-    "named",
-    "read_labelled",
-    "read_reviews",
-    "sphere",
-]
+# Public name -> the file it lives in.
+_NAMES = {
+    "Labelled": "reviews",
+    "Review": "reviews",
+    "fig9_oracle": "generators",
+    "find_reviews": "reviews",
+    "gaussian": "generators",
+    "named": "small",
+    "read_labelled": "reviews",
+    "read_reviews": "reviews",
+    "sphere": "generators",
+}
+
+__getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -14,7 +14,7 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.checking.witnesses import SHOWN, Cases, Violation, violations
-from hardmax.nexttoken.orders import (
+from hardmax.nexttoken.relations import (
     Deciding,
     Gatherer,
     Orders,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hardmax._lib.expect import whole
 from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 from hardmax.nexttoken.analysis import Analysis
-from hardmax.nexttoken.orders import MISSING
 from hardmax.nexttoken.realizable import Legality
+from hardmax.nexttoken.relations import MISSING
 
 Ints = NDArray[np.int64]
 NO_LAG = -1

@@ -13,9 +13,9 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.files import whole
 from hardmax._lib.reading import parse_json, read_arrays
-from hardmax.nexttoken.orders import Orders
 from hardmax.nexttoken.pairs import Ints, Pairs
 from hardmax.nexttoken.predict import Predictor
+from hardmax.nexttoken.relations import Orders
 from hardmax.nexttoken.training import Training
 from hardmax.problem.output_value import OutputValue
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardmax.data.sentences.samples import Samples
-from hardmax.nexttoken.orders import collocation
+from hardmax.nexttoken.relations import collocation
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

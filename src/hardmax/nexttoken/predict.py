@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from hardmax.nexttoken.orders import MISSING, Orders
 from hardmax.nexttoken.pairs import Floats, Ints
+from hardmax.nexttoken.relations import MISSING, Orders
 from hardmax.problem.output_value import OutputValue
 
 

@@ -18,8 +18,8 @@ from hardmax.margin.exact import Exact
 from hardmax.margin.measure import measure
 from hardmax.margin.solution import MaxMargin, from_exact
 from hardmax.margin.solve import proves, solve
-from hardmax.nexttoken.orders import Orders, orders
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.nexttoken.relations import Orders, orders
 from hardmax.problem.selection import Selection
 
 Part = tuple[slice, MaxMargin]  # the relations of a query with confused tokens, and what the solver says

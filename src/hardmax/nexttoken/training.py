@@ -14,9 +14,9 @@ from hardmax._lib import expect
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
-from hardmax.nexttoken.orders import Orders, orders
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.predict import Prediction, Predictor
+from hardmax.nexttoken.relations import Orders, orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.output_value import OutputValue, best_loss, star_norm

@@ -1,4 +1,4 @@
-"""A block of text to its distinct sentences, compiled: bytes in, numbers of words out, three to an int64.
+"""A block of text to its sentences, compiled: bytes in, numbers of words out, three to an int64.
 
 A sentence is a row of int64, 21 bits for each token: its number plus one, and zero behind the last. Rows so
 packed sort as their tokens do, and are small: distinct sentences are all that is kept of a text.
@@ -14,10 +14,15 @@ from hardmax._lib.kernels import kernel
 BITS = 21  # of a token; the largest vocabulary is below 2**21
 PER_ROW = 3
 MASK = 2**BITS - 1
-FINE, LONG_WORD, MANY_WORDS, MANY_SENTENCES = range(4)  # what a block may meet
+FINE, LONG_WORD, MANY_WORDS = range(3)  # what a block may meet
 
 _WORD, _SPACE, _ODD, _END, _LEAD = range(5)
 _M31 = 2**31 - 1
+_SEED = np.int64(0x2545F491)
+_TOP = BITS * (PER_ROW - 1)  # where the first token of a row stands
+_KEYED = 8  # bytes of a word that are its key
+_NUMBER = 2**32 - 1  # of a sentence in a slot, plus one
+_AT_ONCE = 512  # sentences that ask for their slots together
 
 
 def _kinds() -> NDArray[np.uint8]:
@@ -49,15 +54,23 @@ def odd_space(data, i):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def row_hash(rows, low, high):  # type: ignore[no-untyped-def]
-    """31 bits of a packed sentence: products of 31 bits, folded, which overflow nowhere."""
-    h = 0x2545F491
-    for r in range(low, high):
-        p = (h ^ (rows[r] & _M31)) * 0x5851F42D
-        h = (p >> 31) ^ (p & _M31)
-        p = (h ^ (rows[r] >> 31)) * 0x61C88647
-        h = (p >> 31) ^ (p & _M31)
-    return h
+def mixed(h, number):  # type: ignore[no-untyped-def]
+    """31 bits of a hash and a number: products of 31 bits, folded, which overflow nowhere."""
+    p = (h ^ (number & _M31)) * 0x5851F42D
+    h = (p >> 31) ^ (p & _M31)
+    p = (h ^ ((number >> 31) & _M31)) * 0x61C88647
+    return (p >> 31) ^ (p & _M31) ^ ((number >> 62) & 3)
+
+
+@kernel()
+def renumbered(packed, number, room):  # type: ignore[no-untyped-def]
+    """A row with other numbers for its tokens, and no more of them than there is room."""
+    made = np.int64(0)
+    for k in range(min(PER_ROW, room)):
+        x = (packed >> (BITS * (PER_ROW - 1 - k))) & MASK
+        if x:
+            made |= (number[x - 1] + 1) << (BITS * (PER_ROW - 1 - k))
+    return made
 
 
 @kernel()
@@ -81,20 +94,37 @@ def characters(data, low, high):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def count_block(  # type: ignore[no-untyped-def]
-    data, kinds, max_length, longest_word, word_slots, slots, letters, word_at, rows, starts, counts,
-    firsts,
-):  # fmt: skip
-    """The distinct sentences of a block of whole lines in valid UTF-8, in order of first appearance.
+def long_key(data, low, high):  # type: ignore[no-untyped-def]
+    """A number for a word that does not fit eight bytes; others may have the same one."""
+    h = np.int64(0x011C9DC5)
+    for i in range(low, high):
+        h = ((h ^ np.int64(data[i])) * 16777619) & _M31
+    return h
 
-    Fills in the letters of its words and where each begins; packed rows with the start of each sentence, its
-    count and the number of the first that is like it. Slots, for a hash and a number plus one, are zero, and
-    twice as many as there is room. Returns what it met, and the numbers of words, of distinct sentences and
-    of all, of those that were cut, of tokens they lost, and of unusual spaces.
+
+@kernel()
+def same_letters(data, low, high, letters, start, stop):  # type: ignore[no-untyped-def]
+    """Whether two words are equal."""
+    k = 0
+    while k < high - low and k < stop - start and data[low + k] == letters[start + k]:
+        k += 1
+    return k == high - low and k == stop - start
+
+
+@kernel()
+def count_block(  # type: ignore[no-untyped-def]
+    data, kinds, max_length, longest_word, slots, letters, word_at, rows, starts
+):  # fmt: skip
+    """The sentences of a block of whole lines in valid UTF-8, one after the other.
+
+    Fills in the letters of its words and where each begins, and packed rows with the start of each sentence.
+    A word has two slots, for its bytes as a number, and for its own number plus one with its length; they
+    are zero at first, and room for twice as many words as may come. Returns what it met, and the numbers of
+    words, of sentences, of those that were cut, of tokens they lost, and of unusual spaces.
     """
-    line = np.empty(max_length, dtype=np.int64)
-    V = distinct = n = cut = cut_tokens = odd = length = low = 0
-    i, size = 0, len(data)
+    V = n = cut = cut_tokens = odd = length = high = 0
+    packed, shift = np.int64(0), _TOP
+    i, size, last = 0, len(data), len(slots) // 2 - 1
     starts[0] = word_at[0] = 0
     while i <= size:
         kind = kinds[data[i]] if i < size else _END
@@ -103,82 +133,62 @@ def count_block(  # type: ignore[no-untyped-def]
             white = odd_space(data, i)
             kind = _ODD if white else _WORD
         if kind == _WORD:
-            start, h = i, 0x011C9DC5
+            start, key = i, np.int64(0)
             while i < size:
                 byte = data[i]
                 kind = kinds[byte]
                 if kind != _WORD and (kind != _LEAD or odd_space(data, i)):
                     break
-                h = ((h ^ byte) * 16777619) & _M31
+                key = key << 8 | np.int64(byte)
                 i += 1
             long = i - start
             if long > longest_word and characters(data, start, i) > longest_word:
-                return LONG_WORD, V, distinct, n, cut, cut_tokens, odd
-            if length < max_length:
-                slot = h & (len(word_slots) - 1)
-                held = word_slots[slot]
-                x = V
-                while held:
-                    if held >> 32 == h:
-                        x = (held & _M31) - 1
-                        at, k = word_at[x], 0
-                        while k < long and letters[at + k] == data[start + k]:
-                            k += 1
-                        if k == long and word_at[x + 1] - at == long:
-                            break
-                        x = V
-                    slot = (slot + 1) & (len(word_slots) - 1)
-                    held = word_slots[slot]
-                if x == V:
-                    if len(word_at) - 1 == V:
-                        return MANY_WORDS, V, distinct, n, cut, cut_tokens, odd
-                    word_slots[slot] = h << 32 | V + 1
-                    at = word_at[x]
-                    for k in range(long):
-                        letters[at + k] = data[start + k]
-                    V += 1
-                    word_at[V] = at + long
-                line[length] = x
+                return LONG_WORD, V, n, cut, cut_tokens, odd
             length += 1
+            if length > max_length:
+                continue
+            fits = np.int64(min(long, _KEYED + 1))  # up to here the key is the word
+            if fits > _KEYED:
+                key = long_key(data, start, i)
+            slot = mixed(_SEED, key) & last
+            held, x = slots[2 * slot + 1], V
+            while held:
+                if slots[2 * slot] == key and held >> 32 == fits:
+                    x = (held & _M31) - 1
+                    if fits <= _KEYED or same_letters(data, start, i, letters, word_at[x], word_at[x + 1]):
+                        break
+                    x = V
+                slot = (slot + 1) & last
+                held = slots[2 * slot + 1]
+            if x == V:
+                if len(word_at) - 1 == V:
+                    return MANY_WORDS, V, n, cut, cut_tokens, odd
+                slots[2 * slot], slots[2 * slot + 1] = key, fits << 32 | V + 1
+                at = word_at[x]
+                for k in range(long):
+                    letters[at + k] = data[start + k]
+                V += 1
+                word_at[V] = at + long
+            packed |= np.int64(x + 1) << shift
+            if shift:
+                shift -= BITS
+            else:
+                rows[high] = packed
+                high, packed, shift = high + 1, np.int64(0), _TOP
             continue
         odd += kind == _ODD
         i += white
         if kind != _END or length == 0:
             continue
-        kept = min(length, max_length)
-        cut += length > kept
-        cut_tokens += length - kept
-        length = 0
-        high, packed, room = low, np.int64(0), PER_ROW
-        for k in range(kept):
-            room -= 1
-            packed |= (line[k] + 1) << (BITS * room)
-            if room == 0 or k == kept - 1:
-                rows[high] = packed
-                high, packed, room = high + 1, np.int64(0), PER_ROW
-        h = row_hash(rows, low, high)
-        slot = h & (len(slots) - 1)
-        held, s = slots[slot], distinct
-        while held:
-            if held >> 32 == h:
-                s = (held & _M31) - 1
-                if same_rows(rows, low, high, rows, starts[s], starts[s + 1]):
-                    break
-                s = distinct
-            slot = (slot + 1) & (len(slots) - 1)
-            held = slots[slot]
-        if s < distinct:
-            counts[s] += 1
-        else:
-            if distinct == len(counts):
-                return MANY_SENTENCES, V, distinct, n, cut, cut_tokens, odd
-            counts[distinct], firsts[distinct] = 1, n
-            slots[slot] = h << 32 | distinct + 1
-            distinct += 1
-            starts[distinct] = high
-            low = high
+        if packed:
+            rows[high] = packed
+            high, packed, shift = high + 1, np.int64(0), _TOP
         n += 1
-    return FINE, V, distinct, n, cut, cut_tokens, odd
+        starts[n] = high
+        cut += length > max_length
+        cut_tokens += max(length - max_length, 0)
+        length = 0
+    return FINE, V, n, cut, cut_tokens, odd
 
 
 @kernel()
@@ -188,44 +198,64 @@ def join_rows(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Add sentences to distinct ones, renumbered and at most so long; returns how many there are then.
 
-    ``all_rows`` and the others have room for every one of them, and slots are twice as many at least.
+    ``all_rows`` and the others have room for every one of them. A slot holds the hash of a sentence and its
+    number plus one. Some sentences at a time ask for their slots, which lie far apart, and then use them:
+    memory answers many questions in the time of one.
     """
-    most = (max_length + PER_ROW - 1) // PER_ROW
-    for s in range(len(counts)):
-        start, low = np.int64(starts[s]), np.int64(all_starts[distinct])
-        high = low + min(np.int64(starts[s + 1]) - start, most)
-        for r in range(high - low):
-            packed, made = rows[start + r], np.int64(0)
-            for k in range(PER_ROW):
-                x = (packed >> (BITS * (PER_ROW - 1 - k))) & MASK
-                if x and r * PER_ROW + k < max_length:
-                    made |= (number[x - 1] + 1) << (BITS * (PER_ROW - 1 - k))
-            all_rows[low + r] = made
-        slot = row_hash(all_rows, low, high) & (len(slots) - 1)
-        t = np.int64(slots[slot]) - 1
-        while t >= 0 and not same_rows(
-            all_rows, low, high, all_rows, np.int64(all_starts[t]), np.int64(all_starts[t + 1])
-        ):
-            slot = (slot + 1) & (len(slots) - 1)
-            t = np.int64(slots[slot]) - 1
-        if t >= 0:
-            all_counts[t] += counts[s]
-        else:
-            slots[slot] = distinct + 1
-            all_counts[distinct], all_firsts[distinct] = counts[s], before + firsts[s]
+    most, last = (max_length + PER_ROW - 1) // PER_ROW, len(slots) - 1
+    hashes, held = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
+    at = np.empty(_AT_ONCE + 1, dtype=np.int64)
+    for begin in range(0, len(counts), _AT_ONCE):
+        some = min(_AT_ONCE, len(counts) - begin)
+        at[0] = all_starts[distinct]
+        for k in range(some):
+            start, h = np.int64(starts[begin + k]), _SEED
+            size = min(np.int64(starts[begin + k + 1]) - start, most)
+            for r in range(size):
+                made = renumbered(rows[start + r], number, max_length - r * PER_ROW)
+                all_rows[at[k] + r] = made
+                h = mixed(h, made)
+            hashes[k], at[k + 1] = h, at[k] + size
+        for k in range(some):
+            held[k] = slots[hashes[k] & last]
+        for k in range(some):  # what is in a slot is likely the same sentence
+            t = (held[k] & _NUMBER) - 1
+            held[k] = np.int64(all_starts[t]) if held[k] >> 32 == hashes[k] else 0
+        for k in range(some):
+            held[k] = all_rows[held[k]]
+        for k in range(some):
+            h, t = hashes[k], np.int64(-1)
+            slot = h & last
+            while slots[slot]:
+                if slots[slot] >> 32 == h:
+                    t = (slots[slot] & _NUMBER) - 1
+                    low, high = np.int64(all_starts[t]), np.int64(all_starts[t + 1])
+                    if same_rows(all_rows, at[k], at[k + 1], all_rows, low, high):
+                        break
+                    t = np.int64(-1)
+                slot = (slot + 1) & last
+            if t >= 0:
+                all_counts[t] += counts[begin + k]
+                continue
+            slots[slot] = h << 32 | distinct + 1
+            all_counts[distinct], all_firsts[distinct] = counts[begin + k], before + firsts[begin + k]
+            low = np.int64(all_starts[distinct])
+            for r in range(at[k + 1] - at[k]):
+                all_rows[low + r] = all_rows[at[k] + r]
             distinct += 1
-            all_starts[distinct] = high
+            all_starts[distinct] = low + at[k + 1] - at[k]
     return distinct
 
 
 @kernel()
-def enter_rows(rows, starts, distinct, slots):  # type: ignore[no-untyped-def]
-    """Fill a new table of slots, which is empty."""
-    for s in range(distinct):
-        slot = row_hash(rows, np.int64(starts[s]), np.int64(starts[s + 1])) & (len(slots) - 1)
-        while slots[slot]:
-            slot = (slot + 1) & (len(slots) - 1)
-        slots[slot] = s + 1
+def enter_slots(old, slots):  # type: ignore[no-untyped-def]
+    """Fill a larger table of slots, which is empty, from a smaller one."""
+    for held in old:
+        if held:
+            slot = (held >> 32) & (len(slots) - 1)
+            while slots[slot]:
+                slot = (slot + 1) & (len(slots) - 1)
+            slots[slot] = held
 
 
 @kernel()

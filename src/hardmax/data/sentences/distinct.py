@@ -13,6 +13,7 @@ from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 
 Small = NDArray[np.uint32]
 MOST = 2**32 - 2  # raw sentences, and rows of distinct ones
+_FULL = 0.75  # of the slots hold a sentence at most
 MANY_WORDS = (
     f"the sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got more; "
     "split the text into fewer kinds of tokens"
@@ -107,7 +108,7 @@ class Making:
         self._number: dict[bytes, int] = {}
         self._rows = np.empty(4096, dtype=np.int64)
         self._starts, self._counts, self._firsts = (np.zeros(1024, dtype=np.uint32) for _ in range(3))
-        self._slots = np.zeros(4096, dtype=np.uint32)
+        self._slots = np.zeros(4096, dtype=np.int64)
         self.n = self._distinct = self._cut = self._cut_tokens = self._odd = self._marked = 0
 
     def add(self, text: Distinct) -> None:
@@ -115,7 +116,10 @@ class Making:
         if self.n + text.n > MOST:
             raise ValueError(f"the text must have at most {MOST:,} sentences, got more; split it")
         number = self._number
-        numbers = np.array([number.setdefault(word, len(number)) for word in text.encoded], dtype=np.int64)
+        for word in text.encoded:
+            if word not in number:
+                number[word] = len(number)
+        numbers = np.fromiter(map(number.__getitem__, text.encoded), np.int64, text.V)
         if len(number) > LARGEST_VOCABULARY:
             raise ValueError(MANY_WORDS)
         self._make_room(len(text.rows), len(text.counts))
@@ -153,10 +157,10 @@ class Making:
             room = max(sentences, len(self._counts) * 5 // 4)
             for each in (self._starts, self._counts, self._firsts):
                 each.resize(room, refcheck=False)
-        if 2 * sentences > len(self._slots):
-            size = len(self._slots)
-            while 2 * sentences > size:
-                size *= 2
-            del self._slots
-            self._slots = np.zeros(size, dtype=np.uint32)
-            counting.enter_rows(self._rows, self._starts, self._distinct, self._slots)
+        size = len(self._slots)
+        while sentences > _FULL * size:
+            size *= 2
+        if size > len(self._slots):
+            larger = np.zeros(size, dtype=np.int64)
+            counting.enter_slots(self._slots, larger)
+            self._slots = larger

@@ -118,7 +118,7 @@ def _cuts(buffer: bytes, goes_on: bool, ended: bool) -> Iterator[tuple[int, bool
 
 
 def count(block: Block, max_length: int) -> Distinct:
-    """The distinct sentences of a block; a refusal names its file."""
+    """The sentences of a block, each as often as it occurs; a refusal names its file."""
     try:
         return _count(block, max_length)
     except ValueError as error:
@@ -143,14 +143,15 @@ def _count(block: Block, max_length: int) -> Distinct:
     if zero >= 0:
         raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
     data = np.frombuffer(content, dtype=np.uint8)
-    words, sentences = 2**15, max(2**10, 2 ** (len(content) // 2**6).bit_length())
+    words = 2**15
+    lines = sum(content.count(end) for end in _LINE_ENDS) + 1
+    starts = np.empty(min(lines, len(content) // 2 + 1) + 1, dtype=np.uint32)  # each has a letter and an end
+    rows = np.empty(len(content) // 2 + 2, dtype=np.int64)
     while True:
         letters, at = np.empty(len(content), dtype=np.uint8), np.empty(words + 1, dtype=np.int64)
-        rows = np.empty(len(content) // 2 + 2, dtype=np.int64)
-        starts, (counts, firsts) = np.empty(sentences + 1, np.int64), np.empty((2, sentences), np.int64)
-        met, V, distinct, n, cut, cut_tokens, odd = counting.count_block(
-            data, counting.KINDS, max_length, LONGEST_WORD, np.zeros(2 * words, np.int64),
-            np.zeros(2 * sentences, np.int64), letters, at, rows, starts, counts, firsts,
+        met, V, n, cut, cut_tokens, odd = counting.count_block(
+            data, counting.KINDS, max_length, LONGEST_WORD, np.zeros(4 * words, np.int64), letters, at, rows,
+            starts,
         )  # fmt: skip
         if met == counting.LONG_WORD:
             raise ValueError(LONG_WORD)
@@ -158,13 +159,12 @@ def _count(block: Block, max_length: int) -> Distinct:
             raise ValueError(MANY_WORDS)
         if met == counting.FINE:
             break
-        words *= 4 if met == counting.MANY_WORDS else 1  # begin again with more room
-        sentences *= 4 if met == counting.MANY_SENTENCES else 1
+        words *= 4  # begin again with more room
     vocabulary, ends = letters[: at[V]].tobytes(), at[: V + 1].tolist()
     return Distinct(
-        tuple(vocabulary[low:high] for low, high in pairwise(ends)), rows[: starts[distinct]].copy(),
-        starts[: distinct + 1].astype(np.uint32), counts[:distinct].astype(np.uint32),
-        firsts[:distinct].astype(np.uint32), n, max_length, cut, cut_tokens, odd, int(block.marked),
+        tuple(vocabulary[low:high] for low, high in pairwise(ends)), rows[: starts[n]],
+        starts[: n + 1], np.ones(n, dtype=np.uint32), np.arange(n, dtype=np.uint32), n, max_length, cut,
+        cut_tokens, odd, int(block.marked),
     )  # fmt: skip
 
 

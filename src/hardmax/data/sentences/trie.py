@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import int64, njit, types
 from numpy.typing import NDArray
 
-from hardmax._lib import compiling
+from hardmax._lib.kernels import kernel
 from hardmax.data.sentences.sentences import Sentences
-
-compiling.listen()
 
 BLOCK = 1_000_000  # tokens of sentences held at once by a pass over a large corpus
 LARGEST_PASS = 2_000_000_000  # tokens of all sentences: minutes
-
-_INTS = types.Array(int64, 1, "C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +166,7 @@ def _refuse_long_passes(size: int, longest: int) -> None:
         )
 
 
-@njit(int64(_INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS), cache=True, nogil=True)
+@kernel()
 def _collect(parent, token, ends, seen, path, tokens, counts, offsets):  # type: ignore[no-untyped-def]
     """Fill tokens, counts and offsets with the contents of the prefixes `ends`; return how much was used."""
     used = 0

@@ -31,11 +31,11 @@ from hardmax.nexttoken.checking.walking import (
     UNREACHABLE,
 )
 from hardmax.nexttoken.checking.witnesses import Cases, violations
-from hardmax.nexttoken.orders import MISSING, Orders, complete
 from hardmax.nexttoken.realizable import Child, grow, heaviest
+from hardmax.nexttoken.relations import MISSING, Orders, complete
 
 Ints = NDArray[np.int64]
-SHARE = 2**18  # sentences that are walked through at a time
+SHARE = 2**16  # sentences that are walked through at a time: few, so that all cores end together
 LARGEST_WALK = 200_000_000_000  # tokens of all prefixes: minutes
 _LENGTH = 2**DEPTH_BITS - 1
 
@@ -58,7 +58,8 @@ class Sorted:
 
     def path(self, place: int) -> list[int]:
         """The tokens of a beginning."""
-        s = int(np.searchsorted(self.text.firsts, place >> DEPTH_BITS))
+        # a number of their own type: of another one, all of them would be copied first
+        s = int(np.searchsorted(self.text.firsts, np.uint32(place >> DEPTH_BITS)))
         return self.text.tokens(s)[: place & _LENGTH]
 
     def words(self, place: int) -> list[str]:
@@ -231,8 +232,8 @@ def survey(
     with ThreadPoolExecutor(workers or cores(), thread_name_prefix="hardmax-walk") as threads:
         waiting = [
             threads.submit(
-                walking.walked, text.rows, text.starts, text.counts, text.firsts, text.lengths, held.order,
-                held.offsets, int(low), int(high), n, text.longest,
+                walking.walked, text.rows, text.starts, text.counts, text.firsts, held.order, held.offsets,
+                int(low), int(high), n, text.longest,
             )
             for low, high in spans
         ]  # fmt: skip

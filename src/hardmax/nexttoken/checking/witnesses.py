@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax.nexttoken.orders import MISSING, Orders, cyclic_queries
+from hardmax.nexttoken.relations import MISSING, Orders, cyclic_queries
 
 SHOWN = 3  # witnesses of each kind
 LISTED = 5  # next tokens of one sentence

@@ -13,7 +13,7 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.analysis import Analysis, Dataset, analyze
-from hardmax.nexttoken.orders import collocation
+from hardmax.nexttoken.relations import collocation
 from hardmax.nexttoken.training import Training, train
 from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_c.printed import Sizes

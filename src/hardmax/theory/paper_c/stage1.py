@@ -10,8 +10,8 @@ import numpy as np
 from flint import arb
 
 from hardmax._lib.expect import generator, whole
-from hardmax.nexttoken.orders import MISSING, collocation
 from hardmax.nexttoken.pairs import Floats, Ints
+from hardmax.nexttoken.relations import MISSING, collocation
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
 from hardmax.nexttoken.training import FIRST_RATE
 from hardmax.problem.output_value import OutputValue, star_norm, star_table

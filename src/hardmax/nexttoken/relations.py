@@ -37,7 +37,7 @@ def never_first(trie: Trie) -> NDArray[np.int64]:
     """The tokens that begin no sentence of two tokens or more.
 
     >>> from hardmax.nexttoken import Sentences, Trie
-    >>> from hardmax.nexttoken.orders import never_first
+    >>> from hardmax.nexttoken.relations import never_first
     >>> never_first(Trie.build(Sentences.from_lists(["a b", "c"]))).tolist()
     [1, 2]
     """

@@ -1,0 +1,11 @@
+"""Types of the public names: the same as the table in __init__.py."""
+
+from .generators import fig9_oracle as fig9_oracle
+from .generators import gaussian as gaussian
+from .generators import sphere as sphere
+from .reviews import Labelled as Labelled
+from .reviews import Review as Review
+from .reviews import find_reviews as find_reviews
+from .reviews import read_labelled as read_labelled
+from .reviews import read_reviews as read_reviews
+from .small import named as named
