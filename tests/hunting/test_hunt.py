@@ -134,6 +134,10 @@ NOTHING = {"kind": "problem", "options": {}}
                      "loss": "exponential", "scores": [[1.0, 0.0], [0.0, 9.0]]}, "holds"),
         ("B-NEW-1b", {"tokens": [[[0.0, 0.0], [-9.0, -9.0], [-2.0, 1.5]]], "loss": "logistic",
                       "labels": [-1], "head": [0.0, 0.0], "options": {"rho": 2.0}}, "holds"),
+        # (0, 0, 0) and (1, 1, 0) have the label margin sqrt 2, with other v: a constant decides
+        ("B-NEW-1b", {"tokens": [[[0.0, 5.0], [-1.0, -1.0]], [[-1.0, 1.0], [5.0, -7.0]],
+                                 [[-3.0, -1.0], [0.0, 0.0]]], "loss": "logistic", "labels": [1, 1, 1],
+                      "head": [0.0, 0.0], "options": {"rho": 0.5}}, "undecided"),
         ("B-THM-5", {"tokens": [[[-3.0, -5.0], [1.0, -1.0], [0.0, 0.0]]], "loss": "logistic", "labels": [1],
                      "head": [0.0, 0.0], "options": {"selection": [0]}}, "holds"),
         # tokens 1 and 2 have a larger label margin: Assumption C fails, where a search may miss it

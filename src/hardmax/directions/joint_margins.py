@@ -89,6 +89,20 @@ def interpolated_max_margin(
         return _interpolate(problem, leaders(problem, selection), rho)
     if selection != "best":
         raise ValueError(f'selection must be tokens, one per input, or "best", got {selection!r}')
+    limits = [_interpolate(problem, tokens, rho) for tokens in largest_label_margins(problem)]
+    unit = max(limit.margin for limit in limits)
+    # Exponents are roots of quadratics, right to rounding: nine digits decide, and equal ones stay equal.
+    return max(limits, key=lambda limit: [round(x / unit, 9) for x in limit.exponents])
+
+
+def largest_label_margins(problem: Problem) -> dict[tuple[int, ...], MaxMargin]:
+    """The feasible selections whose values have the largest label margin, each with its label SVM.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_tokens([[[0.0], [1.0]], [[2.0], [1.0]]], labels=[1, 1], head=[1.0])
+    >>> [(tokens, label.margin) for tokens, label in largest_label_margins(problem).items()]
+    [((1, 0), 1.0)]
+    """
     labels = {
         found.selection: label_max_margin(problem, found.selection)
         for found in feasible_selections(problem)
@@ -101,11 +115,7 @@ def interpolated_max_margin(
     # Nearly equal margins are compared as rational numbers; what is too large for that counts as equal.
     near = {t: exactly(label) for t, label in separable.items() if label.margin >= (1 - 1e-8) * largest}
     shortest = min((found.norm_squared for found in near.values() if found), default=None)
-    best = [t for t, found in near.items() if found is None or found.norm_squared == shortest]
-    limits = [_interpolate(problem, tokens, rho) for tokens in best]
-    unit = max(limit.margin for limit in limits)
-    # Exponents are roots of quadratics, right to rounding: nine digits decide, and equal ones stay equal.
-    return max(limits, key=lambda limit: [round(x / unit, 9) for x in limit.exponents])
+    return {t: separable[t] for t, found in near.items() if found is None or found.norm_squared == shortest}
 
 
 def _interpolate(problem: Problem, tokens: tuple[int, ...], rho: float) -> InterpolatedMaxMargin:

@@ -10,7 +10,12 @@ import numpy as np
 
 from hardmax._lib.arrays import misalignment
 from hardmax.directions.assumptions import assumption_c
-from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
+from hardmax.directions.joint_margins import (
+    interpolated_max_margin,
+    label_max_margin,
+    largest_label_margins,
+    relaxed_max_margin,
+)
 from hardmax.limits import JointPath, joint_path
 from hardmax.limits.head_path import LARGEST
 from hardmax.margin.att_svm import max_margin
@@ -267,6 +272,14 @@ def coupling(problem: Problem, tokens: tuple[int, ...]) -> float:
     return interpolated_max_margin(problem, 1.0, tokens).rho_star
 
 
+def one_label_direction(problem: Problem, label: MaxMargin) -> Hypothesis:
+    """Selections of the largest label margin have one direction of v; else constants of the risk decide."""
+    rivals = [
+        tokens for tokens, found in largest_label_margins(problem).items() if degrees(found, label) > 1e-6
+    ]
+    return Hypothesis("one direction of the largest label margin", None if rivals else True, rivals)
+
+
 @statement(
     "B-NEW-1b",
     "The selection itself may depend on rho",
@@ -289,6 +302,10 @@ def selection_depends_on_rho(
     label = limit.label
     assert label is not None
     hypotheses.append(Hypothesis("labels separable", True, label.margin))
+    if selection is None:
+        hypotheses.append(one_label_direction(problem, label))
+        if unmet(hypotheses):
+            return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
     best = max_margin(problem, limit.selection)
     if best.direction is None:
         return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
