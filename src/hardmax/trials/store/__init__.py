@@ -205,8 +205,8 @@ class Store:
             raise OSError(f"{self.path} was deleted or moved while the sweep was writing to it")
         first, last = said.outcomes[0].trial, said.outcomes[-1].trial
         with self.transaction():
-            where = "cell = ? AND trial BETWEEN ? AND ? AND status = ?"
-            done = {trial for (trial,) in self.select("trial", where, cell, first, last, DONE)}
+            there = self.select("trial, status", "cell = ? AND trial BETWEEN ? AND ?", cell, first, last)
+            done = {trial for trial, status in there if status == DONE}
             if done:  # a batch that comes twice: its report was taken when something stopped the sweep
                 said = report([outcome for outcome in said.outcomes if outcome.trial not in done])
             self.connection.executemany(
