@@ -13,6 +13,7 @@ import hardmax as hm
 from hardmax import cli
 
 DEEP = "[" * 100_000 + "]" * 100_000
+COLUMN = '[["x", 0, 0, %s, %s, 0, %s, {}]]'
 
 
 @pytest.fixture
@@ -99,6 +100,16 @@ def test_a_sweep_that_was_run_here_knows_its_function(folder: Path) -> None:
         ("UPDATE trials SET seed = ? WHERE trial = 1", "many", "seed of a trial is 'many'"),
         ("UPDATE trials SET trial = ? WHERE trial = 1", "first", "trial of a trial is 'first'"),
         ("UPDATE trials SET error = ? WHERE status = 'failed'", b"\xff", "error of a trial is bytes"),
+        ("UPDATE tallies SET done = ?", "all", "done of a trial is"),
+        ("UPDATE tallies SET columns = ?", "{}", "a tally is a dict instead of a list"),
+        ("UPDATE tallies SET columns = ?", DEEP, "nested too deeply"),
+        ("UPDATE tallies SET columns = ?", "[3]", "a tally has a column that no sweep writes"),
+        ("UPDATE tallies SET columns = ?", COLUMN % ("[3]", 0, 0), "a column that no sweep writes"),
+        ("UPDATE tallies SET columns = ?", COLUMN % ("[]", 2, 0), "a column that no sweep writes"),
+        ("UPDATE tallies SET columns = ?", COLUMN % ("[]", 0, 10**15), "numbers and says 1e+15"),
+        ("UPDATE tallies SET columns = ?", b"[]", "a tally is no text with packed numbers"),
+        ("UPDATE tallies SET numbers = ?", b"123", "a tally is no text with packed numbers"),
+        ("UPDATE tallies SET numbers = ?", "12345678", "a tally is no text with packed numbers"),
         ("UPDATE meta SET value = ? WHERE key = 'trials'", '"many"', "trials is str"),
         ("UPDATE meta SET value = ? WHERE key = 'trials'", "2", "more trials than it says"),
         ("UPDATE meta SET value = ? WHERE key = 'trials'", "1e3", "trials is float"),

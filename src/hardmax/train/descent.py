@@ -179,8 +179,9 @@ def descend_batch(
 ) -> list[Run]:
     """`descend` on many problems in one call, each result the same to the bit whatever the others are.
 
-    Small problems of one layout run side by side in vector registers by GD and Normalized in l2, which takes
-    less than half the time; with `descend` they agree up to rounding, all others to the bit.
+    Small problems of one layout run side by side in vector registers, by every rule that is compiled, which
+    takes about half the time; with `descend` they agree up to rounding (which a chaotic rule amplifies), all
+    others to the bit.
 
     Args:
         problems: what is trained on.

@@ -169,42 +169,82 @@ def heavy_ball(direction, exponents, constants, state, rate, step, move):  # typ
         x[j] += move[j]
 
 
+NEAR = 50.0  # exponents that differ by less share one
+FAR = 200.0  # numbers whose logs differ by more do not see each other
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def on_its_own(mean, s, times):  # type: ignore[no-untyped-def]
+    """A mean times exp(times s) as a number of size one, with its own exponent."""
+    return math.copysign(1.0, mean), s + math.log(abs(mean)) / times
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def seen_from(mean, s, e, times):  # type: ignore[no-untyped-def]
+    """The same with the exponent e in place of s, if it is not far above that; far below it is nothing."""
+    if mean == 0.0:
+        return 0.0, e
+    above = times * (s - e) + math.log(abs(mean))
+    if above > FAR:
+        return on_its_own(mean, s, times)
+    return (mean * math.exp(times * (s - e)) if above > -FAR else 0.0), e
+
+
 @CompiledUpdate
 def adam(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
     """Adam, AdamW, RMSprop: state holds x, m and v, where m = m exp(s_m) and v = v exp(2 s_v) by coordinate.
 
-    One exponent for all would overflow once m, v and the gradient decay at different rates (D-DEF-6).
+    One exponent for all would overflow once m, v and the gradient decay at different rates (D-DEF-6). But a
+    moment keeps its exponent while the gradient's is near, so mostly all are the same and need one exp.
     """
     beta1, beta2, epsilon, decay = constants[0], constants[1], constants[2], constants[3]
-    fade1 = math.log(beta1) if beta1 > 0.0 else -np.inf
-    fade2 = 0.5 * math.log(beta2) if beta2 > 0.0 else -np.inf
     correct1, correct2 = 1.0, 1.0
     if constants[4] != 0.0:
-        correct1 = -math.expm1((step + 1) * fade1)
-        correct2 = -math.expm1((step + 1) * 2.0 * fade2)
+        correct1 = -math.expm1((step + 1) * math.log(beta1)) if beta1 > 0.0 else 1.0
+        correct2 = -math.expm1((step + 1) * math.log(beta2)) if beta2 > 0.0 else 1.0
+    along, widened = rate / correct1, 1.0 / math.sqrt(correct2)
     x, m, s_m, v, s_v = state[0], state[1], state[2], state[3], state[4]
+    apart, ratio = 0.0, 1.0  # a difference of exponents and its exp, as the coordinate before had them
+    floor, damping = np.nan, 0.0  # the same for s_v, and epsilon seen from there
     for j in range(move.size):
-        d, e = direction[j], -np.inf
+        d, e = direction[j], exponents[j]
+        if d != 0.0 and not 1e-20 <= abs(d) <= 1e20:  # its square may leave the range
+            d, e = math.copysign(1.0, d), e + math.log(abs(d))
+        m[j] *= beta1
+        v[j] *= beta2
         if d != 0.0:
-            e = exponents[j] + math.log(abs(d))
-        m[j], s_m[j] = blend(m[j], s_m[j], fade1, 1.0 - beta1, d, e)
-        old_v = s_v[j] + fade2
-        s_v[j] = max(old_v, e)
-        if old_v < e:
-            v[j] = v[j] * math.exp(2.0 * (old_v - e)) + (1.0 - beta2)
-        elif e > -np.inf:
-            v[j] += (1.0 - beta2) * math.exp(2.0 * (e - old_v))
+            if not abs(e - s_m[j]) <= NEAR:
+                m[j], s_m[j] = seen_from(m[j], s_m[j], e, 1.0)
+            if not abs(e - s_v[j]) <= NEAR:
+                v[j], s_v[j] = seen_from(v[j], s_v[j], e, 2.0)
+            if e - s_m[j] != apart:
+                apart = e - s_m[j]
+                ratio = math.exp(apart)
+            m[j] += (1.0 - beta1) * d * ratio
+            if e - s_v[j] != apart:
+                apart = e - s_v[j]
+                ratio = math.exp(apart)
+            v[j] += (1.0 - beta2) * (d * ratio) ** 2
+        else:
+            if 0.0 < abs(m[j]) < 1e-100:
+                m[j], s_m[j] = on_its_own(m[j], s_m[j], 1.0)
+            if 0.0 < v[j] < 1e-100:
+                v[j], s_v[j] = on_its_own(v[j], s_v[j], 2.0)
         move[j] = -rate * decay * x[j]
         ahead = s_m[j] - s_v[j]
         if m[j] != 0.0:
-            root = math.sqrt(v[j] / correct2)
+            root = math.sqrt(v[j]) * widened
             if ahead <= 700.0:
                 if epsilon > 0.0:
-                    root += epsilon * math.exp(min(-s_v[j], 700.0))
-                move[j] += rate * (m[j] / correct1) * math.exp(ahead) / root
+                    if s_v[j] != floor:
+                        floor = s_v[j]
+                        damping = epsilon * math.exp(min(-floor, 700.0))
+                    root += damping
+                more = m[j] if ahead == 0.0 else m[j] * math.exp(ahead)
+                move[j] += along * more / root
             elif epsilon > 0.0:
                 first, second = math.exp(min(s_m[j], 700.0)), math.exp(min(s_v[j], 700.0))
-                move[j] += rate * (m[j] / correct1) * first / (root * second + epsilon)
+                move[j] += along * m[j] * first / (root * second + epsilon)
             else:  # the end of a runaway
                 move[j] = math.copysign(np.inf, m[j])
         x[j] += move[j]

@@ -1,28 +1,23 @@
-"""What a sweep found: rows, counts, failures, summaries, and tables for other programs, read from its store.
-
-CSV and Parquet are written row by row and put in place at once.
-"""
+"""What a sweep found: rows, counts, failures and summaries, read from its store."""
 
 from __future__ import annotations
 
-import csv
-import itertools
+import heapq
 import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from hardmax._lib.extras import install
-from hardmax._lib.files import whole, whole_text
 from hardmax._lib.terminal import html
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import CellSummary, failures_of, summarize, summary_of, told
+from hardmax.trials.summary import CellSummary, Part, failures_of, summarize, summary_of, told
 from hardmax.trials.work import DONE, FAILED, call, checked
 
 UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
@@ -174,11 +169,12 @@ class Sweep:
         unknown = [name for name in by or () if name not in self.parameters]
         if unknown:
             raise ValueError(f"by must name parameters ({', '.join(self.parameters)}), got {unknown[0]!r}")
-        trials = self._read("status, row")
-        return summarize(trials, by, [of] if isinstance(of, str) else of)
+        return summarize(self.parts(), by, [of] if isinstance(of, str) else of)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as CSV: nan and inf as such, None and what is missing as nothing."""
+        from hardmax.trials.export import write_csv
+
         write_csv(self, path)
 
     def to_frame(self) -> Any:
@@ -191,6 +187,8 @@ class Sweep:
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as Parquet (needs the extra `export`)."""
+        from hardmax.trials.export import write_parquet
+
         write_parquet(self, path)
 
     def _read(self, columns: str) -> Iterator[tuple[Any, ...]]:
@@ -200,6 +198,16 @@ class Sweep:
             if found != cell:
                 cell, parameters = found, self.store.parameters(found)
             yield (parameters, *values)
+
+    def parts(self) -> Iterator[Part]:
+        """What a summary is made of, cell by cell: tallies of batches and numbers of failures."""
+        tallies = (Part({}, cell, done, 0, columns) for cell, done, columns in self.store.tallies())
+        failures = (Part({}, cell, 0, failed, ()) for cell, failed in self.store.failures().items())
+        cell, parameters = -1, {}
+        for part in heapq.merge(tallies, failures, key=attrgetter("cell")):
+            if part.cell != cell:
+                cell, parameters = part.cell, self.store.parameters(part.cell)
+            yield part._replace(parameters=parameters)
 
     def _command(self, cell: int, trial: int, parameters: Parameters, seed: int) -> str:
         if self.store.path is None:
@@ -260,76 +268,3 @@ def function_of(sweep: Sweep, function: Function | str | None = None) -> Functio
     if identity(made, name) != noted:
         raise ValueError(f"function must be that of the sweep, {noted!a:.60}, got {identity(made, name)!r}")
     return made
-
-
-CHUNK = 50_000  # rows of a Parquet row group
-
-
-def columns(sweep: Sweep) -> dict[str, set[type]]:
-    """Names of all columns, in the order in which they first occur, with the kinds of what is in them.
-
-    An integer beyond 64 bits has the kind object.
-    """
-    found: dict[str, set[type]] = {name: set() for name in (*sweep.parameters, "trial", "seed", "status")}
-    for row in _rows(sweep):
-        for name, value in row.items():
-            wide = type(value) is int and not -(2**63) <= value < 2**63
-            found.setdefault(name, set()).add(object if wide else type(value))
-    if "error" in found:
-        found["error"] = found.pop("error")
-    return found
-
-
-def write_csv(sweep: Sweep, path: str | os.PathLike[str]) -> None:
-    """One line for each trial; floats with all their digits, true and false, None as nothing."""
-    names = list(columns(sweep))
-    with whole_text(path) as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        for row in _rows(sweep):
-            writer.writerow([_text(row.get(name)) for name in names])
-
-
-def write_parquet(sweep: Sweep, path: str | os.PathLike[str]) -> None:
-    """Typed columns; one whose results have different kinds is written as JSON texts."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
-    kinds = columns(sweep)
-    types = {name: _arrow_type(pa, kind) for name, kind in kinds.items()}
-    mixed = {name for name, made in types.items() if made is None}
-    schema = pa.schema([(name, made or pa.string()) for name, made in types.items()])
-    rows = _rows(sweep)
-    with whole(path) as file, pq.ParquetWriter(file, schema) as writer:
-        while chunk := list(itertools.islice(rows, CHUNK)):
-            for row in chunk:
-                row.update({name: json.dumps(row[name]) for name in mixed & row.keys()})
-            writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
-
-
-def _rows(sweep: Sweep) -> Iterator[dict[str, Any]]:
-    """Rows with the error of those that failed."""
-    errors = {(each.cell, each.trial): each.error for each in sweep.failures()}
-    numbers = (cell for (cell,) in sweep.store.select("cell"))
-    for cell, row in zip(numbers, sweep.rows(), strict=True):
-        error = errors.get((cell, row["trial"]))
-        yield row if error is None else row | {"error": error}
-
-
-def _arrow_type(pa: Any, kinds: set[type]) -> Any:
-    kinds = kinds - {type(None)}
-    if kinds == {bool}:
-        return pa.bool_()
-    if kinds == {int}:
-        return pa.int64()
-    if kinds <= {int, float} and kinds:
-        return pa.float64()
-    return pa.string() if kinds <= {str} else None
-
-
-def _text(value: Any) -> Any:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else value

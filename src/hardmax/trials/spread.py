@@ -55,7 +55,7 @@ def spread(
             for handle in pool.wait(flights):
                 number, cell, deaths = flights.pop(handle)
                 try:
-                    (outcome,) = pool.outcomes(handle)
+                    (outcome,) = pool.report(handle).outcomes
                 except WorkerDied:
                     if deaths < RETRIES:
                         flights[pool.submit(_batch(number, cell))] = number, cell, deaths + 1

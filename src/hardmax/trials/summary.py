@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hardmax._lib.terminal import columns
-from hardmax.trials.grid import Parameters, Scalar, cell_key
-from hardmax.trials.work import DONE
+from hardmax.trials.grid import Parameters, cell_key
+from hardmax.trials.tally import Column, Names
 
 if TYPE_CHECKING:
     from hardmax.trials.results import Sweep
@@ -99,7 +100,7 @@ class CellSummary:
     of: Mapping[str, Proportion | Spread]
 
 
-def spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float] | np.ndarray) -> Spread:
     """Summarise numbers."""
     numbers = np.asarray(values, dtype=np.float64)
     kept = np.sort(numbers[~np.isnan(numbers)])
@@ -122,60 +123,54 @@ class _Group:
     parameters: Parameters
     done: int = 0
     failed: int = 0
-    flags: dict[str, list[int]] = field(default_factory=dict)
-    numbers: dict[str, list[float]] = field(default_factory=dict)
-    texts: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    def add(self, name: str, value: Scalar) -> None:
-        if isinstance(value, bool):
-            counts = self.flags.setdefault(name, [0, 0])
-            counts[0] += value
-            counts[1] += 1
-        elif isinstance(value, (int, float)):
-            self.numbers.setdefault(name, []).append(value)
-        elif isinstance(value, str):
-            counted = self.texts.setdefault(name, {})
-            counted[value] = counted.get(value, 0) + 1
+    columns: dict[str, list[Column]] = field(default_factory=dict)
 
     def close(self, names: Iterable[str]) -> CellSummary:
         of: dict[str, Proportion | Spread] = {}
         for name in names:
-            if name in self.flags:
-                of[name] = Proportion(*self.flags[name])
-            if name in self.numbers:
-                of[name] = spread(self.numbers[name])
-            counted = self.texts.get(name, {})
-            for text in sorted(counted):
-                of[f"{name} = {text}"] = Proportion(counted[text], sum(counted.values()))
+            parts = self.columns.get(name, [])
+            flags = sum(part.flags for part in parts)
+            if flags:
+                of[name] = Proportion(sum(part.true for part in parts), flags)
+            numbers = [part.numbers for part in parts if len(part.numbers)]
+            if numbers:
+                of[name] = spread(np.concatenate(numbers))
+            texts: Counter[str] = Counter()
+            for part in parts:
+                texts.update(part.texts)
+            for text in sorted(texts):
+                of[f"{name} = {text}"] = Proportion(texts[text], texts.total())
         return CellSummary(self.parameters, self.done, self.failed, of)
 
 
-def summarize(
-    rows: Iterable[tuple[Parameters, str, Mapping[str, Any]]],
-    by: Sequence[str] | None,
-    of: Sequence[str] | None,
-) -> list[CellSummary]:
-    """Summarise trials (their cell's parameters, status and results) by some of the parameters."""
+class Part(NamedTuple):
+    """Some trials of a cell: its parameters and number, how many are done and failed, and their columns."""
+
+    parameters: Parameters
+    cell: int
+    done: int
+    failed: int
+    columns: Sequence[Column]
+
+
+def summarize(parts: Iterable[Part], by: Sequence[str] | None, of: Sequence[str] | None) -> list[CellSummary]:
+    """Summarise parts of cells, which come in order, by some of the parameters."""
     groups: dict[str, _Group] = {}
-    names: dict[str, None] = {}
-    last: Parameters | None = None
-    for parameters, status, row in rows:
-        if parameters is not last:  # rows of a cell come together
-            last = parameters
-            chosen = parameters if by is None else {name: parameters.get(name) for name in by}
-            group = groups.setdefault(cell_key(chosen), _Group(chosen))
-        if status != DONE:
-            group.failed += 1
-            continue
-        group.done += 1
-        for name, value in row.items():
-            names.setdefault(name)
-            if of is None or name in of:
-                group.add(name, value)
-    unknown = [name for name in of or () if name not in names]
-    if names and unknown:
-        raise ValueError(f"of must name results ({', '.join(names)}), got {unknown[0]!r}")
-    return [group.close(names if of is None else of) for group in groups.values()]
+    names = Names()
+    for part in parts:
+        chosen = part.parameters if by is None else {name: part.parameters.get(name) for name in by}
+        group = groups.setdefault(cell_key(chosen), _Group(chosen))
+        group.done += part.done
+        group.failed += part.failed
+        for column in part.columns:
+            names.see(part.cell, column)
+            if of is None or column.name in of:
+                group.columns.setdefault(column.name, []).append(column)
+    known = names.in_order()
+    unknown = [name for name in of or () if name not in known]
+    if known and unknown:
+        raise ValueError(f"of must name results ({', '.join(known)}), got {unknown[0]!r}")
+    return [group.close(known if of is None else of) for group in groups.values()]
 
 
 CELLS = 60  # lines of the table
@@ -199,7 +194,7 @@ def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]
 
 def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Every cell with its results: those named, or all that are not texts."""
-    from hardmax.trials.results import columns as columns_of
+    from hardmax.trials.export import columns as columns_of
 
     shared = (*found.parameters, "trial", "seed", "status", "error")
     own = {name: kinds for name, kinds in columns_of(found).items() if name not in shared}

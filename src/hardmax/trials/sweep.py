@@ -16,7 +16,7 @@ from hardmax.trials.grid import Grid, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
 from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
-from hardmax.trials.work import FAILED, Batch, Clock, Job, Outcome, Progress, Sizes
+from hardmax.trials.work import FAILED, Batch, Clock, Job, Outcome, Progress, Report, Sizes, report
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000
@@ -199,7 +199,7 @@ class _Drive:
     def _settle(self, handle: Any, flight: _Flight, again: deque[_Flight]) -> None:
         batch = flight.batch
         try:
-            outcomes = self.pool.outcomes(handle)
+            said = self.pool.report(handle)
         except WorkerDied as death:
             if len(batch) > 1:
                 # Halving finds the guilty trial with the fewest further deaths, and is a retry of the others.
@@ -207,15 +207,15 @@ class _Drive:
             elif flight.alone < self.retries:
                 again.appendleft(_Flight(batch, flight.deaths + 1, flight.alone + 1))
             else:
-                self._record(flight, [self._lost(batch, str(death))])
+                self._record(flight, report([self._lost(batch, str(death))]))
             return
-        self.sizes.measure(batch.cell, len(batch), sum(outcome.seconds for outcome in outcomes))
-        self._record(flight, outcomes)
+        self.sizes.measure(batch.cell, len(batch), sum(outcome.seconds for outcome in said.outcomes))
+        self._record(flight, said)
 
-    def _record(self, flight: _Flight, outcomes: list[Outcome]) -> None:
-        self.store.record(self.session, flight.batch.cell, outcomes, flight.deaths + 1)
-        failed = sum(outcome.status == FAILED for outcome in outcomes)
-        self._count(len(outcomes) - failed, failed)
+    def _record(self, flight: _Flight, said: Report) -> None:
+        self.store.record(self.session, flight.batch.cell, said, flight.deaths + 1)
+        failed = sum(outcome.status == FAILED for outcome in said.outcomes)
+        self._count(len(said.outcomes) - failed, failed)
 
     def _count(self, done: int, failed: int) -> None:
         progress = self.clock.count(done, failed)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from hardmax.trials.grid import RESERVED, Parameters, cell_key, scalar, seeds
 from hardmax.trials.provenance import Function, load, source_hash
+from hardmax.trials.tally import Tally, tally
 
 DONE, FAILED = "done", "failed"
 
@@ -43,6 +44,20 @@ class Outcome(NamedTuple):
     error: str | None
     traceback: str | None
     seconds: float
+
+
+class Report(NamedTuple):
+    """What a worker says of a batch: what became of each trial, and the tally of those that are done."""
+
+    outcomes: list[Outcome]
+    tally: Tally | None
+
+
+def report(outcomes: list[Outcome]) -> Report:
+    """Outcomes of one cell with their tally, from the rows as they were written down."""
+    done = [outcome for outcome in outcomes if outcome.status == DONE]
+    rows = json.loads(f"[{','.join(outcome.row or '' for outcome in done)}]")
+    return Report(outcomes, tally([outcome.trial for outcome in done], rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +89,7 @@ class Job:
     seed: int
 
 
-def run_job(job: Job, batch: Batch) -> list[Outcome]:
+def run_job(job: Job, batch: Batch) -> Report:
     """Run a batch in a worker, on one thread."""
     return run_batch(_worker_function(job.name, job.source), job.batched, job.seed, batch)
 
@@ -84,7 +99,7 @@ def run_packed(job: Job, batch: Batch) -> bytes:
     return pickle.dumps(run_job(job, batch))
 
 
-def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> list[Outcome]:
+def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> Report:
     """Run a batch: one call if the function takes several seeds, and one call for each trial otherwise.
 
     If the one call raises, or does not return one row for each seed, its trials are run one by one: then only
@@ -102,11 +117,9 @@ def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> lis
             whole = False
         if whole:
             each = (time.perf_counter() - start) / len(own)
-            return [
-                _judge(batch.start + i, s, row, batch.parameters, each)
-                for i, (s, row) in enumerate(zip(own, rows, strict=True))
-            ]
-    return [_run_alone(function, batched, batch, batch.start + i, s) for i, s in enumerate(own)]
+            judged = enumerate(zip(own, rows, strict=True), batch.start)
+            return report([_judge(trial, s, row, batch.parameters, each) for trial, (s, row) in judged])
+    return report([_run_alone(function, batched, batch, t, s) for t, s in enumerate(own, batch.start)])
 
 
 def call(function: Function, batched: bool, parameters: Parameters, seed: int) -> Any:

@@ -13,7 +13,7 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.theory.check import Hypothesis
 from hardmax.theory.paper_b.common import decreasing_loss, fixed_scores, one_selection
-from hardmax.train.descent import descend_batch
+from hardmax.train.descent import descend_quietly
 from hardmax.train.run import Run
 from hardmax.train.steps import Step
 
@@ -59,9 +59,9 @@ def no_still_coordinate(best: MaxMargin) -> Hypothesis:
     return Hypothesis("no coordinate of D'y is zero", bool(pull.min() > ROUNDING * pull.max()), pull.tolist())
 
 
-def trained(problem: Problem, step: Step, **options: Any) -> Run:
+def trained(problem: Problem, step: Step, *, record: Any = (), **options: Any) -> Run:
     """`descend` without its warning of a rate that is too large: what happens there is what is tested."""
-    return descend_batch([problem], step, workers=1, **options)[0]
+    return descend_quietly(problem, step, record=record, **options)
 
 
 def has_queries(problem: Problem) -> Hypothesis:

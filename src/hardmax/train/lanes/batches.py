@@ -15,13 +15,14 @@ from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
 from hardmax.problem.keys import Dense
 from hardmax.problem.layout import Slots, slots_of
-from hardmax.train.loops import CANCELLED, UNIT_ALONG
-from hardmax.train.rules.running import can_compile, compiled_layout
+from hardmax.train.loops import BY_RULE, CANCELLED, UNIT_ALONG
+from hardmax.train.rules.running import can_compile, compiled_layout, event_of
 from hardmax.train.run import Run
 from hardmax.train.schedule import EVENTS, Rule, steps_to_record
-from hardmax.train.steps import GD, Normalized, Step
+from hardmax.train.steps import Step
 
 LARGEST = 128  # rows of a Gram matrix: of larger ones four do not fit in a processor's second cache
+NOT_HERE = "not here"  # lanes cannot do it to the digits that it needs: `vector.train_p` has more ways
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,71 +54,110 @@ def train_side_by_side(
     record: int | Sequence[int] | None,
     coordinates: Coordinates,
 ) -> dict[int, Run]:
-    """The runs that lanes can take, by the problem's place: of small problems by GD or Normalized in l2."""
-    if not isinstance(step, GD | Normalized) or step.norm != "l2" or isinstance(step.rate, str):
+    """The runs that lanes can take, by the problem's place: of small problems, by any compiled rule."""
+    if step.of_matrix or isinstance(step.rate, str):
         return {}
     kept = steps_to_record(record, steps)
     groups: dict[Any, Group] = {}
-    rules: dict[int, Rule] = {}
+    rules: dict[Any, Rule] = {}
     for place, problem in enumerate(problems):
         problem.need_decreasing_loss()
         scale = scaled(problem)
         slope, in_log = scale.problem.kernel_slope
-        if scale.exponent not in rules:
-            rules[scale.exponent] = Rule.of(step, steps, scale)
-        rule = rules[scale.exponent]
-        if in_log or type(scale.problem.table) is not Dense or not can_compile(scale.problem, rule):
+        if in_log or type(scale.problem.table) is not Dense:
+            continue
+        units = scale.exponent, scale.problem.table.exponent, problem.d
+        if units not in rules:
+            rules[units] = Rule.of(step, steps, scale)
+        rule = rules[units]
+        if not can_compile(scale.problem, rule):
             continue
         slots = slots_of(scale.problem)
-        key = scale.exponent, slope, problem.d, slots.tokens.tobytes(), slots.offsets.tobytes()
+        key = *units, slope, slots.tokens.tobytes(), slots.offsets.tobytes()
         if key not in groups:
             groups[key] = Group(differences(slots), rule, [])
-        m = len(groups[key].spans.plus)
-        if m > LARGEST or choose(coordinates, m, len(slots.tokens), problem.d, steps) != "gram":
-            continue
-        p = scale.point(problem.vector("start", start), "start")
-        groups[key].lanes.append(Lane(place, problem, scale, slots, p))
+        if _fits(groups[key], slots, problem.d, steps, coordinates):
+            p = scale.point(problem.vector("start", start), "start")
+            groups[key].lanes.append(Lane(place, problem, scale, slots, p))
     return {place: run for group in groups.values() for place, run in _runs(group, kept).items()}
+
+
+def _fits(group: Group, slots: Slots, d: int, steps: int, coordinates: Coordinates) -> bool:
+    """Whether lanes have a loop for this rule in these coordinates, and four problems fit."""
+    if group.rule.kind == BY_RULE:
+        return coordinates in ("auto", "primal") and slots.keys.size <= LARGEST**2
+    m = len(group.spans.plus)
+    return m <= LARGEST and choose(coordinates, m, len(slots.tokens), d, steps) == "gram"
 
 
 def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
     """Of one group, as many at a time as there are lanes."""
     from hardmax.train.lanes.vectors import LANES
 
+    descend = _by_rule if group.rule.kind == BY_RULE else _along
     runs: dict[int, Run] = {}
     for first in range(0, len(group.lanes), LANES):
         few = group.lanes[first : first + LANES]
-        points, status = _descend(group, [*few, *few[-1:] * (LANES - len(few))], record)
-        for lane, its_points, its_status in zip(few, points, status.tolist(), strict=False):
-            if its_status != CANCELLED:  # then inner products do not do: `vector.train_p` has more ways
+        points, events = descend(group, [*few, *few[-1:] * (LANES - len(few))], len(few), record)
+        for lane, its_points, event in zip(few, points, events, strict=False):
+            if event != NOT_HERE:
                 runs[lane.place] = Run(
-                    lane.problem, "step", record, lane.scale.back(its_points), EVENTS[its_status],
+                    lane.problem, "step", record, lane.scale.back(its_points), event,
                     method=group.rule.step.name, step=group.rule.step,
                 )  # fmt: skip
     return runs
 
 
-def _descend(group: Group, lanes: list[Lane], record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points (lanes, S, d) and how each lane ended."""
+def _layout(lanes: list[Lane]) -> tuple[np.ndarray, ...]:
+    """Offsets of the problems, and with a last axis of lanes their counts, scores, weights and totals."""
+    layouts = zip(*(compiled_layout(each.scale.problem, each.slots) for each in lanes), strict=True)
+    offsets, *others = layouts
+    return (offsets[0], *(np.stack(each, -1) for each in others))
+
+
+def _by_rule(
+    group: Group, lanes: list[Lane], count: int, record: np.ndarray
+) -> tuple[np.ndarray, list[str | None]]:
+    """Points (lanes, S, d) and what happened in each lane, by the update of a rule."""
+    from hardmax.train.lanes.gram import BLOCK
+    from hardmax.train.lanes.primal import descend_lanes_by_rule
+
+    rule, p = group.rule, np.stack([each.start for each in lanes])
+    tokens, d = lanes[0].slots.keys.shape
+    keys = np.zeros((-(-tokens // BLOCK) * BLOCK, d, len(lanes)))
+    keys[:tokens] = np.stack([each.slots.keys for each in lanes], -1)
+    points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(each.start) for each in lanes])
+    status = np.empty(len(lanes), np.intp)
+    descend_lanes_by_rule(
+        keys, lanes[0].slots.tokens, *_layout(lanes), p, record, points,
+        lanes[0].scale.problem.kernel_slope[0], rule.rates, rule.constants, rule.update, states, rule.unit,
+        rule.limit, rule.step.by_coordinate, count, status,
+    )  # fmt: skip
+    ended = zip(status.tolist(), states, strict=True)
+    events = [NOT_HERE if how == CANCELLED else event_of(how, rule, state) for how, state in ended]
+    return points.transpose(1, 0, 2), events
+
+
+def _along(
+    group: Group, lanes: list[Lane], count: int, record: np.ndarray
+) -> tuple[np.ndarray, list[str | None]]:
+    """The same for GD and Normalized in l2."""
     from hardmax.train.lanes.gram import BLOCK, descend_lanes
 
-    spans, rule, count = group.spans, group.rule, len(lanes)
+    spans, rule, lanes_ = group.spans, group.rule, len(lanes)
     tables, starts = np.stack([each.slots.keys for each in lanes]), np.stack([each.start for each in lanes])
     rows = tables[:, spans.plus] - tables[:, spans.minus]
     m = rows.shape[1]
-    gram = np.zeros((-(-m // BLOCK) * BLOCK, m, count))
+    gram = np.zeros((-(-m // BLOCK) * BLOCK, m, lanes_))
     gram[:m] = (rows @ rows.transpose(0, 2, 1)).transpose(1, 2, 0)
     logits = np.ascontiguousarray((rows @ starts[:, :, None])[:, :, 0].T)
-    layouts = zip(*(compiled_layout(each.scale.problem, each.slots) for each in lanes), strict=True)
-    offsets, counts, scores, log_weights, log_total = layouts
-    c, status = np.empty((len(record), m, count)), np.empty(count, np.intp)
+    c, status = np.empty((len(record), m, lanes_)), np.empty(lanes_, np.intp)
     descend_lanes(
-        gram, spans.row, offsets[0], np.stack(counts, -1), np.stack(scores, -1), np.stack(log_weights, -1),
-        np.array(log_total), logits, rule.rates, record, c, rule.kind == UNIT_ALONG, rule.constants[0],
-        lanes[0].scale.problem.kernel_slope[0], status,
+        gram, spans.row, *_layout(lanes), logits, rule.rates, record, c, rule.kind == UNIT_ALONG,
+        rule.constants[0], lanes[0].scale.problem.kernel_slope[0], status,
     )  # fmt: skip
-    points = np.empty((count, len(record), rows.shape[2]))
+    points = np.empty((lanes_, len(record), rows.shape[2]))
     for s in range(len(record)):  # one by one: each the same to the bit whatever the others are
         moved = np.ascontiguousarray(c[s].T)
         points[:, s] = starts + (moved[:, None, :] @ rows)[:, 0]
-    return points, status
+    return points, [NOT_HERE if how == CANCELLED else EVENTS[how] for how in status.tolist()]

@@ -66,7 +66,7 @@ def descend_compiled(
         rule.constants, rule.update, state, rule.unit, rule.limit, batch or problem.n,
         *((2.0, False, np.empty(0)) if totals is None else (*_dual(rule), totals)),
     )  # fmt: skip
-    return points, _event(status, rule, state)
+    return points, event_of(status, rule, state)
 
 
 def descend_plain(
@@ -112,7 +112,7 @@ def descend_plain(
         if not (np.abs(new) <= rule.limit).all():
             return points, EVENTS[RUNAWAY]
         p = new
-    return points, _event(CYCLE if seen.found else DONE, rule, state)
+    return points, event_of(CYCLE if seen.found else DONE, rule, state)
 
 
 def _of_batch(settled: Settled, k: int, batch: int) -> Settled:
@@ -138,7 +138,8 @@ def _dual(rule: Rule) -> tuple[float, bool]:
     return 2.0 if ball.of_matrix else ball.power, rule.step.normalized
 
 
-def _event(status: int, rule: Rule, state: np.ndarray) -> str | None:
+def event_of(status: int, rule: Rule, state: np.ndarray) -> str | None:
+    """What a loop that ended with this status and state says of the run."""
     return rule.step.event(state) if status == DONE and rule.kind == BY_RULE else EVENTS[status]
 
 

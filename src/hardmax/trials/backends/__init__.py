@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, Protocol
 
 from hardmax._lib.extras import install
-from hardmax.trials.work import Batch, Job, Outcome
+from hardmax.trials.work import Batch, Job, Report
 
 BACKENDS = ("local", "dask", "ray")
 
@@ -23,12 +23,12 @@ class Backend(Protocol):
         """How many batches to keep submitted, so that no worker waits."""
 
     def submit(self, batch: Batch) -> Any:
-        """Hand over a batch; the handle returned stands for its outcomes."""
+        """Hand over a batch; the handle returned stands for its report."""
 
     def wait(self, handles: Collection[Any], seconds: float | None = None) -> list[Any]:
         """The handles that are finished, as soon as there is one, or none after so many seconds."""
 
-    def outcomes(self, handle: Any) -> list[Outcome]:
+    def report(self, handle: Any) -> Report:
         """What became of a finished batch; WorkerDied if its worker did not live to tell."""
 
     def close(self) -> None:

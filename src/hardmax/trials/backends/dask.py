@@ -12,7 +12,7 @@ import distributed
 
 from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
-from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_packed
+from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
 
 # Retries are the sweep's: it halves a batch that kills its worker. With one batch for each thread and none in
 # advance, a death is blamed on the batch that ran.
@@ -59,7 +59,7 @@ class Dask:
             except TimeoutError:
                 return []
 
-    def outcomes(self, handle: Any) -> list[Outcome]:
+    def report(self, handle: Any) -> Report:
         """What the worker answered."""
         try:
             return pickle.loads(handle.result())

@@ -22,9 +22,9 @@ from hardmax._lib.compiling import Compiled
 from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
 from hardmax.trials.provenance import Function
-from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_batch, run_job
+from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_batch, run_job
 
-Handle = futures.Future[list[Outcome]]
+Handle = futures.Future[Report]
 
 
 class Local:
@@ -52,7 +52,7 @@ class Local:
         """The finished ones, as soon as there is one."""
         return list(futures.wait(handles, seconds, futures.FIRST_COMPLETED).done)
 
-    def outcomes(self, handle: Handle) -> list[Outcome]:
+    def report(self, handle: Handle) -> Report:
         """What the worker answered."""
         return handle.result()
 
@@ -66,7 +66,7 @@ class Local:
         for process in self.processes:
             _reap(process)
 
-    def _run(self, batch: Batch) -> list[Outcome]:
+    def _run(self, batch: Batch) -> Report:
         process: subprocess.Popen[bytes] | None = getattr(self.mine, "process", None)
         if process is None:
             process = self.mine.process = self._start()
@@ -147,7 +147,7 @@ class Here:
         """All of them."""
         return list(handles)
 
-    def outcomes(self, handle: Handle) -> list[Outcome]:
+    def report(self, handle: Handle) -> Report:
         """What became of the batch."""
         return handle.result()
 

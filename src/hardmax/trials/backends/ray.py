@@ -24,11 +24,11 @@ import ray
 from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
 from hardmax.trials.backends.local import search_path
-from hardmax.trials.work import ONE_THREAD, Batch, Job, Outcome, run_packed
+from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
 
 WITH_TOKENS = (2, 59)  # the first version that asks for a token on a node of this machine by default
 PATIENCE = 10  # seconds to wait for a cluster, where ray itself waits for minutes
-OBJECT_STORE = 100 * 2**20  # bytes; outcomes are small
+OBJECT_STORE = 100 * 2**20  # bytes; reports are small
 
 
 class Ray:
@@ -76,7 +76,7 @@ class Ray:
         """The finished ones, as soon as there is one."""
         return ray.wait(list(handles), num_returns=1, timeout=seconds)[0]
 
-    def outcomes(self, handle: Any) -> list[Outcome]:
+    def report(self, handle: Any) -> Report:
         """What the worker answered."""
         try:
             return pickle.loads(ray.get(handle))

@@ -1,7 +1,8 @@
 """The durable store of a sweep: one SQLite file, written by the driver only, one transaction for each batch.
 
-A batch is in the store entirely or not at all, whatever happens to the driver. Rows are JSON text with
-Python's NaN and Infinity, so that every float comes back as it was.
+A batch is in the store entirely or not at all, with its tally, whatever happens to the driver. A trial that
+is done stays as it is, so tallies are only ever added. Rows are JSON text with Python's NaN and Infinity, so
+that every float comes back as it was.
 """
 
 from __future__ import annotations
@@ -9,31 +10,23 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from hardmax.trials import stored
 from hardmax.trials.grid import Grid, Parameters, cell_key
 from hardmax.trials.provenance import changes, now
-from hardmax.trials.stored import Lock, StoreBusy
-from hardmax.trials.work import DONE, FAILED, Outcome
+from hardmax.trials.store import values as stored
+from hardmax.trials.store.lock import Lock, StoreBusy
+from hardmax.trials.store.tables import FIRST, SCHEMA, TABLES, TALLIES, check_tables
+from hardmax.trials.tally import Column, tally
+from hardmax.trials.work import DONE, FAILED, Report, report
 
-SCHEMA = "hardmax.sweep/1"
-TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE cells (cell INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, parameters TEXT NOT NULL);
-CREATE TABLE sessions (
-    session INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, provenance TEXT NOT NULL
-);
-CREATE TABLE trials (
-    cell INTEGER NOT NULL REFERENCES cells, trial INTEGER NOT NULL, seed INTEGER NOT NULL,
-    status TEXT NOT NULL, row TEXT, error TEXT, traceback TEXT, seconds REAL, attempts INTEGER NOT NULL,
-    session INTEGER NOT NULL REFERENCES sessions, PRIMARY KEY (cell, trial)
-) WITHOUT ROWID;
-CREATE INDEX failures ON trials (cell, trial) WHERE status = 'failed';
-"""
+CHUNK = 10_000  # rows of an old store for a tally
+ADD_TALLY = "INSERT INTO tallies VALUES (?, ?, ?, ?, ?)"
 
 
 class Store:
@@ -82,8 +75,10 @@ class Store:
             raise ValueError(f"{path}: no such store; `hardmax.sweep` makes one")
         store = cls(where, _connect(where))
         with sqlite_errors(where):
-            store.connection.execute("PRAGMA query_only = ON")
             store._check_schema()
+            if store.meta["schema"] == FIRST:
+                store._tally_rows(TALLIES.replace("TABLE", "TEMP TABLE"))
+            store.connection.execute("PRAGMA query_only = ON")
         return store
 
     def close(self) -> None:
@@ -98,23 +93,27 @@ class Store:
     def _prepare(self) -> None:
         if not self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             with self.transaction():
-                for statement in TABLES.split(";"):
+                for statement in (*TABLES, TALLIES):
                     self.connection.execute(statement)
                 self._set("schema", SCHEMA)
         self._check_schema()
+        if self.meta["schema"] == FIRST:
+            with self.transaction():
+                self._tally_rows(TALLIES)
+                self._set("schema", SCHEMA)
 
     def _check_schema(self) -> None:
-        """Take no table for granted: a view or a trigger of somebody else's would do what it likes."""
         listed = self._query("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        tables = {name for kind, name, _ in listed if kind == "table"}
-        found = self.meta.get("schema") if {"meta", "cells", "trials", "sessions"} <= tables else None
-        if not isinstance(found, str):
-            raise ValueError(f"{self.path} is not a store of a sweep; choose another file")
-        if found != SCHEMA:
-            raise ValueError(f"{self.path} has the format {found:.40}, this version reads {SCHEMA}")
-        expected = {_words(statement) for statement in TABLES.split(";") if statement.strip()}
-        if {_words(sql) for _, _, sql in listed} != expected:
-            raise ValueError(f"{self.path} has other tables than a sweep makes; use another store")
+        check_tables(self.path, listed, lambda: self.meta.get("schema"))
+
+    def _tally_rows(self, table: str) -> None:
+        """Make the table of tallies for a store of the first format, which has none, from all its rows."""
+        self.connection.execute(table)
+        rows = self.select("cell, trial, row", "status = ?", DONE)
+        for cell, group in groupby(rows, itemgetter(0)):
+            while chunk := list(islice(group, CHUNK)):
+                _, trials, results = zip(*chunk, strict=True)
+                self.connection.execute(ADD_TALLY, (cell, *(tally(trials, results) or ())))
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -200,15 +199,22 @@ class Store:
         """Note that a session came to its end by itself."""
         self._query("UPDATE sessions SET ended = ? WHERE session = ?", (now(), session))
 
-    def record(self, session: int, cell: int, outcomes: Iterable[Outcome], attempts: int) -> None:
-        """Write what became of a batch, in one transaction."""
+    def record(self, session: int, cell: int, said: Report, attempts: int) -> None:
+        """Write what became of a batch, in one transaction; what is done already is not counted again."""
         if self.path is not None and not self.path.exists():  # SQLite would go on writing to nowhere
             raise OSError(f"{self.path} was deleted or moved while the sweep was writing to it")
+        first, last = said.outcomes[0].trial, said.outcomes[-1].trial
         with self.transaction():
+            there = self.select("trial, status", "cell = ? AND trial BETWEEN ? AND ?", cell, first, last)
+            done = {trial for trial, status in there if status == DONE}
+            if done:  # a batch that comes twice: its report was taken when something stopped the sweep
+                said = report([outcome for outcome in said.outcomes if outcome.trial not in done])
             self.connection.executemany(
                 "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                ((cell, *outcome, attempts, session) for outcome in outcomes),
+                ((cell, *outcome, attempts, session) for outcome in said.outcomes),
             )
+            if said.tally is not None:
+                self.connection.execute(ADD_TALLY, (cell, *said.tally))
 
     @property
     def cell_count(self) -> int:
@@ -235,11 +241,22 @@ class Store:
 
     def counts(self) -> tuple[int, int]:
         """How many trials are done, how many failed."""
-        found = dict(self._query("SELECT status, count(*) FROM trials GROUP BY status"))
+        [(done,)] = self._query("SELECT coalesce(sum(done), 0) FROM tallies")
+        [(failed,)] = self._query("SELECT count(*) FROM trials WHERE status = 'failed'")
         with sqlite_errors(self.path):
-            for status in found:
-                stored.COLUMNS["status"](status)
-        return found.get(DONE, 0), found.get(FAILED, 0)
+            return stored.COLUMNS["done"](done), failed
+
+    def failures(self) -> dict[int, int]:
+        """How many trials of each cell failed, where some did."""
+        return dict(self._query("SELECT cell, count(*) FROM trials WHERE status = 'failed' GROUP BY cell"))
+
+    def tallies(self) -> Iterator[tuple[int, int, list[Column]]]:
+        """Of each batch, in the order of cells: the cell, how many trials are done, and their columns."""
+        with sqlite_errors(self.path):
+            for cell, done, *rest in self.connection.execute(
+                "SELECT cell, done, columns, numbers FROM tallies ORDER BY cell, first"
+            ):
+                yield stored.COLUMNS["cell"](cell), stored.COLUMNS["done"](done), stored.columns(*rest)
 
     def gaps(self, cell: int, trials: int, again: bool) -> list[tuple[int, int]]:
         """Ranges of trials of a cell that are still to run; with the failed ones if they shall run again."""
@@ -290,10 +307,6 @@ def _driver(path: Path) -> str:
     if not last or not {"process", "host", "started"} <= last[0].keys():
         return "another process"
     return f"process {last[0]['process']} on {last[0]['host']}, since {last[0]['started']}"
-
-
-def _words(statement: str) -> str:
-    return " ".join(statement.split())
 
 
 @contextmanager

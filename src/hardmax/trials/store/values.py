@@ -1,64 +1,16 @@
-"""A store on disk: one driver at a time, and every value that is read from it is looked at first."""
+"""Every value that is read from a store is looked at first."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hardmax._lib.reading import NotJson, parse_json
 from hardmax.trials.grid import Parameters, scalar
+from hardmax.trials.tally import KINDS, NUMBERS, Column
 from hardmax.trials.work import DONE, FAILED
-
-
-class StoreBusy(ValueError):
-    """Another driver is writing to the store."""
-
-
-class Lock:
-    """An exclusive transaction on an empty SQLite file beside the store.
-
-    SQLite locks files on every system, and the lock goes when its process is killed. The file itself stays:
-    deleting it while another process opens it would give two processes a lock each. Readers of the store do
-    not touch it.
-    """
-
-    def __init__(self, store: Path) -> None:
-        self.path = store.with_name(store.name + ".lock")
-        self.connection: sqlite3.Connection | None = None
-
-    def acquire(self) -> bool:
-        """Take the lock if it is free."""
-        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
-            raise ValueError(
-                f"{self.path} must be a file that a sweep locks, it is something else; remove it"
-            )
-        try:
-            connection = sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
-        except sqlite3.OperationalError as error:
-            raise OSError(f"{self.path}: {error}") from error
-        try:
-            connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            connection.close()
-            if "locked" in str(error):
-                return False
-            raise OSError(f"{self.path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            raise ValueError(
-                f"{self.path} must be an empty file that a sweep locks ({error}); remove it"
-            ) from error
-        self.connection = connection
-        return True
-
-    def release(self) -> None:
-        """Let the next driver in."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
-
 
 MOST = 2**63 - 1  # what SQLite holds as a number
 
@@ -115,6 +67,45 @@ def meta(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     return found
 
 
+def columns(text: Any, packed: Any) -> list[Column]:
+    """The columns of a tally."""
+    if not isinstance(text, str) or not isinstance(packed, bytes) or len(packed) % 8:
+        raise Damaged("a tally is no text with packed numbers")
+    try:
+        listed = parse_json(text)
+    except NotJson as error:
+        raise Damaged(f"a tally is no JSON: {error}") from None
+    if not isinstance(listed, list):
+        raise Damaged(f"a tally is a {type(listed).__name__} instead of a list")
+    numbers, found, used = np.frombuffer(packed, dtype=NUMBERS), [], 0
+    for each in listed:
+        if not _is_column(each):
+            raise Damaged("a tally has a column that no sweep writes")
+        name, first, place, kinds, true, flags, count, texts = each
+        own = numbers[used : used + count].copy()  # so that the others can go
+        used += count
+        kept = frozenset(KINDS[kind] for kind in kinds)
+        found.append(Column(name, first, place, kept, true, flags, own, texts))
+    if used != len(numbers):
+        raise Damaged(f"a tally has {len(numbers)} numbers and says {used:.3g}")
+    return found
+
+
+def _is_column(each: Any) -> bool:
+    if not isinstance(each, list) or len(each) != 8:
+        return False
+    name, first, place, kinds, true, flags, count, texts = each
+    return (
+        isinstance(name, str)
+        and all(map(_is_count, (first, place, true, flags, count)))
+        and isinstance(kinds, list)
+        and all(isinstance(kind, str) and kind in KINDS for kind in kinds)
+        and true <= flags
+        and isinstance(texts, dict)
+        and all(_is_count(often, 1) for often in texts.values())
+    )
+
+
 def _is_count(value: Any, least: int = 0) -> bool:
     return type(value) is int and least <= value <= MOST
 
@@ -152,9 +143,9 @@ def _status(value: Any) -> str:
     return str(value)
 
 
-# How each column of the trials is read.
+# How each column of the trials is read; ``done`` is one of the tallies.
 COLUMNS: dict[str, Callable[[Any], Any]] = {
-    **{name: _number(name) for name in ("cell", "trial", "seed", "attempts")},
+    **{name: _number(name) for name in ("cell", "trial", "seed", "attempts", "done")},
     **{name: _words(name) for name in ("error", "traceback")},
     "status": _status,
     "row": lambda value: {} if value is None else scalars("a row", value),

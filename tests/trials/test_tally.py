@@ -1,0 +1,167 @@
+"""Summaries from tallies are those of the rows, to the bit, however and how often batches came."""
+
+import math
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import hardmax as hm
+from hardmax.trials.summary import Proportion, spread, summary_of
+
+TASKS = Path(__file__).with_name("tasks.py")
+GRID, TRIALS = {"a": [1, 2.5], "b": [0, 1]}, 90
+
+
+def kinds(parameters, seed):
+    """Results of all kinds, some with several kinds, some not in every row; fails where told to."""
+    if seed % 7 == 3 and parameters["b"] == 0 and not LENIENT:
+        raise ValueError("no")
+    row = {"late": seed / 3} if seed % 5 == 0 else {}
+    row |= {"x": (math.nan, math.inf, -0.5, seed / 7, seed)[seed % 5], "even": seed % 2 == 0}
+    row |= {"word": "ü" * (seed % 3), "nothing": None, "wide": 2**70 if seed % 9 else 1}
+    return row | {"mixed": (True, 3, "three", None, 0.25)[seed % 5]}
+
+
+LENIENT: list[bool] = []
+
+
+def from_rows(result, by):
+    """The plain way: all rows, one by one."""
+    groups = {}
+    for row in result.rows():
+        key = tuple(row[name] for name in by)
+        done, failed, values = groups.setdefault(key, ([], [], {}))
+        (done if row["status"] == "done" else failed).append(row["trial"])
+        for name in list(row)[5:]:
+            values.setdefault(name, []).append(row[name])
+    names = list(dict.fromkeys(name for row in result.rows() for name in list(row)[5:]))
+    found = []
+    for key, (done, failed, values) in groups.items():
+        of = {}
+        for name in [name for name in names if name in values]:
+            flags = [value for value in values[name] if isinstance(value, bool)]
+            texts = Counter(value for value in values[name] if isinstance(value, str))
+            numbers = [value for value in values[name] if type(value) in (int, float)]
+            of |= {name: Proportion(sum(flags), len(flags))} if flags else {}
+            of |= {name: spread(numbers)} if numbers else {}
+            of |= {f"{name} = {text}": Proportion(texts[text], texts.total()) for text in sorted(texts)}
+        found.append((key, len(done), len(failed), of))
+    return found
+
+
+def from_tallies(result, by):
+    return [
+        (tuple(cell.parameters.values()), cell.done, cell.failed, dict(cell.of))
+        for cell in result.summary(by)
+    ]
+
+
+def assert_summary_is_that_of_the_rows(result):
+    for by in (["a", "b"], ["b"], []):
+        expected, found = from_rows(result, by), from_tallies(result, by)
+        assert repr(found) == repr(expected)  # nan and the sign of zero too, and the order of names
+    assert (result.done, result.failed) == tuple(
+        sum(row["status"] == status for row in result.rows()) for status in ("done", "failed")
+    )
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """The summary of the sweep in one go."""
+    return hm.sweep(kinds, GRID, TRIALS, workers=0)
+
+
+@pytest.mark.parametrize("batch", [1, 7, None])
+def test_summary_is_that_of_the_rows_whatever_the_batches(plain, batch):
+    result = hm.sweep(kinds, GRID, TRIALS, workers=0, batch=batch)
+    assert_summary_is_that_of_the_rows(result)
+    assert repr(result.summary()) == repr(plain.summary())
+    assert 0 < result.failed < result.done
+
+
+def test_workers_make_the_same_tallies(tmp_path):
+    first, second = (
+        hm.sweep(
+            f"{TASKS}:rows", {"a": [1, 2.5]}, 200, store=tmp_path / str(workers), workers=workers, batch=9
+        )
+        for workers in (0, 2)
+    )
+    assert repr(first.summary()) == repr(second.summary())
+    first.store.close()
+    second.store.close()
+
+
+class Stop(Exception):
+    """Raised by whoever watches."""
+
+
+def test_a_batch_that_comes_twice_is_counted_once(plain, tmp_path):
+    """What progress raises comes after its batch is written, which then is written once more."""
+
+    def stop(progress):
+        raise Stop
+
+    call = {"function": kinds, "grid": GRID, "trials": TRIALS, "store": tmp_path / "s.db", "workers": 0}
+    for stopped in range(1, 4):
+        with pytest.raises(Stop):
+            hm.sweep(**call, batch=20, progress=stop)
+        half = hm.Sweep.open(tmp_path / "s.db")
+        assert half.done + half.failed == 20 * stopped
+        assert_summary_is_that_of_the_rows(half)
+        half.store.close()
+    result = hm.sweep(**call)
+    assert_summary_is_that_of_the_rows(result)
+    assert repr(result.summary()) == repr(plain.summary())
+    result.store.close()
+
+
+def test_failed_trials_that_run_again_are_counted_once(plain, tmp_path, monkeypatch):
+    call = {"function": kinds, "grid": GRID, "trials": TRIALS, "store": tmp_path / "s.db", "workers": 0}
+    failed = hm.sweep(**call).failed
+    assert failed == plain.failed > 0
+    assert hm.sweep(**call, retry_failed=True).failed == failed
+    monkeypatch.setattr(f"{__name__}.LENIENT", [True])
+    result = hm.sweep(**call, retry_failed=True)
+    assert (result.done, result.failed) == (4 * TRIALS, 0)
+    assert_summary_is_that_of_the_rows(result)
+    whole = hm.sweep(kinds, GRID, TRIALS, workers=0)
+    assert repr(result.summary()) == repr(whole.summary())
+    result.store.close()
+
+
+def make_old(path):
+    """The store as the first format had it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP TABLE tallies")
+        connection.execute("UPDATE meta SET value = '\"hardmax.sweep/1\"' WHERE key = 'schema'")
+
+
+def test_a_store_of_the_first_format_is_read_and_goes_on(plain, tmp_path):
+    call = {"function": kinds, "grid": GRID, "store": tmp_path / "s.db", "workers": 0}
+    hm.sweep(**call, trials=40).store.close()
+    make_old(tmp_path / "s.db")
+    before = (tmp_path / "s.db").read_bytes()
+    old = hm.Sweep.open(tmp_path / "s.db")
+    assert_summary_is_that_of_the_rows(old)
+    old.store.close()
+    assert (tmp_path / "s.db").read_bytes() == before
+    result = hm.sweep(**call, trials=TRIALS)
+    assert result.store.meta["schema"] == "hardmax.sweep/2"
+    assert_summary_is_that_of_the_rows(result)
+    assert repr(result.summary()) == repr(plain.summary())
+    result.store.close()
+
+
+def test_no_row_is_read_for_a_summary(plain, tmp_path):
+    hm.sweep(kinds, GRID, TRIALS, store=tmp_path / "s.db", workers=0).store.close()
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE trials SET row = 'nonsense'")
+    damaged = hm.Sweep.open(tmp_path / "s.db")
+    assert repr(damaged.summary()) == repr(plain.summary())
+    assert repr(summary_of(damaged)) == repr(summary_of(plain))
+    with pytest.raises(ValueError, match="a row is no JSON"):
+        next(damaged.rows())
+    damaged.store.close()
