@@ -219,7 +219,9 @@ LINES = (
         "bench_sweeps.py", "s",
         lambda x: _size(x, trials=1_000_000)["seconds"],
         at_most=30,
-        also=lambda x: f"{_size(x, trials=1_000_000)['driver_peak_mb']:.0f} MB of memory",
+        also=lambda x: "{driver_peak_mb:.0f} MB of memory, its summary in {summary_s:.2f} s".format(
+            **_size(x, trials=1_000_000)
+        ),
     ),
     Line(
         "a training step of paper C with 200 tokens, CPU time",

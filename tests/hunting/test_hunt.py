@@ -169,6 +169,12 @@ NOTHING = {"kind": "problem", "options": {}}
         # a margin of 1e-6: swings of the size of a step are rounding beside |p|
         ("B-NEW-3", {"tokens": [[[0.0, 0.0], [0.0, 2.0], [2.0**-20, 1.0]]], "loss": "logistic",
                      "scores": [[0.0, 0.0, 1.0]]}, "undecided"),
+        # the threshold is so large that steps carry p 10 digits beyond a swing
+        ("B-NEW-3", {"tokens": [[[0.0, 2.0], [0.0, 0.0], [1.0, 1.000203762499542]]], "loss": "correlation",
+                     "scores": [[0.0, 1.0, 0.0]]}, "undecided"),
+        # score gaps of the two tight rows are so far from balanced that a coordinate turns back at first
+        ("D-THM-9b", {"tokens": [[[0.0, 0.0], [12.0, 28.0]], [[0.0, 0.0], [4.0, -12.0]]], "loss": "logistic",
+                      "scores": [[1.0, 0.0], [0.0, 8.0]]}, "undecided"),
         # silent for 30,000 steps and more, but the mean fades faster than the gradient, which comes back
         ("D-THM-7", {"tokens": [[[0.0, 0.0], [2.0, 0.0], [-5.0, -1.0]]], "loss": "logistic",
                      "scores": [[10.0, 0.0, 0.0]]}, "undecided"),

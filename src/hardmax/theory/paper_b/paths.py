@@ -159,7 +159,8 @@ def first_order_path(problem: Problem) -> Outcome:
 NEAR = 0.03  # how far below and above the threshold the step is taken
 STEPS = 6000
 RATIO = 0.01  # measured against predicted 1 - cos
-RESOLVED = 1e-7  # of |p|, a step at least: swings are a part of it, and told from rounding down to 1e-9
+OFF = 0.01  # from the residual, at the start
+RESOLVED = 1e-8  # of |p| at the end: swings are of the size of a step, or of OFF, and told from 1e-9 |p| on
 ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
 
 
@@ -194,8 +195,8 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     # the residual is reached from beside it: a hundredth off along every direction in which it can move
-    start = 100 * best.norm * best.direction + late.w + 0.01 * late.span.sum(axis=1)
-    seen = eta / float(np.linalg.norm(start))
+    start = 100 * best.norm * best.direction + late.w + OFF * late.span.sum(axis=1)
+    seen = min(eta, OFF) / (float(np.linalg.norm(start)) + STEPS * eta)
     hypotheses.append(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))

@@ -171,10 +171,15 @@ def adam_runs_away(
     # other rows weigh nothing from here on, however small their gap and however large their scores
     from_here = max(AHEAD, best.margin * late_radius(problem, min(best.margin, second_gap(best))))
     late = Hypothesis("late within reach", from_here <= FARTHEST or None, from_here)
-    hypotheses = (*conditions, late)
     if not late.holds:
-        return Outcome(hypotheses)
+        return Outcome((*conditions, late))
     ahead = from_here * best.need()
+    # tight rows whose score gaps are far from balanced turn a coordinate back at first, and fall faster so
+    down = gradient(problem, ahead).direction
+    onward = Hypothesis("descent goes on along it", bool((down * ahead > 0).all()) or None, down.tolist())
+    hypotheses = (*conditions, late, onward)
+    if not onward.holds:
+        return Outcome(hypotheses)
     below, above, whole = (
         trained(problem, Adam(factor * limit, betas, epsilon=0.0), steps=steps, start=start)
         for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
