@@ -175,6 +175,10 @@ NOTHING = {"kind": "problem", "options": {}}
         # score gaps of the two tight rows are so far from balanced that a coordinate turns back at first
         ("D-THM-9b", {"tokens": [[[0.0, 0.0], [12.0, 28.0]], [[0.0, 0.0], [4.0, -12.0]]], "loss": "logistic",
                       "scores": [[1.0, 0.0], [0.0, 8.0]]}, "undecided"),
+        # sign descent comes to rest
+        ("D-THM-6", {"tokens": [[[-1.0, 2.0], [0.0, -2.0], [1.0, 0.0]], [[1.0, 2.0], [2.0, 2.0], [0.0, -1.0]],
+                                [[2.0, 2.0], [1.0, 0.0], [1.0, 2.0]]], "loss": "exponential",
+                     "scores": [[0.0, 0.0, 1.0], [-1.0, 2.0, 1.0], [-1.0, 0.0, 0.0]]}, "not applicable"),
         # silent for 30,000 steps and more, but the mean fades faster than the gradient, which comes back
         ("D-THM-7", {"tokens": [[[0.0, 0.0], [2.0, 0.0], [-5.0, -1.0]]], "loss": "logistic",
                      "scores": [[10.0, 0.0, 0.0]]}, "undecided"),

@@ -165,6 +165,8 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
     if run.event == "cycle":
         found = {"event": "cycle", "|p|": run.norm, "deficit": 1.0}
         return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, found, witness=run.p)
+    if run.event is not None:
+        return Outcome((Hypothesis("the run goes on", False, run.event),))
     moves = np.rint(np.diff(np.asarray(run.points)[1:], axis=0) / rate).astype(int)
     length = period(moves)
     repeats = Hypothesis("the moves repeat", length is not None or None, length)
