@@ -1,5 +1,6 @@
 """Every step rule of part D: against its oracles, against the norms' own definitions, and on any data."""
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ import hardmax as hm
 import hardmax.train.steps
 from hardmax import steps
 from hardmax.margin.norms import norm
+from hardmax.train.descent import descend_quietly
 
 pytestmark = pytest.mark.filterwarnings("ignore::hardmax.train.RateWarning")  # some rates here are large
 
@@ -295,3 +297,22 @@ def test_the_module_and_the_names():
 
     assert GD is hm.steps.GD is hardmax.train.steps.GD
     assert steps.__all__ == hardmax.train.steps.__all__
+
+
+def test_adam_with_an_epsilon_and_a_second_moment_that_fades_first():
+    """Where sqrt(v) is below e^-700 and m is not: against 60 digits, by the formula."""
+    problem = hm.Problem.from_scores([[[0.0, 0.0], [1.0, 0.3]]], [[0.0, 1.0]])
+    rule = steps.Adam(1.0, betas=(0.9, 0.1), epsilon=1e-8)
+    with mpmath.workdps(60):
+        key, betas = [mpmath.mpf(1), mpmath.mpf(0.3)], [mpmath.mpf(0.9), mpmath.mpf(0.1)]
+        p, m, v = [mpmath.mpf(0)] * 2, [mpmath.mpf(0)] * 2, [mpmath.mpf(0)] * 2
+        for k in range(1, 901):
+            s = 1 / (1 + mpmath.exp(-mpmath.fdot(key, p)))
+            pull = s * (1 - s) / (1 + mpmath.exp(s))
+            for j in range(2):
+                m[j] = betas[0] * m[j] + (1 - betas[0]) * pull * key[j]
+                v[j] = betas[1] * v[j] + (1 - betas[1]) * (pull * key[j]) ** 2
+                root = mpmath.sqrt(v[j] / (1 - betas[1] ** k))
+                p[j] += m[j] / (1 - betas[0] ** k) / (root + mpmath.mpf(1e-8))
+    found = descend_quietly(problem, rule, steps=900)
+    assert found.p == pytest.approx([float(x) for x in p], rel=1e-11)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import combinations, islice, pairwise, product
 
 import numpy as np
 from scipy.optimize import minimize
@@ -107,8 +107,8 @@ def assumption_c(
     values = [labels[i] * v for i, v in enumerate(problem.split(table[problem.tokens]))]
     mixing = _Mixing([values[i] for i in kept], [tokens[i] for i in kept])
     Gamma = float(mixing.margins(np.zeros((1, mixing.width)))[0])
-    if Gamma == 0:
-        return AssumptionC(False, 0.0, 0.0, mixing.weights(np.zeros(mixing.width)))
+    if Gamma == 0 or mixing.width == 0:  # nothing to mix with: nothing is lost
+        return AssumptionC(Gamma > 0, Gamma, Gamma, mixing.weights(np.zeros(mixing.width)))
     points = np.concatenate([mixing.draw(draws, generator(rng)), mixing.corners()])
     ratios = mixing.ratios(points, Gamma)
     best, nu = points[int(np.argmin(ratios))], float(ratios.min())
@@ -134,10 +134,20 @@ class _Mixing:
         self.width = sum(self.sizes)
 
     def corners(self) -> Floats:
-        """Attention on one token of every input, other than the selection: a search may miss these."""
-        choices = [np.vstack([np.zeros(size), np.eye(size)]) for size in self.sizes]
-        first = list(islice(product(*choices), 1, CORNERS + 1))
-        return np.array([np.concatenate(rows) for rows in first]).reshape(-1, self.width)
+        """Attention on one token of every input, in few another than selected: a search may miss these."""
+        ends = np.cumsum([0, *self.sizes]).tolist()
+        others = [range(first, last) for first, last in pairwise(ends)]
+        moved = (
+            places
+            for many in range(1, len(others) + 1)
+            for inputs in combinations(others, many)
+            for places in product(*inputs)
+        )
+        first = list(islice(moved, CORNERS))
+        points = np.zeros((len(first), self.width))
+        for point, places in zip(points, first, strict=True):
+            point[list(places)] = 1.0
+        return points
 
     def parts(self, x: Floats) -> list[Floats]:
         cuts = np.split(x, np.cumsum(self.sizes)[:-1], axis=-1)

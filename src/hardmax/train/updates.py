@@ -234,15 +234,15 @@ def adam(direction, exponents, constants, state, rate, step, move):  # type: ign
         ahead = s_m[j] - s_v[j]
         if m[j] != 0.0:
             root = math.sqrt(v[j]) * widened
-            if ahead <= 700.0:
+            if ahead <= 700.0 and (epsilon == 0.0 or s_v[j] >= -700.0):
                 if epsilon > 0.0:
                     if s_v[j] != floor:
                         floor = s_v[j]
-                        damping = epsilon * math.exp(min(-floor, 700.0))
+                        damping = epsilon * math.exp(-floor)
                     root += damping
                 more = m[j] if ahead == 0.0 else m[j] * math.exp(ahead)
                 move[j] += along * more / root
-            elif epsilon > 0.0:
+            elif epsilon > 0.0:  # beside it v is next to nothing
                 first, second = math.exp(min(s_m[j], 700.0)), math.exp(min(s_v[j], 700.0))
                 move[j] += along * m[j] * first / (root * second + epsilon)
             else:  # the end of a runaway

@@ -317,4 +317,6 @@ def selection_depends_on_rho(
     chosen = selected_tokens(problem, path.points[-1])
     found["selected"] = chosen.sets
     agrees = chosen.is_unique and chosen.tokens == limit.selection
-    return Outcome(tuple(hypotheses), slack if agrees else -1.0, found, witness=path.points[-1])
+    if not agrees and slack is not None and slack >= 0:  # on its way to the direction, and so to its tokens
+        slack = None
+    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1])

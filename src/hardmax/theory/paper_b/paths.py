@@ -139,21 +139,23 @@ def first_order_path(problem: Problem) -> Outcome:
         )
     hypotheses.append(Hypothesis("independent support, positive multipliers", True, len(best.support)))
     late = late_radius(problem, min(best.margin, second_gap(best)))
-    if late * best.margin > FARTHEST:
-        return Outcome(tuple(hypotheses), None, {"late from": late})
+    slack, found = None, {"late from": late, "|w|": float(np.linalg.norm(w)), "w": w}
+    rounding = 1e-9 * 10 * late
     for radius in (late, 10 * late, 100 * late):
-        radii = [radius, 10 * radius]
-        path = regularization_path(problem, radii)
+        if radius * best.margin > FARTHEST:
+            break
+        path = regularization_path(problem, [radius, 10 * radius])
+        if not path.is_reliable.all():
+            break
         near, nearer = (
-            float(np.linalg.norm(p - predicted(best.direction, w, R)))
-            for p, R in zip(path.points, radii, strict=True)
+            float(np.linalg.norm(p - predicted(best.direction, w, float(R))))
+            for p, R in zip(path.points, path.radii, strict=True)
         )
-        # ten times the radius leaves a tenth of the residual, or what rounding leaves, which grows with R
-        slack = 1 - nearer / max(0.3 * near, 1e-9 * radii[-1])
+        found |= {"radii": path.radii, "residuals": [near, nearer]}
+        slack = 1 - nearer / max(0.3 * near, rounding)
         if slack >= 0:
             break
-    found = {"radii": radii, "residuals": [near, nearer], "|w|": float(np.linalg.norm(w)), "w": w}
-    return Outcome(tuple(hypotheses), slack if path.is_reliable.all() else None, found)
+    return Outcome(tuple(hypotheses), slack, found)
 
 
 NEAR = 0.03  # how far below and above the threshold the step is taken

@@ -11,8 +11,7 @@ from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome, statement
 from hardmax.theory.paper_b.common import fixed_scores
-from hardmax.theory.paper_d.common import chosen, has_queries, separable, strong
-from hardmax.train.descent import descend_batch
+from hardmax.theory.paper_d.common import chosen, has_queries, separable, strong, trained
 from hardmax.train.run import Run
 from hardmax.train.steps import Adam, Normalized, Sign, Spectral, Step
 
@@ -31,9 +30,7 @@ def _trained(problem: Problem, step: Step | tuple[Step, Step], m: int, steps: in
     """Factors of m columns, from a small random start."""
     draw = generator(rng)
     start = tuple(SMALL * draw.normal(size=(side, m)) for side in problem.shape)
-    return descend_batch(
-        [problem], step, workers=1, steps=steps, record=[steps // 10], factors=m, start=start
-    )[0]
+    return trained(problem, step, steps=steps, record=[steps // 10], factors=m, start=start)
 
 
 def fallen(early: float, late: float) -> float:

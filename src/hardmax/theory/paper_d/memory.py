@@ -54,7 +54,7 @@ def frozen_momentum(
     """One run at 0.8 of the threshold, one at twice the threshold.
 
     A gradient may be silent for thousands of steps and come back, along a move whose margins are too small to
-    keep it down: what is frozen only for now leaves the claim open.
+    keep it down: what is frozen only for now leaves the claim open. So what can fail is the first half.
     """
     best = separable(problem, norm, selection)
     if isinstance(best, Hypothesis):
