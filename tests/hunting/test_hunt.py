@@ -179,6 +179,14 @@ NOTHING = {"kind": "problem", "options": {}}
         ("D-THM-6", {"tokens": [[[-1.0, 2.0], [0.0, -2.0], [1.0, 0.0]], [[1.0, 2.0], [2.0, 2.0], [0.0, -1.0]],
                                 [[2.0, 2.0], [1.0, 0.0], [1.0, 2.0]]], "loss": "exponential",
                      "scores": [[0.0, 0.0, 1.0], [-1.0, 2.0, 1.0], [-1.0, 0.0, 0.0]]}, "not applicable"),
+        # a third row is tight but for 1e-4 of the margin
+        ("B-NEW-3", {"tokens": [[[2.0, 1.0], [0.0, 2.0], [0.0, 0.0], [2.0, 1.000203762499542]]],
+                     "loss": "correlation", "scores": [[0.0, 0.0, 1.0, 0.0]]}, "holds"),
+        # the offset grows at first; and a tight row without a multiplier lets angles fall like (log R)/R
+        ("B-THM-1", {"tokens": [[[0.0, 0.0], [-2.0, 0.5], [4.0, 20.0]]], "loss": "logistic",
+                     "scores": [[0.0, 0.0, 1.0]]}, "holds"),
+        ("B-THM-2", {"tokens": [[[1.0, 3.0], [-1.0, 1.0], [0.0, 0.0]]], "loss": "exponential",
+                     "scores": [[1.0, 0.0, 0.0]]}, "holds"),
         # silent for 30,000 steps and more, but the mean fades faster than the gradient, which comes back
         ("D-THM-7", {"tokens": [[[0.0, 0.0], [2.0, 0.0], [-5.0, -1.0]]], "loss": "logistic",
                      "scores": [[10.0, 0.0, 0.0]]}, "undecided"),

@@ -50,6 +50,11 @@ def late_radius(problem: Problem, least: float) -> float:
     return (math.log(64 * problem.n * T) + log_spread(problem) + PATIENCE) / least
 
 
+def later(radius: float, farthest: float) -> list[float]:
+    """Radii at which an approach is looked at, ten and a hundred times as far out again if it is not seen."""
+    return [R for R in (radius, 10 * radius, 100 * radius) if farthest >= R]
+
+
 def second_gap(best: MaxMargin) -> float:
     """How much larger than the margin the least margin off the support is, at the unit p_mm; inf if none."""
     assert best.slack is not None

@@ -25,6 +25,7 @@ from hardmax.theory.paper_b.common import (
     decreasing_loss,
     distinct_scores,
     late_radius,
+    later,
     longest_difference,
     second_gap,
     separable_best,
@@ -86,20 +87,23 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     if limit.direction is None:
         return Outcome(hypotheses, None, found)
     late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.norm)
-    path = where
-    if path.norm < late <= FARTHEST * limit.norm:  # from the start again: the rate is over one clock
-        path = flow(problem, start=start, until_norm=late)
-    found = {"norm": path.norm, "event": path.event, "late from": late, "selected": chosen.tokens}
-    if path.event is not None or path.norm < 0.999 * late or path.selection().sets != chosen.sets:
+    slack, claimed, path = None, flow_limit(problem, best), where
+    for radius in later(late, FARTHEST * limit.norm):
+        if path.norm < radius:  # from the start again: the rate is over one clock
+            path = flow(problem, start=start, until_norm=radius)
+        found = {"norm": path.norm, "event": path.event, "late from": late, "selected": chosen.tokens}
+        if path.event is not None or path.norm < 0.999 * radius or path.selection().sets != chosen.sets:
+            return Outcome(hypotheses, None, found)
+        mid = int(np.searchsorted(path.norms, 0.1 * path.norm))
+        rate = float((path.norms[-1] - path.norms[mid]) / (path.times[-1] - path.times[mid]))
+        slack = 1 - abs(rate / growth_rate(limit.norm) - 1) / GROWTH
+        found |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": path.misalignment(claimed)}
+        if problem.n == 1:
+            slack = min(slack, 1 - path.misalignment(claimed) / ALIGNED)
+        if slack >= 0:
+            break
+    if slack is None:
         return Outcome(hypotheses, None, found)
-    mid = int(np.searchsorted(path.norms, 0.1 * path.norm))
-    rate = float((path.norms[-1] - path.norms[mid]) / (path.times[-1] - path.times[mid]))
-    slacks = [1 - abs(rate / growth_rate(limit.norm) - 1) / GROWTH]
-    claimed = flow_limit(problem, best)
-    found |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": path.misalignment(claimed)}
-    if problem.n == 1:
-        slacks.append(1 - path.misalignment(claimed) / ALIGNED)
-    slack = min(slacks)
     # with one input another limit is proved where all attention goes to a token that this one does not select
     other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
     proof = PROOF if other is not None and other not in _tokens_of(problem, claimed) else None

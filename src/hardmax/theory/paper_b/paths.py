@@ -21,6 +21,7 @@ from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.theory.paper_b.common import (
     decreasing_loss,
     late_radius,
+    later,
     log_spread,
     one_selection,
     second_gap,
@@ -97,15 +98,19 @@ def global_path(problem: Problem) -> Outcome:
     if math.sqrt(apart) > FLOOR + 2 * math.sqrt(path_bound(problem, best, 1e6 * late)):
         far = f"beyond R = {1e6 * late:.3g} the path stays within the explicit bound of another direction"
         return Outcome(hypotheses, -apart, found, best.p, proof=far, paper_slack=-apart, paper_proof=far)
-    if late * best.margin > FARTHEST:
-        return Outcome(hypotheses, None, found)
-    path = regularization_path(problem, [late, 10 * late])
-    near, nearer = path.angle(limit).tolist()
-    found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
-    bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
-    slack = min(1 - nearer / still_away(near), *(1 - path.misalignments(limit) / bounds).tolist())
-    believed = float(slack) if path.is_reliable.all() and not path.interior.any() else None
-    return Outcome(hypotheses, believed, found, paper_slack=believed)
+    slack, inside = None, math.inf
+    for radius in later(late, FARTHEST / best.margin):
+        path = regularization_path(problem, [radius, 10 * radius])
+        if not path.is_reliable.all() or path.interior.any():
+            break
+        near, nearer = path.angle(limit).tolist()
+        found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
+        bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
+        inside = min(inside, *(1 - path.misalignments(limit) / bounds).tolist())  # claimed of every radius
+        slack = min(inside, 1 - nearer / still_away(near))
+        if slack >= 0 or inside < 0:
+            break
+    return Outcome(hypotheses, slack, found, paper_slack=slack)
 
 
 def predicted(p_unit: np.ndarray, offset: np.ndarray, R: float) -> np.ndarray:
@@ -141,9 +146,7 @@ def first_order_path(problem: Problem) -> Outcome:
     late = late_radius(problem, min(best.margin, second_gap(best)))
     slack, found = None, {"late from": late, "|w|": float(np.linalg.norm(w)), "w": w}
     rounding = 1e-9 * 10 * late
-    for radius in (late, 10 * late, 100 * late):
-        if radius * best.margin > FARTHEST:
-            break
+    for radius in later(late, FARTHEST / best.margin):
         path = regularization_path(problem, [radius, 10 * radius])
         if not path.is_reliable.all():
             break
@@ -197,7 +200,8 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     # the residual is reached from beside it: a hundredth off along every direction in which it can move
-    start = 100 * best.norm * best.direction + late.w + OFF * late.span.sum(axis=1)
+    radius = max(100 * best.norm, late_radius(problem, min(best.margin, second_gap(best))))
+    start = radius * best.direction + late.w + OFF * late.span.sum(axis=1)
     seen = min(eta, OFF) / (float(np.linalg.norm(start)) + STEPS * eta)
     hypotheses.append(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
     if unmet(hypotheses):
