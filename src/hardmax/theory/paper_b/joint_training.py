@@ -130,6 +130,7 @@ def judge_path(
     *,
     rho: float | None = None,
     r: float | None = None,
+    tokens: tuple[int, ...] | None = None,
 ) -> tuple[float | None, JointPath | None, dict[str, Any]]:
     """The joint path when it is late and at twice that radius: its angles must fall like 1/R.
 
@@ -144,9 +145,10 @@ def judge_path(
         label: of v in the limit; None if only p is judged.
         late: the first radius.
         rho, r: how |v| is bound, as `joint_path` takes it.
+        tokens: what p has to select at the last look; None if that is not judged.
     """
     found: dict[str, Any] = {"late from": late}
-    path, looks = None, []
+    path, looks, agrees = None, [], True
     for _ in range(LATER):
         if not is_within_reach(problem, 2 * late, rho):
             break
@@ -155,11 +157,14 @@ def judge_path(
         looks.append([(after / still_away(before), after < before) for before, after in angles])
         found |= {"radii": path.radii, "agreeing starts": path.agreeing}
         found |= {f"degrees of {name}": np.degrees(x) for name, x in zip("pv", angles, strict=False)}
-        if max(looks[-1])[0] <= 1:
+        if tokens is not None:
+            found["selected"] = selected_tokens(problem, path.points[-1]).sets
+            agrees = found["selected"] == tuple((t,) for t in tokens)
+        if max(looks[-1])[0] <= 1 and agrees:
             break
         late *= 4
-    if path is None:
-        return None, None, found
+    if path is None or not agrees:
+        return None if path is None else -1.0, path, found
     slack = float(1 - max(looks[-1])[0])
     stalls = len(looks) > 1 and any(
         last > 1 and (last >= first or not falls)
@@ -310,13 +315,9 @@ def selection_depends_on_rho(
     if best.direction is None:
         return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
     late = late_pair(problem, best, label, rho)
-    slack, path, found = judge_path(problem, limit.direction, None, late, rho=rho)
+    slack, path, found = judge_path(
+        problem, limit.direction, None, late, rho=rho, tokens=tuple(limit.selection)
+    )
     found["predicted"] = limit.selection
-    if path is None:
-        return Outcome(tuple(hypotheses), None, found)
-    chosen = selected_tokens(problem, path.points[-1])
-    found["selected"] = chosen.sets
-    agrees = chosen.is_unique and chosen.tokens == limit.selection
-    if not agrees and slack is not None and slack >= 0:  # on its way to the direction, and so to its tokens
-        slack = None
-    return Outcome(tuple(hypotheses), slack, found, witness=path.points[-1])
+    witness = None if path is None else path.points[-1]
+    return Outcome(tuple(hypotheses), slack, found, witness)
