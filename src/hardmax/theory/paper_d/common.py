@@ -59,7 +59,7 @@ def no_still_coordinate(best: MaxMargin) -> Hypothesis:
     return Hypothesis("no coordinate of D'y is zero", bool(pull.min() > ROUNDING * pull.max()), pull.tolist())
 
 
-def trained(problem: Problem, step: Step, *, record: Any = (), **options: Any) -> Run:
+def trained(problem: Problem, step: Step | tuple[Step, Step], *, record: Any = (), **options: Any) -> Run:
     """`descend` without its warning of a rate that is too large: what happens there is what is tested."""
     return descend_quietly(problem, step, record=record, **options)
 
