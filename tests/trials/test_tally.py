@@ -155,6 +155,63 @@ def test_a_store_of_the_first_format_is_read_and_goes_on(plain, tmp_path):
     result.store.close()
 
 
+def schema_of(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()[0]
+
+
+def test_a_store_of_the_first_format_that_is_refused_stays_so(tmp_path):
+    path = tmp_path / "s.db"
+    hm.sweep(kinds, GRID, 10, store=path, workers=0).store.close()
+    make_old(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE sessions SET provenance = replace(provenance, 'numpy', 'numpie')")
+    with pytest.raises(ValueError, match="was made by other code"):
+        hm.sweep(kinds, GRID, 10, store=path, workers=0)
+    with pytest.raises(ValueError, match="was made with seed 0, not 1"):
+        hm.sweep(kinds, GRID, 10, store=path, workers=0, seed=1)
+    assert schema_of(path) == '"hardmax.sweep/1"'
+    hm.sweep(kinds, GRID, 10, store=path, workers=0, allow_changes=True).store.close()
+    assert schema_of(path) == '"hardmax.sweep/2"'
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM trials WHERE cell = 1 AND trial < 50",
+        "DELETE FROM trials WHERE cell = 1",
+        "DELETE FROM tallies",
+        "DELETE FROM tallies WHERE cell = 2 AND first > 20",
+        "UPDATE tallies SET done = done + 1 - 2 * cell WHERE cell < 2 AND first < 20",
+        "UPDATE tallies SET cell = 77 WHERE cell = 2",
+        "UPDATE tallies SET done = -5 WHERE cell = 2",
+    ],
+)
+def test_rows_are_the_truth(plain, tmp_path, statement):
+    call = {"function": kinds, "grid": GRID, "trials": TRIALS, "store": tmp_path / "s.db", "workers": 0}
+    hm.sweep(**call, batch=20).store.close()
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+    with pytest.raises(ValueError, match=r"is damaged: cell \d has tallies that do not agree with its rows"):
+        hm.Sweep.open(tmp_path / "s.db")
+    result = hm.sweep(**call)
+    assert result.remaining == 0
+    assert_summary_is_that_of_the_rows(result)
+    assert repr(result.summary()) == repr(plain.summary())
+    result.store.close()
+
+
+def test_rows_of_a_cell_that_is_not_there(tmp_path):
+    call = {"function": kinds, "grid": GRID, "trials": 10, "store": tmp_path / "s.db", "workers": 0}
+    hm.sweep(**call).store.close()
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE trials SET cell = 77 WHERE cell = 3")
+        connection.execute("UPDATE tallies SET cell = 77 WHERE cell = 3")
+    for attempt in (lambda: hm.Sweep.open(tmp_path / "s.db"), lambda: hm.sweep(**call)):
+        with pytest.raises(ValueError, match=r"s\.db is damaged: cell 77 is missing; use a copy"):
+            attempt()
+
+
 def test_no_row_is_read_for_a_summary(plain, tmp_path):
     hm.sweep(kinds, GRID, TRIALS, store=tmp_path / "s.db", workers=0).store.close()
     with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as connection:

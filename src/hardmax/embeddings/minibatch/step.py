@@ -10,9 +10,9 @@ reads and writes the rows of its own tokens only.
 The gradients of p and v are sums over rows, but column by column: a tile of columns can finish one step (the
 sums, then p and v) and bring its part of the next batch's rows up to date, while other tiles are elsewhere.
 So a step ends when the next begins, threads meet once a step, and each tile is one thread's: the result does
-not depend on their number. Other threads begin with the end of a step at once; they wake up, which takes a
-while, as the first prepares the next batch. The kernels are serial and release the interpreter's lock; plain
-threads run them. Numba's own threading layers are not used: OpenMP's waiting threads spin, and it
+not depend on their number. It takes time to wake a thread, so the other threads start on the end of a step at
+once, while the first prepares the next batch. The kernels are serial and release the interpreter's lock;
+plain threads run them. Numba's own threading layers are not used: OpenMP's waiting threads spin, and it
 breaks after fork; workqueue aborts on concurrent calls (both are set for the whole process, which is the
 caller's choice).
 """
@@ -20,8 +20,9 @@ caller's choice).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -70,7 +71,8 @@ class OneLayerModel:
         self._parts = np.empty((tiles, 2, S), kind)
         self._workers = min(workers, tiles)
         self._pool = ThreadPoolExecutor(self._workers - 1) if self._workers > 1 else None
-        self._ending: list[Future[None]] = []  # the pending step in the other threads
+        self._others: list[Future[None]] = []  # what other threads were given: after a step, the end of it
+        self._cut = False
         self._put(self._E, E)
         self._put(_pairs(self._pv), np.array([p, v]))
 
@@ -97,6 +99,10 @@ class OneLayerModel:
         The gradients of p and v are left to the next step, or to `observe`. Other threads begin with their
         part at once.
         """
+        with self._whole():
+            return self._step(batch, rate)
+
+    def _step(self, batch: Corpus, rate: float) -> float:
         if self._now == REMEMBERED:
             self._catch_up()
         rows, tokens = renumbered(batch.tokens, batch.S)
@@ -115,13 +121,13 @@ class OneLayerModel:
             self._low_rests[: self._now + 1] = self._rests[: self._now + 1]
         self._now += 1
         self._pending = True
-        if self._pool is not None:
-            self._ending = [self._pool.submit(self._finish, t) for t in range(1, self._workers)]
+        self._give(self._finish)
         return point.loss
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a and c of all tokens."""
-        a, c = self._catch_up()
+        with self._whole():
+            a, c = self._catch_up()
         return a.astype(float), c.astype(float)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -138,9 +144,10 @@ class OneLayerModel:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `arrays` returned."""
-        for each in self._ending:
-            each.result()
+        """Continue from what `arrays` returned, also after a step that was cut short."""
+        self._cut = True  # until all is restored
+        wait(self._others)  # whether they failed or not
+        self._others = []
         self._put(self._E, arrays["E"])
         self._put(self._E_first, arrays["E_first"])
         self._put(self._E_second, arrays["E_second"])
@@ -149,6 +156,24 @@ class OneLayerModel:
         self._put(_pairs(self._pv_second), arrays["second"])
         self.steps, self._pending = int(arrays["steps"]), False
         self._begin_anew()
+        self._cut = False
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Refuse a model whose last step was cut short."""
+        # An interrupt, or an error in any thread, leaves some tiles a step ahead of others, and nothing tells
+        # which: to go on would skip the step there or take it twice.
+        if self._cut:
+            raise RuntimeError("a step was cut short by an error or an interrupt; `restore` the model first")
+        self._cut = True
+        yield
+        self._cut = False
+
+    def _give(self, task: Callable[[int], None]) -> None:
+        """Let each other thread begin with a task."""
+        if self._pool is not None:
+            for thread in range(1, self._workers):  # noted one by one: `restore` waits for all that began
+                self._others.append(self._pool.submit(task, thread))
 
     def _used(self, columns: int) -> int:
         """Columns of second moments."""
@@ -160,7 +185,8 @@ class OneLayerModel:
             tile[:, : part.shape[1]] = part
 
     def _taken(self, tiles: np.ndarray, columns: int) -> np.ndarray:
-        """The rows of tiles as a matrix."""
+        """The rows of tiles as a matrix, when no other thread writes to them."""
+        wait(self._others)
         parts = [tile[:, : self._size(t, columns)] for t, tile in enumerate(tiles)]
         return np.concatenate(parts, axis=1)
 
@@ -190,10 +216,11 @@ class OneLayerModel:
 
     def _advance(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Finish the pending step and bring some rows up to date; returns their a and c."""
+        ending = tuple(self._others)
 
         def work(thread: int) -> None:
             if self._pending and thread:
-                self._ending[thread - 1].result()
+                ending[thread - 1].result()
             elif self._pending:
                 self._finish(thread)
             for t in range(thread, len(self._E), self._workers):
@@ -203,11 +230,11 @@ class OneLayerModel:
                     self._low_rests, self._now, self._adaptive, self._parts[t, 0], self._parts[t, 1],
                 )  # fmt: skip
 
-        others = [self._pool.submit(work, t) for t in range(1, self._workers)] if self._pool else []
+        self._give(work)
         work(0)
-        for other in others:
+        for other in self._others:
             other.result()
-        self._pending = False
+        self._others, self._pending = [], False
         self._done[rows] = self._now
         a, c = np.add.reduce(self._parts[:, :, : rows.size], axis=0)
         return a, c

@@ -1,8 +1,9 @@
 """The durable store of a sweep: one SQLite file, written by the driver only, one transaction for each batch.
 
 A batch is in the store entirely or not at all, with its tally, whatever happens to the driver. A trial that
-is done stays as it is, so tallies are only ever added. Rows are JSON text with Python's NaN and Infinity, so
-that every float comes back as it was.
+is done stays as it is, so tallies are only ever added. Rows are the truth: where tallies do not agree with
+them, a driver makes the tallies anew, and a reader says that the store is damaged. Rows are JSON text with
+Python's NaN and Infinity, so that every float comes back as it was.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from hardmax.trials.grid import Grid, Parameters, cell_key
 from hardmax.trials.provenance import changes, now
 from hardmax.trials.store import values as stored
 from hardmax.trials.store.lock import Lock, StoreBusy
-from hardmax.trials.store.tables import FIRST, SCHEMA, TABLES, TALLIES, check_tables
+from hardmax.trials.store.tables import DISAGREEMENT, FIRST, SCHEMA, TABLES, TALLIES, check_tables
 from hardmax.trials.tally import Column, tally
 from hardmax.trials.work import DONE, FAILED, Report, report
 
-CHUNK = 10_000  # rows of an old store for a tally
+CHUNK = 10_000  # rows for a tally that is made of rows
 ADD_TALLY = "INSERT INTO tallies VALUES (?, ?, ?, ?, ?)"
 
 
@@ -77,7 +78,10 @@ class Store:
         with sqlite_errors(where):
             store._check_schema()
             if store.meta["schema"] == FIRST:
-                store._tally_rows(TALLIES.replace("TABLE", "TEMP TABLE"))
+                store.connection.execute(TALLIES.replace("TABLE", "TEMP TABLE"))
+                store._tally_rows()
+            else:
+                store._compare_tallies()
             store.connection.execute("PRAGMA query_only = ON")
         return store
 
@@ -97,18 +101,30 @@ class Store:
                     self.connection.execute(statement)
                 self._set("schema", SCHEMA)
         self._check_schema()
-        if self.meta["schema"] == FIRST:
-            with self.transaction():
-                self._tally_rows(TALLIES)
-                self._set("schema", SCHEMA)
 
     def _check_schema(self) -> None:
         listed = self._query("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         check_tables(self.path, listed, lambda: self.meta.get("schema"))
 
-    def _tally_rows(self, table: str) -> None:
-        """Make the table of tallies for a store of the first format, which has none, from all its rows."""
-        self.connection.execute(table)
+    def _compare_tallies(self) -> None:
+        """Refuse tallies of other trials than are done; in one query, since a driver may be writing."""
+        for cell, known in self._query(DISAGREEMENT):
+            words = "has tallies that do not agree with its rows" if known else "is missing"
+            raise stored.Damaged(f"cell {cell!a:.40} {words}")
+
+    def _mend_tallies(self) -> None:
+        """Bring a store of the first format, which has no tallies, to this one; make wrong tallies anew."""
+        if self.meta["schema"] == FIRST:
+            self.connection.execute(TALLIES)
+            self._tally_rows()
+            self._set("schema", SCHEMA)
+        elif self._query(DISAGREEMENT):
+            self.connection.execute("DELETE FROM tallies")
+            self._tally_rows()
+            self._compare_tallies()
+
+    def _tally_rows(self) -> None:
+        """Fill the empty table of tallies from all rows."""
         rows = self.select("cell, trial, row", "status = ?", DONE)
         for cell, group in groupby(rows, itemgetter(0)):
             while chunk := list(islice(group, CHUNK)):
@@ -175,6 +191,7 @@ class Store:
                     f"{self.path} was made by other code: {'; '.join(found)}. Use another store so that old "
                     "and new rows do not mix, or pass allow_changes=True; the store keeps which is which"
                 )
+            self._mend_tallies()  # in this transaction: a store that is refused stays as it is
             made = self.connection.execute(
                 "INSERT INTO sessions (started, provenance) VALUES (?, ?)",
                 (record["started"], json.dumps(record)),
