@@ -187,6 +187,10 @@ NOTHING = {"kind": "problem", "options": {}}
                      "scores": [[0.0, 0.0, 1.0]]}, "holds"),
         ("B-THM-2", {"tokens": [[[1.0, 3.0], [-1.0, 1.0], [0.0, 0.0]]], "loss": "exponential",
                      "scores": [[1.0, 0.0, 0.0]]}, "holds"),
+        # one direction takes some 100,000 steps to settle
+        ("D-THM-5", {"tokens": [[[0.0, 0.0, 0.0], [-4.0, 0.0, -1.0], [15.0, 0.0, 5.0]],
+                                [[13.0, 1.0, 4.0], [0.0, 0.0, 0.0]]], "loss": "logistic",
+                     "scores": [[0.0, 0.0, 1.0], [0.0, 1.0]]}, "holds"),
         # silent for 30,000 steps and more, but the mean fades faster than the gradient, which comes back
         ("D-THM-7", {"tokens": [[[0.0, 0.0], [2.0, 0.0], [-5.0, -1.0]]], "loss": "logistic",
                      "scores": [[10.0, 0.0, 0.0]]}, "undecided"),
