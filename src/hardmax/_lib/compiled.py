@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, intp, njit, types
+from numba import float64, int64, intp, njit, types
 
 from hardmax._lib import compiling
 
@@ -13,6 +13,7 @@ compiling.listen()
 VECTOR = types.Array(float64, 1, "C", readonly=True)
 TABLE = types.Array(float64, 2, "C", readonly=True)
 INDEX = types.Array(intp, 1, "C", readonly=True)
+COUNTS = types.Array(int64, 1, "C", readonly=True)
 OUT = float64[::1]
 OUT_INDEX = intp[::1]
 OUT_TABLE = float64[:, ::1]

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit, types
 
 from hardmax._lib import expect
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR
+from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.problem.losses import as_loss
 from hardmax.train.softmax import settle
@@ -167,7 +167,7 @@ def _evaluate_moderate(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Evaluati
     """One exponential per token, and one pass over the slots."""
     f, A, C = np.empty(corpus.n), np.zeros(corpus.S), np.zeros(corpus.S)
     e = np.exp(a - a.max())
-    _balance(corpus.tokens, corpus.weights, corpus.offsets, corpus.signs, e, c, f, A, C)
+    _balance(corpus.tokens, corpus.counts, corpus.offsets, corpus.signs, e, c, f, A, C)
     u = corpus.signs * f
     return Evaluation(f, -LOGISTIC.value(-u), float(LOGISTIC.value(u).mean()), A, 0.0, C, 0.0)
 
@@ -234,40 +234,46 @@ def _scatter(tokens, offsets, gaps, weights, labels, scale, log_rate, A, C):  # 
 
 
 @njit(
-    types.void(INDEX, VECTOR, INDEX, VECTOR, VECTOR, VECTOR, OUT, OUT, OUT),
+    types.void(INDEX, COUNTS, INDEX, VECTOR, VECTOR, VECTOR, OUT, OUT, OUT),
     cache=True, nogil=True, error_model="numpy",
 )  # fmt: skip
 def _balance(tokens, counts, offsets, labels, e, c, f, A, C):  # type: ignore[no-untyped-def]
     """f, A and C from e = exp(a - max a), with values relative to that of each sequence's heaviest token."""
     n = offsets.size - 1
+    longest = 0
     for k in range(n):
-        first, last = np.uintp(offsets[k]), np.uintp(offsets[k + 1])
-        top = first
+        longest = max(longest, offsets[k + 1] - offsets[k])
+    shares, excess = np.empty(longest), np.empty(longest)  # of a sequence's slots: gathered once
+    for k in range(n):
+        first = np.uintp(offsets[k])
+        size = np.uintp(offsets[k + 1]) - first
+        top = np.uintp(0)
         heaviest = 0.0
-        for slot in range(first, last):
-            mass = counts[slot] * e[np.uintp(tokens[slot])]
-            if mass > heaviest:
-                heaviest = mass
+        for slot in range(size):
+            share = counts[first + slot] * e[np.uintp(tokens[first + slot])]
+            shares[slot] = share
+            if share > heaviest:
+                heaviest = share
                 top = np.uintp(slot)
         unit = 1.0 / heaviest
-        star = np.uintp(tokens[top])
+        star = np.uintp(tokens[first + top])
         value = c[star]
         mass = 0.0
         pull = 0.0
-        for slot in range(first, last):
-            token = np.uintp(tokens[slot])
-            share = counts[slot] * e[token] * unit
-            mass += share
-            pull += share * (c[token] - value)
+        for slot in range(size):
+            shares[slot] *= unit
+            excess[slot] = c[np.uintp(tokens[first + slot])] - value
+            mass += shares[slot]
+            pull += shares[slot] * excess[slot]
         drift = pull / mass
         f[k] = value + drift
         rate = -labels[k] / (n * (1.0 + math.exp(labels[k] * f[k])) * mass)
         total = 0.0
-        for slot in range(first, last):
-            token = np.uintp(tokens[slot])
+        for slot in range(size):
+            token = np.uintp(tokens[first + slot])
             if slot != top:
-                share = rate * (counts[slot] * e[token] * unit)
-                term = share * ((c[token] - value) - drift)
+                share = rate * shares[slot]
+                term = share * (excess[slot] - drift)
                 C[token] += share
                 A[token] += term
                 total += term

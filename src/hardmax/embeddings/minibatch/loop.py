@@ -17,13 +17,11 @@ import numpy as np
 from numba import intp, njit, types
 
 from hardmax._lib import expect
-from hardmax._lib.compiled import INDEX
+from hardmax._lib.compiled import COUNTS, INDEX
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.minibatch import checkpoint as files
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, Observables, mean_by_epoch, two_layers
 from hardmax.train.steps import Step
-
-_COUNTS = types.Array(types.int64, 1, "C", readonly=True)
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
@@ -53,7 +51,7 @@ def take(corpus: Corpus, chosen: np.ndarray) -> Corpus:
 
 
 @njit(
-    types.void(INDEX, _COUNTS, INDEX, INDEX, INDEX, intp[::1], types.int64[::1]), cache=True, nogil=True
+    types.void(INDEX, COUNTS, INDEX, INDEX, INDEX, intp[::1], types.int64[::1]), cache=True, nogil=True
 )  # fmt: skip
 def _gather(tokens, counts, offsets, chosen, places, out_tokens, out_counts):  # type: ignore[no-untyped-def]
     for k in range(chosen.size):

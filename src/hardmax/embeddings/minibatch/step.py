@@ -20,9 +20,10 @@ caller's choice).
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +37,7 @@ from hardmax.train.steps import SGD, AdamW
 
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
 NARROW = 128  # columns of a tile at least, where there are so many
-PAGE = 4096  # bytes
+PAGE, LARGE_PAGE = 2**12, 2**21  # bytes
 
 
 class OneLayerModel:
@@ -243,11 +244,24 @@ class OneLayerModel:
 def _zeros(shape: tuple[int, ...], kind: str, offset: int = 0) -> np.ndarray:
     """Zeros that begin so many bytes into a page of memory."""
     size = math.prod(shape) * np.dtype(kind).itemsize
-    raw = np.empty(size + 2 * PAGE, np.uint8)
-    begin = offset + -raw.ctypes.data % PAGE
-    array = raw[begin : begin + size].view(kind).reshape(shape)
-    array[...] = 0
-    return array
+    page = LARGE_PAGE if size >= LARGE_PAGE else PAGE
+    raw = _memory(offset + size + page, large=page == LARGE_PAGE)
+    begin = offset + -raw.ctypes.data % page
+    return raw[begin : begin + size].view(kind).reshape(shape)
+
+
+def _memory(size: int, *, large: bool) -> np.ndarray:
+    """Bytes that are zero, in large pages where they are asked for and the system (Linux) has them.
+
+    Memory of the heap lies in large pages or not by what was there before; without them a step took 1.3 times
+    as long.
+    """
+    if not (large and hasattr(mmap, "MADV_HUGEPAGE")):
+        return np.zeros(size, np.uint8)
+    raw = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel that was built without them
+        raw.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(raw, np.uint8)
 
 
 def _pairs(tiles: np.ndarray) -> np.ndarray:
