@@ -26,11 +26,6 @@ CHAOTIC = {
 }
 
 
-@pytest.fixture(scope="module")
-def part_d(oracles):
-    return oracles["d"]
-
-
 def posed(part_d, name):
     return hm.Problem.from_scores(part_d["vector"][name]["keys"], part_d["vector"][name]["scores"])
 
