@@ -155,9 +155,9 @@ class Part:
     compared: Case | None = None
 
 
-def schedule(d: int, epochs: int, milestones: tuple[int, ...]) -> Schedule:
+def schedule(d: int, epochs: int, milestones: tuple[int, ...], rate: float = 1e-2) -> Schedule:
     """The first row of A-TRAIN-1, at some width and length."""
-    return Schedule(d, epochs, rate=1e-2, weight_decay=1e-8, milestones=milestones)
+    return Schedule(d, epochs, rate=rate, weight_decay=1e-8, milestones=milestones)
 
 
 def trained(data: Reviews, schedule: Schedule, share: Share, name: str, by: Train = train_embeddings) -> Case:
