@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import hardmax as hm
 from hardmax._lib.extras import install
@@ -13,7 +14,7 @@ from hardmax.figures.claims import failed
 from hardmax.figures.figure import Setting, recipes_of
 from hardmax.figures.paper_a import one_layer, reviews, synthetic, two_layers
 from hardmax.figures.paper_a.reviews import Size, schedule, trained
-from hardmax.figures.paper_a.training import Case, Share, rises, train
+from hardmax.figures.paper_a.training import Case, Share, draw_training, rises, train, training_tables
 from hardmax.figures.paper_a.two_layers import ClosedForm, train_closed_form
 from hardmax.figures.reproduce import Job
 from hardmax.figures.tables import part
@@ -121,6 +122,18 @@ def test_two_layers_must_be_far_below_one(one_layer_case):
 
     assert ratio(1e-5, 1e-1).holds
     assert not ratio(0.09, 0.1).holds
+
+
+def test_a_control_with_a_lower_loss_is_drawn_whole(one_layer_case):
+    """As one layer was beside two at the paper's rate."""
+    tables = training_tables([one_layer_case, replace(one_layer_case, name="control")])
+    losses = tables["losses"]
+    losses["loss"][losses["case"] == "control"] *= 1e-3
+    canvas = Figure()
+    draw_training(canvas, tables, one_layer_case.name, reviews.TEXT, control="control")
+    panel = canvas.axes[3]
+    assert panel.get_ylabel() == "loss"
+    assert panel.get_ylim()[0] <= losses["loss"].min() <= 1e-2 * one_layer_case.training.epoch_losses.min()
 
 
 def test_synthetic_claims_can_fail():
