@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import mpmath
@@ -191,6 +192,13 @@ def test_a_tie_in_value_with_the_top_token_keeps_its_tiny_term() -> None:
         ratios = [float(x / want[2]) for x in want]
     np.testing.assert_allclose(found.A_hat / found.A_hat[2], ratios, rtol=1e-12)
     assert ratios[1] < -0.1
+
+
+def test_counts_of_any_kind() -> None:
+    made = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
+    by_hand = replace(made, counts=made.counts.astype(np.uint8))
+    found, want = (one_layer.evaluate(each, [1.0, 0.0, 2.0], [1.0, 0.0, -1.0]) for each in (by_hand, made))
+    assert found.A.tolist() == want.A.tolist()
 
 
 @pytest.mark.parametrize("evaluate", [one_layer._evaluate_moderate, one_layer._evaluate_anywhere])

@@ -167,7 +167,8 @@ def _evaluate_moderate(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Evaluati
     """One exponential per token, and one pass over the slots."""
     f, A, C = np.empty(corpus.n), np.zeros(corpus.S), np.zeros(corpus.S)
     e = np.exp(a - a.max())
-    _balance(corpus.tokens, corpus.counts, corpus.offsets, corpus.signs, e, c, f, A, C)
+    counts = np.ascontiguousarray(corpus.counts, np.int64)  # a corpus made by hand may hold other kinds
+    _balance(corpus.tokens, counts, corpus.offsets, corpus.signs, e, c, f, A, C)
     u = corpus.signs * f
     return Evaluation(f, -LOGISTIC.value(-u), float(LOGISTIC.value(u).mean()), A, 0.0, C, 0.0)
 

@@ -225,6 +225,8 @@ def test_stops_at_the_stated_loss():
         ({"step": "adam"}, "step must be a step rule such as"),
         ({"step": hm.steps.Normalized(0.1)}, "step must be AdamW, SGD or GD of hm.steps"),
         ({"step": AdamW([0.1, 0.2])}, "rate must be one number for training by mini-batches"),
+        ({"step": AdamW(0.1, epsilon=1e-20)}, "epsilon must be at least 1e-12 .* in float32, got 1e-20"),
+        ({"step": AdamW(0.1, epsilon=0.0), "dtype": "float64"}, "epsilon must be at least 1e-140"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"batch": 0}, "batch must be an integer of at least 1"),
         ({"milestones": 100}, "milestones must be a list of epochs"),
@@ -235,6 +237,27 @@ def test_stops_at_the_stated_loss():
 def test_bad_arguments_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         train_embeddings(ragged_corpus(), 4, **{"step": AdamW(0.1), "epochs": 1, "rng": 0, **change})
+
+
+def test_a_small_epsilon_sees_small_moments():
+    """Token 1 has 1e-26 of the attention: its second moments are far below those of float32."""
+    corpus, rate, epsilon = hm.Corpus.from_sequences([[0, 1], [2, 1]], [1, -1]), 1e-2, 1e-30
+    E = np.zeros((3, 4))
+    E[1] = [-60.0, 0.3, 0.0, 0.0]
+    start = (E, np.eye(4)[0], np.eye(4)[1])
+    x, first, second = [each.copy() for each in start], [0.0] * 3, [0.0] * 3
+    for step in range(1, 6):
+        for i, g in enumerate(hm.embeddings.one_layer.gradients(corpus, *x)):
+            first[i] = 0.9 * first[i] + 0.1 * g
+            second[i] = 0.999 * second[i] + 0.001 * g * g
+            root = np.sqrt(second[i] / (1 - 0.999**step))
+            x[i] = x[i] - rate * (first[i] / (1 - 0.9**step)) / (root + epsilon)
+    run = train_embeddings(
+        corpus, 4, AdamW(rate, epsilon=epsilon), epochs=5, rng=0, start=start, dtype="float64"
+    )
+    assert x[0][1, 0] != -60.0
+    for found, want in zip((run.E, run.p, run.v), x, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-13)
 
 
 def test_a_corpus_is_asked_for_by_name():

@@ -19,7 +19,7 @@ from hardmax._lib import files
 from hardmax._lib.reading import parse_json, read_arrays
 
 # What a user set, for entries of the identity that say nothing to a reader.
-_SET_BY = {"corpus": "another corpus", "seed": "another rng or d", "start": "another rng, d or start"}
+_SET_BY = {"corpus": "another corpus", **dict.fromkeys(("seed", "start"), "another rng, d or start")}
 
 
 def check_folder(path: Path) -> None:
@@ -70,9 +70,10 @@ def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -
     ours = json.loads(json.dumps(identity))
     changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
     if changed:
-        what = ", ".join(
+        reasons = (
             _SET_BY.get(name, f"{name}: {theirs.get(name)} there, {ours.get(name)} here") for name in changed
         )
+        what = ", ".join(dict.fromkeys(reasons))
         raise ValueError(
             f"checkpoint must come from the same training, {path} does not ({what}); name another file, or "
             "remove this one"

@@ -16,7 +16,6 @@ from numba import boolean, float32, float64, intp, njit, types
 from hardmax._lib.compiled import INDEX, OUT_TABLE, TABLE, VECTORIZED
 
 TILE = 1024  # columns at most: p and v of two steps, on so many, stay in the first-level cache
-TINY = 2.0**-126  # the least normal number of float32
 TERMS = 8  # of the series for steps without a gradient
 REST = 4 + TERMS  # numbers that sum up such steps: see `extend_rests`
 
@@ -33,8 +32,9 @@ _UPDATES = [types.void(*[stretch(kind)] * 4, stretch(kind, readonly=True)) for k
 def _moments(m, s, g, gain, hold, gain2, tiny, zero):  # type: ignore[no-untyped-def]
     """Both moments after a gradient.
 
-    Moments below the normal numbers of float32 become zero. They are so far below eps that x does not see it;
-    arithmetic with them is slow, and a decaying one would be rounded to itself and never end.
+    Moments below the normal numbers become zero. They are so far below eps that x does not see it (`train`
+    refuses a smaller eps); arithmetic with them is slow, and a decaying one would be rounded to itself and
+    never end.
     """
     m = m + gain * (g - m)
     s = hold * s + gain2 * g * g
@@ -51,7 +51,7 @@ def _adamw(x, m, s, keep, rate, scale, eps):  # type: ignore[no-untyped-def]
 def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
     """One AdamW step of the parameters x with gradient g, in place, with the scalars k."""
     keep, gain, hold, gain2, rate, scale, eps = k[0], k[1], k[2], k[3], k[4], k[5], k[6]
-    zero, tiny = x.dtype.type(0), x.dtype.type(TINY)
+    zero, tiny = x.dtype.type(0), np.finfo(x.dtype).tiny
     for j in range(x.size):
         m, s = _moments(first[j], second[j], g[j], gain, hold, gain2, tiny, zero)
         first[j] = m
@@ -77,7 +77,7 @@ def _step_of_row(E, first, second, s, size, pv, b, A, C, k):  # type: ignore[no-
     the work.
     """
     keep, gain, hold, gain2, rate, scale, eps = k[b, 0], k[b, 1], k[b, 2], k[b, 3], k[b, 4], k[b, 5], k[b, 6]
-    zero, tiny = E.dtype.type(0), E.dtype.type(TINY)
+    zero, tiny = E.dtype.type(0), np.finfo(E.dtype).tiny
     for j in range(size):
         g = A * pv[b, j] + C * pv[b, j + TILE]
         m, v = _moments(first[s, j], second[s, j], g, gain, hold, gain2, tiny, zero)
@@ -93,7 +93,7 @@ def _steps_of_row(E, first, second, s, size, pv, b, A, C, k, rests):  # type: ig
     keep, fade, fade2 = rests[b, 0], rests[b, 1], rests[b, 2]
     c0, c1, c2, c3 = rests[b, 4], rests[b, 5], rests[b, 6], rests[b, 7]
     c4, c5, c6, c7 = rests[b, 8], rests[b, 9], rests[b, 10], rests[b, 11]
-    zero, tiny, one = E.dtype.type(0), E.dtype.type(TINY), E.dtype.type(1)
+    zero, tiny, one = E.dtype.type(0), np.finfo(E.dtype).tiny, E.dtype.type(1)
     for j in range(size):
         g = A * pv[b, j] + C * pv[b, j + TILE]
         m, v = _moments(first[s, j], second[s, j], g, gain, hold, gain2, tiny, zero)

@@ -67,7 +67,7 @@ def train_embeddings(
     (True, True, True)
     """
     d, kind = expect.whole("d", d, 1), expect.one_of("dtype", dtype, ("float32", "float64"))
-    rule = trainable(step)
+    rule = trainable(step, kind)
     workers = cores() if workers is None else expect.whole("workers", workers, 1)
 
     rng = expect.generator(rng)
@@ -84,7 +84,12 @@ def train_embeddings(
     return done.training((model.E, p, v), evaluate(corpus, end.a, end.c).loss, step, plan.batch)
 
 
-def trainable(step: Step) -> AdamW | SGD:
+# A second moment below the normal numbers is taken for zero: its root, corrected, must not be
+# seen beside epsilon.
+LEAST_EPSILON = {"float32": 1e-12, "float64": 1e-140}
+
+
+def trainable(step: Step, kind: str) -> AdamW | SGD:
     """The rule as the trainer's kernels know it: gradient descent is SGD without momentum."""
     need_step(step)
     rule = SGD(step.rate) if isinstance(step, GD) and step.norm == "l2" else step
@@ -96,6 +101,11 @@ def trainable(step: Step) -> AdamW | SGD:
         raise ValueError(f"decay must be 0 for training by mini-batches, got {step.decay:g}; give milestones")
     if isinstance(rule.rate, str) or np.ndim(rule.rate):
         raise ValueError(f"rate must be one number for training by mini-batches, got {rule.rate!r:.40}")
+    if isinstance(rule, AdamW) and rule.epsilon < LEAST_EPSILON[kind]:
+        raise ValueError(
+            f"epsilon must be at least {LEAST_EPSILON[kind]:g} for training by mini-batches in {kind}, got "
+            f"{rule.epsilon:g}: the trainer takes roots far below for zero, and 0/0 has no value"
+        )
     return rule
 
 

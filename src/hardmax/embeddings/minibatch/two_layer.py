@@ -55,7 +55,7 @@ def train_two_layer(
     (True, True)
     """
     d, kind = expect.whole("d", d, 1), expect.one_of("dtype", dtype, ("float32", "float64"))
-    rule = trainable(step)
+    rule = trainable(step, kind)
     if not isinstance(rule, AdamW):
         raise ValueError(f"step must be hm.steps.AdamW for the two-layer model, got {type(step).__name__}")
     workers = cores() if workers is None else expect.whole("workers", workers, 1)
