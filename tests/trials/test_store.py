@@ -111,9 +111,7 @@ def test_a_folder_that_takes_no_new_store_says_so(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder in which root can make no file either")
 def test_a_lock_that_cannot_be_made_says_so():
-    with pytest.raises(
-        ValueError, match=r"store: .*/proc.* cannot be written, .*; choose another place"
-    ):
+    with pytest.raises(ValueError, match=r"store: .*/proc.* cannot be written, .*; choose another place"):
         hm.sweep(f"{TASKS}:rows", {"a": 1}, 1, store="/proc/s.db", workers=0)
 
 

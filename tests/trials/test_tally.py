@@ -45,7 +45,8 @@ def from_rows(result, by):
             flags = [value for value in values[name] if isinstance(value, bool)]
             texts = Counter(value for value in values[name] if isinstance(value, str))
             numbers = [value for value in values[name] if type(value) in (int, float)]
-            of |= {name: Proportion(sum(flags), len(flags))} if flags else {}
+            flag = f"{name} is true" if numbers else name
+            of |= {flag: Proportion(sum(flags), len(flags))} if flags else {}
             of |= {name: spread(numbers)} if numbers else {}
             of |= {f"{name} = {text}": Proportion(texts[text], texts.total()) for text in sorted(texts)}
         found.append((key, len(done), len(failed), of))
