@@ -15,24 +15,30 @@ one.
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import cvxpy
 import numpy as np
 import report
 from rich.console import Console
 from rich.table import Table
 
 import hardmax as hm
+from hardmax._lib.extras import install
+
+try:
+    import cvxpy
+except ImportError:  # which main tells, so that --help works without it
+    cvxpy = None
 
 Array = np.ndarray
 N, T, D = 4, 6, 10
 SIDES = (4, 8, 12, 16, 20)
-ATOMS = {"l1": cvxpy.norm1, "linf": cvxpy.norm_inf, "nuclear": cvxpy.normNuc, "spectral": cvxpy.sigma_max}
+ATOMS = {"l1": "norm1", "linf": "norm_inf", "nuclear": "normNuc", "spectral": "sigma_max"}
 
 
 def timed(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
@@ -55,9 +61,14 @@ def selected(problem: hm.Problem, rng: np.random.Generator) -> tuple[int, ...]:
     return hm.selected_tokens(problem, rng.normal(size=problem.shape).ravel()).tokens
 
 
+def least(name: str, p: Any, constraint: Any) -> Any:
+    """The program that makes a norm least."""
+    return cvxpy.Problem(cvxpy.Minimize(getattr(cvxpy, ATOMS[name])(p)), [constraint])
+
+
 def posed(M: Array, name: str, used: Counter[str]) -> Array | None:
     p = cvxpy.Variable(M.shape[1])
-    program = cvxpy.Problem(cvxpy.Minimize(ATOMS[name](p)), [M @ p >= 1])
+    program = least(name, p, M @ p >= 1)
     program.solve()
     used[program.solver_stats.solver_name] += 1
     return p.value
@@ -66,7 +77,7 @@ def posed(M: Array, name: str, used: Counter[str]) -> Array | None:
 def changed(many: Array, name: str) -> list[Array | None]:
     """One program whose rows are a parameter."""
     p, M = cvxpy.Variable(many.shape[2]), cvxpy.Parameter(many.shape[1:])
-    program = cvxpy.Problem(cvxpy.Minimize(ATOMS[name](p)), [M @ p >= 1])
+    program = least(name, p, M @ p >= 1)
     found = []
     for rows in many:
         M.value = rows
@@ -118,7 +129,7 @@ def batches(count: int, part: int, rng: np.random.Generator) -> list[dict[str, A
 
 def of_matrix(M: Array, side: int, name: str, solver: str | None, used: Counter[str]) -> Array | None:
     W = cvxpy.Variable((side, side))
-    program = cvxpy.Problem(cvxpy.Minimize(ATOMS[name](W)), [M @ cvxpy.vec(W, order="C") >= 1])
+    program = least(name, W, M @ cvxpy.vec(W, order="C") >= 1)
     program.solve(solver=solver)
     used[program.solver_stats.solver_name] += 1
     return W.value
@@ -207,6 +218,8 @@ def main() -> None:
     parser.add_argument("--matrices", type=int, default=10, help="problems of each size of W")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if cvxpy is None:
+        sys.exit(f"bench_norms.py needs cvxpy to compare with: {install('bench')}")
     warnings.filterwarnings("ignore", "Solution may be inaccurate")  # the gap says so in numbers
     rng = np.random.default_rng(options.seed)
     numbers = {

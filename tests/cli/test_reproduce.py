@@ -14,23 +14,28 @@ from hardmax import cli
 from hardmax.cli import output
 from hardmax.figures import figure
 from hardmax.figures.claims import at_least, true
-from hardmax.figures.figure import Findings, recipe
+from hardmax.figures.figure import Findings, Setting, recipe
+from hardmax.figures.paper_a.reviews import reviews_of
+from hardmax.figures.paper_b.vision import figures
 from hardmax.papers import Registry
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "reproduce.schema.json").read_text())
+
+
+TABLES = {"path": {"t": np.arange(3)}}
+
+
+def draw(tables, canvas):
+    canvas.subplots().plot(tables["path"]["t"])
 
 
 @pytest.fixture(autouse=True)
 def table(monkeypatch):
     """Two figures that hold, one that fails, one that is interrupted, one that breaks."""
     monkeypatch.setattr(figure, "RECIPES", Registry("figure", {}))
-    tables = {"path": {"t": np.arange(3)}}
-
-    def draw(tables, canvas):
-        canvas.subplots().plot(tables["path"]["t"])
 
     def enter(id, *claims, seed=None, notes=()):
-        findings = Findings(tables, claims, notes, seed=seed)
+        findings = Findings(TABLES, claims, notes, seed=seed)
         recipe(id, f"the title of {id}", draw=draw)(lambda setting: findings)
 
     enter("B-FIG-90", at_least("B-FIG-90.cos", "cosine", 0.99, 0.9, paper="0.98"), seed=3)
@@ -82,6 +87,35 @@ def test_a_table_for_people(reproduce, monkeypatch):
     assert report.endswith("index.html")
     *_, before, _ = reproduce("B-FIG-90", "--scale", "paper")[1].splitlines()
     assert before == ""
+
+
+def test_a_folder_that_lacks_the_data_is_told_what_it_lacks(reproduce, tmp_path, monkeypatch):
+    """The notes of a figure without its data, as the figures write them."""
+    empty = tmp_path / "empty [1]"
+    empty.mkdir()
+    setting = Setting("quick", empty)
+    yelp, imdb = (reviews_of(source, setting).notes for source in ("Yelp", "IMDB"))
+    for id, notes in (("A-FIG-91", yelp), ("A-FIG-92", (*yelp, *imdb))):
+        recipe(id, "stands in", draw=draw)(lambda setting, notes=notes: Findings(TABLES, (), notes))
+    torch = figures._surrogate_note("it needs PyTorch: pip install it.")
+    recipe("B-FIG-95", "no torch", draw=draw)(lambda setting: Findings(TABLES, (), (torch,)))
+    monkeypatch.setenv("COLUMNS", "2000")
+    code, out, _ = reproduce("A-FIG-91", "A-FIG-92", "B-FIG-95", "B-FIG-90", "--data", str(empty))
+    *_, scale, lacks, first, second, other, why, _ = (line.rstrip() for line in out.splitlines())
+    assert code == 0
+    assert scale.endswith("--scale paper")
+    assert lacks == (
+        f"the folder {empty} holds none of these files, so synthetic data were used instead in "
+        "A-FIG-91 A-FIG-92:"
+    )
+    assert first.startswith(f"  Yelp: no yelp reviews in {empty}: ")
+    assert "yelp_academic_dataset_review.json" in first
+    assert second.startswith("  IMDB: no imdb reviews in")
+    assert "IMDB Dataset.csv" in second
+    assert (other, why) == (
+        "synthetic data were used instead in B-FIG-95:", "  it needs PyTorch: pip install it",
+    )  # fmt: skip
+    assert "--data DIR" not in out
 
 
 def test_a_failed_claim_is_exit_code_1(reproduce):

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -103,16 +104,6 @@ def test_a_sweep_that_was_run_here_knows_its_function(folder: Path) -> None:
         ("UPDATE tallies SET done = ?", "all", "damaged: cell 0 has tallies that do not agree with its rows"),
         ("UPDATE tallies SET done = ?", -3, "damaged: cell 0 has tallies that do not agree with its rows"),
         ("UPDATE tallies SET cell = cell + ?", 7, "damaged: cell 0 has tallies that do not agree"),
-        ("INSERT INTO tallies VALUES (?, 0, 0, '[]', x'')", 77, "damaged: cell 77 is missing"),
-        ("UPDATE tallies SET columns = ?", "{}", "a tally is a dict instead of a list"),
-        ("UPDATE tallies SET columns = ?", DEEP, "nested too deeply"),
-        ("UPDATE tallies SET columns = ?", "[3]", "a tally has a column that no sweep writes"),
-        ("UPDATE tallies SET columns = ?", COLUMN % ("[3]", 0, 0), "a column that no sweep writes"),
-        ("UPDATE tallies SET columns = ?", COLUMN % ("[]", 2, 0), "a column that no sweep writes"),
-        ("UPDATE tallies SET columns = ?", COLUMN % ("[]", 0, 10**15), "numbers and says 1e+15"),
-        ("UPDATE tallies SET columns = ?", b"[]", "a tally is no text with packed numbers"),
-        ("UPDATE tallies SET numbers = ?", b"123", "a tally is no text with packed numbers"),
-        ("UPDATE tallies SET numbers = ?", "12345678", "a tally is no text with packed numbers"),
         ("UPDATE meta SET value = ? WHERE key = 'trials'", '"many"', "trials is str"),
         ("UPDATE meta SET value = ? WHERE key = 'trials'", "2", "more trials than it says"),
         ("UPDATE meta SET value = ? WHERE key = 'trials'", "1e3", "trials is float"),
@@ -142,6 +133,38 @@ def test_values_of_another_hand(
         said.append(err)
     assert words in " ".join(said)
     assert "own.sqlite" in " ".join(said)
+
+
+@pytest.mark.parametrize(
+    "statement, value, words",
+    [
+        ("INSERT INTO tallies VALUES (?, 0, 0, '[]', x'')", 77, "cell 77 has tallies that do not agree"),
+        ("UPDATE tallies SET columns = ?", "{}", "a tally is a dict instead of a list"),
+        ("UPDATE tallies SET columns = ?", DEEP, "nested too deeply"),
+        ("UPDATE tallies SET columns = ?", "[3]", "a tally has a column that no sweep writes"),
+        ("UPDATE tallies SET columns = ?", COLUMN % ("[3]", 0, 0), "a column that no sweep writes"),
+        ("UPDATE tallies SET columns = ?", COLUMN % ("[]", 2, 0), "a column that no sweep writes"),
+        ("UPDATE tallies SET columns = ?", COLUMN % ("[]", 0, 10**15), "numbers and says 1e+15"),
+        ("UPDATE tallies SET columns = ?", b"[]", "a tally is no text with packed numbers"),
+        ("UPDATE tallies SET numbers = ?", b"123", "a tally is no text with packed numbers"),
+        ("UPDATE tallies SET numbers = ?", "12345678", "a tally is no text with packed numbers"),
+    ],
+)
+def test_tallies_of_another_hand(
+    folder: Path, capsys, validated, statement: str, value: object, words: str
+) -> None:
+    """Whoever reads them is told, and a sweep makes them anew from the rows."""
+    before = hm.Sweep.open("own.sqlite").summary()
+    change(statement, values=(value,))
+    with pytest.raises(
+        ValueError, match=rf"{re.escape(words)}.*; run the sweep again \(hardmax sweep FILE\.toml"
+    ):
+        hm.Sweep.open("own.sqlite").summary()
+    code = cli.run(["sweep", "own.toml", "--allow-changes", "--json"])
+    out, err = capsys.readouterr()
+    assert (code, err) == (1, ""), err
+    assert validated(out)["schema"] == "hardmax.sweep/1"
+    assert repr(hm.Sweep.open("own.sqlite").summary()) == repr(before)
 
 
 @pytest.mark.parametrize("record", ["{}", "[]", '{"code": 3}', DEEP, "not JSON"])

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import runpy
 import sys
 from pathlib import Path
 
@@ -56,6 +57,31 @@ def test_a_line_reads_ratio_and_limit(harness):
     assert harness.sentence(row) == "91.8% against 88.3%"
     assert harness.sentence(quick.read({"a": 0.5, "b": 3700.0})) == "7,400 times: 0.5 s against 3,700 s"
     assert not right.read({"a": 88.0, "b": 88.3})["kept"]
+
+
+@pytest.mark.parametrize(
+    "script, extra, missing, arguments",
+    [
+        ("bench_norms.py", "bench", ["cvxpy"], []),
+        ("probe_control.py", "probe", ["torch", "hardmax.torch.prober"], ["no/such/model", "0"]),
+    ],
+)
+def test_help_needs_no_extra_and_a_missing_one_is_a_sentence(
+    script, extra, missing, arguments, monkeypatch, capsys
+):
+    monkeypatch.syspath_prepend(HERE)
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    for words in (["--help"], arguments):
+        monkeypatch.setattr(sys, "argv", [script, *words])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(HERE / script), run_name="__main__")
+        if words == ["--help"]:
+            assert ended.value.code == 0
+            assert f"usage: {script}" in capsys.readouterr().out
+    assert ended.value.code.startswith(f"{script} needs ")
+    assert f"[{extra}]" in ended.value.code
+    assert "\n" not in ended.value.code
 
 
 def test_what_cannot_run_is_missing(harness, tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 """The store: what it takes back, whom it lets in, and what it refuses to mix."""
 
 import math
+import os
 import shlex
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -73,7 +75,45 @@ def test_a_finished_store_is_one_file_that_can_be_read_anywhere(made, monkeypatc
     result = hm.Sweep.open(made)
     assert result.done + result.failed == 6
     assert sorted(path.name for path in made.parent.iterdir()) == ["s.db", "s.db.lock"]
+    assert made.with_name("s.db.lock").stat().st_size == 0  # as docs/sweeps.md says, which names it too
     result.store.close()
+
+
+def writable(monkeypatch, *not_these):
+    """What os.access says of places that cannot be written; root, who may run the tests, can write to all."""
+    real = os.access
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) not in not_these and real(path, mode))
+
+
+@pytest.mark.parametrize("name", ["", "s.db", "s.db.lock"])
+def test_a_store_that_cannot_be_written_says_so_and_what_to_do(made, monkeypatch, name):
+    call = {"function": f"{TASKS}:rows", "grid": {"a": [1, 2]}, "trials": 3, "workers": 0}
+    what = made.parent / name
+    writable(monkeypatch, what)
+    told = f"store: {'' if name else 'the folder '}{what} cannot be written, .*; copy the store .*Sweep.open$"
+    with pytest.raises(ValueError, match=told):
+        hm.sweep(store=made, **call)
+    hm.Sweep.open(made).store.close()
+    (made.parent / "else").mkdir()
+    copy = shutil.copy(made, made.parent / "else")
+    result = hm.sweep(store=copy, **call)
+    assert result.remaining == 0
+    result.store.close()
+
+
+def test_a_folder_that_takes_no_new_store_says_so(tmp_path, monkeypatch):
+    writable(monkeypatch, tmp_path)
+    with pytest.raises(
+        ValueError, match=f"the folder {tmp_path} cannot be written, .*; choose another place"
+    ):
+        hm.sweep(f"{TASKS}:rows", {"a": 1}, 1, store=tmp_path / "s.db", workers=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder in which root can make no file either")
+def test_a_lock_that_cannot_be_made_says_so():
+    with pytest.raises(ValueError, match=r"store: .*/proc.* cannot be written, .*; choose another place"):
+        hm.sweep(f"{TASKS}:rows", {"a": 1}, 1, store="/proc/s.db", workers=0)
 
 
 def test_more_cells_and_more_trials_extend(made):

@@ -1,7 +1,10 @@
 """Summaries against scipy's and numpy's own numbers."""
 
+import json
 import math
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +13,8 @@ from scipy import stats
 
 import hardmax as hm
 from hardmax.trials.summary import Proportion, spread
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "sweep.schema.json"
 
 
 @given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -67,6 +72,38 @@ def outcome(parameters, seed):
         "x": parameters["a"] + parameters["b"],
         "event": event,
     } | late
+
+
+def test_a_result_that_is_sometimes_true_and_sometimes_a_number_shows_both():
+    values = [True, 1, 2.5, "a", None]
+
+    def mixed(parameters, seed):
+        return {"x": values[parameters["k"]], "flag": True}
+
+    result = hm.sweep(mixed, {"k": list(range(5))}, 1, workers=0)
+    (whole,) = result.summary(by=[])
+    assert list(whole.of) == ["x is true", "x", "x = a", "flag"]
+    assert (whole.of["x is true"], whole.of["x = a"]) == (Proportion(1, 1), Proportion(1, 1))
+    assert (whole.of["x"].n, whole.of["x"].mean) == (2, 1.75)
+    assert result.summary()[0].of["x"] == Proportion(1, 1)
+    with pytest.raises(ValueError, match="results must be true or false in every trial, 'x' is not"):
+        hm.trials.PhaseDisplay.of(result, ["x"], x="k", y="k")
+
+
+def test_the_command_shows_both():
+    def mixed(parameters, seed):
+        return {"x": (True, False, 1, 2.5, "a", None)[seed % 6]}
+
+    found = hm.sweep(mixed, {}, 40, workers=0)
+    answer = hm.answers.Swept.of_sweep(found, of=["x"])
+    told = json.loads(json.dumps(answer.json()))
+    jsonschema.validate(told, json.loads(SCHEMA.read_text()))
+    shown = told["summary"][0]["results"]
+    values = [row["x"] for row in found.rows()]
+    flags = [x for x in values if isinstance(x, bool)]
+    assert (shown["x is true"]["k"], shown["x is true"]["n"]) == (sum(flags), len(flags))
+    assert shown["x"]["n"] == sum(type(x) in (int, float) for x in values) > 0
+    assert all(shown[name]["text"] in str(answer) for name in ("x is true", "x", "x = a"))
 
 
 def test_summary_by_some_parameters():

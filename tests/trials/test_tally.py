@@ -45,7 +45,8 @@ def from_rows(result, by):
             flags = [value for value in values[name] if isinstance(value, bool)]
             texts = Counter(value for value in values[name] if isinstance(value, str))
             numbers = [value for value in values[name] if type(value) in (int, float)]
-            of |= {name: Proportion(sum(flags), len(flags))} if flags else {}
+            flag = f"{name} is true" if numbers else name
+            of |= {flag: Proportion(sum(flags), len(flags))} if flags else {}
             of |= {name: spread(numbers)} if numbers else {}
             of |= {f"{name} = {text}": Proportion(texts[text], texts.total()) for text in sorted(texts)}
         found.append((key, len(done), len(failed), of))
@@ -185,6 +186,7 @@ def test_a_store_of_the_first_format_that_is_refused_stays_so(tmp_path):
         "UPDATE tallies SET done = done + 1 - 2 * cell WHERE cell < 2 AND first < 20",
         "UPDATE tallies SET cell = 77 WHERE cell = 2",
         "UPDATE tallies SET done = -5 WHERE cell = 2",
+        "INSERT INTO tallies VALUES (77, 0, 3, '[]', x'')",
     ],
 )
 def test_rows_are_the_truth(plain, tmp_path, statement):
@@ -192,10 +194,39 @@ def test_rows_are_the_truth(plain, tmp_path, statement):
     hm.sweep(**call, batch=20).store.close()
     with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as connection:
         connection.execute(statement)
-    with pytest.raises(ValueError, match=r"is damaged: cell \d has tallies that do not agree with its rows"):
+    told = r"is damaged: cell \d+ has tallies that do not agree with its rows; run the sweep again"
+    with pytest.raises(ValueError, match=told):
         hm.Sweep.open(tmp_path / "s.db")
     result = hm.sweep(**call)
     assert result.remaining == 0
+    assert_summary_is_that_of_the_rows(result)
+    assert repr(result.summary()) == repr(plain.summary())
+    result.store.close()
+
+
+@pytest.mark.parametrize(
+    "statement, words",
+    [
+        (
+            "UPDATE tallies SET columns = '[[1]]', numbers = x'00' WHERE cell = 1",
+            "no text with packed numbers",
+        ),
+        ("UPDATE tallies SET columns = CAST(x'ff' AS TEXT) WHERE cell = 1", "decode"),
+        ("UPDATE tallies SET numbers = x'' WHERE cell = 1", "0 numbers and says"),
+        (
+            "UPDATE tallies SET done = done + iif(first, -.5, .5) WHERE cell = 1 AND first < 40",
+            "done of a tally is",
+        ),
+    ],
+)
+def test_a_tally_that_is_nonsense_is_made_anew(plain, tmp_path, statement, words):
+    call = {"function": kinds, "grid": GRID, "trials": TRIALS, "store": tmp_path / "s.db", "workers": 0}
+    hm.sweep(**call, batch=30).store.close()
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+    with pytest.raises(ValueError, match=f"is damaged: .*{words}.*; run the sweep again"):
+        hm.Sweep.open(tmp_path / "s.db").summary()
+    result = hm.sweep(**call)
     assert_summary_is_that_of_the_rows(result)
     assert repr(result.summary()) == repr(plain.summary())
     result.store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 HEAD = ("", "claim", "expected", "measured")
 NO_DATA = "--data DIR"  # in the note of a figure that real data would change
+STAND_IN = re.compile(r"\.? Drawn (is the|are) surrogate")  # after the reason for it, in such a note
+ELSEWHERE = "; or name another folder by --data DIR"
 LONGEST = 80  # characters of a value on the terminal if the claim holds; the page shows all of them
 
 
@@ -42,12 +45,13 @@ class Reproduction(Answer):
     figures: tuple[Record, ...]
     report: Path
     goes_on: str | None = None
+    data: Path | None = None  # the folder of real data, if one was given
 
     @classmethod
     def of(cls, job: Job) -> Reproduction:
         """What a job has made so far, with its page written."""
         goes_on = job.command(job.remaining) if job.remaining else None
-        return cls(tuple(job.done), job.report(), goes_on)
+        return cls(tuple(job.done), job.report(), goes_on, job.setting.data)
 
     @property
     def failed(self) -> list[ClaimRecord]:
@@ -107,7 +111,7 @@ class Reproduction(Answer):
             styles = ["" if claim.holds else "red" for claim in record.claims]
             parts.append(_table(rows[record.id], styles, widths))
         last = f"{tally(records)}; report: {escape(str(self.report))}"
-        return Group(*parts, "", *_more(records), last)
+        return Group(*parts, "", *_more(records, self.data), last)
 
 
 def reproduce(
@@ -151,11 +155,13 @@ def _title(record: Record, room: int) -> list[str]:
     return [f"[bold]{record.id}[/]{escape(first.removeprefix(record.id))}", *map(escape, rest)]
 
 
-def _more(records: Sequence[Record]) -> list[str]:
+def _more(records: Sequence[Record], data: Path | None) -> list[str]:
     """How to get what these figures leave out: the papers' sizes, and real data instead of stand-ins."""
     lines = []
     if any(record.scale == "quick" for record in records):
         lines.append("quick sizes; the papers' own take hours: hardmax reproduce --scale paper")
+    if data is not None:  # whoever gave a folder is not told to give one, but what it lacks
+        return [*lines, *_stand_ins(records, data)]
     made_up = [record.id for record in records if any(NO_DATA in note for note in record.notes)]
     if made_up:
         lines += [
@@ -163,6 +169,27 @@ def _more(records: Sequence[Record]) -> list[str]:
             f"hardmax reproduce {' '.join(made_up)} --data DIR",
         ]
     return lines
+
+
+def _stand_ins(records: Sequence[Record], data: Path) -> list[str]:
+    """Why data are synthetic although a folder was given: files that it does not hold, or something else."""
+    from rich.markup import escape
+
+    lacks = f"the folder {data} holds none of these files, so synthetic data were used instead in"
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for record in records:
+        for note in record.notes:
+            reason, *stands_in = STAND_IN.split(note, 1)
+            if stands_in:
+                head = lacks if NO_DATA in reason else "synthetic data were used instead in"
+                ids, reasons = found.setdefault(head, ([], []))
+                ids.append(record.id)
+                reasons.append(f"  {reason.removesuffix(ELSEWHERE)}")
+    return [
+        escape(line)
+        for head, (ids, reasons) in found.items()
+        for line in (f"{head} {' '.join(dict.fromkeys(ids))}:", *dict.fromkeys(reasons))
+    ]
 
 
 def _row(claim: ClaimRecord) -> list[str]:

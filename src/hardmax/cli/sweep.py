@@ -67,7 +67,7 @@ def sweep(
     """
     from hardmax.trials.plan import read_plan
     from hardmax.trials.results import Sweep
-    from hardmax.trials.store import sqlite_errors
+    from hardmax.trials.store.errors import sqlite_errors
     from hardmax.trials.sweep import sweep as run
 
     with _standard_output_free():

@@ -90,8 +90,9 @@ class Spread:
 class CellSummary:
     """One cell, or several taken together: its parameters, counts of trials, and a summary of each result.
 
-    ``of`` holds a Proportion for a result that is true or false and a Spread for numbers. A text is counted
-    by what it says, under "name = text".
+    ``of`` holds a Proportion for a result that is true or false and a Spread for numbers. A result that is
+    now one and now the other has both: the Spread under its name, the Proportion under "name is true". A text
+    is counted by what it says, under "name = text".
     """
 
     parameters: Parameters
@@ -130,9 +131,10 @@ class _Group:
         for name in names:
             parts = self.columns.get(name, [])
             flags = sum(part.flags for part in parts)
-            if flags:
-                of[name] = Proportion(sum(part.true for part in parts), flags)
             numbers = [part.numbers for part in parts if len(part.numbers)]
+            if flags:
+                key = f"{name} is true" if numbers else name  # so that neither hides the other
+                of[key] = Proportion(sum(part.true for part in parts), flags)
             if numbers:
                 of[name] = spread(np.concatenate(numbers))
             texts: Counter[str] = Counter()

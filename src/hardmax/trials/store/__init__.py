@@ -2,8 +2,8 @@
 
 A batch is in the store entirely or not at all, with its tally, whatever happens to the driver. A trial that
 is done stays as it is, so tallies are only ever added. Rows are the truth: where tallies do not agree with
-them, a driver makes the tallies anew, and a reader says that the store is damaged. Rows are JSON text with
-Python's NaN and Infinity, so that every float comes back as it was.
+them or cannot be read, a driver makes the tallies anew, and a reader says that the store is damaged. Rows are
+JSON text with Python's NaN and Infinity, so that every float comes back as it was.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from hardmax.trials.grid import Grid, Parameters, cell_key
 from hardmax.trials.provenance import changes, now
 from hardmax.trials.store import values as stored
+from hardmax.trials.store.errors import sqlite_errors
 from hardmax.trials.store.lock import Lock, StoreBusy
 from hardmax.trials.store.tables import DISAGREEMENT, FIRST, SCHEMA, TABLES, TALLIES, check_tables
 from hardmax.trials.tally import Column, tally
@@ -108,9 +109,10 @@ class Store:
 
     def _compare_tallies(self) -> None:
         """Refuse tallies of other trials than are done; in one query, since a driver may be writing."""
-        for cell, known in self._query(DISAGREEMENT):
-            words = "has tallies that do not agree with its rows" if known else "is missing"
-            raise stored.Damaged(f"cell {cell!a:.40} {words}")
+        for cell, lost in self._query(DISAGREEMENT):
+            if lost:
+                raise stored.Damaged(f"cell {cell!a:.40} is missing")
+            raise stored.WrongTally(f"cell {cell!a:.40} has tallies that do not agree with its rows")
 
     def _mend_tallies(self) -> None:
         """Bring a store of the first format, which has no tallies, to this one; make wrong tallies anew."""
@@ -118,10 +120,17 @@ class Store:
             self.connection.execute(TALLIES)
             self._tally_rows()
             self._set("schema", SCHEMA)
-        elif self._query(DISAGREEMENT):
+        elif self._query(DISAGREEMENT) or not self._tallies_read():
             self.connection.execute("DELETE FROM tallies")
             self._tally_rows()
             self._compare_tallies()
+
+    def _tallies_read(self) -> bool:
+        """Whether each tally can be read: one that counts the right trials may be nonsense all the same."""
+        try:
+            return all(True for _ in self.tallies())
+        except ValueError:
+            return False
 
     def _tally_rows(self) -> None:
         """Fill the empty table of tallies from all rows."""
@@ -324,19 +333,3 @@ def _driver(path: Path) -> str:
     if not last or not {"process", "host", "started"} <= last[0].keys():
         return "another process"
     return f"process {last[0]['process']} on {last[0]['host']}, since {last[0]['started']}"
-
-
-@contextmanager
-def sqlite_errors(path: Path | None) -> Iterator[None]:
-    """SQLite's errors as a user's: a file that is no store, a disk that is full, values of another hand."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        said, cut, _ = str(error).partition(" with text")  # which SQLite would quote in full
-        if cut:
-            raise ValueError(f"{path} is damaged: {said}; use a copy of it, or another store") from None
-        raise OSError(f"{path}: {error}") from error
-    except sqlite3.Error as error:
-        raise ValueError(f"{path} is not a store of a sweep ({error}); choose another file") from error
-    except stored.Damaged as error:
-        raise ValueError(f"{path} is damaged: {error}; use a copy of it, or another store") from None

@@ -26,11 +26,13 @@ TALLIES = """CREATE TABLE tallies (
     cell INTEGER NOT NULL REFERENCES cells, first INTEGER NOT NULL, done INTEGER NOT NULL,
     columns TEXT NOT NULL, numbers BLOB NOT NULL, PRIMARY KEY (cell, first)
 )"""
-# The first cell whose tallies count other trials than are done, or that does not exist; and whether it does.
-DISAGREEMENT = """SELECT cell, cell IN (SELECT cell FROM cells) AS known FROM (
-    SELECT cell, count(*) AS done FROM trials WHERE status = 'done' GROUP BY cell
-    UNION ALL SELECT cell, -total(done) FROM tallies GROUP BY cell
-) GROUP BY cell HAVING total(done) <> 0 OR NOT known ORDER BY cell LIMIT 1"""
+# A cell whose tallies count other trials than are done, or that does not exist; and whether it has rows and
+# does not exist, which no new tallies mend, so such a cell comes first.
+DISAGREEMENT = """SELECT cell, max(rows) AND cell NOT IN (SELECT cell FROM cells) AS lost FROM (
+    SELECT cell, count(*) AS done, 1 AS rows FROM trials WHERE status = 'done' GROUP BY cell
+    UNION ALL SELECT cell, -total(done), 0 FROM tallies GROUP BY cell
+) GROUP BY cell HAVING total(done) <> 0 OR cell NOT IN (SELECT cell FROM cells)
+ORDER BY lost DESC, cell LIMIT 1"""
 
 
 def check_tables(path: Path | None, listed: Iterable[tuple[Any, ...]], schema: Callable[[], Any]) -> None:

@@ -16,7 +16,15 @@ MOST = 2**63 - 1  # what SQLite holds as a number
 
 
 class Damaged(Exception):
-    """A value that no sweep wrote, in words."""
+    """A value that no sweep wrote, in words; ``remedy`` is what a reader can do about it."""
+
+    remedy = "use a copy of it, or another store"
+
+
+class WrongTally(Damaged):
+    """A tally that is not that of its rows, which are the truth."""
+
+    remedy = "run the sweep again (hardmax sweep FILE.toml, or hm.sweep): it makes tallies anew from the rows"
 
 
 def table(what: str, text: Any) -> dict[str, Any]:
@@ -70,24 +78,24 @@ def meta(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
 def columns(text: Any, packed: Any) -> list[Column]:
     """The columns of a tally."""
     if not isinstance(text, str) or not isinstance(packed, bytes) or len(packed) % 8:
-        raise Damaged("a tally is no text with packed numbers")
+        raise WrongTally("a tally is no text with packed numbers")
     try:
         listed = parse_json(text)
     except NotJson as error:
-        raise Damaged(f"a tally is no JSON: {error}") from None
+        raise WrongTally(f"a tally is no JSON: {error}") from None
     if not isinstance(listed, list):
-        raise Damaged(f"a tally is a {type(listed).__name__} instead of a list")
+        raise WrongTally(f"a tally is a {type(listed).__name__} instead of a list")
     numbers, found, used = np.frombuffer(packed, dtype=NUMBERS), [], 0
     for each in listed:
         if not _is_column(each):
-            raise Damaged("a tally has a column that no sweep writes")
+            raise WrongTally("a tally has a column that no sweep writes")
         name, first, place, kinds, true, flags, count, texts = each
         own = numbers[used : used + count].copy()  # so that the others can go
         used += count
         kept = frozenset(KINDS[kind] for kind in kinds)
         found.append(Column(name, first, place, kept, true, flags, own, texts))
     if used != len(numbers):
-        raise Damaged(f"a tally has {len(numbers)} numbers and says {used:.3g}")
+        raise WrongTally(f"a tally has {len(numbers)} numbers and says {used:.3g}")
     return found
 
 
@@ -119,10 +127,10 @@ META: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _number(name: str) -> Callable[[Any], int]:
+def _number(name: str, of: str = "trial", wrong: type[Damaged] = Damaged) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if not _is_count(value):
-            raise Damaged(f"{name} of a trial is {value!a:.40}")
+            raise wrong(f"{name} of a {of} is {value!a:.40}")
         return int(value)
 
     return read
@@ -145,7 +153,8 @@ def _status(value: Any) -> str:
 
 # How each column of the trials is read; ``done`` is one of the tallies.
 COLUMNS: dict[str, Callable[[Any], Any]] = {
-    **{name: _number(name) for name in ("cell", "trial", "seed", "attempts", "done")},
+    **{name: _number(name) for name in ("cell", "trial", "seed", "attempts")},
+    "done": _number("done", "tally", WrongTally),
     **{name: _words(name) for name in ("error", "traceback")},
     "status": _status,
     "row": lambda value: {} if value is None else scalars("a row", value),
