@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from hardmax.answers.nexttoken.checked import ntp_check
 from hardmax.data.sentences import counting, parts, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
+from hardmax.data.sentences.gathering import Decoded
 from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
 from hardmax.nexttoken.checking.survey import survey
 from hardmax.nexttoken.relations import never_first
@@ -171,6 +173,8 @@ def test_a_line_longer_than_a_block(tmp_path):
     "content, words",
     [
         (b"a b\n" * 9 + b"a \xff b\n", "line 10 must be in UTF-8, got byte 0xff (byte 38 of all)"),
+        (b"a b\r" * 9 + b"a \xff b\r", "line 10 must be in UTF-8, got byte 0xff (byte 38 of all)"),
+        (b"a b\r\n" * 9 + b"a \xff b\r\n", "line 10 must be in UTF-8, got byte 0xff (byte 47 of all)"),
         (b"a b\n" * 9 + b"a \0 b\n", "got zero bytes"),
         (b"\xff\xfea\0", "got UTF-16"),
         (b"a b\n" + b"x" * (2**20 + 1) + b"\n", "at most 1,048,576 characters"),
@@ -187,6 +191,16 @@ def test_refusals_name_the_file(tmp_path, content, words):
         streaming.read_distinct([path], 64, size=8 if len(content) < 100 else 2**18)
     assert words in str(found.value)
     assert str(found.value) == str(plain.value)
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_line_ends_that_are_cut_in_two_count_once(size):
+    content = b"a\r\nb\rc\n\r\n\r\rd\r\n\xff\n"
+    pieces = [content[at : at + size] for at in range(0, len(content), size)]
+    with pytest.raises(ValueError, match="^line 8 must be in UTF-8"):
+        list(Decoded(iter(pieces)))
+    with pytest.raises(ValueError, match="^text: line 8 must be in UTF-8"):
+        [streaming.count(block, 64) for block in streaming.blocks(io.BytesIO(content), size=size)]
 
 
 def test_packed_and_json_files_join_in(tmp_path):
