@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -229,6 +231,54 @@ def test_an_interrupt_keeps_what_was_read(tmp_path, monkeypatch):
     found = ntp_check(path, interrupted=lambda: next(asked))
     assert (found.exit_code, found.realizable, found.sentences.n) == (130, None, 8)
     assert found.status == "interrupted: checked the first 8 sentences"
+
+
+@pytest.fixture
+def workers_that(monkeypatch):
+    """Workers that do with a part what they are told, without a cluster."""
+
+    def do(work):
+        monkeypatch.setattr(
+            "hardmax.trials.spread.spread", lambda task, cells, **where: ((cell, work(cell)) for cell in cells)
+        )
+
+    return do
+
+
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("bad.txt", b"a b\n" * 9 + b"a \xff b\n", "bad.txt: line 10 must be in UTF-8"),
+        ("bad.txt.gz", gzip.compress(b"a b\na \xff\n"), "bad.txt.gz: line 2 must be in UTF-8"),
+        ("bad.txt.gz", b"a b\n", "bad.txt.gz: the file must be packed"),
+        ("bad.json", b"[[0.5]]", "bad.json: sentences"),
+    ],
+)
+def test_a_backend_names_a_file_as_it_was_given(tmp_path, monkeypatch, workers_that, name, content, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(parts.parts_of, "__defaults__", (8,))
+    (tmp_path / "good.txt").write_text("a b\n")
+    (tmp_path / name).write_bytes(content)
+    workers_that(lambda part: None)  # no worker could read it, so it is read here
+    with pytest.raises(ValueError, match="must") as local:
+        ntp_check("good.txt", name)
+    with pytest.raises(ValueError, match="must") as apart:
+        ntp_check("good.txt", name, backend="dask")
+    assert str(apart.value) == str(local.value)
+    assert str(apart.value).startswith(words)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")
+def test_a_pipe_is_read_here_and_once_whoever_reads_files(tmp_path, workers_that):
+    """A worker that died with half of it would have left the other half to the next."""
+    pipe, file = tmp_path / "pipe", tmp_path / "file.txt"
+    os.mkfifo(pipe)
+    file.write_text("c a\n")
+    workers_that(parts.count_part)
+    with ThreadPoolExecutor(1) as writer:
+        writer.submit(pipe.write_text, "a b\nb c\n")
+        found = ntp_check(file, pipe, file, backend="dask")
+    assert (found.sentences.n, found.sentences.counts.tolist()) == (4, [2, 1, 1])
 
 
 @pytest.mark.extra

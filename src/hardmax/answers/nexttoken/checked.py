@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.sentences import Sentences
+    from hardmax.data.sentences.streaming import Block
     from hardmax.nexttoken.checking.survey import Kept, Survey
 
 
@@ -225,16 +227,20 @@ def _read_apart(
     enough: Callable[[], bool],
 ) -> Distinct:
     """The distinct sentences of files whose parts workers read; what they cannot read is read here."""
-    from hardmax.data.sentences.parts import TASK, WHOLE, count_part, parts_of, unpacked
-    from hardmax.data.sentences.streaming import finished, gather_distinct, read_distinct
+    from hardmax.data.sentences.parts import HERE, TASK, WHOLE, count_part, parts_of, unpacked
+    from hardmax.data.sentences.streaming import finished, gather_distinct, read_distinct, texts_of
     from hardmax.trials.spread import spread
 
-    def texts() -> Iterable[Distinct]:
+    def texts() -> Iterable[Block | Distinct]:
         for part, row in spread(TASK, parts_of(files, max_length), **where):
+            if part["stop"] == HERE:
+                yield from texts_of(Path(part["name"]), max_length)
+                continue
             try:
-                row = row or count_part(part)
+                row = row or count_part({**part, "file": part["name"]})
             except ValueError:
-                read_distinct([part["file"]], max_length)  # which says what is wrong, and in which line
+                if part["stop"] != WHOLE:  # what is wrong is known, but not in which line of the file
+                    read_distinct([part["name"]], max_length)
                 raise
             yield unpacked(row["part"])
             tell(_size(part["file"]) if part["stop"] == WHOLE else part["stop"] - part["start"])
