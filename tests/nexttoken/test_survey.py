@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -304,3 +306,24 @@ def test_a_backend_gives_the_same_answer_although_a_worker_is_killed(tmp_path, m
     monkeypatch.setattr(parts, "TASK", f"{task}:work")
     assert json.dumps(ntp_check(*files, backend=backend, workers=2).json()) == here
     assert flag.exists()
+
+
+@pytest.mark.extra
+def test_the_end_of_rays_own_node_is_no_verdict(tmp_path):
+    """ray itself ends the process a minute later, with the code that means "not realizable"."""
+    (tmp_path / "text.txt").write_text("a b\nb a\n")
+    (tmp_path / "deadly.py").write_text(
+        "import os, signal, time\n"
+        "def work(parameters, seed):\n"
+        "    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(600)\n"
+    )
+    script = (
+        "from hardmax import cli\nfrom hardmax.data.sentences import parts\n"
+        "parts.TASK = 'deadly.py:work'\ncli.main()\n"
+    )
+    command = ["ntp", "check", "text.txt", "--backend", "ray", "--workers", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 2
+    assert "hardmax: ray's own node has ended (raylet" in done.stderr
