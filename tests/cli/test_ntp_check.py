@@ -257,6 +257,11 @@ def test_bad_usage_is_exit_code_2(ntp, tmp_path):
     assert ntp("generate", "--permutation", "random")[0] == 2
 
 
+@pytest.mark.parametrize("count, words", [(2, "and 1 other:"), (3, "and 2 others:")])
+def test_several_files_are_named_by_the_first(ntp, count, words):
+    assert words in ntp("check", *[EXAMPLE] * count)[1]
+
+
 @pytest.mark.slow
 def test_real_text_is_told_briefly(ntp, shared_data):
     code, out, _ = ntp("check", shared_data / "tinyshakespeare.txt.xz")

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others
 from hardmax.answers.answer import Answer
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def ntp_check(
     is_whole = True
     if isinstance(data, str | os.PathLike):
         files = tuple(os.fspath(file) for file in (data, *more))
-        name = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} others"
+        name = files[0] if len(files) == 1 else f"{files[0]} and {others(len(files) - 1)}"
         done = _Share(tell, sum(map(_size, files)), READING)
         if backend == "local" and address is None:
             text = read_distinct(files, max_length, workers=workers, tell=done.add, enough=interrupted)
