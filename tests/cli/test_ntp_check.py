@@ -262,6 +262,15 @@ def test_several_files_are_named_by_the_first(ntp, count, words):
     assert words in ntp("check", *[EXAMPLE] * count)[1]
 
 
+def test_all_files_are_looked_at_before_the_first_is_read(ntp, file, tmp_path):
+    bad = file("a\0\n")  # which is refused when it is read
+    code, out, err = ntp("check", bad, tmp_path / "missing.txt")
+    assert (code, out) == (2, "")
+    assert "missing.txt: No such file or directory" in err
+    assert "Is a directory" in ntp("check", bad, tmp_path)[2]
+    assert "zero bytes" in ntp("check", bad, EXAMPLE)[2]
+
+
 @pytest.mark.slow
 def test_real_text_is_told_briefly(ntp, shared_data):
     code, out, _ = ntp("check", shared_data / "tinyshakespeare.txt.xz")

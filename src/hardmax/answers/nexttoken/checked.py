@@ -190,7 +190,7 @@ def ntp_check(
     (1, 3, 4)
     """
     from hardmax.data.sentences.distinct import Distinct
-    from hardmax.data.sentences.reading import raw_sentences
+    from hardmax.data.sentences.reading import look_at, raw_sentences
     from hardmax.data.sentences.streaming import read_distinct
     from hardmax.nexttoken.analysis import as_sentences
     from hardmax.nexttoken.checking.survey import survey
@@ -200,6 +200,7 @@ def ntp_check(
     if isinstance(data, str | os.PathLike):
         files = tuple(os.fspath(file) for file in (data, *more))
         name = files[0] if len(files) == 1 else f"{files[0]} and {others(len(files) - 1)}"
+        look_at(files)
         done = _Share(tell, sum(map(_size, files)), READING)
         if backend == "local" and address is None:
             text = read_distinct(files, max_length, workers=workers, tell=done.add, enough=interrupted)
