@@ -60,7 +60,10 @@ def check(
     Example: hardmax ntp check notes.txt --repair --save-realizable part.txt
     """
     if save_realizable is not None:
+        from hardmax.data.sentences.reading import refuse_pipes
+
         writable("--save-realizable", save_realizable, *files)
+        refuse_pipes(files)
     with out.progress("checking", 1000) as bar, noted() as interrupted:
         answer = ntp_check(
             *files, uniform=uniform, max_length=max_length, repair=repair, backend=backend, address=address,

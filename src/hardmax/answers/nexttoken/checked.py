@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -100,12 +100,29 @@ class Checked(Answer):
 
     def save(self, path: str | os.PathLike[str]) -> Checked:
         """Write the realizable part, .json as JSON; returns the answer that says so."""
-        from hardmax.data.sentences.reading import write_raw
+        from hardmax.data.sentences.reading import refuse_pipes, write_raw
 
         if self.is_empty:
             raise ValueError("there is nothing to save: the realizable part is empty")
-        write_raw(path, self.raw() if self.part is None else self.part.beginnings(self.raw()))
+        refuse_pipes(self.files)
+        raw = islice(self.raw(), self.sentences.n)  # what came behind them since is not checked
+        if self.part is None:
+            write_raw(path, self._all(raw, self.sentences.n))
+        else:
+            write_raw(path, self._all(self.part.beginnings(raw), self.part.whole + self.part.cut))
         return replace(self, saved=os.fspath(path))
+
+    def _all(self, sentences: Iterable[list[str]], count: int) -> Iterable[list[str]]:
+        """The same sentences; a file that is not what it was is noticed before the draft takes its place."""
+        met = 0
+        for words in sentences:
+            met += 1
+            yield words
+        if met != count:
+            raise ValueError(
+                f"{self.name} must be as it was when it was checked, got {met:,} sentences to save instead of "
+                f"{count:,}; run the command again"
+            )
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
