@@ -271,6 +271,13 @@ def test_all_files_are_looked_at_before_the_first_is_read(ntp, file, tmp_path):
     assert "zero bytes" in ntp("check", bad, EXAMPLE)[2]
 
 
+def test_an_empty_name_is_no_folder(ntp):
+    code, out, err = ntp("check", "")
+    assert (code, out) == (2, "")
+    assert "FILE must be the name of a file, got an empty one" in err
+    assert err.count("\n") == 1
+
+
 def piped(text, *arguments):
     """The command behind a pipe: its exit code and streams."""
     command = [sys.executable, "-m", "hardmax", "ntp", "check", *map(str, arguments)]
@@ -279,7 +286,7 @@ def piped(text, *arguments):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="standard input has no path on this system")
-@pytest.mark.parametrize("name", ["/dev/stdin"])
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
 def test_standard_input_is_read_but_not_a_second_time(tmp_path, name):
     """The second reading met an empty pipe, and an empty file was said to be the realizable part."""
     code, out, _ = piped("a b b\na b c\nb a\nc c\n", name, "--json")

@@ -37,9 +37,10 @@ Repair = Annotated[
 def check(
     out: Output,
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            metavar="FILE...", help="Sentences: text of any size, one per line, or JSON; .xz, .gz."
+            metavar="FILE...",
+            help="Sentences: text of any size, one per line, or JSON; .xz, .gz; - is standard input.",
         ),
     ],
     uniform: Uniform = False,
@@ -59,14 +60,15 @@ def check(
 
     Example: hardmax ntp check notes.txt --repair --save-realizable part.txt
     """
+    paths = [_path(file) for file in files]
     if save_realizable is not None:
         from hardmax.data.sentences.reading import refuse_pipes
 
-        writable("--save-realizable", save_realizable, *files)
-        refuse_pipes(files)
+        writable("--save-realizable", save_realizable, *paths)
+        refuse_pipes(paths)
     with out.progress("checking", 1000) as bar, noted() as interrupted:
         answer = ntp_check(
-            *files, uniform=uniform, max_length=max_length, repair=repair, backend=backend, address=address,
+            *paths, uniform=uniform, max_length=max_length, repair=repair, backend=backend, address=address,
             workers=workers, tell=lambda share: bar.advance(int(1000 * share) - bar.done),
             interrupted=interrupted,
         )  # fmt: skip
@@ -196,6 +198,13 @@ def predict(
     Example: hardmax ntp predict model.npz "boil pour steep"
     """
     return out.show(ntp_predict(model, _words(sentence), limit=limit))
+
+
+def _path(file: str) -> Path:
+    """Where a file lies: - is standard input, and no name is not this folder, as it would be for Path."""
+    if not file:
+        raise ValueError("FILE must be the name of a file, got an empty one; is a shell variable not set?")
+    return Path("/dev/stdin" if file == "-" else file)
 
 
 def _words(sentence: str) -> list[str]:
