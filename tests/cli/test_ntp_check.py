@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 from hardmax._lib import terminal
 from hardmax.answers import ntp_check
+from hardmax.nexttoken.checking import survey, total
+from hardmax.nexttoken.checking.walking import TORN
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = {
@@ -323,6 +326,56 @@ def test_a_file_that_shrank_since_it_was_checked_is_not_saved(file, tmp_path, te
 @pytest.mark.parametrize("count, words", [(2, "and 1 other:"), (3, "and 2 others:")])
 def test_several_files_are_named_by_the_first(ntp, count, words):
     assert words in ntp("check", *[EXAMPLE] * count)[1]
+
+
+@pytest.fixture
+def signals():
+    """As at a terminal; a test run in the background may have been handed down an ignored SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    "where, name, text, words",
+    [
+        (total.Total, "add", "a b\nb a\n", "2 sentences that were read were checked; start"),
+        (total.Total, "orders", "a b\na c\nb a\n", "3 sentences that were read were checked; start"),
+        (survey.Survey, "part", "a b\na c\nb a\n", "were checked: they are not realizable; start"),
+    ],
+)
+def test_an_interrupt_behind_the_reading_is_not_swallowed(
+    ntp, file, monkeypatch, signals, where, name, text, words
+):
+    plain = getattr(where, name)
+
+    def interrupted(self, *arguments):
+        found = plain(self, *arguments)
+        signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(where, name, interrupted)
+    code, out, err = ntp("check", file(text))
+    assert (code, out) == (130, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_an_interrupt_of_the_walk_says_what_it_met(ntp, file, monkeypatch, signals):
+    monkeypatch.setattr(survey, "SHARE", 1)
+    add = total.Total.add
+
+    def interrupted(self, *found):
+        add(self, *found)
+        if self.tally[TORN]:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(total.Total, "add", interrupted)
+    code, out, err = ntp("check", file("b a\na b\na c\nc c\n"), "--json")
+    told = json.loads(out)
+    assert (code, told["schema"], told["code"]) == (130, "hardmax.error/1", 130)
+    assert "4 sentences that were read were checked: they are not realizable; start" in told["error"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.slow

@@ -21,7 +21,9 @@ from hardmax.data.sentences import counting, parts, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.data.sentences.gathering import Decoded
 from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
+from hardmax.nexttoken.checking import walking
 from hardmax.nexttoken.checking.survey import survey
+from hardmax.nexttoken.checking.walking import SAMPLES
 from hardmax.nexttoken.relations import never_first
 
 LETTERS = "abcdef"
@@ -233,6 +235,22 @@ def test_an_interrupt_keeps_what_was_read(tmp_path, monkeypatch):
     found = ntp_check(path, interrupted=lambda: next(asked))
     assert (found.exit_code, found.realizable, found.sentences.n) == (130, None, 8)
     assert found.status == "interrupted: checked the first 8 sentences"
+
+
+def test_a_walk_that_is_told_to_stop_goes_no_further(monkeypatch):
+    told = []
+
+    def stopping(*arguments):
+        *others, stop = arguments
+        stop[0] = 1
+        told.append(walked(*others, stop)[0][SAMPLES])
+        raise KeyboardInterrupt
+
+    walked = walking.walked
+    monkeypatch.setattr(walking, "walked", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        survey(Distinct.of(Sentences.from_lists(["a b c", "a b d", "b c"])), workers=1)
+    assert told == [0]
 
 
 @pytest.fixture

@@ -67,11 +67,16 @@ def check(
         writable("--save-realizable", save_realizable, *paths)
         refuse_pipes(paths)
     with out.progress("checking", 1000) as bar, noted() as interrupted:
-        answer = ntp_check(
-            *paths, uniform=uniform, max_length=max_length, repair=repair, backend=backend, address=address,
-            workers=workers, tell=lambda share: bar.advance(int(1000 * share) - bar.done),
-            interrupted=interrupted,
-        )  # fmt: skip
+        try:
+            answer = ntp_check(
+                *paths, uniform=uniform, max_length=max_length, repair=repair, backend=backend,
+                address=address, workers=workers, interrupted=interrupted,
+                tell=lambda share: bar.advance(int(1000 * share) - bar.done),
+            )  # fmt: skip
+        except KeyboardInterrupt as stop:
+            if not str(stop):  # a second one, while files were read
+                raise
+            raise Interrupted(f"{stop}; start the command again to check all of them") from None
     for note in answer.sentences.notes:
         out.say(f"{answer.name}: {note}")
     if not answer.is_whole:

@@ -199,7 +199,8 @@ def ntp_check(
         address: of the cluster to join; without it one is started here.
         workers: threads or processes, one for each core by default.
         tell: hears which share is done, from 0 to 1.
-        interrupted: asked now and then; if so, what was read until then is checked.
+        interrupted: asked now and then; if so while files are read, what was read until then is checked, and
+            if so later, a KeyboardInterrupt says what is known.
 
     >>> import hardmax as hm
     >>> found = hm.answers.ntp_check(["A B A", "B C", "C A"])
@@ -232,9 +233,20 @@ def ntp_check(
         raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
     done = _Share(tell, len(text.counts), 1 - READING, READING)
     here = workers if backend == "local" else None
-    analysis = survey(text, repair=repair, workers=here, tell=done.add)
-    part = analysis.part() if analysis.violations else None
-    return Checked(name, analysis, part, uniform, raw, files, is_whole)
+    later = interrupted if is_whole else lambda: False
+    known = ""
+    try:
+        analysis = survey(text, repair=repair, workers=here, tell=done.add, interrupted=later)
+        found = Checked(name, analysis, None, uniform, raw, files, is_whole)
+        known = {True: "realizable", False: "not realizable", None: ""}[found.realizable]
+        found = replace(found, part=analysis.part()) if analysis.violations else found
+        if later():
+            raise KeyboardInterrupt
+        return found
+    except KeyboardInterrupt as stop:
+        what = f"interrupted while the {text.n:,} sentences that were read were checked"
+        known = known or str(stop)
+        raise KeyboardInterrupt(f"{what}: they are {known}" if known else what) from None
 
 
 def _read_apart(
