@@ -120,8 +120,8 @@ class Checked(Answer):
             yield words
         if met != count:
             raise ValueError(
-                f"{self.name} must be as it was when it was checked, got {met:,} sentences to save instead of "
-                f"{count:,}; run the command again"
+                f"{self.name} must be as it was when it was checked, got {met:,} sentences to save instead "
+                f"of {count:,}; run the command again"
             )
 
     def fields(self) -> dict[str, Any]:

@@ -233,7 +233,8 @@ def survey(
     if repair:
         repaired = np.flatnonzero(seconds == -1)
         n[repaired] = complete(n)[repaired]
-    held = Sorted(text, *sorting.by_first_token(text.rows, text.starts, text.V), interrupted)
+    order, offsets = sorting.by_first_token(text.rows, text.starts, text.V)
+    held = Sorted(text, order, offsets, interrupted)
     total, stop = Total(text.V), np.zeros(1, dtype=np.int64)
     cuts = np.unique(np.searchsorted(held.offsets, np.arange(0, len(text.counts), SHARE), side="right") - 1)
     spans = list(zip(cuts, [*cuts[1:], text.V], strict=True))
