@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import json
+import io
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from hypothesis import strategies as st
 from hardmax.answers.nexttoken.checked import ntp_check
 from hardmax.data.sentences import counting, parts, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
+from hardmax.data.sentences.gathering import Decoded
 from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
+from hardmax.nexttoken.checking import walking
 from hardmax.nexttoken.checking.survey import survey
+from hardmax.nexttoken.checking.walking import SAMPLES
 from hardmax.nexttoken.relations import never_first
 
 LETTERS = "abcdef"
@@ -171,6 +175,8 @@ def test_a_line_longer_than_a_block(tmp_path):
     "content, words",
     [
         (b"a b\n" * 9 + b"a \xff b\n", "line 10 must be in UTF-8, got byte 0xff (byte 38 of all)"),
+        (b"a b\r" * 9 + b"a \xff b\r", "line 10 must be in UTF-8, got byte 0xff (byte 38 of all)"),
+        (b"a b\r\n" * 9 + b"a \xff b\r\n", "line 10 must be in UTF-8, got byte 0xff (byte 47 of all)"),
         (b"a b\n" * 9 + b"a \0 b\n", "got zero bytes"),
         (b"\xff\xfea\0", "got UTF-16"),
         (b"a b\n" + b"x" * (2**20 + 1) + b"\n", "at most 1,048,576 characters"),
@@ -187,6 +193,16 @@ def test_refusals_name_the_file(tmp_path, content, words):
         streaming.read_distinct([path], 64, size=8 if len(content) < 100 else 2**18)
     assert words in str(found.value)
     assert str(found.value) == str(plain.value)
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_line_ends_that_are_cut_in_two_count_once(size):
+    content = b"a\r\nb\rc\n\r\n\r\rd\r\n\xff\n"
+    pieces = [content[at : at + size] for at in range(0, len(content), size)]
+    with pytest.raises(ValueError, match=r"^line 8 must be in UTF-8"):
+        list(Decoded(iter(pieces)))
+    with pytest.raises(ValueError, match=r"^text: line 8 must be in UTF-8"):
+        [streaming.count(block, 64) for block in streaming.blocks(io.BytesIO(content), size=size)]
 
 
 def test_packed_and_json_files_join_in(tmp_path):
@@ -215,28 +231,21 @@ def test_an_interrupt_keeps_what_was_read(tmp_path, monkeypatch):
     found = ntp_check(path, interrupted=lambda: next(asked))
     assert (found.exit_code, found.realizable, found.sentences.n) == (130, None, 8)
     assert found.status == "interrupted: checked the first 8 sentences"
+    described = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    assert f"`{found.status.replace('8', 'N')}`" in described
 
 
-@pytest.mark.extra
-@pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_a_backend_gives_the_same_answer_although_a_worker_is_killed(tmp_path, monkeypatch, backend):
-    rng = np.random.default_rng(1)
-    files = []
-    for k in range(3):
-        files.append(tmp_path / f"{k}.txt")
-        lines = (" ".join(f"w{x}" for x in rng.integers(0, 40, rng.integers(1, 6))) for _ in range(400))
-        files[-1].write_text("\n".join(lines) + "\n")
-    here = json.dumps(ntp_check(*files).json())
-    monkeypatch.setattr(parts.parts_of, "__defaults__", (2000,))
-    flag = tmp_path / "killed"
-    task = tmp_path / "deadly.py"
-    task.write_text(
-        "import os, signal\nfrom pathlib import Path\nfrom hardmax.data.sentences.parts import count_part\n"
-        "def work(parameters, seed):\n"
-        f"    if parameters['start'] > 3000 and not Path({str(flag)!r}).exists():\n"
-        f"        Path({str(flag)!r}).touch()\n        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return count_part(parameters, seed)\n"
-    )
-    monkeypatch.setattr(parts, "TASK", f"{task}:work")
-    assert json.dumps(ntp_check(*files, backend=backend, workers=2).json()) == here
-    assert flag.exists()
+def test_a_walk_that_is_told_to_stop_goes_no_further(monkeypatch):
+    told = []
+
+    def stopping(*arguments):
+        *others, stop = arguments
+        stop[0] = 1
+        told.append(walked(*others, stop)[0][SAMPLES])
+        raise KeyboardInterrupt
+
+    walked = walking.walked
+    monkeypatch.setattr(walking, "walked", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        survey(Distinct.of(Sentences.from_lists(["a b c", "a b d", "b c"])), workers=1)
+    assert told == [0]

@@ -61,6 +61,15 @@ def spelled(text: str) -> str:
     return text if known and text.isprintable() else ascii(text)
 
 
+def others(count: int) -> str:
+    """How many others there are, in words.
+
+    >>> others(1), others(2000)
+    ('1 other', '2,000 others')
+    """
+    return f"{count:,} other" + "s" * (count != 1)
+
+
 def columns() -> int:
     """How wide a page for a reader may be: the terminal, or 80 columns where there is none."""
     from rich.console import Console

@@ -37,9 +37,10 @@ Repair = Annotated[
 def check(
     out: Output,
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            metavar="FILE...", help="Sentences: text of any size, one per line, or JSON; .xz, .gz."
+            metavar="FILE...",
+            help="Sentences: text of any size, one per line, or JSON; .xz, .gz; - is standard input.",
         ),
     ],
     uniform: Uniform = False,
@@ -59,14 +60,23 @@ def check(
 
     Example: hardmax ntp check notes.txt --repair --save-realizable part.txt
     """
+    paths = [_path(file) for file in files]
     if save_realizable is not None:
-        writable("--save-realizable", save_realizable, *files)
+        from hardmax.data.sentences.reading import refuse_pipes
+
+        writable("--save-realizable", save_realizable, *paths)
+        refuse_pipes(paths)
     with out.progress("checking", 1000) as bar, noted() as interrupted:
-        answer = ntp_check(
-            *files, uniform=uniform, max_length=max_length, repair=repair, backend=backend, address=address,
-            workers=workers, tell=lambda share: bar.advance(int(1000 * share) - bar.done),
-            interrupted=interrupted,
-        )  # fmt: skip
+        try:
+            answer = ntp_check(
+                *paths, uniform=uniform, max_length=max_length, repair=repair, backend=backend,
+                address=address, workers=workers, interrupted=interrupted,
+                tell=lambda share: bar.advance(int(1000 * share) - bar.done),
+            )  # fmt: skip
+        except KeyboardInterrupt as stop:
+            if not str(stop):  # a second one, while files were read
+                raise
+            raise Interrupted(f"{stop}; start the command again to check all of them") from None
     for note in answer.sentences.notes:
         out.say(f"{answer.name}: {note}")
     if not answer.is_whole:
@@ -193,6 +203,13 @@ def predict(
     Example: hardmax ntp predict model.npz "boil pour steep"
     """
     return out.show(ntp_predict(model, _words(sentence), limit=limit))
+
+
+def _path(file: str) -> Path:
+    """Where a file lies: - is standard input, and no name is not this folder, as it would be for Path."""
+    if not file:
+        raise ValueError("FILE must be the name of a file, got an empty one; is a shell variable not set?")
+    return Path("/dev/stdin" if file == "-" else file)
 
 
 def _words(sentence: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from hardmax._lib.terminal import shown, visible
+from hardmax._lib.terminal import others, shown, visible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -94,13 +94,13 @@ def told_witness(kind: str, w: dict[str, Any]) -> str:
 
 def _some(words: list[str], of: int | None = None) -> str:
     more = (of or len(words)) - min(len(words), LINES)
-    return ", ".join(shown(words[:LINES])) + (f" and {more:,} others" if more else "")
+    return ", ".join(shown(words[:LINES])) + (f" and {others(more)}" if more else "")
 
 
 def _tables(fields: dict[str, Any]) -> str:
     pairs = [f"{shown(x)} -> {shown(y)}" for x, y in list(fields["collocation"].items())[:LINES]]
     more = len(fields["collocation"]) - len(pairs)
-    lines = ["\ncollocation: " + ", ".join(pairs) + (f" and {more:,} others" if more else "")]
+    lines = ["\ncollocation: " + ", ".join(pairs) + (f" and {others(more)}" if more else "")]
     active = [(q, typed) for q, typed in fields["orders"].items() if typed["optimal"]]
     for q, typed in active[:LINES]:
         lines.append(f"under {shown(q)}: {_some(typed['optimal'])} > {_some(typed['non_optimal'])}")

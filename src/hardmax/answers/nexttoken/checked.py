@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others
 from hardmax.answers.answer import Answer
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.sentences import Sentences
+    from hardmax.data.sentences.streaming import Block
     from hardmax.nexttoken.checking.survey import Kept, Survey
 
 
@@ -98,12 +100,29 @@ class Checked(Answer):
 
     def save(self, path: str | os.PathLike[str]) -> Checked:
         """Write the realizable part, .json as JSON; returns the answer that says so."""
-        from hardmax.data.sentences.reading import write_raw
+        from hardmax.data.sentences.reading import refuse_pipes, write_raw
 
         if self.is_empty:
             raise ValueError("there is nothing to save: the realizable part is empty")
-        write_raw(path, self.raw() if self.part is None else self.part.beginnings(self.raw()))
+        refuse_pipes(self.files)
+        raw = islice(self.raw(), self.sentences.n)  # what came behind them since is not checked
+        if self.part is None:
+            write_raw(path, self._all(raw, self.sentences.n))
+        else:
+            write_raw(path, self._all(self.part.beginnings(raw), self.part.whole + self.part.cut))
         return replace(self, saved=os.fspath(path))
+
+    def _all(self, sentences: Iterable[list[str]], count: int) -> Iterable[list[str]]:
+        """The same sentences; a file that is not what it was is noticed before the draft takes its place."""
+        met = 0
+        for words in sentences:
+            met += 1
+            yield words
+        if met != count:
+            raise ValueError(
+                f"{self.name} must be as it was when it was checked, got {met:,} sentences to save instead "
+                f"of {count:,}; run the command again"
+            )
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
@@ -180,7 +199,8 @@ def ntp_check(
         address: of the cluster to join; without it one is started here.
         workers: threads or processes, one for each core by default.
         tell: hears which share is done, from 0 to 1.
-        interrupted: asked now and then; if so, what was read until then is checked.
+        interrupted: asked now and then; if so while files are read, what was read until then is checked, and
+            if so later, a KeyboardInterrupt says what is known.
 
     >>> import hardmax as hm
     >>> found = hm.answers.ntp_check(["A B A", "B C", "C A"])
@@ -188,7 +208,7 @@ def ntp_check(
     (1, 3, 4)
     """
     from hardmax.data.sentences.distinct import Distinct
-    from hardmax.data.sentences.reading import raw_sentences
+    from hardmax.data.sentences.reading import look_at, raw_sentences
     from hardmax.data.sentences.streaming import read_distinct
     from hardmax.nexttoken.analysis import as_sentences
     from hardmax.nexttoken.checking.survey import survey
@@ -197,7 +217,8 @@ def ntp_check(
     is_whole = True
     if isinstance(data, str | os.PathLike):
         files = tuple(os.fspath(file) for file in (data, *more))
-        name = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} others"
+        name = files[0] if len(files) == 1 else f"{files[0]} and {others(len(files) - 1)}"
+        look_at(files)
         done = _Share(tell, sum(map(_size, files)), READING)
         if backend == "local" and address is None:
             text = read_distinct(files, max_length, workers=workers, tell=done.add, enough=interrupted)
@@ -212,9 +233,20 @@ def ntp_check(
         raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
     done = _Share(tell, len(text.counts), 1 - READING, READING)
     here = workers if backend == "local" else None
-    analysis = survey(text, repair=repair, workers=here, tell=done.add)
-    part = analysis.part() if analysis.violations else None
-    return Checked(name, analysis, part, uniform, raw, files, is_whole)
+    later = interrupted if is_whole else lambda: False
+    known = ""
+    try:
+        analysis = survey(text, repair=repair, workers=here, tell=done.add, interrupted=later)
+        found = Checked(name, analysis, None, uniform, raw, files, is_whole)
+        known = {True: "realizable", False: "not realizable", None: ""}[found.realizable]
+        found = replace(found, part=analysis.part()) if analysis.violations else found
+        if later():
+            raise KeyboardInterrupt
+        return found
+    except KeyboardInterrupt as stop:
+        what = f"interrupted while the {text.n:,} sentences that were read were checked"
+        known = known or str(stop)
+        raise KeyboardInterrupt(f"{what}: they are {known}" if known else what) from None
 
 
 def _read_apart(
@@ -225,16 +257,20 @@ def _read_apart(
     enough: Callable[[], bool],
 ) -> Distinct:
     """The distinct sentences of files whose parts workers read; what they cannot read is read here."""
-    from hardmax.data.sentences.parts import TASK, WHOLE, count_part, parts_of, unpacked
-    from hardmax.data.sentences.streaming import finished, gather_distinct, read_distinct
+    from hardmax.data.sentences.parts import HERE, TASK, WHOLE, count_part, parts_of, unpacked
+    from hardmax.data.sentences.streaming import finished, gather_distinct, read_distinct, texts_of
     from hardmax.trials.spread import spread
 
-    def texts() -> Iterable[Distinct]:
+    def texts() -> Iterable[Block | Distinct]:
         for part, row in spread(TASK, parts_of(files, max_length), **where):
+            if part["stop"] == HERE:
+                yield from texts_of(Path(part["name"]), max_length)
+                continue
             try:
-                row = row or count_part(part)
+                row = row or count_part({**part, "file": part["name"]})
             except ValueError:
-                read_distinct([part["file"]], max_length)  # which says what is wrong, and in which line
+                if part["stop"] != WHOLE:  # what is wrong is known, but not in which line of the file
+                    read_distinct([part["name"]], max_length)
                 raise
             yield unpacked(row["part"])
             tell(_size(part["file"]) if part["stop"] == WHOLE else part["stop"] - part["start"])

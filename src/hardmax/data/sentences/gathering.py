@@ -33,6 +33,7 @@ class Decoded(Iterator[str]):
         # \r is never inside a word, whatever system wrote the file
         self._line_ends = io.IncrementalNewlineDecoder(None, translate=True)
         self._bytes = self._lines = self.odd = 0
+        self._returned = False  # the piece before ended with \r, which a \n may follow
         self._start, self.marked, self._ended = True, False, False
 
     def __next__(self) -> str:
@@ -48,18 +49,18 @@ class Decoded(Iterator[str]):
         if self._start and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
         waiting = len(self._decoder.getstate()[0])
+        if self._returned and content.startswith(b"\n"):
+            self._lines -= 1
         try:
             text = self._decoder.decode(content, final=self._ended)
         except UnicodeDecodeError as error:
-            byte, line = (
-                error.object[error.start],
-                self._lines + error.object.count(b"\n", 0, error.start) + 1,
-            )
+            byte, line = error.object[error.start], self._lines + line_ends(error.object[: error.start]) + 1
             place = self._bytes - waiting + error.start
             raise ValueError(
                 f"line {line} must be in UTF-8, got byte 0x{byte:02x} (byte {place} of all); save it as UTF-8"
             ) from None
-        self._bytes, self._lines = self._bytes + len(content), self._lines + content.count(b"\n")
+        self._bytes, self._lines = self._bytes + len(content), self._lines + line_ends(content)
+        self._returned = content.endswith(b"\r")
         if "\0" in text:
             raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
         if self._start and text:
@@ -67,6 +68,17 @@ class Decoded(Iterator[str]):
             text = text.removeprefix("\ufeff")
         self.odd += len(_ODD_SPACES.findall(text))
         return text
+
+
+def line_ends(content: bytes) -> int:
+    """How many lines end in it, by \\n, \\r or both together.
+
+    >>> from hardmax.data.sentences.gathering import line_ends
+    >>> line_ends(b"a\\nb\\rc\\r\\nd")
+    3
+    """
+    returns = content.count(b"\r")
+    return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
 
 
 def gather(pieces: Iterable[str], max_length: int | None) -> Sentences:

@@ -21,6 +21,7 @@ from hardmax.data.sentences.streaming import Readable, blocks, gather_distinct, 
 
 PART = 2**25  # bytes of a file
 WHOLE = -1  # the end of a part that is all of a file, however long
+HERE = -2  # the same of a pipe, which has one reader and no second time: the process that asks
 TASK = "hardmax.data.sentences.parts:count_part"
 _ARRAYS = ("rows", "starts", "counts", "firsts")
 _NUMBERS = ("n", "max_length", "cut", "cut_tokens", "odd", "marked")
@@ -29,10 +30,14 @@ _NUMBERS = ("n", "max_length", "cut", "cut_tokens", "odd", "marked")
 def parts_of(
     paths: Sequence[str | PathLike[str]], max_length: int, size: int = PART
 ) -> Iterator[dict[str, Any]]:
-    """The parts of files, in the order of the text: whole lines of plain text, other files whole."""
+    """The parts of files, in the order of the text: whole lines of plain text, other files whole.
+
+    A worker finds the ``file`` from any folder; ``name`` is what the user calls it.
+    """
     for path in map(Path, paths):
-        spans = [(0, WHOLE)]
-        if S_ISREG(os.stat(path).st_mode) and not is_packed(path) and path.suffix != ".json":
+        is_file = S_ISREG(os.stat(path).st_mode)
+        spans = [(0, WHOLE if is_file else HERE)]
+        if is_file and not is_packed(path) and path.suffix != ".json":
             with path.open("rb") as stream:
                 # as_lists decides what may be JSON by the first letter
                 start = stream.read(reading.PIECE).removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -41,7 +46,10 @@ def parts_of(
                     cuts = sorted({_line_start(stream, at) for at in range(0, end, size)} | {end})
                     spans = list(pairwise(cuts))
         for low, high in spans:
-            yield {"file": os.path.abspath(path), "start": low, "stop": high, "max_length": max_length}
+            yield {
+                "file": os.path.abspath(path), "name": str(path), "start": low, "stop": high,
+                "max_length": max_length,
+            }  # fmt: skip
 
 
 def _line_start(stream: IO[bytes], at: int) -> int:
@@ -72,8 +80,10 @@ class _Part:
 
 
 def count_part(parameters: Mapping[str, Any], seed: int = 0) -> dict[str, str]:
-    """What a worker does: the distinct sentences of a part, as text."""
+    """What a worker does: the distinct sentences of a part, as text; of a pipe nothing."""
     path, start, stop = Path(parameters["file"]), parameters["start"], parameters["stop"]
+    if stop == HERE:
+        return {"part": ""}
     if stop == WHOLE:
         made = gather_distinct(texts_of(path, parameters["max_length"]), parameters["max_length"], workers=1)
         return {"part": _packed(made.distinct())}

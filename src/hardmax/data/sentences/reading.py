@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import re
 import unicodedata
 import zlib
@@ -14,6 +15,7 @@ from dataclasses import replace
 from itertools import chain
 from os import PathLike
 from pathlib import Path
+from stat import S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG
 from typing import IO, Any
 
 from hardmax._lib import reading
@@ -58,6 +60,26 @@ def read_sentences(path: str | PathLike[str], *, max_length: int | None = None) 
             raise ValueError(f"{path}: {error}") from None
     single = int((sentences.offsets[1:] - sentences.offsets[:-1] == 1).sum())
     return replace(sentences, notes=notes_of(sentences, text.marked, text.odd, single))
+
+
+def look_at(paths: Iterable[str | PathLike[str]]) -> None:
+    """Raise what opening one of these files would, while nothing has been read yet."""
+    for path in paths:
+        mode = os.stat(path).st_mode
+        if not S_ISFIFO(mode) and not S_ISCHR(mode):  # whoever opens a pipe has to read it
+            with open(path, "rb"):
+                pass
+
+
+def refuse_pipes(paths: Iterable[str | PathLike[str]]) -> None:
+    """Refuse what can be read only once, where it would be read a second time."""
+    for path in paths:
+        mode = os.stat(path).st_mode
+        if not S_ISREG(mode) and not S_ISDIR(mode):
+            raise ValueError(
+                f"{path} must be a file on disk, because saving the realizable part reads it a second time, "
+                "got a pipe or a device; write it to a file and check that"
+            )
 
 
 def notes_of(text: Sentences | Distinct, marked: int, odd: int, single: int) -> tuple[str, ...]:

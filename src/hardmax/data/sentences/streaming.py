@@ -18,7 +18,7 @@ from hardmax._lib import reading
 from hardmax._lib.parallel import cores
 from hardmax.data.sentences import counting
 from hardmax.data.sentences.distinct import MANY_WORDS, Distinct, Making
-from hardmax.data.sentences.gathering import LONG_WORD, LONGEST_WORD, Decoded
+from hardmax.data.sentences.gathering import LONG_WORD, LONGEST_WORD, Decoded, line_ends
 from hardmax.data.sentences.reading import as_lists, is_packed, notes_of, opened, undamaged
 from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 
@@ -64,7 +64,7 @@ def blocks(
     """
     lines = place = 0
     rest, goes_on, started = b"", False, not begins
-    ended = False
+    ended = returned = False
     while not ended:
         piece = stream.read(size)
         ended = not piece
@@ -82,9 +82,12 @@ def blocks(
         start = 0
         for stop, more in _cuts(buffer, goes_on, ended):
             content = buffer[start:stop]
+            if returned and content.startswith(b"\n"):  # one line end, cut in two
+                lines -= 1
+            returned = content.endswith(b"\r")
             yield Block(content, name, lines, place, more, marked)
             lines, place, marked, goes_on, start = (
-                lines + content.count(b"\n"), place + len(content), False, more, stop
+                lines + line_ends(content), place + len(content), False, more, stop
             )  # fmt: skip
             if largest is not None and place > largest:
                 most = reading.size_of(largest)
@@ -135,7 +138,7 @@ def _count(block: Block, max_length: int) -> Distinct:
             trouble = error.start
     zero = content.find(b"\0")
     if trouble >= 0 and (zero < 0 or trouble < zero):
-        line = block.lines + content.count(b"\n", 0, trouble) + 1
+        line = block.lines + line_ends(content[:trouble]) + 1
         raise ValueError(
             f"line {line} must be in UTF-8, got byte 0x{content[trouble]:02x} "
             f"(byte {block.place + trouble} of all); save it as UTF-8"

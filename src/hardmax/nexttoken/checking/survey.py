@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,12 +18,12 @@ from hardmax.data.sentences.counting import token_of
 from hardmax.data.sentences.distinct import Distinct
 from hardmax.nexttoken.analysis import Verdict
 from hardmax.nexttoken.checking import walking
+from hardmax.nexttoken.checking.total import Total
 from hardmax.nexttoken.checking.walking import (
     DEPTH_BITS,
     HEAVIER,
     LEAST,
     MOST,
-    NOWHERE,
     PARENTS,
     SAMPLES,
     SHOWN,
@@ -32,11 +32,12 @@ from hardmax.nexttoken.checking.walking import (
 )
 from hardmax.nexttoken.checking.witnesses import Cases, violations
 from hardmax.nexttoken.realizable import Child, grow, heaviest
-from hardmax.nexttoken.relations import MISSING, Orders, complete
+from hardmax.nexttoken.relations import MISSING, complete
 
 Ints = NDArray[np.int64]
 SHARE = 2**16  # sentences that are walked through at a time: few, so that all cores end together
 LARGEST_WALK = 200_000_000_000  # tokens of all prefixes: minutes
+LOOK = 0.1  # seconds between two questions whether there was an interrupt
 _LENGTH = 2**DEPTH_BITS - 1
 
 
@@ -45,11 +46,13 @@ class Sorted:
     """Distinct sentences by their tokens: those of first token x are ``order[offsets[x]:offsets[x+1]]``.
 
     A beginning is known by its place: the number of the first raw sentence that has it, and its length.
+    Whoever looks through many of them is stopped by a KeyboardInterrupt if that was ``interrupted``.
     """
 
     text: Distinct
     order: NDArray[np.uint32]
     offsets: Ints
+    interrupted: Callable[[], bool] = lambda: False
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -87,6 +90,8 @@ class Sorted:
 
     def children(self, part: tuple[int, int, int]) -> Iterable[Child[tuple[int, int, int]]]:
         """How order[low:high] goes on, if all of it has the same first ``depth`` tokens."""
+        if self.interrupted():
+            raise KeyboardInterrupt
         low, high, depth = part
         text = self.text
         found = sorting.branches(
@@ -199,6 +204,7 @@ def survey(
     repair: bool = False,
     workers: int | None = None,
     tell: Callable[[int], object] = lambda count: None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Survey:
     """Check distinct sentences against the assumptions of paper C; `analyze` says the same of a trie.
 
@@ -207,6 +213,8 @@ def survey(
         repair: give tokens that begin no sentence a next token.
         workers: threads, one for each core by default.
         tell: hears how many distinct sentences are done each time.
+        interrupted: asked now and then; if so, a KeyboardInterrupt says what is known. It is not raised by
+            the signal itself, which numba may answer with a crash while it hands over arrays.
 
     >>> from hardmax.nexttoken import Sentences
     >>> from hardmax.nexttoken.checking.survey import Distinct, survey
@@ -225,23 +233,30 @@ def survey(
     if repair:
         repaired = np.flatnonzero(seconds == -1)
         n[repaired] = complete(n)[repaired]
-    held = Sorted(text, *sorting.by_first_token(text.rows, text.starts, text.V))
-    total = _Total(text.V)
+    order, offsets = sorting.by_first_token(text.rows, text.starts, text.V)
+    held = Sorted(text, order, offsets, interrupted)
+    total, stop = Total(text.V), np.zeros(1, dtype=np.int64)
     cuts = np.unique(np.searchsorted(held.offsets, np.arange(0, len(text.counts), SHARE), side="right") - 1)
     spans = list(zip(cuts, [*cuts[1:], text.V], strict=True))
     with ThreadPoolExecutor(workers or cores(), thread_name_prefix="hardmax-walk") as threads:
         waiting = [
             threads.submit(
                 walking.walked, text.rows, text.starts, text.counts, text.firsts, held.order, held.offsets,
-                int(low), int(high), n, text.longest,
+                int(low), int(high), n, text.longest, stop,
             )
             for low, high in spans
         ]  # fmt: skip
         try:
             for (low, high), each in zip(spans, waiting, strict=True):
+                ended = False
+                while not ended:
+                    ended = bool(wait([each], LOOK).done)
+                    if interrupted():
+                        raise KeyboardInterrupt("not realizable" if total.tally[TORN] else "")
                 total.add(*each.result())
                 tell(int(held.offsets[high] - held.offsets[low]))
         except BaseException:
+            stop[0] = 1
             threads.shutdown(cancel_futures=True)
             raise
     orders = total.orders()
@@ -256,46 +271,6 @@ def survey(
     return Survey(
         n, orders, found, repaired, held, samples, least, most, parents, shares, total.pairs, repair
     )
-
-
-class _Total:
-    """What the parts of a walk found, together; in which order they come changes nothing."""
-
-    def __init__(self, V: int) -> None:
-        self.V = V
-        self.tally = np.zeros(7, dtype=np.int64)
-        self.tally[LEAST] = NOWHERE
-        self.shares = [2.0, 0.0]
-        self.torn: list[int] = []
-        self.lost: list[int] = []
-        self.heavy: list[int] = []
-        self._pairs: list[Ints] = []
-        self._keys: list[Ints] = []
-        self._places: list[Ints] = []
-
-    def add(self, tally: Ints, shares: Any, *found: Ints) -> None:
-        torn, lost, heavy, pairs, keys, places = found
-        least, most = min(self.tally[LEAST], tally[LEAST]), max(self.tally[MOST], tally[MOST])
-        self.tally += tally
-        self.tally[LEAST], self.tally[MOST] = least, most
-        self.shares = [min(self.shares[0], float(shares[0])), max(self.shares[1], float(shares[1]))]
-        for mine, its in ((self.torn, torn), (self.lost, lost), (self.heavy, heavy)):
-            mine[:] = sorted([*mine, *its[its < NOWHERE].tolist()])[:SHOWN]
-        self._pairs.append(pairs)
-        self._keys.append(keys)
-        self._places.append(places)
-
-    @cached_property
-    def pairs(self) -> Ints:
-        return np.concatenate(self._pairs, axis=1)
-
-    def orders(self) -> Orders:
-        keys, places = np.concatenate(self._keys), np.concatenate(self._places)
-        order = np.lexsort((places, keys))
-        keys, first = np.unique(keys[order], return_index=True)
-        pair, below = np.divmod(keys, self.V)
-        query, above = np.divmod(pair, self.V)
-        return Orders(self.V, query, above, below, places[order][first])
 
 
 def _heavier(held: Sorted, n: Ints, place: int) -> list[tuple[int, int, int, int]]:

@@ -111,10 +111,12 @@ def gather(  # type: ignore[no-untyped-def]
 
 @kernel()
 def walk(  # type: ignore[no-untyped-def]
-    rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, tally, shares, torn,
-    lost, heavy,
+    rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, stop, tally, shares,
+    torn, lost, heavy,
 ):  # fmt: skip
     """Sort and walk through the sentences that begin with tokens first_token, ..., last_token - 1.
+
+    It ends early, with results that say nothing, when another thread sets ``stop``.
 
     Fills in the counts named above; the least and the greatest share of a sample among those of its sentence;
     the first places of torn beginnings, unreachable samples and samples that break Assumption 3. Returns the
@@ -136,11 +138,15 @@ def walk(  # type: ignore[no-untyped-def]
     held, at = np.empty(_AT_ONCE * (longest // PER_ROW + 1), dtype=np.int64), np.zeros(_AT_ONCE + 1, np.int64)
     sizes, masses, numbers = np.empty((3, _AT_ONCE), dtype=np.int64)
     for x in range(first_token, last_token):
+        if stop[0]:
+            break
         sort_rows(rows, starts, order, offsets[x], offsets[x + 1])
         depth = opened = leads = 0  # tokens on the path, those that two sentences had, and those with an n
         count = f = np.int64(0)
         for k in range(offsets[x], offsets[x + 1] + 1):
             ended = k == offsets[x + 1]
+            if stop[0]:
+                break
             m = (k - offsets[x]) % _AT_ONCE
             if not m:
                 upto = min(k + _AT_ONCE, offsets[x + 1])
@@ -214,13 +220,13 @@ def walk(  # type: ignore[no-untyped-def]
 
 
 def walked(  # type: ignore[no-untyped-def]
-    rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest
+    rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, stop
 ):  # fmt: skip
     """The same: tally, shares, torn, lost, heavy, pairs, relations and places."""
     tally, shares = np.zeros(7, dtype=np.int64), np.empty(2)
     torn, lost, heavy = np.full((3, SHOWN), NOWHERE, dtype=np.int64)
     found = walk(
-        rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, tally, shares,
-        torn, lost, heavy,
+        rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, stop, tally,
+        shares, torn, lost, heavy,
     )  # fmt: skip
     return tally, shares, torn, lost, heavy, *found

@@ -12,6 +12,7 @@ import pickle
 import re
 import secrets
 import socket
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,8 @@ from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
 
 WITH_TOKENS = (2, 59)  # the first version that asks for a token on a node of this machine by default
 PATIENCE = 10  # seconds to wait for a cluster, where ray itself waits for minutes
+NEEDED = ("gcs_server", "raylet")  # processes of a node without which it does nothing
+LOOK = 1.0  # seconds between two looks at the processes of a node that was started here
 OBJECT_STORE = 100 * 2**20  # bytes; reports are small
 
 
@@ -62,10 +65,12 @@ class Ray:
         # Retries are the sweep's: it halves a batch that kills its worker.
         options = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": environment}}
         self.remote = ray.remote(**options)(run_packed)
+        self.node = ray._private.worker._global_node if self.started and address is None else None
 
     @property
     def capacity(self) -> int:
         """Twice the processors that there are now: the next batch is there when one is finished."""
+        self._refuse_dead()
         return 2 * (self.workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
 
     def submit(self, batch: Batch) -> Any:
@@ -74,7 +79,13 @@ class Ray:
 
     def wait(self, handles: Collection[Any], seconds: float | None = None) -> list[Any]:
         """The finished ones, as soon as there is one."""
-        return ray.wait(list(handles), num_returns=1, timeout=seconds)[0]
+        end = float("inf") if seconds is None else time.monotonic() + seconds
+        while True:
+            left = max(0.0, end - time.monotonic())
+            done = ray.wait(list(handles), num_returns=1, timeout=min(LOOK, left))[0]
+            if done or left <= LOOK:
+                return done
+            self._refuse_dead()
 
     def report(self, handle: Any) -> Report:
         """What the worker answered."""
@@ -83,12 +94,19 @@ class Ray:
         except ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except ray.exceptions.RayError as error:
+            self._refuse_dead()
             raise WorkerDied(f"ray: {type(error).__name__}") from error
 
     def close(self) -> None:
         """Disconnect; a node that was started here is stopped."""
         if self.started:
             ray.shutdown()
+
+    def _refuse_dead(self) -> None:
+        """Speak before ray does, which after a minute without its own node ends the process with code 1."""
+        for name, process in [] if self.node is None else self.node.dead_processes():
+            if name in NEEDED:
+                raise OSError(f"ray's own node has ended ({name}: exit code {process.returncode})")
 
 
 @contextmanager
