@@ -62,8 +62,13 @@ def measure(scripts: list[str]) -> dict[str, Any]:
                 rows.append(line.read(numbers))
             except TypeError:  # a part that lacks its data is None
                 missing[line.title] = f"{script}: its data is not here"
-    return {"cores": os.cpu_count(), "load": os.getloadavg()[0], "rows": rows, "missing": missing,
-            "seconds": seconds}  # fmt: skip
+    return {
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "rows": rows,
+        "missing": missing,
+        "seconds": seconds,
+    }
 
 
 def table(result: dict[str, Any]) -> Table:

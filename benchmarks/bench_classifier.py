@@ -237,10 +237,15 @@ def main() -> None:
             table.add_column(column, justify="right" if column else "left")
         for method, row in rows.items():
             table.add_row(
-                method, f"{row['accuracy']:.2%}", f"{row['top']:.2%}", f"{row['fit_seconds']:.1f} s",
-                f"{row['predict_seconds']:.1f} s", f"{row['ratio']:.2f}", f"{row['clock']:.1f} s",
+                method,
+                f"{row['accuracy']:.2%}",
+                f"{row['top']:.2%}",
+                f"{row['fit_seconds']:.1f} s",
+                f"{row['predict_seconds']:.1f} s",
+                f"{row['ratio']:.2f}",
+                f"{row['clock']:.1f} s",
                 f"{row['megabytes']:,.0f} MB",
-            )  # fmt: skip
+            )
         console.print(table)
     report.write(result, options.json)
 

@@ -50,13 +50,13 @@ def compare(corpus: hm.Corpus, d: int) -> dict[str, Any]:
     return {
         "d": d,
         "difference": float(np.abs(end - reduced.state.matrix).max()),
-        "direct_us": 1e6 / STEPS * seconds(
-            lambda: descend_embeddings(corpus, E, p, v, steps=STEPS, rate=RATE, record=[])
-        ),
-        "reduced_us": 1e6 / STEPS * seconds(
-            lambda: descend_gram(corpus, state, steps=STEPS, rate=RATE, record=[])
-        ),
-    }  # fmt: skip
+        "direct_us": 1e6
+        / STEPS
+        * seconds(lambda: descend_embeddings(corpus, E, p, v, steps=STEPS, rate=RATE, record=[])),
+        "reduced_us": 1e6
+        / STEPS
+        * seconds(lambda: descend_gram(corpus, state, steps=STEPS, rate=RATE, record=[])),
+    }
 
 
 def exponent(rows: list[dict[str, Any]], key: str, last: int) -> float:
@@ -86,11 +86,17 @@ def theorem_5(n: int, T: int) -> dict[str, Any]:
     assert form.is_max_margin
     limit = np.array([float(form.coefficients[s]) for s in range(corpus.S)] + [0.0, 0.0])
     return {
-        "n": n, "T": T, "S": corpus.S, "d": f"{float(run.d):.3g}", "norm": run.path.norm,
-        "steps": len(run.path.times) - 1, "event": run.path.event,
-        "misalignment": run.path.misalignment(limit), "important_only": run.selects_only_important,
+        "n": n,
+        "T": T,
+        "S": corpus.S,
+        "d": f"{float(run.d):.3g}",
+        "norm": run.path.norm,
+        "steps": len(run.path.times) - 1,
+        "event": run.path.event,
+        "misalignment": run.path.misalignment(limit),
+        "important_only": run.selects_only_important,
         "cpu_seconds": cpu,
-    }  # fmt: skip
+    }
 
 
 def show(console: Console, result: dict[str, Any]) -> None:
@@ -100,9 +106,12 @@ def show(console: Console, result: dict[str, Any]) -> None:
     for row in result["widths"]:
         ratio = row["direct_us"] / row["reduced_us"]
         table.add_row(
-            f"{row['d']:,}", f"{row['direct_us']:.4g} us", f"{row['reduced_us']:.4g} us", f"{ratio:.1f}",
+            f"{row['d']:,}",
+            f"{row['direct_us']:.4g} us",
+            f"{row['reduced_us']:.4g} us",
+            f"{ratio:.1f}",
             f"{row['difference']:.1e}",
-        )  # fmt: skip
+        )
     for row in result["beyond"]:
         table.add_row(f"1e{row['digits']}", "", f"{row['reduced_us']:.4g} us")
     console.print(table)
@@ -115,9 +124,15 @@ def show(console: Console, result: dict[str, Any]) -> None:
         flows.add_column(name, justify="right")
     for row in result["theorem_5"]:
         flows.add_row(
-            str(row["n"]), str(row["T"]), str(row["S"]), row["d"], f"{row['norm']:.2g}", str(row["steps"]),
-            f"{row['misalignment']:.1e}", f"{row['cpu_seconds']:.2f} s",
-        )  # fmt: skip
+            str(row["n"]),
+            str(row["T"]),
+            str(row["S"]),
+            row["d"],
+            f"{row['norm']:.2g}",
+            str(row["steps"]),
+            f"{row['misalignment']:.1e}",
+            f"{row['cpu_seconds']:.2f} s",
+        )
     console.print(flows)
 
 

@@ -67,10 +67,15 @@ def compare(n: int, T: int, d: int, foreign: int, repeats: int, rng: np.random.G
     best = min(runs, key=lambda run: run["seconds"])
     scaled = brute / foreign * total
     return {
-        "n": n, "T": T, "d": d, "combinations": total, **best, "goal": GOALS.get((n, T, d)),
+        "n": n,
+        "T": T,
+        "d": d,
+        "combinations": total,
+        **best,
+        "goal": GOALS.get((n, T, d)),
         "cvxopt": {"seconds": scaled, "timed": foreign, "disagreements": wrong},
         "ratio": scaled / best["seconds"],
-    }  # fmt: skip
+    }
 
 
 def show(lines: list[dict[str, Any]], console: Console) -> None:
@@ -80,12 +85,19 @@ def show(lines: list[dict[str, Any]], console: Console) -> None:
         table.add_column(name, justify="right")
     for line in lines:
         table.add_row(
-            str(line["n"]), str(line["T"]), str(line["d"]), f"{line['combinations']:,}",
-            f"{line['feasible']:,}", str(line["locally_optimal"]), f"{line['qps']:,}",
+            str(line["n"]),
+            str(line["T"]),
+            str(line["d"]),
+            f"{line['combinations']:,}",
+            f"{line['feasible']:,}",
+            str(line["locally_optimal"]),
+            f"{line['qps']:,}",
             f"{line['seconds']:.3f} s",
-            f"{line['goal']} s" if line["goal"] else "", f"{line['cvxopt']['seconds']:,.1f} s",
-            f"{line['ratio']:,.0f}", f"{line['cvxopt']['disagreements']}/{line['cvxopt']['timed']}",
-        )  # fmt: skip
+            f"{line['goal']} s" if line["goal"] else "",
+            f"{line['cvxopt']['seconds']:,.1f} s",
+            f"{line['ratio']:,.0f}",
+            f"{line['cvxopt']['disagreements']}/{line['cvxopt']['timed']}",
+        )
     console.print(table)
 
 

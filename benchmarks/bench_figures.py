@@ -67,8 +67,9 @@ def main() -> None:
     failed = [claim.id for claim in claims if not claim.holds]
     console.print(f"claims of B-FIG-9a that fail: {', '.join(failed) or 'none'}")
     result = {"rows": rows, "certified": certified, "trials": len(trials["d"]), "failed": failed}
-    report.write(result | {"correlation": {str(d): float(np.round(x, 8)) for d, x in per_d.items()}},
-                 arguments.json)  # fmt: skip
+    report.write(
+        result | {"correlation": {str(d): float(np.round(x, 8)) for d, x in per_d.items()}}, arguments.json
+    )
 
 
 def _quietly(done: float) -> None:

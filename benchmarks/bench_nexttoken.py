@@ -37,13 +37,7 @@ from hardmax.nexttoken.model import literal_gradient
 
 MARGIN = 9.0
 # |V|, length of the longest raw sentence, probability of lag 0, largest lag.
-SIZES = (
-    (20, 8, 0.5, 3),
-    (200, 12, 0.8, 4),
-    (2_000, 12, 0.8, 4),
-    (2_000, 40, 0.95, 4),
-    (20_000, 12, 0.8, 4),
-)
+SIZES = ((20, 8, 0.5, 3), (200, 12, 0.8, 4), (2_000, 12, 0.8, 4), (2_000, 40, 0.95, 4), (20_000, 12, 0.8, 4))
 
 
 def samples_of(V: int, longest: int, lag0: float = 0.8, max_lag: int = 4) -> hm.nexttoken.Samples:
@@ -126,11 +120,18 @@ def compare(V: int, longest: int, lag0: float, max_lag: int) -> dict[str, Any]:
     np.testing.assert_allclose(numpy_form.direction(a), stage.direction(a).unit, atol=1e-12)
     by_numpy = best(lambda: numpy_form.direction(a))
     row = {
-        "V": V, "longest": longest, "samples": samples.n, "sentences": pairs.n, "entries": len(pairs.pair),
-        "pairs": pairs.P, "hardmax_us": 1e6 * ours, "numpy_us": 1e6 * by_numpy,
+        "V": V,
+        "longest": longest,
+        "samples": samples.n,
+        "sentences": pairs.n,
+        "entries": len(pairs.pair),
+        "pairs": pairs.P,
+        "hardmax_us": 1e6 * ours,
+        "numpy_us": 1e6 * by_numpy,
         "numpy_ratio": by_numpy / ours,
-        "literal_us": None, "literal_ratio": None,
-    }  # fmt: skip
+        "literal_us": None,
+        "literal_ratio": None,
+    }
     if V <= 2_000 and longest <= 12:
         share = min(samples.n, 40) if V > 200 else samples.n
         part = _first(samples, share)
@@ -146,9 +147,13 @@ def _first(samples: hm.nexttoken.Samples, share: int) -> Any:
 
     chosen = slice(0, share)
     return replace(
-        samples, offsets=samples.offsets[: share + 1], query=samples.query[chosen],
-        target=samples.target[chosen], weight=samples.weight[chosen], length=samples.length[chosen],
-    )  # fmt: skip
+        samples,
+        offsets=samples.offsets[: share + 1],
+        query=samples.query[chosen],
+        target=samples.target[chosen],
+        weight=samples.weight[chosen],
+        length=samples.length[chosen],
+    )
 
 
 def per_step(samples: hm.nexttoken.Samples) -> tuple[int, float]:
@@ -207,11 +212,16 @@ def show(console: Console, result: dict[str, Any]) -> None:
     for row in result["steps"]:
         literal = row["literal_us"] is not None
         table.add_row(
-            f"{row['V']:,}", str(row["longest"]), f"{row['entries']:,}", f"{row['pairs']:,}",
-            f"{row['hardmax_us']:.4g} us", f"{row['numpy_us']:.4g} us", f"{row['numpy_ratio']:.1f}",
+            f"{row['V']:,}",
+            str(row["longest"]),
+            f"{row['entries']:,}",
+            f"{row['pairs']:,}",
+            f"{row['hardmax_us']:.4g} us",
+            f"{row['numpy_us']:.4g} us",
+            f"{row['numpy_ratio']:.1f}",
             f"{row['literal_us'] / 1e3:.4g} ms" if literal else "",
             f"{row['literal_ratio']:,.0f}" if literal else "",
-        )  # fmt: skip
+        )
     console.print(table)
     text = result["large_text"]
     if text:
@@ -242,9 +252,11 @@ def main() -> None:
     whole = best(lambda: hm.nexttoken.train(data, record=()))
     text = large_text(options.source, options.megabytes) if options.source.exists() else None
     result = {
-        "steps": steps, "figure_2": {"seconds": whole, "loss": run.loss}, "growth": growth(),
+        "steps": steps,
+        "figure_2": {"seconds": whole, "loss": run.loss},
+        "growth": growth(),
         "large_text": text,
-    }  # fmt: skip
+    }
     show(console, result)
     report.write(result, options.json)
 

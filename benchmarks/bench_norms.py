@@ -186,9 +186,13 @@ def show(numbers: dict[str, Any], console: Console) -> None:
             for way in ("posed", "changed")
         ]
         table.add_row(
-            line["norm"], str(line["problems"]), f"{own['cpu_s']:.3f}", f"{own['gap']:.0e}", *rivals,
+            line["norm"],
+            str(line["problems"]),
+            f"{own['cpu_s']:.3f}",
+            f"{own['gap']:.0e}",
+            *rivals,
             ", ".join(line["solver"]),
-        )  # fmt: skip
+        )
     console.print(table)
     for line in numbers["batches"]:
         own = line["hardmax"]
@@ -205,9 +209,13 @@ def show(numbers: dict[str, Any], console: Console) -> None:
             for way in ("chosen", "clarabel")
         ]
         table.add_row(
-            line["norm"], f"{line['side']} x {line['side']}", f"{1e3 * line['hardmax_cpu_s']:.1f}",
-            f"{line['certified']} of {line['problems']}", f"{line['width']:.0e}", *rivals,
-        )  # fmt: skip
+            line["norm"],
+            f"{line['side']} x {line['side']}",
+            f"{1e3 * line['hardmax_cpu_s']:.1f}",
+            f"{line['certified']} of {line['problems']}",
+            f"{line['width']:.0e}",
+            *rivals,
+        )
     console.print(table)
 
 

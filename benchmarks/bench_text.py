@@ -106,13 +106,23 @@ def measure(folder: Path) -> dict[str, Any]:
         growth.append((size, timed(part, vocabulary, workers=1)[1]))
     sizes, times = zip(*growth, strict=True)
     return {
-        "data": name, "reviews": n, "tokens": made.report.kept, "vocabulary": made.corpus.S,
-        "loop_per_second": 1 / loop, "cold_per_second": n / cold, "warm_per_second": n / warm,
-        "cold_seconds": cold, "cold_clock": cold_clock, "warm_seconds": warm, "warm_clock": warm_clock,
-        "cold_ratio": loop * n / cold, "warm_ratio": loop * n / warm,
-        "sizes": sizes, "size_seconds": times,
+        "data": name,
+        "reviews": n,
+        "tokens": made.report.kept,
+        "vocabulary": made.corpus.S,
+        "loop_per_second": 1 / loop,
+        "cold_per_second": n / cold,
+        "warm_per_second": n / warm,
+        "cold_seconds": cold,
+        "cold_clock": cold_clock,
+        "warm_seconds": warm,
+        "warm_clock": warm_clock,
+        "cold_ratio": loop * n / cold,
+        "warm_ratio": loop * n / warm,
+        "sizes": sizes,
+        "size_seconds": times,
         "exponent": float(np.polyfit(np.log(sizes), np.log(times), 1)[0]),
-    }  # fmt: skip
+    }
 
 
 def show(console: Console, result: dict[str, Any]) -> None:
@@ -125,9 +135,12 @@ def show(console: Console, result: dict[str, Any]) -> None:
     table.add_row("plain loop", f"{result['loop_per_second']:,.0f}", "1", "", "")
     for name, what in (("cold", "hardmax"), ("warm", "hardmax, cached")):
         table.add_row(
-            what, f"{result[f'{name}_per_second']:,.0f}", f"{result[f'{name}_ratio']:.1f}",
-            f"{result[f'{name}_seconds']:.1f} s", f"{result[f'{name}_clock']:.1f} s",
-        )  # fmt: skip
+            what,
+            f"{result[f'{name}_per_second']:,.0f}",
+            f"{result[f'{name}_ratio']:.1f}",
+            f"{result[f'{name}_seconds']:.1f} s",
+            f"{result[f'{name}_clock']:.1f} s",
+        )
     console.print(table)
     spent = ", ".join(
         f"{n:,}: {t:.2f} s" for n, t in zip(result["sizes"], result["size_seconds"], strict=True)

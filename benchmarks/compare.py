@@ -114,9 +114,10 @@ def solve() -> Callable[[], object]:
     return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-CASES = {each.__name__: each for each in (
-    primal, gram, batch, flow, margin, margin_batch, enumeration, nexttoken, trainer, solve,
-)}  # fmt: skip
+CASES = {
+    each.__name__: each
+    for each in (primal, gram, batch, flow, margin, margin_batch, enumeration, nexttoken, trainer, solve)
+}
 
 
 def _spent() -> float:

@@ -28,9 +28,12 @@ def test_a_head():
     keys, labels = rng.normal(size=(3, 4, 6)), np.array([1.0, -1.0, 1.0])
     problem = hm.Problem.from_head(keys, Squashed(rng.normal(size=(12, 2)), labels, np.array([1.0, -0.5])))
     same = hm.Problem.from_psi(
-        keys, problem.head.values.reshape(3, 4, 2), labels, lambda z: np.tanh(z @ problem.head.a),
+        keys,
+        problem.head.values.reshape(3, 4, 2),
+        labels,
+        lambda z: np.tanh(z @ problem.head.a),
         lambda z: (1 - np.tanh(z @ problem.head.a) ** 2)[:, None] * problem.head.a,
-    )  # fmt: skip
+    )
     p = rng.normal(size=6)
     assert hm.misalignment(hm.gradient(problem, p).direction, hm.gradient(same, p).direction) < 1e-28
     assert abs(hm.risk(problem, p) - hm.risk(same, p)) < 1e-15

@@ -86,8 +86,12 @@ def failures(tree: Path, tests: tuple[str, ...], kernels: Path) -> tuple[list[st
     options = ["-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", "--hypothesis-profile=mutations"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *tests],
-        cwd=tree, env=environment, text=True, stdout=subprocess.PIPE, check=False,
-    )  # fmt: skip
+        cwd=tree,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
     if done.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise RuntimeError(f"pytest did not run:\n{done.stdout}")
     failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, flags=re.MULTILINE)

@@ -102,8 +102,21 @@ def test_stub_and_table_agree(package):
 
 
 # One word for one thing: `rate` (of a first step or stage `first_rate`), `workers`, `tolerance`, `rng`.
-OTHER_WORDS = {"eta", "eta0", "rate0", "rate_0", "lr", "learning_rate", "step_size", "threads", "n_jobs",
-               "n_workers", "processes", "tol", "random_state"}  # fmt: skip
+OTHER_WORDS = {
+    "eta",
+    "eta0",
+    "rate0",
+    "rate_0",
+    "lr",
+    "learning_rate",
+    "step_size",
+    "threads",
+    "n_jobs",
+    "n_workers",
+    "processes",
+    "tol",
+    "random_state",
+}
 
 
 def parameters(thing):

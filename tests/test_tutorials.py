@@ -97,8 +97,10 @@ def test_read_a_theorem_check(run):
     scored, equal, single = names["scored"], names["equal"], names["single"]
     assert scored.verdict == "not applicable"
     assert {h.id: h.holds for h in scored.hypotheses} == {
-        "B-ASM-A": True, "B-ASM-B": False, "best tokens separable": True
-    }  # fmt: skip
+        "B-ASM-A": True,
+        "B-ASM-B": False,
+        "best tokens separable": True,
+    }
     slope, witness, margin = (h.measured for h in scored.hypotheses)
     assert slope == pytest.approx(1 / (1 + np.exp(0.9)), rel=1e-12)
     assert witness == (0, 0, 1)

@@ -27,11 +27,7 @@ keys = [
     [[-0.6, 0.3], [0.3, -0.1], [-0.8, -0.7], [-1.3, 1.1]],
     [[1.0, 0.4], [-0.2, -0.4], [0.2, -0.1], [0.5, -1.2]],
 ]
-scores = [
-    [0.2, 0.1, 0.8, 0.0],
-    [0.3, 0.5, 0.9, 0.5],
-    [0.6, 0.6, 0.3, 0.9],
-]
+scores = [[0.2, 0.1, 0.8, 0.0], [0.3, 0.5, 0.9, 0.5], [0.6, 0.6, 0.3, 0.9]]
 problem = hm.Problem.from_scores(keys, scores)
 print(f"{problem.n} inputs, {problem.sizes.tolist()} tokens, keys in {problem.d} dimensions")
 

@@ -22,13 +22,56 @@ PLAN = 'experiment = "sphere"\ntrials = 1\nseed = 0\n[grid]\nd = [2]\n[parameter
 PROBLEM = {"keys": [[[1, 0], [0, 0]], [[-1, 1], [1, 0], [0, 2]]], "scores": [[1, 0], [1, 0, 0]]}
 LINEAR = {"keys": [[[1.0], [0.0]]], "values": [[[1.0], [0.5]]], "labels": [1], "head": [2.0]}
 VALUES: list[Any] = [
-    None, True, "x", "1", "", "\x1b[31m\n", -1, 0, 2, 1e308, -1e308, 1e-320, 1e160, float("nan"),
-    float("inf"), 10**400, 2**63, [], {}, [[]], [[[]]], {"a": 1}, [1, 2], "1e9999999", "0x1p99999", "1/0",
-    "nan", 500 * "9", 0.5, [None], "<script>", "\ud800",
-]  # fmt: skip
+    None,
+    True,
+    "x",
+    "1",
+    "",
+    "\x1b[31m\n",
+    -1,
+    0,
+    2,
+    1e308,
+    -1e308,
+    1e-320,
+    1e160,
+    float("nan"),
+    float("inf"),
+    10**400,
+    2**63,
+    [],
+    {},
+    [[]],
+    [[[]]],
+    {"a": 1},
+    [1, 2],
+    "1e9999999",
+    "0x1p99999",
+    "1/0",
+    "nan",
+    500 * "9",
+    0.5,
+    [None],
+    "<script>",
+    "\ud800",
+]
 NUMBERS = [
-    "0", "-1", "1", "2", "1e9", "nan", "inf", "-inf", "1e-300", "9" * 25, "0.5", "", "x", "1e400", "0x10",
-]  # fmt: skip
+    "0",
+    "-1",
+    "1",
+    "2",
+    "1e9",
+    "nan",
+    "inf",
+    "-inf",
+    "1e-300",
+    "9" * 25,
+    "0.5",
+    "",
+    "x",
+    "1e400",
+    "0x10",
+]
 NAMES = [
     "\x1b[31mred",
     "a\nb",
@@ -172,12 +215,22 @@ class Hostile:
         rng, name = self.rng, self.rng.choice(list(arrays))
         old = arrays[name]
         made: list[Callable[[], Any]] = [
-            lambda: old.astype(complex), lambda: old.astype(str), lambda: old[None], lambda: old.ravel()[:-1],
-            lambda: np.empty(0), lambda: np.array("text"), lambda: old * 0 - 1, lambda: old.astype("float16"),
-            lambda: old * np.nan, lambda: old.astype(float) * 1e308 * 1e308, lambda: old.astype("<M8[s]"),
-            lambda: np.array([{"a": 1}]), lambda: old.astype(np.uint64)[::-1], lambda: np.zeros((3, 0)),
+            lambda: old.astype(complex),
+            lambda: old.astype(str),
+            lambda: old[None],
+            lambda: old.ravel()[:-1],
+            lambda: np.empty(0),
+            lambda: np.array("text"),
+            lambda: old * 0 - 1,
+            lambda: old.astype("float16"),
+            lambda: old * np.nan,
+            lambda: old.astype(float) * 1e308 * 1e308,
+            lambda: old.astype("<M8[s]"),
+            lambda: np.array([{"a": 1}]),
+            lambda: old.astype(np.uint64)[::-1],
+            lambda: np.zeros((3, 0)),
             lambda: old.astype(float) * 1e300,
-        ]  # fmt: skip
+        ]
         kind = rng.random()
         try:
             with np.errstate(all="ignore"):
@@ -196,10 +249,26 @@ class Hostile:
         at, rng = self.rng.randrange(len(lines)), self.rng
         name = lines[at].split("=")[0].strip()
         values = [
-            "-1", "0", "1e9", "nan", "[]", '"x"', "{}", "9" * 30, "true", "[1, 'a']", "[" * 2000,
+            "-1",
+            "0",
+            "1e9",
+            "nan",
+            "[]",
+            '"x"',
+            "{}",
+            "9" * 30,
+            "true",
+            "[1, 'a']",
+            "[" * 2000,
             "1979-05-27",
-            '"subprocess:call"', '"os:system"', "[[1]]", '"\\u001b"', "[2, 2]", "[nan]", "0.5",
-        ]  # fmt: skip
+            '"subprocess:call"',
+            '"os:system"',
+            "[[1]]",
+            '"\\u001b"',
+            "[2, 2]",
+            "[nan]",
+            "0.5",
+        ]
         lines[at] = rng.choice(
             [f"{name} = {rng.choice(values)}", "", f"x{name} = 1", "function = 'os:getcwd'"]
         )
@@ -225,27 +294,56 @@ class Hostile:
     def solve(self) -> list[str]:
         problem = self.file("problem.json", "linear.json", "problem.npz", "linear.npz")
         options = self.some(
-            all=None, exact=None, flow=None, limit=self.number, seconds=self.number,
-            start=lambda: self.file("start.json", "start.npy"), plot=lambda: self.output("o.svg", "o.gif"),
+            all=None,
+            exact=None,
+            flow=None,
+            limit=self.number,
+            seconds=self.number,
+            start=lambda: self.file("start.json", "start.npy"),
+            plot=lambda: self.output("o.svg", "o.gif"),
             certificates=lambda: self.output("proofs"),
-        )  # fmt: skip
+        )
         return ["solve", problem, "--limit", "20", "--seconds", "5", *options]
 
     def certify(self) -> list[str]:
         return ["certify", self.file("proof-True.json", "proof-False.json", "problem.json")]
 
     def check(self) -> list[str]:
-        return ["ntp", "check", self.file("words.txt", "words.json"), *self.some(
-            uniform=None, max_length=self.number, repair=None,
-            save_realizable=lambda: self.output("o.txt", "o.json"),
-        )]  # fmt: skip
+        return [
+            "ntp",
+            "check",
+            self.file("words.txt", "words.json"),
+            *self.some(
+                uniform=None,
+                max_length=self.number,
+                repair=None,
+                save_realizable=lambda: self.output("o.txt", "o.json"),
+            ),
+        ]
 
     def train(self) -> list[str]:
         words, model = self.file("words.txt", "words.json"), self.output("o.npz")
-        return ["ntp", "train", words, "--steps", "3", "--stage1", "3", "--out", model, *self.some(
-            uniform=None, max_length=self.number, repair=None, anyway=None, resume=None, rate=self.number,
-            first_rate=self.number, stage1=lambda: self.rng.choice(["0", "1", "9" * 25, "x"]),
-        )]  # fmt: skip
+        return [
+            "ntp",
+            "train",
+            words,
+            "--steps",
+            "3",
+            "--stage1",
+            "3",
+            "--out",
+            model,
+            *self.some(
+                uniform=None,
+                max_length=self.number,
+                repair=None,
+                anyway=None,
+                resume=None,
+                rate=self.number,
+                first_rate=self.number,
+                stage1=lambda: self.rng.choice(["0", "1", "9" * 25, "x"]),
+            ),
+        ]
 
     def resume(self) -> list[str]:
         model = self.file("model.npz")
@@ -267,12 +365,22 @@ class Hostile:
         return ["ntp", "predict", self.file("model.npz"), self.rng.choice(words), *self.some(limit=None)]
 
     def generate(self) -> list[str]:
-        return ["ntp", "generate", *self.some(
-            vocabulary=self.number, lag0=self.number, max_lag=self.number, max_length=self.number,
-            multiplicity=lambda: self.rng.choice(["0", "1", "3", "9" * 25]), seed=self.number, truncate=None,
-            no_assumption3=None, permutation=lambda: self.rng.choice(["cycle", "derangement", "x", ""]),
-            out=lambda: self.output("o.txt", "o.json", "o.gz"),
-        )]  # fmt: skip
+        return [
+            "ntp",
+            "generate",
+            *self.some(
+                vocabulary=self.number,
+                lag0=self.number,
+                max_lag=self.number,
+                max_length=self.number,
+                multiplicity=lambda: self.rng.choice(["0", "1", "3", "9" * 25]),
+                seed=self.number,
+                truncate=None,
+                no_assumption3=None,
+                permutation=lambda: self.rng.choice(["cycle", "derangement", "x", ""]),
+                out=lambda: self.output("o.txt", "o.json", "o.gz"),
+            ),
+        ]
 
     def sweep(self) -> list[str]:
         plan = self.file("plan.toml")
@@ -284,21 +392,38 @@ class Hostile:
         else:
             store = "store.sqlite"
         self.outputs += [store, f"{store}.lock"]
-        return ["sweep", plan, "--store", store, "--seconds", "0", *self.some(
-            of=lambda: self.rng.choice(["x", "", "event"]), csv=lambda: self.output("o.csv"),
-            backend=lambda: self.rng.choice(["local", "x"]), retry_failed=None, allow_changes=None,
-            trial=lambda: self.rng.choice(["0:0", "0", "9:9", "x:y", "-1:0", "0:" + "9" * 25]),
-        )]  # fmt: skip
+        return [
+            "sweep",
+            plan,
+            "--store",
+            store,
+            "--seconds",
+            "0",
+            *self.some(
+                of=lambda: self.rng.choice(["x", "", "event"]),
+                csv=lambda: self.output("o.csv"),
+                backend=lambda: self.rng.choice(["local", "x"]),
+                retry_failed=None,
+                allow_changes=None,
+                trial=lambda: self.rng.choice(["0:0", "0", "9:9", "x:y", "-1:0", "0:" + "9" * 25]),
+            ),
+        ]
 
     def verify(self) -> list[str]:
         ids = self.rng.sample(["B-THM-99", "", "\x1b", "b-thm-l1", "A", "C-THM", "*"], 2)
         return ["verify", *ids, *self.some(on=lambda: self.file("problem.json", "problem.npz"))]
 
     def reproduce(self) -> list[str]:
-        return ["reproduce", self.rng.choice(["B-FIG-99", "x\ny", "", "A-THM-1"]), *self.some(
-            scale=lambda: self.rng.choice(["x", "quick", ""]), paper=lambda: self.rng.choice(["Z", "", "b"]),
-            out=lambda: self.output("figures"), data=lambda: self.file("words.txt"),
-        )]  # fmt: skip
+        return [
+            "reproduce",
+            self.rng.choice(["B-FIG-99", "x\ny", "", "A-THM-1"]),
+            *self.some(
+                scale=lambda: self.rng.choice(["x", "quick", ""]),
+                paper=lambda: self.rng.choice(["Z", "", "b"]),
+                out=lambda: self.output("figures"),
+                data=lambda: self.file("words.txt"),
+            ),
+        ]
 
     def nothing(self) -> list[str]:
         return self.rng.choice(
@@ -307,11 +432,24 @@ class Hostile:
 
 
 COMMANDS = (
-    Hostile.solve, Hostile.solve, Hostile.solve, Hostile.certify, Hostile.certify, Hostile.check,
+    Hostile.solve,
+    Hostile.solve,
+    Hostile.solve,
+    Hostile.certify,
+    Hostile.certify,
     Hostile.check,
-    Hostile.train, Hostile.resume, Hostile.predict, Hostile.predict, Hostile.generate, Hostile.sweep,
-    Hostile.sweep, Hostile.verify, Hostile.reproduce, Hostile.nothing,
-)  # fmt: skip
+    Hostile.check,
+    Hostile.train,
+    Hostile.resume,
+    Hostile.predict,
+    Hostile.predict,
+    Hostile.generate,
+    Hostile.sweep,
+    Hostile.sweep,
+    Hostile.verify,
+    Hostile.reproduce,
+    Hostile.nothing,
+)
 
 
 def hostile_case(seed: int, good: Path, folder: Path) -> tuple[list[str], list[str]]:

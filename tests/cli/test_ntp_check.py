@@ -143,9 +143,7 @@ def test_a_repair_is_asked_for_and_named(answer, ntp, file):
 def test_a_long_line_is_cut_and_said_so(answer, ntp, file):
     path = file("a b " * 50)
     _, found = answer("check", path, "--max-length", 10)
-    assert found["sentences"] == {
-        "count": 1, "longest": 10, "cut": 1, "cut_tokens": 90, "max_length": 10
-    }  # fmt: skip
+    assert found["sentences"] == {"count": 1, "longest": 10, "cut": 1, "cut_tokens": 90, "max_length": 10}
     assert "90 tokens were left out" in found["notes"][0]
     assert "90 tokens were left out" in ntp("check", path, "--max-length", 10)[2]
     assert ntp("check", path, "--max-length", 10, "--quiet")[2] == ""

@@ -61,10 +61,12 @@ def interrupt(number, *arguments):
     """Start the command, send this signal during stage 2, and return its code and streams."""
     process = subprocess.Popen(
         [sys.executable, "-c", CHILD, "ntp", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         # a test run in the background may have handed down an ignored SIGINT
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
     line = process.stderr.readline()
     while "stepped" not in line and process.poll() is None:
         line = process.stderr.readline()

@@ -113,8 +113,9 @@ def test_a_folder_that_lacks_the_data_is_told_what_it_lacks(reproduce, tmp_path,
     assert second.startswith("  IMDB: no imdb reviews in")
     assert "IMDB Dataset.csv" in second
     assert (other, why) == (
-        "synthetic data were used instead in B-FIG-95:", "  it needs PyTorch: pip install it",
-    )  # fmt: skip
+        "synthetic data were used instead in B-FIG-95:",
+        "  it needs PyTorch: pip install it",
+    )
     assert "--data DIR" not in out
 
 

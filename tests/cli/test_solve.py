@@ -132,8 +132,11 @@ def test_ties_are_all_listed(solve):
     code, answer, _ = solve(problem)
     assert code == 0
     assert [(g["selection"], g["feasible"]) for g in answer["global"]] == [
-        ([0, 0], True), ([0, 1], False), ([1, 0], False), ([1, 1], True)
-    ]  # fmt: skip
+        ([0, 0], True),
+        ([0, 1], False),
+        ([1, 0], False),
+        ([1, 1], True),
+    ]
     code, answer, _ = solve(problem, "--limit", "3")
     assert code == 3
     assert (len(answer["global"]), answer["status"]) == (3, "truncated")

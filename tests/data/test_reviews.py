@@ -46,8 +46,11 @@ def read(path: Path, **options: object) -> list[tuple[str, int | None]]:
 
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress,
-}  # fmt: skip
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+}
 
 
 @pytest.mark.parametrize("ending", PACKERS)
@@ -220,7 +223,7 @@ BROKEN = {
     "cut.csv.gz": (gzip.compress(kaggle() * 50)[:2000], "is damaged or cut short"),
     "cut.csv.xz": (lzma.compress(kaggle())[:-20], "is damaged or cut short"),
     "cut.tar.gz": (tar_of(stanford())[:-300], "is damaged or cut short"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -82,8 +82,9 @@ def test_one_dimension_is_data_like_any_other(d: int) -> None:
     keys[:, :, 0] = [[0.0, -1.0, -3.0], [1.0, 0.0, -1.0]]
     problem = Problem.from_scores(keys, [[1.0, 0.0, 0.5], [1.0, 0.0, 0.0]])
     assert {f.selection: f.locally_optimal for f in feasible_selections(problem)} == {
-        (0, 0): True, (2, 2): False
-    }  # fmt: skip
+        (0, 0): True,
+        (2, 2): False,
+    }
     assert directional_margin(problem, keys[0, 0] - keys[0, 1]).neighbors == ((0, 1), (1, 1))
     assert local_constants(problem, [0, 0]).delta == pytest.approx(0.5)
     assert general_position(problem).holds is False  # parallel rows, all tight for some p

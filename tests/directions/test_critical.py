@@ -120,7 +120,7 @@ def test_invariances(seed: int, power: int) -> None:
         ([[[0, 0], [1, 0], [1, 0]], [[0, 0], [0, 1], [3, 1]]], [[0, 1, 2]] * 2, "tokens 1, 2 of input 0"),
         ([[[1, 2], [1, 2]]], [[1, 1]], "no key differs from another of its input"),
     ],
-)  # fmt: skip
+)
 def test_degenerate_data_name_the_row(keys: object, scores: object, words: str) -> None:
     found = hm.critical_directions(hm.Problem.from_scores(keys, scores))
     assert any(words in each for each in found.degenerate), found.degenerate

@@ -139,9 +139,14 @@ def test_a_gram_matrix_shows_a_midpoint() -> None:
 
 @pytest.mark.parametrize(
     "d, feasible, qps",
-    [(2, (24, 24), (24, 24)), (3, (70, 120), (350, 600)), (5, (400, 560), (900, 1300)),
-     (10, (1230, 1296), (1450, 1600)), (24, (1296, 1296), (1500, 1600))],
-)  # fmt: skip
+    [
+        (2, (24, 24), (24, 24)),
+        (3, (70, 120), (350, 600)),
+        (5, (400, 560), (900, 1300)),
+        (10, (1230, 1296), (1450, 1600)),
+        (24, (1296, 1296), (1500, 1600)),
+    ],
+)
 @pytest.mark.compiled
 def test_counts_of_the_specification(d: int, feasible: Any, qps: Any) -> None:
     """B-DEF-13's counts come without seeds, so they are held to ranges."""
@@ -152,9 +157,17 @@ def test_counts_of_the_specification(d: int, feasible: Any, qps: Any) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    ["fig1a", "fig1b", "fig8", "infeasible_opposed", "infeasible_duplicate_key", "fig1c", "random_n3T3d2",
-     "random_n3T3d3"],
-)  # fmt: skip
+    [
+        "fig1a",
+        "fig1b",
+        "fig8",
+        "infeasible_opposed",
+        "infeasible_duplicate_key",
+        "fig1c",
+        "random_n3T3d2",
+        "random_n3T3d3",
+    ],
+)
 def test_att_svm_oracles(oracles: dict[str, Any], case: str) -> None:
     data = oracles["b"]["att_svm"][case]
     search = feasible_selections(Problem.from_scores(data["K"], data["gamma"]))

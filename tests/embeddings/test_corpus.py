@@ -19,8 +19,9 @@ MODELS = [f"embeddings.{name}" for name in ("descent", "first_step", "key_query"
 
 corpora = st.lists(
     st.tuples(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.sampled_from([-1, 1])),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+)
 
 
 @pytest.mark.parametrize("name", CORPORA + MODELS)

@@ -122,8 +122,10 @@ def test_identities(point: tuple[hm.Corpus, np.ndarray, np.ndarray], steepness: 
     moved = one_layer.evaluate(corpus, steepness * a + 7.0, c)
     np.testing.assert_allclose(
         moved.A_hat * math.exp(moved.log_scale - found.log_scale) if size else moved.A_hat,
-        found.A_hat, rtol=1e-9, atol=1e-12 * size,
-    )  # fmt: skip
+        found.A_hat,
+        rtol=1e-9,
+        atol=1e-12 * size,
+    )
 
 
 @given(points(), st.integers(0, 2**32 - 1))

@@ -159,9 +159,10 @@ def test_patterns_that_contain_the_important_tokens(oracles):
     found = list(realizable_patterns(corpus, containing=stars))
     assert len(found) == len(set(found))
     wanted = {
-        Z for Z in everything(corpus)
+        Z
+        for Z in everything(corpus)
         if all(s in z for s, z in zip(stars, Z, strict=True)) and is_consistent(distinct_tokens(corpus), Z)
-    }  # fmt: skip
+    }
     assert set(found) == wanted
     assert found[0] == tuple((s,) for s in stars)
 

@@ -45,12 +45,11 @@ def direct(M: np.ndarray, y: np.ndarray) -> tuple[list[Fraction], list[Fraction]
 
 matrices = st.integers(1, 6).flatmap(
     lambda S: st.lists(
-        st.tuples(
-            st.lists(st.integers(0, 4), min_size=S, max_size=S).filter(any), st.sampled_from([-1, 1])
-        ),
-        min_size=1, max_size=7,
+        st.tuples(st.lists(st.integers(0, 4), min_size=S, max_size=S).filter(any), st.sampled_from([-1, 1])),
+        min_size=1,
+        max_size=7,
     )
-)  # fmt: skip
+)
 
 
 @given(matrices)

@@ -176,8 +176,10 @@ def test_two_commands_at_once(tmp_path):
         "--out",
         "both",
     ]
-    running = [subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-               for _ in range(2)]  # fmt: skip
+    running = [
+        subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     for each in running:
         out, err = each.communicate(timeout=300)
         assert each.returncode == 0, (out, err)

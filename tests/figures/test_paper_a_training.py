@@ -145,9 +145,19 @@ def test_synthetic_claims_can_fail():
     wrong = replace(case, training=replace(found, a=-found.a, c=-found.c, loss=0.69))
     names = names_of(synthetic._claims(wrong, case, model, 2))
     assert names == {
-        "vocabulary", "frequency", "r_v", "r_p", "pearson", "signs", "value-levels", "attention-levels",
-        "irrelevant", "loss", "large-start", "large-start-loss",
-    }  # fmt: skip
+        "vocabulary",
+        "frequency",
+        "r_v",
+        "r_p",
+        "pearson",
+        "signs",
+        "value-levels",
+        "attention-levels",
+        "irrelevant",
+        "loss",
+        "large-start",
+        "large-start-loss",
+    }
 
 
 # -- two layers by the closed form --------------------------------------------------------------------------
@@ -230,8 +240,9 @@ def test_one_source_at_hand_and_the_other_not(folder):
     cases = figure.tables["cases"]
     assert cases["case"].tolist() == ["IMDB", "Yelp surrogate"]
     assert cases["says"].tolist() == [
-        "IMDB, 80 reviews, 7 tokens; d = 8, 6 epochs", "surrogate data, A-DATA-7: not Yelp; d = 8, 6 epochs",
-    ]  # fmt: skip
+        "IMDB, 80 reviews, 7 tokens; d = 8, 6 epochs",
+        "surrogate data, A-DATA-7: not Yelp; d = 8, 6 epochs",
+    ]
     tokens = part(figure.tables["tokens"], "case", "IMDB")
     signs = dict(zip(tokens["token"].tolist(), tokens["sign"].tolist(), strict=True))
     assert (signs["superb"], signs["dull"], signs["film"]) == (1, -1, 0)

@@ -80,10 +80,13 @@ def test_no_damping(monkeypatch):
     assert fails("B-FIG-4") == {"damped-stalls"}
 
 
-@pytest.mark.parametrize(("instead", "wanted"), [
-    ("exponential", {"logistic-2", "logistic-10", "first-logistic", "first-peak"}),
-    ("correlation", {"logistic-negative", "logistic-falls"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("instead", "wanted"),
+    [
+        ("exponential", {"logistic-2", "logistic-10", "first-logistic", "first-peak"}),
+        ("correlation", {"logistic-negative", "logistic-falls"}),
+    ],
+)
 def test_another_loss(monkeypatch, instead, wanted):
     made = rates.two_inputs
     monkeypatch.setattr(rates, "two_inputs", lambda C, loss: made(C, instead if loss == "logistic" else loss))

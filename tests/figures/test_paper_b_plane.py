@@ -7,8 +7,21 @@ import hardmax as hm
 from hardmax.figures.paper_b.plane import vector_of
 from hardmax.figures.tables import part
 
-IDS = ("B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-2", "B-FIG-3a", "B-FIG-3b", "B-FIG-3c", "B-FIG-RHO",
-       "B-FIG-4", "B-FIG-5", "B-FIG-8", "B-FIG-INDEX", "B-FIG-CHAOS")  # fmt: skip
+IDS = (
+    "B-FIG-1a",
+    "B-FIG-1b",
+    "B-FIG-1c",
+    "B-FIG-2",
+    "B-FIG-3a",
+    "B-FIG-3b",
+    "B-FIG-3c",
+    "B-FIG-RHO",
+    "B-FIG-4",
+    "B-FIG-5",
+    "B-FIG-8",
+    "B-FIG-INDEX",
+    "B-FIG-CHAOS",
+)
 
 
 @pytest.fixture(params=IDS)

@@ -148,8 +148,11 @@ def sensitivity_made_up():
     known = random_claims.KNOWN[200]
     rows = []
     for variant in ("exponential loss", "correlation loss", "start 0.01 N(0, I)", "10,000 steps"):
-        special = {("correlation loss", 2): (114, 83), ("10,000 steps", 2): (106, 90),
-                   ("10,000 steps", 5): (3, 197)}  # fmt: skip
+        special = {
+            ("correlation loss", 2): (114, 83),
+            ("10,000 steps", 2): (106, 90),
+            ("10,000 steps", 5): (3, 197),
+        }
         for at, d in enumerate(DIMENSIONS):
             open_, lmm = special.get((variant, d), (known.nonsaturated[at], known.lmm[at]))
             rows += [
@@ -268,23 +271,29 @@ MUTATIONS = {
         {"B-FIG-9a.nonsaturated-100", "B-FIG-9a.correlation-100", "B-FIG-9b.split"},
     ),
     "no LMM at d = 5": (_set("locally_optimal", False, 5), {"B-FIG-9a.lmm-5", "B-FIG-9b.split"}),
-    "every d = 2 is GMM": (
-        _set("globally_optimal", True, 2), {"B-FIG-9a.gmm-2", "B-FIG-9a.gmm-grows"},
-    ),
-    "no GMM at d = 500": (
-        _set("globally_optimal", False, 500), {"B-FIG-9a.gmm-500", "B-FIG-9a.gmm-grows"},
-    ),
+    "every d = 2 is GMM": (_set("globally_optimal", True, 2), {"B-FIG-9a.gmm-2", "B-FIG-9a.gmm-grows"}),
+    "no GMM at d = 500": (_set("globally_optimal", False, 500), {"B-FIG-9a.gmm-500", "B-FIG-9a.gmm-grows"}),
     "the official correlation": (_set("misalignment", 0.003, 300), {"B-FIG-9a.correlation-300"}),
     "an uncertified direction": (_first("certified", False, "trials"), {"B-FIG-9a.certified"}),
     "negative gaps": (
         _set("score_gap", -0.01, 10),
-        {"B-FIG-9b.negative", "B-FIG-9b.peak", "B-FIG-9b.split", "B-FIG-10.below-zero",
-         "B-FIG-10.same-distribution"},
+        {
+            "B-FIG-9b.negative",
+            "B-FIG-9b.peak",
+            "B-FIG-9b.split",
+            "B-FIG-10.below-zero",
+            "B-FIG-10.same-distribution",
+        },
     ),
     "no gap near zero": (
         _set("score_gap", 0.3),
-        {"B-FIG-9b.peak", "B-FIG-9b.correlation-negative", "B-FIG-9b.split", "B-FIG-10.transition",
-         "B-FIG-10.same-distribution"},
+        {
+            "B-FIG-9b.peak",
+            "B-FIG-9b.correlation-negative",
+            "B-FIG-9b.split",
+            "B-FIG-10.transition",
+            "B-FIG-10.same-distribution",
+        },
     ),
     "a damping that does no harm": (_scale(DAMPED, 0.01), {"B-FIG-9a.damped", "B-FIG-9a.exact-is-closer"}),
     "another strong damping": (_scale(STRONGLY_DAMPED, 1.5), {"B-FIG-9a.strongly-damped"}),
@@ -293,19 +302,21 @@ MUTATIONS = {
     "exact that is not": (_scale(EXACT, 100.0), {"B-FIG-9a.exact-is-closer"}),
     # the control's first trial is saturated, not LMM, with a negative gap
     "one control trial does not saturate": (
-        _first("saturated", False, "control"), {"B-FIG-10.control-nonsaturated", "B-FIG-10.control-negative"},
+        _first("saturated", False, "control"),
+        {"B-FIG-10.control-nonsaturated", "B-FIG-10.control-negative"},
     ),
     "one control trial is LMM": (_first("locally_optimal", True, "control"), {"B-FIG-10.control-lmm"}),
     "one control trial is GMM": (_first("globally_optimal", True, "control"), {"B-FIG-10.control-gmm"}),
     "one control trial has a positive gap": (
-        _first("score_gap", 0.01, "control"), {"B-FIG-10.control-negative"},
+        _first("score_gap", 0.01, "control"),
+        {"B-FIG-10.control-negative"},
     ),
     "one control trial is far off": (
         _first("misalignment", 0.5, "control"),
         {"B-FIG-10.control-correlation", "B-FIG-10.control-correlation-bound", "B-FIG-10.control-least"},
     ),
     "a slack that hangs on the tolerance": (_first("slack", 2e-6, "control"), {"B-FIG-10.control-slack"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

@@ -45,9 +45,16 @@ def test_sentences_and_deciding_tokens_are_those_of_example_1(oracles, computed)
         rows = part(tables["tokens"], "sample", sample)
         found["".join(rows["token"])] = (token, "".join(rows["token"][rows["decides"]]))
     assert found == {
-        "S": ("V", "S"), "SV": ("O", "V"), "SVO": ("P", "O"), "V": ("O", "V"), "VO": ("P", "O"),
-        "O": ("P", "O"), "OP": ("P", "O"), "P": ("S", "P"), "PS": ("V", "S"),
-    }  # fmt: skip
+        "S": ("V", "S"),
+        "SV": ("O", "V"),
+        "SVO": ("P", "O"),
+        "V": ("O", "V"),
+        "VO": ("P", "O"),
+        "O": ("P", "O"),
+        "OP": ("P", "O"),
+        "P": ("S", "P"),
+        "PS": ("V", "S"),
+    }
     assert len(found) == expected["N"]
 
 
@@ -157,10 +164,13 @@ def test_a_start_that_is_not_zero(monkeypatch, afresh):
     assert "line" in fails("C-FIG-2c")
 
 
-@pytest.mark.parametrize(("options", "wanted"), [
-    ({"rate": 0.02}, {"C-FIG-2d": {"digits", "weight"}, "C-FIG-2e": {"digits"}, "C-FIG-2f": {"digits"}}),
-    ({"stage1": 300}, {"C-FIG-2d": {"limit", "small"}}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"rate": 0.02}, {"C-FIG-2d": {"digits", "weight"}, "C-FIG-2e": {"digits"}, "C-FIG-2f": {"digits"}}),
+        ({"stage1": 300}, {"C-FIG-2d": {"limit", "small"}}),
+    ],
+)
 def test_another_training(monkeypatch, afresh, options, wanted):
     monkeypatch.setattr(runs, "train", lambda samples, **others: train(samples, **{**others, **options}))
     monkeypatch.setattr(runs, "SEEDS", {"quick": {"short": range(4), "long": ()}})
@@ -177,11 +187,17 @@ def test_other_sentences(monkeypatch):
 @pytest.mark.slow
 def test_another_law(monkeypatch):
     monkeypatch.setattr(rate, "END", 200_000)
-    monkeypatch.setattr(rate, "_naive_table", lambda run, stops: {
-        "t": np.array(stops, dtype=float), "error": np.full(len(stops), 1e-14),
-        "misalignment": np.full(len(stops), 1.27e-4), "exact": np.full(len(stops), 1.27e-4),
-        "norm_ratio": np.ones(len(stops)),
-    })  # fmt: skip
+    monkeypatch.setattr(
+        rate,
+        "_naive_table",
+        lambda run, stops: {
+            "t": np.array(stops, dtype=float),
+            "error": np.full(len(stops), 1e-14),
+            "misalignment": np.full(len(stops), 1.27e-4),
+            "exact": np.full(len(stops), 1.27e-4),
+            "norm_ratio": np.ones(len(stops)),
+        },
+    )
     monkeypatch.setattr(rate, "SEEDS", {"short": 0, "long": 3, "derangement": 1})
     found = fails("C-FIG-RATE")
     assert {"constant", "ratio-long", "norm"} <= found

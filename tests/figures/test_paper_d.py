@@ -36,11 +36,15 @@ def test_deficits_are_those_of_the_oracle(oracles, computed):
     """Runs of the spec's own prototype at the same rates, on all three data sets."""
     curves = computed("D-FIG-OPTIMISERS").tables["deficits"]
     named = {
-        ("ngd", 0.1, None): "normalised", ("coordinate", 0.1, None): "coordinate",
+        ("ngd", 0.1, None): "normalised",
+        ("coordinate", 0.1, None): "coordinate",
         ("sign", 0.1, None): "sign",
-        ("sign", 0.1, 0.5): "sign, falling", ("ngd_momentum", 0.01, None): "with momentum",
-        ("adam", 0.01, None): "Adam", ("rmsprop", 0.001, None): "RMSprop", ("signum", 0.01, None): "Signum",
-    }  # fmt: skip
+        ("sign", 0.1, 0.5): "sign, falling",
+        ("ngd_momentum", 0.01, None): "with momentum",
+        ("adam", 0.01, None): "Adam",
+        ("rmsprop", 0.001, None): "RMSprop",
+        ("signum", 0.01, None): "Signum",
+    }
     compared = 0
     for data in ("triple", "skew", "space-a"):
         for run in oracles["d"]["vector"][data]["optimisers"]:
@@ -76,10 +80,12 @@ def test_random_words_are_those_of_single_solutions():
     drawn = (norms.half_integers(2, 3, 2, seed) for seed in range(20))
     problem = next(each for each in drawn if norms._disagree(each))
     words = [
-        [hm.directions.local_optimality(problem, each.selection, norm=name)
-         for each in hm.feasible_selections(problem)]
+        [
+            hm.directions.local_optimality(problem, each.selection, norm=name)
+            for each in hm.feasible_selections(problem)
+        ]
         for name in norms.BALLS
-    ]  # fmt: skip
+    ]
     assert words[0] != words[1] or words[1] != words[2]
 
 
@@ -100,8 +106,13 @@ def test_a_larger_step(monkeypatch):
     monkeypatch.setattr(rates, "RATES", {"quick": 3})
     monkeypatch.setattr(rates, "STEPS", {"quick": 1000})
     train = methods.train
-    monkeypatch.setattr(rates, "train", lambda problem, step, *others: train(
-        problem, hm.steps.Normalized(1.1 * step.rate, norm=step.norm), *others))  # fmt: skip
+    monkeypatch.setattr(
+        rates,
+        "train",
+        lambda problem, step, *others: train(
+            problem, hm.steps.Normalized(1.1 * step.rate, norm=step.norm), *others
+        ),
+    )
     found = fails("D-FIG-STEPS")
     assert {"calm", "sign-small"} <= found
     assert "critical" not in found

@@ -148,9 +148,19 @@ def test_a_line_is_parsed_and_proved():
 
 @pytest.mark.parametrize(
     "line",
-    ["__import__('os').system('true') == 0", "margin <= 3 <= 4", "margin", "nonsense <= 1", "9**9**9 <= 1",
-     "margin.real <= 1", "margin <= 'a'", "[1] == 1", "sqrt(1, 2) <= 1", "True <= 1 + margin * (lambda: 1)"],
-)  # fmt: skip
+    [
+        "__import__('os').system('true') == 0",
+        "margin <= 3 <= 4",
+        "margin",
+        "nonsense <= 1",
+        "9**9**9 <= 1",
+        "margin.real <= 1",
+        "margin <= 'a'",
+        "[1] == 1",
+        "sqrt(1, 2) <= 1",
+        "True <= 1 + margin * (lambda: 1)",
+    ],
+)
 def test_a_line_is_arithmetic_and_nothing_else(line):
     with pytest.raises(ValueError, match=r"conjecture|exponent|argument|claim must be"):
         claim_of(line)
@@ -197,8 +207,21 @@ def test_without_cma_gaussian_steps_are_taken(monkeypatch):
 
 
 def test_files_reproduce_the_verdict(tmp_path, capsys):
-    code = cli(["hunt", "B-THM-L7", "--reading", "paper", "--tries", "2", "--workers", "0", "--json",
-                "--out", str(tmp_path)])  # fmt: skip
+    code = cli(
+        [
+            "hunt",
+            "B-THM-L7",
+            "--reading",
+            "paper",
+            "--tries",
+            "2",
+            "--workers",
+            "0",
+            "--json",
+            "--out",
+            str(tmp_path),
+        ]
+    )
     told = json.loads(capsys.readouterr().out)
     assert (code, told["verdict"]) == (1, "refuted (proved)")
     assert {Path(each).suffix for each in told["files"]} >= {".json", ".tex"}
@@ -233,12 +256,19 @@ def test_a_refusal_on_a_file_is_told(capsys):
 
 
 def test_bad_command_lines(capsys):
-    for arguments in (["hunt"], ["hunt", "B-THM-99"], ["hunt", "B-THM-1", "--reading", "mine"],
-                      ["hunt", "B-THM-1", "--tries", "0"], ["hunt", "B-THM-1", "--space", "q=3"],
-                      ["hunt", "no.py:f"], ["hunt", "margin"], ["hunt", "B-THM-1", "--on", "missing.json"],
-                      ["hunt", HEAD_START, "--on", FILE],
-                      ["hunt", HEAD_START, "--on", FILE, "--given", "x=1"],
-                      ["verify", "B-THM-1", "--given", "p=1"]):  # fmt: skip
+    for arguments in (
+        ["hunt"],
+        ["hunt", "B-THM-99"],
+        ["hunt", "B-THM-1", "--reading", "mine"],
+        ["hunt", "B-THM-1", "--tries", "0"],
+        ["hunt", "B-THM-1", "--space", "q=3"],
+        ["hunt", "no.py:f"],
+        ["hunt", "margin"],
+        ["hunt", "B-THM-1", "--on", "missing.json"],
+        ["hunt", HEAD_START, "--on", FILE],
+        ["hunt", HEAD_START, "--on", FILE, "--given", "x=1"],
+        ["verify", "B-THM-1", "--given", "p=1"],
+    ):
         assert cli(arguments) == 2
         assert "Traceback" not in capsys.readouterr().err
 

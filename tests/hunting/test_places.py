@@ -43,8 +43,10 @@ def test_a_killed_hunt_goes_on_to_the_same_end(tmp_path):
             break
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    ends = [json.loads(begin(*more).communicate()[0]) for more in (("--store", store.name, "--workers", "2"),
-                                                                   ("--workers", "0"))]  # fmt: skip
+    ends = [
+        json.loads(begin(*more).communicate()[0])
+        for more in (("--store", store.name, "--workers", "2"), ("--workers", "0"))
+    ]
     for end in ends:
         del end["seconds"]
     assert ends[0] == ends[1]
@@ -85,12 +87,28 @@ def test_clusters_find_the_same(backend):
 def test_ctrl_c_keeps_what_was_found(tmp_path):
     """The command says what it has so far, keeps the store, and goes on from there."""
     (tmp_path / "mine.py").write_text(CONJECTURE)
-    command = [sys.executable, "-m", "hardmax", "hunt", "mine.py:small", "--tries", "200", "--json",
-               "--store", "hunt.sqlite", "--workers", "1"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "hardmax",
+        "hunt",
+        "mine.py:small",
+        "--tries",
+        "200",
+        "--json",
+        "--store",
+        "hunt.sqlite",
+        "--workers",
+        "1",
+    ]
     running = subprocess.Popen(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     for _ in range(600):
         time.sleep(0.1)
         if _units(tmp_path / "hunt.sqlite"):

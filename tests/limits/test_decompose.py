@@ -38,8 +38,10 @@ def rows_of(found):
 def check_proofs(found):
     """Both certificates, in fractions."""
     rows = rows_of(found)
-    total = [sum(y * x for y, x in zip(found.circulation, column, strict=True))
-             for column in zip(*(rows[j] for j in found.bound), strict=True)]  # fmt: skip
+    total = [
+        sum(y * x for y, x in zip(found.circulation, column, strict=True))
+        for column in zip(*(rows[j] for j in found.bound), strict=True)
+    ]
     assert all(y >= 1 for y in found.circulation)
     assert not any(total)
     for j, row in rows.items():
@@ -171,8 +173,11 @@ def one_hot(inputs, V):
     return stored, hm.Problem(OneHot(V), tokens, np.concatenate([[0], np.cumsum(sizes)]), stored.head)
 
 
-graphs = st.lists(st.permutations(range(5)).flatmap(lambda p: st.integers(2, 4).map(lambda k: p[:k])),
-                  min_size=1, max_size=8)  # fmt: skip
+graphs = st.lists(
+    st.permutations(range(5)).flatmap(lambda p: st.integers(2, 4).map(lambda k: p[:k])),
+    min_size=1,
+    max_size=8,
+)
 
 
 @given(graphs)
@@ -181,10 +186,16 @@ def test_one_hot_keys_are_a_graph(inputs):
     """Components decide there, and what the linear program finds on the same keys, stored, is the same."""
     stored, hot = one_hot(inputs, 5)
     a, b = hm.decompose(stored), hm.decompose(hot)
-    component = strong_components(*(np.array(side) for side in zip(
-        *((each[0], t) for each in inputs for t in each[1:]), strict=True)), 5)  # fmt: skip
-    bound = tuple((i, t) for i, each in enumerate(inputs) for t in range(1, len(each))
-                  if component[each[0]] == component[each[t]])  # fmt: skip
+    component = strong_components(
+        *(np.array(side) for side in zip(*((each[0], t) for each in inputs for t in each[1:]), strict=True)),
+        5,
+    )
+    bound = tuple(
+        (i, t)
+        for i, each in enumerate(inputs)
+        for t in range(1, len(each))
+        if component[each[0]] == component[each[t]]
+    )
     assert a.bound == b.bound == bound
     assert a.status == b.status == "certified"
     check_proofs(a)

@@ -89,16 +89,26 @@ E3 = np.eye(3)
     ("name", "a", "b", "h", "W"),
     [
         # unit diagonals: any correlation matrix is optimal; the fourth row holds one entry at 0.3
-        ("nuclear", E3[[0, 1, 2, 0]], E3[[0, 1, 2, 1]], [1, 1, 1, 0.3],
-         [[1, 0.3, 0], [0.3, 1, 0], [0, 0, 1]]),
+        (
+            "nuclear",
+            E3[[0, 1, 2, 0]],
+            E3[[0, 1, 2, 1]],
+            [1, 1, 1, 0.3],
+            [[1, 0.3, 0], [0.3, 1, 0], [0, 0, 1]],
+        ),
         # here a corner of the cone holds the entry that no row asks for: 0.9^2 - (1 - 0.9^2) = 0.62
-        ("nuclear", E3[[0, 1, 2, 0, 1]], E3[[0, 1, 2, 1, 2]], [1, 1, 1, 0.9, 0.9],
-         [[1, 0.9, 0.62], [0.9, 1, 0.9], [0.62, 0.9, 1]]),
+        (
+            "nuclear",
+            E3[[0, 1, 2, 0, 1]],
+            E3[[0, 1, 2, 1, 2]],
+            [1, 1, 1, 0.9, 0.9],
+            [[1, 0.9, 0.62], [0.9, 1, 0.9], [0.62, 0.9, 1]],
+        ),
         # only the first entry counts; the free part is what a row asks of it, and otherwise zero
         ("spectral", E3[[0, 1]], E3[[0, 1]], [1, 0.4], [[1, 0, 0], [0, 0.4, 0], [0, 0, 0]]),
         ("spectral", E3[:1], E3[:1], [1], [[1, 0, 0], [0, 0, 0], [0, 0, 0]]),
     ],
-)  # fmt: skip
+)
 def test_of_several_optima_the_shortest(name: str, a: Any, b: Any, h: Any, W: Any) -> None:
     best = solve_in(outer(a, b, h), name)
     assert best.is_certified

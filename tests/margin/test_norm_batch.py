@@ -106,8 +106,12 @@ def test_wild_rows_are_left_to_the_others() -> None:
     tame = np.array([[1.0, 2.0], [3.0, 1.0]])
     ones, none = np.ones((1, 2)), np.zeros((1, 2), dtype=bool)
     assert at_corners(tame[None], ones, none, norm("l1")).strict[0]
-    for A, h, equal in ((tame * 1e9, ones, none), (tame, ones * 1e-9, none), (tame, ones * [1, 0], none),
-                        (tame, ones, ~none)):  # fmt: skip
+    for A, h, equal in (
+        (tame * 1e9, ones, none),
+        (tame, ones * 1e-9, none),
+        (tame, ones * [1, 0], none),
+        (tame, ones, ~none),
+    ):
         assert not at_corners(A[None], h, equal, norm("l1")).found[0]
     for factor in (1e-150, 1e9):
         many = hm.max_margin_batch([hm.Constraints.dense(tame * factor)] * 2, norm="linf")

@@ -52,8 +52,10 @@ def test_every_selection_in_every_norm(paper_d: dict[str, Any], name: str) -> No
                 assert sorted(map(list, best.support)) == truth["tight"], where
             else:
                 assert Fraction(truth["margin_exact"]) ** 2 * best.exact.norm_squared == 1, where
-                found = [[list(labels[j]) for j in np.flatnonzero(rows)] for rows in
-                         (best.face.essential, best.face.sometimes)]  # fmt: skip
+                found = [
+                    [list(labels[j]) for j in np.flatnonzero(rows)]
+                    for rows in (best.face.essential, best.face.sometimes)
+                ]
                 assert found == [truth["tight"], truth.get("sometimes_tight", [])], where
                 assert best.face.dim == truth.get("face_dim", 0), where
             if truth["unique"]:
@@ -243,9 +245,13 @@ def test_matrices_without_the_extra(paper_d: dict[str, Any], monkeypatch: pytest
 def test_matrices_with_equalities_and_of_no_solution() -> None:
     pytest.importorskip("clarabel", reason="the extra cone")
     rows = hm.Constraints.pairs(
-        np.eye(2), [0, 1], [-1, -1], equal=np.array([False, True]), right=[[1.0, 1.0], [1.0, -1.0]],
+        np.eye(2),
+        [0, 1],
+        [-1, -1],
+        equal=np.array([False, True]),
+        right=[[1.0, 1.0], [1.0, -1.0]],
         right_of=[0, 1],
-    )  # fmt: skip
+    )
     # W_00 + W_01 >= 1 and W_10 = W_11: the first row of W is all that is asked
     for each, size in (("nuclear", math.sqrt(0.5)), ("spectral", math.sqrt(0.5))):
         best = solve_in(rows, each)
@@ -308,8 +314,10 @@ def test_certificates_carry_their_norm() -> None:
         assert proof["norm_name"] == name
         assert hm.certify(proof).valid
         assert not hm.certify(forged(proof, norm_name=other)).valid
-        worse = [str(Fraction(11, 10) * Fraction(x) if "/" in x or x.isdigit() else
-                 (1.1 * float.fromhex(x)).hex()) for x in proof["p"]]  # fmt: skip
+        worse = [
+            str(Fraction(11, 10) * Fraction(x) if "/" in x or x.isdigit() else (1.1 * float.fromhex(x)).hex())
+            for x in proof["p"]
+        ]
         if best.certificate == "exact":
             assert not hm.certify(forged(proof, p=worse)).valid
             nothing = forged(proof, p=worse, multipliers=["0"] * 2)

@@ -243,12 +243,7 @@ def test_a_repair_does_not_choose_between_next_tokens():
 def test_witnesses_are_in_the_users_words():
     analysis = analyze(["the cat sat", "the dog ran", "cat the", "dog cat"])
     assert analysis.violations[0].witnesses == (
-        {
-            "sentence": "the",
-            "next": ["cat", "dog"],
-            "choices": 2,
-            "raw": ["the cat sat", "the dog ran"],
-        },
+        {"sentence": "the", "next": ["cat", "dog"], "choices": 2, "raw": ["the cat sat", "the dog ran"]},
     )
 
 

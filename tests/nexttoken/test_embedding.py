@@ -58,9 +58,7 @@ def test_unmerged_chain_rule_against_finite_differences(samples):
         step = draw.standard_normal(G.shape)
         ends = [
             Unmerged(
-                samples,
-                weights.E,
-                **{n: getattr(weights, n) + (s * step if n == name else 0) for n in names},
+                samples, weights.E, **{n: getattr(weights, n) + (s * step if n == name else 0) for n in names}
             ).merged.model.loss
             for s in (h, -h)
         ]

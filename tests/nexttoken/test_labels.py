@@ -38,10 +38,15 @@ def test_bound_rows_are_inside_components(raw):
         assert not components(samples, n)
         return
     found, inside = hm.decompose(problem), components(samples, n)
-    pairs = np.unique([q * samples.V + x for i in range(samples.n)
-                       if samples.target[i] in samples.tokens[samples.offsets[i] : samples.offsets[i + 1]]
-                       for q in [samples.query[i]]
-                       for x in samples.tokens[samples.offsets[i] : samples.offsets[i + 1]]])  # fmt: skip
+    pairs = np.unique(
+        [
+            q * samples.V + x
+            for i in range(samples.n)
+            if samples.target[i] in samples.tokens[samples.offsets[i] : samples.offsets[i + 1]]
+            for q in [samples.query[i]]
+            for x in samples.tokens[samples.offsets[i] : samples.offsets[i + 1]]
+        ]
+    )
     bound = set()
     for i, t in found.bound:
         first = problem.offsets[i]

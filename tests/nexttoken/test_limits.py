@@ -67,9 +67,10 @@ def test_slack_edges(oracles):
     assert star.norm_squared == Fraction(case["true_norm2"])
     words = case["vocabulary"]
     column = {
-        words[x]: w for x, q, w in zip(star.pairs.token, star.pairs.query, star.exact, strict=True)
+        words[x]: w
+        for x, q, w in zip(star.pairs.token, star.pairs.query, star.exact, strict=True)
         if words[q] == "q"
-    }  # fmt: skip
+    }
     assert column == {word: Fraction(w) for word, w in case["true_W_kq_star_column_q"].items()}
     assert not star.is_star
     assert len(star.above) - len(star.support) == 1
@@ -110,9 +111,12 @@ def test_descent_swings_just_above_the_threshold():
     for factor, swings in ((0.97, False), (1.03, True)):
         eta = factor * late.eta_c
         run = train(
-            samples, W_ov=OutputValue.aligned(pairs.collocation, 2.0), rate=eta, steps=4000,
+            samples,
+            W_ov=OutputValue.aligned(pairs.collocation, 2.0),
+            rate=eta,
+            steps=4000,
             record=[3998, 3999],
-        )  # fmt: skip
+        )
         last = [late.beside(a) for a in run.points[-3:]]
         ratio = run.misalignment_kq / late.predicted_misalignment(run.norm_kq)
         assert (np.linalg.norm(last[2] - last[1]) > 0.05) == swings

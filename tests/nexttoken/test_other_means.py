@@ -52,9 +52,13 @@ def by_quadratic_program(edges):
     options.verbose = False
     options.tol_gap_abs = options.tol_gap_rel = options.tol_feas = 1e-13
     solver = clarabel.DefaultSolver(
-        scipy.sparse.eye(len(tokens)).tocsc(), np.zeros(len(tokens)), scipy.sparse.csc_matrix(rows),
-        -np.ones(len(rows)), [clarabel.NonnegativeConeT(len(rows))], options,
-    )  # fmt: skip
+        scipy.sparse.eye(len(tokens)).tocsc(),
+        np.zeros(len(tokens)),
+        scipy.sparse.csc_matrix(rows),
+        -np.ones(len(rows)),
+        [clarabel.NonnegativeConeT(len(rows))],
+        options,
+    )
     found = solver.solve()
     return dict(zip(tokens, found.x, strict=True)) if "Solved" in str(found.status) else None
 

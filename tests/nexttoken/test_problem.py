@@ -227,5 +227,8 @@ def test_the_problem_of_a_vocabulary_of_a_million():
     assert hm.gradient(problem, None).direction.size == problem.d < 10
     run = hm.descend(problem, hm.steps.Normalized(0.1), steps=10)
     stage = StageTwo(Pairs.of(samples), problem.head.W_ov)
-    assert np.allclose(stage.direction(run.p[: stage.pairs.P], method="signed").unit,
-                       stage.direction(run.p[: stage.pairs.P]).unit, atol=1e-13)  # fmt: skip
+    assert np.allclose(
+        stage.direction(run.p[: stage.pairs.P], method="signed").unit,
+        stage.direction(run.p[: stage.pairs.P]).unit,
+        atol=1e-13,
+    )

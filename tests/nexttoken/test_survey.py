@@ -70,8 +70,11 @@ def test_reading_is_that_of_the_plain_reader_for_any_block(
     found = streaming.read_distinct([path], length, size=size, workers=workers)
     assert held(found)[:5] == held(Distinct.of(plain))[:5]
     assert (found.n, found.cut, found.cut_tokens, found.notes) == (
-        plain.n, plain.cut, plain.cut_tokens, plain.notes,
-    )  # fmt: skip
+        plain.n,
+        plain.cut,
+        plain.cut_tokens,
+        plain.notes,
+    )
     assert [found.words(s) for s in range(len(found.counts))] == list(
         map(list, dict.fromkeys(tuple(plain.words(i)) for i in range(plain.n)))
     )
@@ -122,8 +125,11 @@ def test_the_survey_says_what_the_trie_says(sentences, repair):
         assert found.frequencies(uniform=uniform) == ((weight.min(), weight.max()) if len(weight) else None)
     mine, its = found.part(), realizable_part(trie, repair=repair)
     assert (mine.whole, mine.cut, mine.samples, mine.of_samples) == (
-        its.whole, its.cut, its.samples, its.of_samples,
-    )  # fmt: skip
+        its.whole,
+        its.cut,
+        its.samples,
+        its.of_samples,
+    )
     kept = [its.sentences.words(i) for i in range(its.sentences.n)] if its.sentences else []
     assert list(mine.beginnings(map(text.words, range(text.n)))) == kept
     assert mine.vocabulary == (len(its.sentences.vocabulary) if its.sentences else 0)

@@ -37,12 +37,26 @@ READABLE = {
     "orders": ("cut",),
 }
 HEADS = [
-    {"format": "hardmax.ntp-model/2"}, {"format": None}, {"vocabulary": None}, {"vocabulary": {}},
-    {"vocabulary": ["S"]}, {"vocabulary": [1, 2, 3, 4]}, {"vocabulary": ["S", "S", "O", "P"]},
-    {"vocabulary": ["S", "V", "O"]}, {"margin": "3"}, {"margin": -1}, {"margin": None}, {"margin": [1]},
-    {"margin": float("nan")}, {"margin": float("inf")}, {"reached": 3}, {"reached": {}}, {"reached": None},
-    {"reached": {"steps": -1}}, {"reached": {"steps": "9", "rate": 1}},
-]  # fmt: skip
+    {"format": "hardmax.ntp-model/2"},
+    {"format": None},
+    {"vocabulary": None},
+    {"vocabulary": {}},
+    {"vocabulary": ["S"]},
+    {"vocabulary": [1, 2, 3, 4]},
+    {"vocabulary": ["S", "S", "O", "P"]},
+    {"vocabulary": ["S", "V", "O"]},
+    {"margin": "3"},
+    {"margin": -1},
+    {"margin": None},
+    {"margin": [1]},
+    {"margin": float("nan")},
+    {"margin": float("inf")},
+    {"reached": 3},
+    {"reached": {}},
+    {"reached": None},
+    {"reached": {"steps": -1}},
+    {"reached": {"steps": "9", "rate": 1}},
+]
 
 
 @pytest.fixture(scope="module")

@@ -88,9 +88,11 @@ def test_a_dragged_token_changes_the_directions(opened):
     assert "✓ proved" in row.inner_text()
     run = next(run for run in shown["runs"] if run["rule"] == "adam")
     again = hm.descend(
-        hm.Problem.from_scores(moved["keys"], moved["scores"]), hm.steps.Adam(0.1), steps=10_000,
+        hm.Problem.from_scores(moved["keys"], moved["scores"]),
+        hm.steps.Adam(0.1),
+        steps=10_000,
         start=shown["state"]["starts"][0],
-    )  # fmt: skip
+    )
     assert run["norm"] == again.norm
     assert run["selection"] == list(again.selection().tokens)
 
@@ -299,8 +301,13 @@ def test_the_tour_by_keyboard_alone(opened):
         page.keyboard.press("Enter")
         settle(page)
         titles.append(page.locator("h1").inner_text())
-    assert titles == ["Two basins", "Normalised against plain", "Adam chooses another token",
-                      "The usual gradient lies", "Sentences that cannot be learnt"]  # fmt: skip
+    assert titles == [
+        "Two basins",
+        "Normalised against plain",
+        "Adam chooses another token",
+        "The usual gradient lies",
+        "Sentences that cannot be learnt",
+    ]
     assert page.locator(".hmx-live").inner_text() != ""
     page.keyboard.press("Enter")  # round again
     settle(page)

@@ -46,9 +46,16 @@ def lab(tmp_path):
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
     places = {name: str(tmp_path / name.lower()) for name in names}
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}",
-        "--ip=127.0.0.1", f"--IdentityProvider.token={TOKEN}", f"--notebook-dir={tmp_path}",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        f"--port={port}",
+        "--ip=127.0.0.1",
+        f"--IdentityProvider.token={TOKEN}",
+        f"--notebook-dir={tmp_path}",
+    ]
     with (tmp_path / "log.txt").open("w") as log:
         environment = {**os.environ, **places}
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=tmp_path)

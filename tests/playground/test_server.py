@@ -126,7 +126,7 @@ def test_ten_megabytes_that_do_not_say_so(client):
         (json.dumps({"v": 1, "ask": SCRIPT}).encode(), "ask must be one of"),
         (json.dumps({"v": 1, "ask": "check", "sentences": ["a " * 100_000]}).encode(), "at most 24 words"),
     ],
-)  # fmt: skip
+)
 def test_bad_messages(client, raw, sentence):
     status, told = client.ask(raw)
     assert (status, told["ok"]) == (200, False)

@@ -52,10 +52,24 @@ def test_mean_slope(name, score, fall, exponent):
 
 
 @names
-@pytest.mark.parametrize("score, fall", [
-    (-13.0, -13.0), (-13.0, 13.0), (-5.0, -100.0), (0.3, -1e-5), (39.9, 0.99), (40.1, 350.0), (-40.1, -0.5),
-    (-20.0, -750.0), (-700.0, -690.0), (-900.0, -1500.0), (700.0, 1500.0), (900.0, 6000.0), (-5000.0, 3e-7),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "score, fall",
+    [
+        (-13.0, -13.0),
+        (-13.0, 13.0),
+        (-5.0, -100.0),
+        (0.3, -1e-5),
+        (39.9, 0.99),
+        (40.1, 350.0),
+        (-40.1, -0.5),
+        (-20.0, -750.0),
+        (-700.0, -690.0),
+        (-900.0, -1500.0),
+        (700.0, 1500.0),
+        (900.0, 6000.0),
+        (-5000.0, 3e-7),
+    ],
+)
 def test_mean_slope_where_differences_cancel(name, score, fall):
     """log1p(expm1(fall) sigmoid(-score)) lost five digits at the first."""
     with mpmath.workdps(30 + int(abs(score) + abs(fall))):

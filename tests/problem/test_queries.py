@@ -64,8 +64,10 @@ def test_the_same_descent(coordinates, step):
     tokens, queries, scores, rng = drawn(7, n=4, T=5)
     problem = hm.Problem.from_queries(tokens, queries, scores)
     start = rng.normal(size=problem.shape)
-    here, there = (hm.descend(each, step, steps=300, start=start, coordinates=coordinates)
-                   for each in (problem, stored(problem)))  # fmt: skip
+    here, there = (
+        hm.descend(each, step, steps=300, start=start, coordinates=coordinates)
+        for each in (problem, stored(problem))
+    )
     np.testing.assert_allclose(here.points, there.points, atol=1e-11)
     np.testing.assert_array_equal(here.W, here.p.reshape(problem.shape))
     np.testing.assert_array_equal(here.W_at(0), start)
@@ -89,8 +91,10 @@ def test_every_verb_takes_queries():
     tokens, queries, scores, _ = drawn(3, n=3, T=3, ragged=False)
     problem = hm.Problem.from_queries(tokens, queries, scores)
     dense = stored(problem)
-    found = [[(each.selection, round(each.max_margin.margin, 9)) for each in hm.locally_optimal(every)]
-             for every in (problem, dense)]  # fmt: skip
+    found = [
+        [(each.selection, round(each.max_margin.margin, 9)) for each in hm.locally_optimal(every)]
+        for every in (problem, dense)
+    ]
     assert found[0] == found[1]
     paths = [hm.flow(each, until_norm=200.0) for each in (problem, dense)]
     assert paths[0].misalignment(paths[1]) < 1e-20
@@ -165,9 +169,7 @@ def test_tokens_and_queries_of_any_size(a, b):
     assert two.log_norm - one.log_norm == pytest.approx(np.log(a) + np.log(b), rel=1e-12)
     for coordinates in ("gram", "primal"):
         here = hm.descend(plain, steps=100, coordinates=coordinates)
-        there = hm.descend(
-            scaled, hm.steps.Normalized(0.1 / a / b), steps=100, coordinates=coordinates
-        )  # fmt: skip
+        there = hm.descend(scaled, hm.steps.Normalized(0.1 / a / b), steps=100, coordinates=coordinates)
         assert here.misalignment(there) < 1e-25
     assert hm.max_margin(scaled).margin == pytest.approx(a * (b * hm.max_margin(plain).margin), rel=1e-12)
 
@@ -177,8 +179,11 @@ def test_products_are_never_stored():
     """d_x d_z is a million, for 120 slots: gradient and descent need no table of keys."""
     rng = np.random.default_rng(2)
     tokens, queries = rng.normal(size=(3, 4, 1000)), rng.normal(size=(3, 1000))
-    problem = hm.Problem.from_queries(np.tile(tokens, (10, 1, 1)), np.tile(queries, (10, 1)), np.eye(4)[
-        rng.integers(0, 4, 3)][np.tile(range(3), 10)])  # fmt: skip
+    problem = hm.Problem.from_queries(
+        np.tile(tokens, (10, 1, 1)),
+        np.tile(queries, (10, 1)),
+        np.eye(4)[rng.integers(0, 4, 3)][np.tile(range(3), 10)],
+    )
     assert problem.table.left.shape == (12, 1000)
     assert problem.table.right.shape == (3, 1000)
     run = hm.descend(problem, hm.steps.Normalized(1e-3), steps=20, record=())
@@ -254,7 +259,7 @@ def test_bad_input():
         (lambda: hm.descend(made(tokens, "first", scores), wrt="W", prompt=[1]), "p is W already"),
         (lambda: hm.descend(made(tokens, "first", scores), start=np.eye(3)), r"start must have shape \(4,\)"),
         (lambda: hm.max_margin(plain, norm="nuclear"), "norm must be one of vectors"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=message):
             call()
 

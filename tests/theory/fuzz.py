@@ -135,8 +135,12 @@ def main() -> int:
     for id in ids:
         applicable = sum(counts[id].values()) - counts[id]["not applicable"]
         share = f"{counts[id]['undecided'] / applicable:.1%}" if applicable else "-"
-        print(f"{id:10}" + "".join(f"{counts[id][word]:16}" for word in words) + f"{share:>26}"
-              + f"{seconds[id] / asked.problems:9.3f} s")  # fmt: skip
+        print(
+            f"{id:10}"
+            + "".join(f"{counts[id][word]:16}" for word in words)
+            + f"{share:>26}"
+            + f"{seconds[id] / asked.problems:9.3f} s"
+        )
     total = sum(counts.values(), collections.Counter())
     judged = sum(total.values()) - total["not applicable"]
     print(f"{sum(total.values())} verdicts, {total['undecided'] / max(judged, 1):.1%} of {judged} undecided")

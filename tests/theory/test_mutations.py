@@ -27,18 +27,10 @@ from hardmax.theory.paper_b import (
     paths,
     several_optimal,
 )
-from hardmax.theory.paper_b import (
-    finite as finite_joint,
-)
-from hardmax.theory.paper_b import (
-    foundations as assumptions,
-)
-from hardmax.theory.paper_b import (
-    joint_training as joint,
-)
-from hardmax.theory.paper_b import (
-    several_optimal as proxy,
-)
+from hardmax.theory.paper_b import finite as finite_joint
+from hardmax.theory.paper_b import foundations as assumptions
+from hardmax.theory.paper_b import joint_training as joint
+from hardmax.theory.paper_b import several_optimal as proxy
 
 pytestmark = pytest.mark.no_cover
 
@@ -77,24 +69,59 @@ def smoother(problem: Any) -> Any:
 # id, instance, where the formula lives, its name, what replaces it
 MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-APP-E", "B-FIG-9, d = 2, trial 0", proxy, "joined_sets", lambda _, tokens, __: [[t] for t in tokens]),
-    ("B-ASM-B", "B-FIG-1a", hardmax.directions.assumptions, "optimal_tokens",
-     lambda problem: Selection(tuple((T - 1,) for T in problem.sizes.tolist()))),
+    (
+        "B-ASM-B",
+        "B-FIG-1a",
+        hardmax.directions.assumptions,
+        "optimal_tokens",
+        lambda problem: Selection(tuple((T - 1,) for T in problem.sizes.tolist())),
+    ),
     ("B-ASM-C", "B-FIG-3a", assumptions, "POSITIVE", 0.9),
-    ("B-ASM-D", "negative scores", assumptions, "assumption_d",
-     lambda problem, sets: assumption_d(several_optimal.lifted(problem), sets)),
+    (
+        "B-ASM-D",
+        "negative scores",
+        assumptions,
+        "assumption_d",
+        lambda problem, sets: assumption_d(several_optimal.lifted(problem), sets),
+    ),
     ("B-EQ-73", "B-FIG-8", finite, "log_lost_between", without_log_T),
-    ("B-EQ-75", "B-FIG-3a", finite_joint, "log_risk_at_least",
-     lambda n, r, Gamma, nu, lost: -r * (Gamma - 2 * nu * lost)),
+    (
+        "B-EQ-75",
+        "B-FIG-3a",
+        finite_joint,
+        "log_risk_at_least",
+        lambda n, r, Gamma, nu, lost: -r * (Gamma - 2 * nu * lost),
+    ),
     ("B-EQ-79", "a third input that is squeezed", finite_joint, "log_lost_between", without_log_T),
-    ("B-EQ-79", "a third input that is squeezed", finite_joint, "margin_kept",
-     lambda relaxed, full, epsilon: relaxed),
+    (
+        "B-EQ-79",
+        "a third input that is squeezed",
+        finite_joint,
+        "margin_kept",
+        lambda relaxed, full, epsilon: relaxed,
+    ),
     ("B-EQ-84", "two winners per input", finite, "log_lost_between", without_log_T),
-    ("B-ERR-21", "B-FIG-1b, random starts", convergence, "is_locally_optimal",
-     lambda *a: not locally_optimal(*a)),
-    ("B-NEW-1", "B-FIG-3b, rho = 0.5", joint, "interpolated_max_margin",
-     lambda problem, rho, tokens: interpolated_max_margin(problem, 1.1 * rho, tokens)),
-    ("B-NEW-1b", "switching third input, rho = 8", joint, "interpolated_max_margin",
-     lambda problem, rho, tokens: interpolated_max_margin(problem, rho / 8, tokens)),
+    (
+        "B-ERR-21",
+        "B-FIG-1b, random starts",
+        convergence,
+        "is_locally_optimal",
+        lambda *a: not locally_optimal(*a),
+    ),
+    (
+        "B-NEW-1",
+        "B-FIG-3b, rho = 0.5",
+        joint,
+        "interpolated_max_margin",
+        lambda problem, rho, tokens: interpolated_max_margin(problem, 1.1 * rho, tokens),
+    ),
+    (
+        "B-NEW-1b",
+        "switching third input, rho = 8",
+        joint,
+        "interpolated_max_margin",
+        lambda problem, rho, tokens: interpolated_max_margin(problem, rho / 8, tokens),
+    ),
     ("B-NEW-2", "B-FIG-8", paths, "predicted", lambda unit, w, R: offset_path(unit, -w, R)),
     ("B-NEW-3", "B-FIG-8", paths, "critical_step", lambda found: 1.1 * critical(found)),
     ("B-NEW-3", "random keys", paths, "critical_step", lambda found: 0.9 * critical(found)),
@@ -107,14 +134,24 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-THM-2", "B-FIG-1a", convergence, "flow_limit", second_best),
     ("B-THM-2M", "B-FIG-1a from (0, 1), after the transient", convergence, "TRANSIENT", 0.01),
     ("B-THM-3", "B-FIG-1b, token 1", local, "local_constants", scaled_constants(mu=3000)),
-    ("B-THM-4", "B-FIG-1b, best direction turned by 5 degrees", cone, "distance_kept",
-     lambda path: kept(path) - 1),
+    (
+        "B-THM-4",
+        "B-FIG-1b, best direction turned by 5 degrees",
+        cone,
+        "distance_kept",
+        lambda path: kept(path) - 1,
+    ),
     ("B-THM-5", "B-FIG-3a, r = R", joint, "still_away", lambda angle: 0.4 * angle),
     ("B-THM-6", "B-FIG-3b, r = R/2", joint, "coupling", lambda problem, tokens: 0.0),
     ("B-THM-6", "B-FIG-3b, r = 1.5 R", joint, "relaxed_max_margin", joint.max_margin),
     ("B-THM-8", "two winners per input", several_optimal, "still_away", lambda distance: 0.05 * distance),
-    ("B-THM-8N", "tanh", several_optimal, "composed_loss",
-     lambda loss, shape: replace(compose(loss, shape), log_slope=lambda u: loss.log_slope(u))),
+    (
+        "B-THM-8N",
+        "tanh",
+        several_optimal,
+        "composed_loss",
+        lambda loss, shape: replace(compose(loss, shape), log_slope=lambda u: loss.log_slope(u)),
+    ),
     ("B-THM-L1", "random tokens", foundations, "POWER", {False: 1, True: 1}),
     ("B-THM-L1", "random tokens, normalised", foundations, "POWER", {False: 2, True: 2}),
     ("B-THM-L2", "equal labels", foundations, "explicit_separator", lambda data: 0.99 * separator(data)),
@@ -127,19 +164,35 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     ("B-THM-L8", "a high scorer behind the neighbour", directions, "deciding_gap", directions.margin_gap),
     ("B-THM-L9", "B-FIG-1b, token 2", directions, "below", lambda excess: excess),
     ("B-THM-L10", "B-FIG-8", directions, "most_neighbors", lambda d: d - 1),
-    ("B-THM-L14", "two winners per input", several_optimal, "sandwich",
-     lambda found: (sandwich(found)[0] + 0.1, 1.0)),
-]  # fmt: skip
+    (
+        "B-THM-L14",
+        "two winners per input",
+        several_optimal,
+        "sandwich",
+        lambda found: (sandwich(found)[0] + 0.1, 1.0),
+    ),
+]
 
 
 # Variants of true theorems that are false, each refuted with a proof where the theorem itself holds.
 REFUTED = {
-    "B-EQ-73: log_lost_between", "B-EQ-79: log_lost_between", "B-EQ-84: log_lost_between",
-    "B-THM-1: path_limit", "B-THM-2: flow_limit", "B-THM-L1: POWER", "B-THM-L2: explicit_separator",
-    "B-THM-L3: remainder_bound", "B-THM-L4: descent_cosine", "B-THM-L5: radial_bound",
-    "B-THM-L6: smoothness", "B-THM-L7: local_constants", "B-THM-L8: deciding_gap", "B-THM-L9: below",
-    "B-THM-L10: most_neighbours", "B-THM-L14: sandwich",
-}  # fmt: skip
+    "B-EQ-73: log_lost_between",
+    "B-EQ-79: log_lost_between",
+    "B-EQ-84: log_lost_between",
+    "B-THM-1: path_limit",
+    "B-THM-2: flow_limit",
+    "B-THM-L1: POWER",
+    "B-THM-L2: explicit_separator",
+    "B-THM-L3: remainder_bound",
+    "B-THM-L4: descent_cosine",
+    "B-THM-L5: radial_bound",
+    "B-THM-L6: smoothness",
+    "B-THM-L7: local_constants",
+    "B-THM-L8: deciding_gap",
+    "B-THM-L9: below",
+    "B-THM-L10: most_neighbours",
+    "B-THM-L14: sandwich",
+}
 
 
 def is_refuted(mutation: tuple[Any, ...]) -> bool:

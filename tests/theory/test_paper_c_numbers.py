@@ -143,7 +143,7 @@ def test_the_rare_sentence():
 @pytest.mark.parametrize(
     "name, faster, weight, ratio",
     [("cycle", 82, 0.075, 51), ("long", 185, 0.034, 26), ("derangement", 69, None, 67)],
-)  # fmt: skip
+)
 def test_theorem_2_at_the_papers_size(name, faster, weight, ratio):
     found = check("C-THM-2", examples.drawn(name), steps=900)
     assert found.measured["predicted over C_1"] == pytest.approx(faster, abs=0.5)
@@ -155,9 +155,13 @@ def test_theorem_2_at_the_papers_size(name, faster, weight, ratio):
 
 @pytest.mark.parametrize(
     "name, late, measured, inputs",
-    [("cycle 0", 7.7e-4, 5.6e-4, 276), ("cycle 1", 5.5e-4, 3.9e-4, 268), ("cycle 2", 5.8e-4, 2.7e-4, 126),
-     ("long", 3.2e-4, 1.3e-4, 112)],
-)  # fmt: skip
+    [
+        ("cycle 0", 7.7e-4, 5.6e-4, 276),
+        ("cycle 1", 5.5e-4, 3.9e-4, 268),
+        ("cycle 2", 5.8e-4, 2.7e-4, 126),
+        ("long", 3.2e-4, 1.3e-4, 112),
+    ],
+)
 def test_theorem_3_at_the_papers_size(name, late, measured, inputs):
     run = train(four(name))
     found = check("C-THM-3", run).measured
@@ -193,9 +197,12 @@ def test_late_laws_hold_wherever_a_run_is_late_enough(seed):
     draw = np.random.default_rng(seed)
     kind = ["cycle", "derangement", "uniform"][seed % 3]
     drawn = generate(
-        int(draw.integers(3, 9)), permutation=kind, lag0=float(draw.choice([0.2, 0.8])), multiplicity=9,
+        int(draw.integers(3, 9)),
+        permutation=kind,
+        lag0=float(draw.choice([0.2, 0.8])),
+        multiplicity=9,
         rng=seed,
-    )  # fmt: skip
+    )
     samples = Samples.from_sentences(drawn.text)
     if (np.diff(samples.offsets) < 2).all():
         return

@@ -25,9 +25,21 @@ from hardmax.theory.proof import at_precision
 
 # False variants whose refutation is a finite matter: they must be refuted, not left open.
 PLANTED = {
-    "A-ERR-5", "A-LEM-2", "A-LEM-3P", "A-LEM-7", "A-LEM-10", "A-LEM-11", "A-LEM-12", "A-LEM-20", "A-LEM-21",
-    "C-LEM-1", "C-LEM-2", "C-THM-BLOCK", "C-THM-P2", "C-THM-STRUCT",
-}  # fmt: skip
+    "A-ERR-5",
+    "A-LEM-2",
+    "A-LEM-3P",
+    "A-LEM-7",
+    "A-LEM-10",
+    "A-LEM-11",
+    "A-LEM-12",
+    "A-LEM-20",
+    "A-LEM-21",
+    "C-LEM-1",
+    "C-LEM-2",
+    "C-THM-BLOCK",
+    "C-THM-P2",
+    "C-THM-STRUCT",
+}
 VARIANTS = [each for each in (*OF_A, *OF_C) if each[0] in PLANTED]
 
 

@@ -136,8 +136,17 @@ def test_a_repeated_winner_is_one_token():
 
 
 # Problems on which some statement was once said to fail, or raised an error instead of giving a verdict.
-PINNED = [("B-THM-2M", 5), ("B-ASM-C", 9), ("B-EQ-75", 9), ("B-EQ-79", 9), ("B-NEW-1", 9), ("B-THM-5", 9),
-          ("B-THM-6", 9), ("B-APP-E", 16), ("B-THM-4", 1214)]  # fmt: skip
+PINNED = [
+    ("B-THM-2M", 5),
+    ("B-ASM-C", 9),
+    ("B-EQ-75", 9),
+    ("B-EQ-79", 9),
+    ("B-NEW-1", 9),
+    ("B-THM-5", 9),
+    ("B-THM-6", 9),
+    ("B-APP-E", 16),
+    ("B-THM-4", 1214),
+]
 
 
 @pytest.mark.parametrize("id, seed", PINNED)

@@ -79,8 +79,11 @@ def test_a_hard_head_still_learns():
     torch.manual_seed(1)
     x = torch.randn(1, 6, 8)
     found = {}
-    for name, kind in ((hm.torch.ExactAttention, torch.float64), (hm.torch.ExactAttention, torch.float32),
-                       (torch.nn.MultiheadAttention, torch.float32)):  # fmt: skip
+    for name, kind in (
+        (hm.torch.ExactAttention, torch.float64),
+        (hm.torch.ExactAttention, torch.float32),
+        (torch.nn.MultiheadAttention, torch.float32),
+    ):
         torch.manual_seed(2)
         module = name(8, 1, batch_first=True)
         module.in_proj_weight.data[:8] *= 300.0

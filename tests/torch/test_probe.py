@@ -105,9 +105,11 @@ def test_architectures(make):
     from hardmax.torch.probing.as_heads import heads_of
     from hardmax.torch.probing.seeing import see
 
-    items = [given[b : b + 1] for b in range(8)] if torch.is_tensor(given) else [
-        {name: value[b : b + 1] for name, value in given.items()} for b in range(8)
-    ]  # fmt: skip
+    items = (
+        [given[b : b + 1] for b in range(8)]
+        if torch.is_tensor(given)
+        else [{name: value[b : b + 1] for name, value in given.items()} for b in range(8)]
+    )
     seen = see(model, layers, items)
     heads = list(heads_of(layers[0], [each[0] for each in seen]))
     dense_check(heads[max(range(len(heads)), key=lambda h: found.heads[h].hard)])

@@ -238,16 +238,22 @@ def test_bad_input_is_refused_in_a_sentence():
     model = encoder()
     for message, make in [
         ("model must be a torch.nn.Module, got str; ", lambda: hm.torch.watch("bert")),
-        ("got Linear without any that is known; describe them by hand",
-         lambda: hm.torch.watch(torch.nn.Linear(2, 2))),
+        (
+            "got Linear without any that is known; describe them by hand",
+            lambda: hm.torch.watch(torch.nn.Linear(2, 2)),
+        ),
         ("every must be ", lambda: hm.torch.watch(model, every=0)),
-        ("given must be names of attention layers, got 'layers.0.linear1'",
-         lambda: hm.torch.watch(model, given=["layers.0.linear1"])),
+        (
+            "given must be names of attention layers, got 'layers.0.linear1'",
+            lambda: hm.torch.watch(model, given=["layers.0.linear1"]),
+        ),
         ("given must be names of modules, got 'nowhere'", lambda: hm.torch.watch(model, given=["nowhere"])),
-        ("heads must be a divisor of 8 rows, got 3",
-         lambda: hm.torch.Projection(torch.nn.Linear(6, 8), heads=3).weights()),
+        (
+            "heads must be a divisor of 8 rows, got 3",
+            lambda: hm.torch.Projection(torch.nn.Linear(6, 8), heads=3).weights(),
+        ),
         ("a watch must have a record to be drawn, got none", lambda: hm.torch.watch(model).plot()),
-    ]:  # fmt: skip
+    ]:
         with pytest.raises(ValueError, match=message):
             make()
     with warnings.catch_warnings():

@@ -23,9 +23,13 @@ def ruled(method, eta, decay=0.0, b1=0.9):
     """The rule of an oracle run, a pair where each factor has its own."""
     plain, polar = hm.steps.Normalized(eta, decay=decay), hm.steps.Spectral(eta, decay=decay)
     return {
-        "ngd": plain, "spectral": polar, "muon": hm.steps.Muon(eta, b1, decay=decay),
-        "factorised-joint": plain, "factorised-block": (plain, plain), "factorised-muon-block": polar,
-    }[method]  # fmt: skip
+        "ngd": plain,
+        "spectral": polar,
+        "muon": hm.steps.Muon(eta, b1, decay=decay),
+        "factorised-joint": plain,
+        "factorised-block": (plain, plain),
+        "factorised-muon-block": polar,
+    }[method]
 
 
 def begun(parameters):
@@ -96,9 +100,13 @@ def test_factors_of_rank_one(known):
     """The margin of the best W of rank one is far from the nuclear one, whose W has rank two (D-THM-2)."""
     problem = posed(known["dataset"])
     run = hm.descend(
-        problem, hm.steps.Normalized(0.03, decay=0.5), steps=200_000, record=[2000, 20_000], factors=1,
+        problem,
+        hm.steps.Normalized(0.03, decay=0.5),
+        steps=200_000,
+        record=[2000, 20_000],
+        factors=1,
         start=(known["K0"], known["Q0"]),
-    )  # fmt: skip
+    )
     best = hm.max_margin(problem, known["selection"], norm="nuclear")
     margins = [best.margin * (1.0 - run.deficit(best, at)) for at in (1, 2, 3)]
     assert margins == pytest.approx(known["normalised_margins"], rel=1e-6)
@@ -132,8 +140,13 @@ def test_factored_points():
 @pytest.mark.compiled
 def test_a_run_of_factors_proves_an_interval():
     known = next(x for x in ORACLES["matrix"]["w44"]["optimisers"] if x["method"] == "factorised-block")
-    run = hm.descend(posed("w44"), ruled("factorised-block", 0.03, 0.5), steps=10_000, record=(),
-                     **begun(known["parameters"]))  # fmt: skip
+    run = hm.descend(
+        posed("w44"),
+        ruled("factorised-block", 0.03, 0.5),
+        steps=10_000,
+        record=(),
+        **begun(known["parameters"]),
+    )
     proof = run.certificate()
     lower, upper = proof.margin_interval
     assert lower <= 1.60843583619 <= upper <= 1.03 * lower
@@ -177,8 +190,12 @@ def test_factors_in_plain_python(tmp_path):
     x = np.array(ORACLES["matrix"]["w33"]["tokens"]).reshape(-1, 3)
     v = np.array([1.0, -2.0, 0.5])
     linear = hm.Problem.from_queries(x.reshape(3, 3, 3), "last", labels=[1, -1, 1], head=v)
-    moving = replace(linear, head=NonlinearHead(
-        x, linear.head.labels, lambda z: z @ v, lambda z: np.tile(v, (len(z), 1)), linear.loss))  # fmt: skip
+    moving = replace(
+        linear,
+        head=NonlinearHead(
+            x, linear.head.labels, lambda z: z @ v, lambda z: np.tile(v, (len(z), 1)), linear.loss
+        ),
+    )
     runs = [hm.descend(each, hm.steps.Normalized(0.05), **options) for each in (linear, moving)]
     np.testing.assert_allclose(runs[0].points, runs[1].points, rtol=1e-10)
     one.save(tmp_path / "run.npz")
@@ -213,9 +230,12 @@ def test_scales_of_factors():
     step = hm.steps.Normalized(0.1)
     one = hm.descend(plain, (step, step), steps=50, factors=2, start=(K, Q))
     other = hm.descend(
-        scaled, (replace(step, rate=0.1 / a), replace(step, rate=0.1 / b)), steps=50, factors=2,
+        scaled,
+        (replace(step, rate=0.1 / a), replace(step, rate=0.1 / b)),
+        steps=50,
+        factors=2,
         start=(K / a, Q / b),
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(other.K * a, one.K, rtol=1e-12)
     np.testing.assert_allclose(other.Q * b, one.Q, rtol=1e-12)
 
@@ -254,7 +274,7 @@ def test_bad_factors():
         (lambda: hm.margin.factored_point(plain, K, K), "problem must be one with queries"),
         (lambda: hm.margin.factored_point(problem, K, np.ones((2, 2))), r"Q must have shape \(2, 1\)"),
         (lambda: hm.margin.factored_point(problem, -K, K, [0, 1]), "K, Q must select the tokens by a margin"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=message):
             call()
 
@@ -295,8 +315,9 @@ def test_a_peer_trains_W_and_v_together(power):
 
 
 @pytest.mark.extra
-@pytest.mark.parametrize("known", ORACLES["peers"]["attentionmd_single"]["runs"],
-                         ids=lambda known: f"{known['seed']}-{known['p']}")  # fmt: skip
+@pytest.mark.parametrize(
+    "known", ORACLES["peers"]["attentionmd_single"]["runs"], ids=lambda known: f"{known['seed']}-{known['p']}"
+)
 def test_a_peer_trains_W_by_mirror_descent(known):
     """AttentionMD's local convergence with exact steps; torch draws v, signs, tokens and queries."""
     torch = pytest.importorskip("torch")

@@ -58,8 +58,11 @@ def test_follows_an_explicit_solver_with_a_nonlinear_head_and_an_own_loss():
         path = hm.flow(problem, until_log_time=2.0)
         reference = solve_ivp(
             lambda t, p, problem=problem: -hm.gradient(problem, p).vector,
-            (0, math.exp(2.0)), np.zeros(4), rtol=1e-10, atol=1e-12,
-        )  # fmt: skip
+            (0, math.exp(2.0)),
+            np.zeros(4),
+            rtol=1e-10,
+            atol=1e-12,
+        )
         np.testing.assert_allclose(path.p, reference.y[:, -1], atol=1e-7)
 
 

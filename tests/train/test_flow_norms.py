@@ -26,9 +26,10 @@ def test_ends_at_the_max_margin_of_its_norm(name, norm, mirror):
     assert -1e-12 < deficit(path) < 1e-6
 
 
-@pytest.mark.parametrize(("name", "norm", "mirror"), [
-    ("plane", "l3", False), ("plane", "l8", False), ("ragged", "l3", True), ("plane", "l5", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "norm", "mirror"),
+    [("plane", "l3", False), ("plane", "l8", False), ("ragged", "l3", True), ("plane", "l5", True)],
+)
 @pytest.mark.no_cover
 def test_coordinates_that_slide_or_cross_zero(name, norm, mirror):
     """On `plane` the optimum has a zero: pulls at that coordinate cancel, where the field is not smooth."""
@@ -102,16 +103,19 @@ def test_a_saved_flow_knows_its_norm(tmp_path):
     assert (path.norm_name, path.method) == ("l3", "mirror flow in l3")
 
 
-@pytest.mark.parametrize(("options", "told"), [
-    ({"norm": "linf"}, "hm.steps.Sign(rate, decay=0.5)"),
-    ({"norm": "l1", "mirror": True}, "hm.steps.Coordinate(rate, decay=0.5)"),
-    ({"norm": "nuclear"}, 'hm.steps.Normalized(rate, norm="nuclear")'),
-    ({"norm": "spectral"}, "hm.steps.Spectral(rate)"),
-    ({"mirror": 3}, "mirror must be True or False"),
-    ({"norm": "l0.5"}, "a power above 1"),
-    ({"norm": "l3", "clock": "arc length"}, 'hm.steps.Normalized(rate, norm="l3")'),
-    ({"norm": "l3", "clock": "arc length", "mirror": True}, "hm.steps.Mirror(rate, 3)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"norm": "linf"}, "hm.steps.Sign(rate, decay=0.5)"),
+        ({"norm": "l1", "mirror": True}, "hm.steps.Coordinate(rate, decay=0.5)"),
+        ({"norm": "nuclear"}, 'hm.steps.Normalized(rate, norm="nuclear")'),
+        ({"norm": "spectral"}, "hm.steps.Spectral(rate)"),
+        ({"mirror": 3}, "mirror must be True or False"),
+        ({"norm": "l0.5"}, "a power above 1"),
+        ({"norm": "l3", "clock": "arc length"}, 'hm.steps.Normalized(rate, norm="l3")'),
+        ({"norm": "l3", "clock": "arc length", "mirror": True}, "hm.steps.Mirror(rate, 3)"),
+    ],
+)
 def test_refusals_name_what_to_call_instead(options, told):
     with pytest.raises(ValueError, match="must be") as refused:
         hm.flow(hm.data.named("skew"), **options)

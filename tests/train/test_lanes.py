@@ -15,9 +15,14 @@ from hardmax.train.descent import descend_quietly
 pytestmark = pytest.mark.compiled
 
 UPDATED = (
-    hm.steps.Adam(0.1), hm.steps.Adam(0.1, epsilon=0.0), hm.steps.Sign(0.1), hm.steps.Momentum(0.1),
-    hm.steps.Normalized(0.1, norm="l3"), hm.steps.RMSprop(0.1), hm.steps.SGD(0.1, momentum=0.9),
-)  # fmt: skip
+    hm.steps.Adam(0.1),
+    hm.steps.Adam(0.1, epsilon=0.0),
+    hm.steps.Sign(0.1),
+    hm.steps.Momentum(0.1),
+    hm.steps.Normalized(0.1, norm="l3"),
+    hm.steps.RMSprop(0.1),
+    hm.steps.SGD(0.1, momentum=0.9),
+)
 UNSCALED = (0, 5, 6)  # with an epsilon, or not normalised
 LOSSES = ("logistic", "exponential", "correlation")
 
@@ -44,11 +49,16 @@ def test_exponentials_are_right_to_one_ulp():
 
     rng = np.random.default_rng(0)
     halves = -math.log(2.0) * (np.arange(1, 2001) / 2)  # where k changes: r is largest
-    x = np.concatenate([
-        -rng.uniform(0, 745, 6000), -rng.uniform(0, 1, 3000), -10.0 ** rng.uniform(-300, 0, 1000),
-        halves[halves > -745], np.nextafter(halves[halves > -745], 0),
-        [0.0, -0.0, -1.0, -745.13, -708.4, -708.39, -700.0, -699.999],
-    ])  # fmt: skip
+    x = np.concatenate(
+        [
+            -rng.uniform(0, 745, 6000),
+            -rng.uniform(0, 1, 3000),
+            -(10.0 ** rng.uniform(-300, 0, 1000)),
+            halves[halves > -745],
+            np.nextafter(halves[halves > -745], 0),
+            [0.0, -0.0, -1.0, -745.13, -708.4, -708.39, -700.0, -699.999],
+        ]
+    )
     x = np.concatenate([x, np.zeros(-len(x) % 4)])
     found = exponentials(x, UNDERFLOW)
     with mpmath.workdps(40):
@@ -163,8 +173,10 @@ def test_every_update_agrees_with_the_plain_loop(made, which):
     for problem, run in zip(problems, runs, strict=True):
         alone = descend_quietly(problem, rule, steps=12, record=[3, 7])
         assert (run.event, run.method, run.times.tolist()) == (
-            alone.event, alone.method, alone.times.tolist(),
-        )  # fmt: skip
+            alone.event,
+            alone.method,
+            alone.times.tolist(),
+        )
         assert np.abs(run.points / 2 - alone.points / 2).max() <= 1e-9 * np.abs(alone.points / 2).max()
 
 

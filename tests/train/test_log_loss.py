@@ -116,10 +116,13 @@ def test_saved_and_loaded(tmp_path):
         assert hm.risk(again, [-900.0, 1.0]) == hm.risk(problem, [-900.0, 1.0])
 
 
-@pytest.mark.parametrize("scores, words", [
-    ([[1, 0.5]], "must be 1 on the tokens of the label and 0 elsewhere .*, got 0.5 in input 0"),
-    ([[0, 0]], "must be 1 on some token of every input .*, got none in input 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "scores, words",
+    [
+        ([[1, 0.5]], "must be 1 on the tokens of the label and 0 elsewhere .*, got 0.5 in input 0"),
+        ([[0, 0]], "must be 1 on some token of every input .*, got none in input 0"),
+    ],
+)
 def test_scores_that_are_no_labels(scores, words):
     with pytest.raises(ValueError, match=words):
         hm.Problem.from_scores([[[1.0], [0.0]]], scores, loss="log")

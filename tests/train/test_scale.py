@@ -39,15 +39,27 @@ def test_descend(power, coordinates):
     c = 2.0**power
     scaled = hm.Problem.from_scores(KEYS * c, SCORES)
     options = {"coordinates": coordinates}
-    same(hm.descend(scaled, hm.steps.Normalized(0.3 / c), steps=60, start=START / c, **options),
-         hm.descend(BASE, hm.steps.Normalized(0.3), steps=60, start=START, **options), c)  # fmt: skip
-    same(hm.descend(scaled, hm.steps.Normalized(0.3 / c, 1e-3 * c), steps=60, **options),
-         hm.descend(BASE, hm.steps.Normalized(0.3, 1e-3), steps=60, **options), c)  # fmt: skip
+    same(
+        hm.descend(scaled, hm.steps.Normalized(0.3 / c), steps=60, start=START / c, **options),
+        hm.descend(BASE, hm.steps.Normalized(0.3), steps=60, start=START, **options),
+        c,
+    )
+    same(
+        hm.descend(scaled, hm.steps.Normalized(0.3 / c, 1e-3 * c), steps=60, **options),
+        hm.descend(BASE, hm.steps.Normalized(0.3, 1e-3), steps=60, **options),
+        c,
+    )
     if abs(power) < 500:  # else the plain rate itself is no float
-        same(hm.descend(scaled, hm.steps.GD(0.25 / c / c), steps=60, start=START / c, **options),
-             hm.descend(BASE, hm.steps.GD(0.25), steps=60, start=START, **options), c)  # fmt: skip
-    same(hm.descend(scaled, hm.steps.GD("1/L_p"), steps=60, **options),
-         hm.descend(BASE, hm.steps.GD("1/L_p"), steps=60, **options), c)  # fmt: skip
+        same(
+            hm.descend(scaled, hm.steps.GD(0.25 / c / c), steps=60, start=START / c, **options),
+            hm.descend(BASE, hm.steps.GD(0.25), steps=60, start=START, **options),
+            c,
+        )
+    same(
+        hm.descend(scaled, hm.steps.GD("1/L_p"), steps=60, **options),
+        hm.descend(BASE, hm.steps.GD("1/L_p"), steps=60, **options),
+        c,
+    )
 
 
 @pytest.mark.parametrize("power", POWERS)

@@ -137,9 +137,13 @@ def test_a_row_is_what_the_functions_for_one_problem_say(name: str) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(
-    n=st.integers(1, 4), T=st.integers(1, 5), d=st.integers(1, 6), seed=st.integers(0, 10**6),
-    rate=st.sampled_from([0.1, 1.0]), steps=st.integers(0, 60),
-)  # fmt: skip
+    n=st.integers(1, 4),
+    T=st.integers(1, 5),
+    d=st.integers(1, 6),
+    seed=st.integers(0, 10**6),
+    rate=st.sampled_from([0.1, 1.0]),
+    steps=st.integers(0, 60),
+)
 @example(n=1, T=3, d=1, seed=0, rate=0.1, steps=0)  # the top token stands twice
 @example(n=1, T=3, d=1, seed=3, rate=1.0, steps=26)  # swings about a finite minimum
 def test_and_so_on_random_problems(n: int, T: int, d: int, seed: int, rate: float, steps: int) -> None:

@@ -22,8 +22,11 @@ def test_on_known_data():
     """space-a: linf selects others. triple: sign descent stays 1/16 short, and falling rates cure that."""
     apart, short = optimizers.compare([hm.data.named("space-a"), hm.data.named("triple")], steps=2000)
     assert [name for name, yes in apart.items() if yes and name.endswith("_parts")] == [
-        "sign_parts", "signum_parts", "adam_parts", "any_parts",
-    ]  # fmt: skip
+        "sign_parts",
+        "signum_parts",
+        "adam_parts",
+        "any_parts",
+    ]
     assert (short["coordinate"], short["normalized"], short["sign"]) == (True, True, False)
     assert not short["any_parts"]
     assert optimizers.compare([hm.data.named("triple")], decay=0.5, steps=2000)[0]["sign"]

@@ -201,13 +201,20 @@ class Catalogued(Answer):
         """The fields of the JSON."""
         rows = [
             {
-                "claim": entry.claim, "erratum": entry.erratum, "says": entry.says, "known_size": entry.size,
-                "verdict": found.verdict, "size": found.candidate.size if found.candidate else None,
-                "proof": found.proof, "instances": found.instances, "tries": found.tries,
-                "seconds": found.seconds, "commands": found.commands,
+                "claim": entry.claim,
+                "erratum": entry.erratum,
+                "says": entry.says,
+                "known_size": entry.size,
+                "verdict": found.verdict,
+                "size": found.candidate.size if found.candidate else None,
+                "proof": found.proof,
+                "instances": found.instances,
+                "tries": found.tries,
+                "seconds": found.seconds,
+                "commands": found.commands,
             }
             for entry, found in self.hunts
-        ]  # fmt: skip
+        ]
         status = "interrupted" if self.interrupted else "complete"
         return {
             "seed": self.seed,

@@ -58,9 +58,17 @@ def hunt(
     ('refuted (proved)', (1, 2, 1))
     """
     job = Hunting(
-        claim, reading=reading, space=space, tries=tries, seconds=seconds, seed=seed, store=store,
-        backend=backend, address=address, workers=workers,
-    )  # fmt: skip
+        claim,
+        reading=reading,
+        space=space,
+        tries=tries,
+        seconds=seconds,
+        seed=seed,
+        store=store,
+        backend=backend,
+        address=address,
+        workers=workers,
+    )
     try:
         job.run()
         return job.answer(suggest=suggest)
@@ -109,11 +117,18 @@ class Hunting:
         best = units.best()
         cma = strategy()
         told: dict[str, Any] = {
-            "claim": self.claim.target, "reading": self.claim.reading, "space": self.claim.space.ranges,
-            "seed": self.seed, "tries": len(units.rows), "instances": units.judged, "words": units.words,
+            "claim": self.claim.target,
+            "reading": self.claim.reading,
+            "space": self.claim.space.ranges,
+            "seed": self.seed,
+            "tries": len(units.rows),
+            "instances": units.judged,
+            "words": units.words,
             "search": _search(cma),
-            "refusal": units.error, "is_paper": self.claim.is_paper, "interrupted": interrupted,
-        }  # fmt: skip
+            "refusal": units.error,
+            "is_paper": self.claim.is_paper,
+            "interrupted": interrupted,
+        }
         nothing = f"nothing found in {units.judged} instances"
         if best is None:
             return Hunted(verdict=nothing, **told, seconds=self._seconds())
@@ -125,9 +140,13 @@ class Hunting:
 
             told["suggestions"] = suggestions(self.claim, found, judged.word, len(units.rows), self.seed)
         return Hunted(
-            verdict=verdict or nothing, candidate=found, judged=judged,
-            first_size=size if found is not None else None, seconds=self._seconds(), **told,
-        )  # fmt: skip
+            verdict=verdict or nothing,
+            candidate=found,
+            judged=judged,
+            first_size=size if found is not None else None,
+            seconds=self._seconds(),
+            **told,
+        )
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self.begun, 3)
@@ -190,10 +209,20 @@ def judge_file(
             words = dict.fromkeys(words, "hypothesis doubtful")
     verdict = words.get(judged.word, "nothing found in 1 instances")
     return Hunted(
-        found.target, found.reading, {}, 0, verdict, 0, 1, {judged.word: 1}, "no search",
-        candidate if judged.word in words else None, judged, is_paper=found.is_paper,
+        found.target,
+        found.reading,
+        {},
+        0,
+        verdict,
+        0,
+        1,
+        {judged.word: 1},
+        "no search",
+        candidate if judged.word in words else None,
+        judged,
+        is_paper=found.is_paper,
         refusal=judged.measured.get("error") if judged.word == "refused" else None,
-    )  # fmt: skip
+    )
 
 
 def hunt_entry(entry: Entry, seconds: float, seed: int = 0, workers: int | None = None) -> Hunted:

@@ -144,12 +144,21 @@ class Solving:
         search = self.search
         whole = search is not None and search.status == "complete"
         return Solved(
-            self.problem, self.name, tuple(self.listed), tuple(self.best), self.all_best,
-            search.found if search else 0, search.qps if search else 0,
+            self.problem,
+            self.name,
+            tuple(self.listed),
+            tuple(self.best),
+            self.all_best,
+            search.found if search else 0,
+            search.qps if search else 0,
             None if whole else (search and search.reason) or "interrupted",
-            search.undecided if search else (), not self.is_whole, self.critical, self.flow,
-            norm(self.norm).name, self.decomposition,
-        )  # fmt: skip
+            search.undecided if search else (),
+            not self.is_whole,
+            self.critical,
+            self.flow,
+            norm(self.norm).name,
+            self.decomposition,
+        )
 
     def _collect(self, search: Enumeration) -> None:
         from hardmax.directions.neighbors import score_gap

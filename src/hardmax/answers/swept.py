@@ -64,11 +64,18 @@ class Swept(Answer):
         from hardmax.trials.summary import failures_of, summary_of
 
         return cls(
-            found.store.meta["seed"], store or _place(found), found.done, found.failed, found.remaining,
-            seconds, tuple(failures_of(found, command)), tuple(summary_of(found, of)),
-            tuple(found.parameters if varying is None else varying), None if of is None else tuple(of),
+            found.store.meta["seed"],
+            store or _place(found),
+            found.done,
+            found.failed,
+            found.remaining,
+            seconds,
+            tuple(failures_of(found, command)),
+            tuple(summary_of(found, of)),
+            tuple(found.parameters if varying is None else varying),
+            None if of is None else tuple(of),
             interrupted,
-        )  # fmt: skip
+        )
 
     @property
     def exit_code(self) -> int:

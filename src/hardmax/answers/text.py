@@ -54,10 +54,14 @@ class TextTrained(Answer):
         kept, held = self.kept, None
         if kept is not None:
             held = {
-                "texts": len(kept.predictions), "accuracy": kept.full_accuracy, "majority": self.majority,
-                "top_tokens": kept.k, "top_accuracy": kept.accuracy, "top_attention": kept.attended,
+                "texts": len(kept.predictions),
+                "accuracy": kept.full_accuracy,
+                "majority": self.majority,
+                "top_tokens": kept.k,
+                "top_accuracy": kept.accuracy,
+                "top_attention": kept.attended,
                 "tokens_for_90_percent": kept.needed,
-            }  # fmt: skip
+            }
         return {
             "seed": self.seed,
             "texts": self.texts,
@@ -153,9 +157,13 @@ def text_train(
         own.sort()
         aside, truth = [texts[k] for k in rest], labels[rest]
     classifier = AttentionClassifier(
-        ngram_range=(1, expect.whole("ngrams", ngrams, 1)), epochs=epochs, sparse=sparse,
-        checkpoint=checkpoint, random_state=expect.whole("rng", rng), n_jobs=workers,
-    )  # fmt: skip
+        ngram_range=(1, expect.whole("ngrams", ngrams, 1)),
+        epochs=epochs,
+        sparse=sparse,
+        checkpoint=checkpoint,
+        random_state=expect.whole("rng", rng),
+        n_jobs=workers,
+    )
     tell = None if progress is None else lambda done, of, loss, score: progress(done, of)
     classifier._fit([texts[k] for k in own], labels[own], None, tell)
     if model is not None:
@@ -212,12 +220,18 @@ class TextExplained(Answer):
             "probability": told.probability,
             "score": told.score,
             "tokens": [
-                {"token": p.token, "count": p.occurrences, "attention": p.share, "value": p.value,
-                 "contribution": p.contribution} for p in told.parts
+                {
+                    "token": p.token,
+                    "count": p.occurrences,
+                    "attention": p.share,
+                    "value": p.value,
+                    "contribution": p.contribution,
+                }
+                for p in told.parts
             ],
             "unknown_words": told.unknown,
             "page": self.page,
-        }  # fmt: skip
+        }
 
     def table(self) -> Table:
         """What `hardmax text explain` prints."""
@@ -322,6 +336,13 @@ def _meant(model: AttentionClassifier, label: Any) -> Any:
 
 def _words(important: Important) -> list[dict[str, Any]]:
     return [
-        {"token": w.token, "label": w.label, "posterior": w.posterior, "count": w.occurrences,
-         "logit": w.logit, "value": w.value} for w in important.words
-    ]  # fmt: skip
+        {
+            "token": w.token,
+            "label": w.label,
+            "posterior": w.posterior,
+            "count": w.occurrences,
+            "logit": w.logit,
+            "value": w.value,
+        }
+        for w in important.words
+    ]

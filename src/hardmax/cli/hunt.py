@@ -69,10 +69,18 @@ def hunt(
         return out.show(judge_file(claim, on, reading, options_of(given or ())))
     with out.progress(f"hunting {claim}", tries or 100) as bar:
         job = Hunting(
-            claim, reading=reading, space=space, tries=tries, seconds=seconds, seed=seed, store=store,
-            backend=backend, address=address, workers=workers,
+            claim,
+            reading=reading,
+            space=space,
+            tries=tries,
+            seconds=seconds,
+            seed=seed,
+            store=store,
+            backend=backend,
+            address=address,
+            workers=workers,
             tell=lambda count: bar.advance(count - bar.done),
-        )  # fmt: skip
+        )
         try:
             try:
                 job.run()

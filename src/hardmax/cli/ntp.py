@@ -69,10 +69,16 @@ def check(
     with out.progress("checking", 1000) as bar, noted() as interrupted:
         try:
             answer = ntp_check(
-                *paths, uniform=uniform, max_length=max_length, repair=repair, backend=backend,
-                address=address, workers=workers, interrupted=interrupted,
+                *paths,
+                uniform=uniform,
+                max_length=max_length,
+                repair=repair,
+                backend=backend,
+                address=address,
+                workers=workers,
+                interrupted=interrupted,
                 tell=lambda share: bar.advance(int(1000 * share) - bar.done),
-            )  # fmt: skip
+            )
         except KeyboardInterrupt as stop:
             if not str(stop):  # a second one, while files were read
                 raise
@@ -123,9 +129,16 @@ def generate(
     if file is not None:
         writable("--out", file)
     answer = ntp_generate(
-        vocabulary, permutation=permutation, lag0=lag0, max_lag=max_lag, max_length=max_length,
-        truncate=truncate, assumption3=assumption3, multiplicity=multiplicity, rng=seed,
-    )  # fmt: skip
+        vocabulary,
+        permutation=permutation,
+        lag0=lag0,
+        max_lag=max_lag,
+        max_length=max_length,
+        truncate=truncate,
+        assumption3=assumption3,
+        multiplicity=multiplicity,
+        rng=seed,
+    )
     if file is not None:
         answer = answer.save(file)
         out.say(f"{len(answer.made.sentences):,} sentences written to {file}")
@@ -193,8 +206,7 @@ def predict(
     out: Output,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that hardmax ntp train wrote.")],
     sentence: Annotated[
-        str,
-        typer.Argument(metavar='"TOKENS ..."', help="A sentence, seen or not, or a JSON list of words."),
+        str, typer.Argument(metavar='"TOKENS ..."', help="A sentence, seen or not, or a JSON list of words.")
     ],
     limit: Annotated[bool, typer.Option("--limit", help="As if stage 2 had gone on for ever.")] = False,
 ) -> int:

@@ -87,10 +87,19 @@ def sweep(
         watch = _Watch(out, bar, seconds)
         try:
             found = run(
-                plan.function, plan.grid, plan.trials, store=place, seed=plan.seed, batched=plan.batched,
-                backend=backend, address=address, progress=watch.see, retry_failed=retry_failed,
-                allow_changes=allow_changes, **plan.options,
-            )  # fmt: skip
+                plan.function,
+                plan.grid,
+                plan.trials,
+                store=place,
+                seed=plan.seed,
+                batched=plan.batched,
+                backend=backend,
+                address=address,
+                progress=watch.see,
+                retry_failed=retry_failed,
+                allow_changes=allow_changes,
+                **plan.options,
+            )
         except (KeyboardInterrupt, _OutOfTime) as stop:
             interrupted = isinstance(stop, KeyboardInterrupt)
             try:
@@ -102,9 +111,14 @@ def sweep(
         except ValueError as error:
             raise ValueError(str(error).replace("allow_changes=True", "--allow-changes")) from None
     answer = Swept.of_sweep(
-        found, store=str(place), of=of or None, varying=plan.varying, seconds=time.monotonic() - start,
-        command=shlex.join(again), interrupted=interrupted,
-    )  # fmt: skip
+        found,
+        store=str(place),
+        of=of or None,
+        varying=plan.varying,
+        seconds=time.monotonic() - start,
+        command=shlex.join(again),
+        interrupted=interrupted,
+    )
     code = out.show(answer)
     for target, export in ((csv, found.to_csv), (parquet, found.to_parquet)):
         if target is not None:

@@ -73,10 +73,20 @@ def train(
 
         try:
             answer = text_train(
-                file, model, text=text, label=label, test=test, held_out=held_out, ngrams=ngrams,
-                epochs=epochs, sparse=float(entropy) if entropy is not None else top, checkpoint=checkpoint,
-                rng=seed, workers=workers, progress=progress,
-            )  # fmt: skip
+                file,
+                model,
+                text=text,
+                label=label,
+                test=test,
+                held_out=held_out,
+                ngrams=ngrams,
+                epochs=epochs,
+                sparse=float(entropy) if entropy is not None else top,
+                checkpoint=checkpoint,
+                rng=seed,
+                workers=workers,
+                progress=progress,
+            )
         except KeyboardInterrupt:
             if checkpoint is None or not told:
                 raise

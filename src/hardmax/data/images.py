@@ -145,9 +145,12 @@ class _Plain(pickle.Unpickler):
     """A reader of arrays and plain values alone: a pickle could otherwise run whatever it likes."""
 
     ALLOWED = {  # noqa: RUF012
-        ("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"),
-    }  # fmt: skip
+        ("numpy.core.multiarray", "_reconstruct"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+        ("_codecs", "encode"),
+    }
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self.ALLOWED:

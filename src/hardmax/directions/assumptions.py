@@ -114,9 +114,12 @@ def assumption_c(
     best, nu = points[int(np.argmin(ratios))], float(ratios.min())
     for start in points[np.argsort(ratios)[:3]]:
         found = minimize(
-            lambda x: float(mixing.ratios(x[None], Gamma)[0]), start, method="Nelder-Mead",
-            bounds=[(0.0, 1.0)] * mixing.width, options={"maxfev": 60 * mixing.width},
-        )  # fmt: skip
+            lambda x: float(mixing.ratios(x[None], Gamma)[0]),
+            start,
+            method="Nelder-Mead",
+            bounds=[(0.0, 1.0)] * mixing.width,
+            options={"maxfev": 60 * mixing.width},
+        )
         if found.fun < nu:
             best, nu = found.x, float(found.fun)
     nu = max(nu, 0.0)

@@ -216,10 +216,12 @@ class Geometry:
             tuple(self.tokens[b] for _, b in pairs),
             tuple(also),
             multipliers,
-            self._combine([(a, m) for (a, _), m in zip(pairs, multipliers, strict=True)]
-                          + [(b, -m) for (_, b), m in zip(pairs, multipliers, strict=True)]),
+            self._combine(
+                [(a, m) for (a, _), m in zip(pairs, multipliers, strict=True)]
+                + [(b, -m) for (_, b), m in zip(pairs, multipliers, strict=True)]
+            ),
             None if least is None else Fraction(int(least), int(one)),
-        )  # fmt: skip
+        )
 
     def _combine(self, weights: list[tuple[int, Fraction]]) -> Floats:
         """sum of weight times difference, rounded once."""

@@ -99,9 +99,15 @@ def critical_directions(
     tied = _tied_scores(geometry)
     if geometry.rank == 0:
         return CriticalDirections(
-            (), "complete", (*tied, "no key differs from another of its input: p does not matter"), 0,
-            math.inf, 1.0, np.zeros((0, problem.d)), 0,
-        )  # fmt: skip
+            (),
+            "complete",
+            (*tied, "no key differs from another of its input: p does not matter"),
+            0,
+            math.inf,
+            1.0,
+            np.zeros((0, problem.d)),
+            0,
+        )
     corners, ties = search.corners(), search.ties()
     dependent = [_dependent(each) for each in ties if each.count >= geometry.rank]
     degenerate = [*tied, *dependent, *map(_also, corners)]
@@ -167,9 +173,12 @@ def _sign(selected: float, other: float) -> int:
 def _critical(corner: Corner, exponent: int) -> CriticalDirection:
     norm = corner.norm
     return CriticalDirection(
-        corner.selection, corner.q / norm, math.ldexp(1.0 / norm, exponent), corner.rows,
+        corner.selection,
+        corner.q / norm,
+        math.ldexp(1.0 / norm, exponent),
+        corner.rows,
         tuple(m / Fraction(4) ** exponent for m in corner.multipliers),
-    )  # fmt: skip
+    )
 
 
 def _tied_scores(geometry: Geometry) -> list[str]:

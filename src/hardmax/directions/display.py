@@ -51,10 +51,7 @@ class PlaneDisplay(Pictured):
 
     @classmethod
     def of(
-        cls,
-        problem: Problem,
-        found: Sequence[FeasibleSelection],
-        paths: Run | Sequence[Run] | None = None,
+        cls, problem: Problem, found: Sequence[FeasibleSelection], paths: Run | Sequence[Run] | None = None
     ) -> PlaneDisplay:
         """What there is to draw: selections with their directions and, if given, paths of a dynamic."""
         if problem.d != 2:

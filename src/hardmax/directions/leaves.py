@@ -82,9 +82,15 @@ class Leaves:
         for b, (selection, constraints, is_good) in enumerate(every):
             if is_good:
                 best = MaxMargin(
-                    constraints, "certified", "float", p[b], multipliers[b], (lower[b], upper[b]),
-                    residuals[b], selection=selection,
-                )  # fmt: skip
+                    constraints,
+                    "certified",
+                    "float",
+                    p[b],
+                    multipliers[b],
+                    (lower[b], upper[b]),
+                    residuals[b],
+                    selection=selection,
+                )
                 if tight is not None:
                     best.__dict__["enclosure"] = Tight(tight.certain[b], tight.possible[b])
                 yield Leaf(selection, best, gaps[b], known[b])

@@ -36,10 +36,7 @@ class GeneralPosition:
 
 
 def general_position(
-    problem: Problem,
-    *,
-    limit: int = 100_000,
-    rng: int | np.random.Generator | None = None,
+    problem: Problem, *, limit: int = 100_000, rng: int | np.random.Generator | None = None
 ) -> GeneralPosition:
     """Test that for any selection d rows k_selected - k_t are independent and d+1 never all tight.
 

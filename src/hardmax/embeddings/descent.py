@@ -94,6 +94,14 @@ def descend_embeddings(
 
     _, kept, seen = take_steps(steps, record, None, see, advance)
     return EmbeddingDescent(
-        partial(corpus.problem, E, v), "step", kept, None, method=GD.title, observed=seen, end=p,
-        E=E, v=v, beta=None if "E" in names else beta,
-    )  # fmt: skip
+        partial(corpus.problem, E, v),
+        "step",
+        kept,
+        None,
+        method=GD.title,
+        observed=seen,
+        end=p,
+        E=E,
+        v=v,
+        beta=None if "E" in names else beta,
+    )

@@ -234,9 +234,15 @@ def descend_gram(
 
     state, kept, seen = take_steps(steps, record, state, see, advance)
     return GramDescent(
-        partial(problem_of, corpus, state), "step", kept, None, method=GD.title, observed=seen,
-        state=state, beta=None if "E" in names else beta,
-    )  # fmt: skip
+        partial(problem_of, corpus, state),
+        "step",
+        kept,
+        None,
+        method=GD.title,
+        observed=seen,
+        state=state,
+        beta=None if "E" in names else beta,
+    )
 
 
 def read_names(train: Iterable[str]) -> frozenset[str]:

@@ -79,17 +79,29 @@ def flow_gram(corpus: Corpus, state: GramState, *, times: Any, train: Iterable[s
     scale = np.concatenate([np.full(state.S**2, np.abs(state.K).max()), np.ones(2 * state.S + 3)])
     found = solve_ivp(
         lambda _, x: _rate_of_change(corpus, _unpack(x, state.S), "v" in names),
-        (clock[0], clock[-1]), packed, method="DOP853", t_eval=clock, rtol=TOLERANCE, atol=TOLERANCE * scale,
-    )  # fmt: skip
+        (clock[0], clock[-1]),
+        packed,
+        method="DOP853",
+        t_eval=clock,
+        rtol=TOLERANCE,
+        atol=TOLERANCE * scale,
+    )
     if not found.success:
         raise ValueError(f"times reach beyond what could be integrated: {found.message}")
     states = tuple(_unpack(x, state.S) for x in found.y.T)
     losses = np.array([one_layer.evaluate(corpus, each.a, each.c).loss for each in states])
     seen = {"losses": losses, "norms": np.array([each.p_norm for each in states])}
     return GramFlow(
-        partial(problem_of, corpus, states[-1]), "t", clock, None, method="gradient flow", observed=seen,
-        state=states[-1], states=states, trained=names,
-    )  # fmt: skip
+        partial(problem_of, corpus, states[-1]),
+        "t",
+        clock,
+        None,
+        method="gradient flow",
+        observed=seen,
+        state=states[-1],
+        states=states,
+        trained=names,
+    )
 
 
 def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> np.ndarray:

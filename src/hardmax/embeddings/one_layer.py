@@ -236,8 +236,10 @@ def _scatter(tokens, offsets, gaps, weights, labels, scale, log_rate, A, C):  # 
 
 @njit(
     types.void(INDEX, COUNTS, INDEX, VECTOR, VECTOR, VECTOR, OUT, OUT, OUT),
-    cache=True, nogil=True, error_model="numpy",
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
 def _balance(tokens, counts, offsets, labels, e, c, f, A, C):  # type: ignore[no-untyped-def]
     """f, A and C from e = exp(a - max a), with values relative to that of each sequence's heaviest token."""
     n = offsets.size - 1

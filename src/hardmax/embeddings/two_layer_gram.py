@@ -218,6 +218,4 @@ def descend_two_layer(
         return at._advanced(*found, rate, names)
 
     state, kept, seen = take_steps(steps, record, state, see, advance)
-    return TwoLayerDescent(
-        two_layers, "step", kept, None, method=GD.title, observed=seen, state=state
-    )  # fmt: skip
+    return TwoLayerDescent(two_layers, "step", kept, None, method=GD.title, observed=seen, state=state)

@@ -3,9 +3,6 @@
 from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in. What most people need is at the top level of hardmax.
-_NAMES = {
-    "Claim": "claims",
-    "Figure": "figure",
-}
+_NAMES = {"Claim": "claims", "Figure": "figure"}
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

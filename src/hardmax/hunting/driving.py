@@ -116,10 +116,17 @@ class Drive:
         where = claim.target.rpartition(":")[0]
         self.options: dict[str, Any] = {
             "function": UNIT if named else (lambda parameters, seed: row_of(explore(claim, seed))),
-            "grid": [cell], "trials": UNITS, "store": self.path, "seed": budget.seed, "batch": 1,
-            "backend": budget.backend, "address": budget.address, "workers": budget.workers if named else 0,
-            "data_files": [where] if where.endswith(".py") else [], "progress": self._see,
-        }  # fmt: skip
+            "grid": [cell],
+            "trials": UNITS,
+            "store": self.path,
+            "seed": budget.seed,
+            "batch": 1,
+            "backend": budget.backend,
+            "address": budget.address,
+            "workers": budget.workers if named else 0,
+            "data_files": [where] if where.endswith(".py") else [],
+            "progress": self._see,
+        }
 
     def run(self) -> None:
         """Run until there is enough; an interrupt passes through, and `units` still tells what is done."""

@@ -177,9 +177,11 @@ class Expression:
         if "path" in seen.__dict__:
             told["|p| of the flow"] = seen.path.norm
         return Outcome(
-            hypotheses, -math.ulp(0.0) if fails and slack == 0 else slack, told,
+            hypotheses,
+            -math.ulp(0.0) if fails and slack == 0 else slack,
+            told,
             proof=self._proof(seen) if fails else None,
-        )  # fmt: skip
+        )
 
     def _proof(self, seen: Measured) -> str | None:
         """Once more in balls, where every measurement of the line has an enclosure."""

@@ -165,10 +165,11 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
     """
     best = optimal_tokens(problem)
     hypotheses = (
-        distinct_scores(problem), Hypothesis("rivals in some input", bool((problem.sizes > 1).any())),
+        distinct_scores(problem),
+        Hypothesis("rivals in some input", bool((problem.sizes > 1).any())),
         Hypothesis("separable", best.is_unique and max_margin(problem, best.tokens).is_feasible),
         Hypothesis("a loss with balls", has_balls(problem)),
-    )  # fmt: skip
+    )
     if unmet(hypotheses):
         return Outcome(hypotheses)
 
@@ -201,8 +202,9 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
 def one_bias_for_all(problem: Problem) -> Outcome:
     """D-ERR-5: a selection that attracts in l1 attracts in linf too, and the other way round."""
     hypotheses = (
-        distinct_scores(problem), Hypothesis("keys of several dimensions", problem.d > 1, problem.d)
-    )  # fmt: skip
+        distinct_scores(problem),
+        Hypothesis("keys of several dimensions", problem.d > 1, problem.d),
+    )
     if unmet(hypotheses):
         return Outcome(hypotheses)
     apart = {}

@@ -102,9 +102,15 @@ class ProblemCandidate:
     def moved(self, rng: np.random.Generator, ranges: Ranges) -> ProblemCandidate:
         """A neighbour by one move."""
         moves: list[Callable[[np.random.Generator], ProblemCandidate]] = [
-            self._copied, self._tied, self._negated, self._whole, self._between, self._nudged, self._cleared,
+            self._copied,
+            self._tied,
+            self._negated,
+            self._whole,
+            self._between,
+            self._nudged,
+            self._cleared,
             self._chosen,
-        ]  # fmt: skip
+        ]
         smaller = list(self._dropped(ranges))
         if smaller and rng.random() < 0.2:
             return smaller[int(rng.integers(len(smaller)))]
@@ -207,9 +213,13 @@ class ProblemCandidate:
         if "selection" in options:
             options["selection"] = rest(options["selection"])
         return replace(
-            self, tokens=rest(self.tokens), scores=rest(self.scores), queries=rows(self.queries),
-            labels=rows(self.labels), options=options,
-        )  # fmt: skip
+            self,
+            tokens=rest(self.tokens),
+            scores=rest(self.scores),
+            queries=rows(self.queries),
+            labels=rows(self.labels),
+            options=options,
+        )
 
     def _without_token(self, i: int, t: int) -> ProblemCandidate:
         def less(parts: Arrays | None) -> Arrays | None:
@@ -219,9 +229,7 @@ class ProblemCandidate:
 
         options = dict(self.options)
         if "selection" in options:
-            options["selection"] = tuple(
-                s - (j == i and s > t) for j, s in enumerate(options["selection"])
-            )  # fmt: skip
+            options["selection"] = tuple(s - (j == i and s > t) for j, s in enumerate(options["selection"]))
         tokens = less(self.tokens)
         assert tokens is not None
         return replace(self, tokens=tokens, scores=less(self.scores), options=options)
@@ -269,11 +277,14 @@ class ProblemCandidate:
             places = [np.argsort(order) for order in orders]  # where a token went
             options["selection"] = tuple(int(places[i][options["selection"][i]]) for i in inputs)
         return replace(
-            self, tokens=tokens, scores=scores, options=options,
+            self,
+            tokens=tokens,
+            scores=scores,
+            options=options,
             queries=None if self.queries is None else self.queries[inputs],
             labels=None if self.labels is None else self.labels[inputs],
             head=None if self.head is None else self.head[axes] * signs,
-        )  # fmt: skip
+        )
 
     def told(self, options: dict[str, Any]) -> ProblemCandidate:
         """The same with other options."""

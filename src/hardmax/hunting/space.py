@@ -23,9 +23,18 @@ RANGES: dict[str, Ranges] = {
 
 # Statements about problems that are not keys and scores.
 TOKENS = (
-    "B-ASM-C", "B-EQ-75", "B-EQ-79", "B-NEW-1", "B-NEW-1b", "B-THM-5", "B-THM-6", "B-THM-L1", "B-THM-L2",
-    "B-THM-L3", "B-THM-8N",
-)  # fmt: skip
+    "B-ASM-C",
+    "B-EQ-75",
+    "B-EQ-79",
+    "B-NEW-1",
+    "B-NEW-1b",
+    "B-THM-5",
+    "B-THM-6",
+    "B-THM-L1",
+    "B-THM-L2",
+    "B-THM-L3",
+    "B-THM-8N",
+)
 QUERIES = ("D-THM-1", "D-THM-2", "D-CONJ-1", "D-CONJ-2")
 LABELS = ("D-THM-8", "D-THM-11", "D-THM-12", "D-CONJ-4", "D-CONJ-5")
 KNOWN = ("selection", "p", "q", "start", "rho", VALUES)  # what can be drawn beside the data

@@ -103,9 +103,16 @@ class Field:
         out = np.empty_like(points)
         slots = self.slots
         _directions(
-            slots.keys, slots.tokens, slots.offsets, slots.counts, self._scores,
-            self.problem.log_weights, points, *self.problem.kernel_slope, out,
-        )  # fmt: skip
+            slots.keys,
+            slots.tokens,
+            slots.offsets,
+            slots.counts,
+            self._scores,
+            self.problem.log_weights,
+            points,
+            *self.problem.kernel_slope,
+            out,
+        )
         return out
 
 

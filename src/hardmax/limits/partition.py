@@ -157,9 +157,12 @@ def _guess(A: Floats, known: Bools) -> Bools | None:
         [np.append(np.full(d, -np.inf), np.zeros(m)), np.append(np.full(d, np.inf), most)]
     )
     found = linprog(
-        np.append(np.zeros(d), -np.ones(m)), hstack([csr_array(-A), eye_array(m)]), np.zeros(m),
-        bounds=bounds, method="highs",
-    )  # fmt: skip
+        np.append(np.zeros(d), -np.ones(m)),
+        hstack([csr_array(-A), eye_array(m)]),
+        np.zeros(m),
+        bounds=bounds,
+        method="highs",
+    )
     return found.x[d:] < 0.5 if found.status == 0 else None
 
 

@@ -60,9 +60,17 @@ def train_by_flow(
     _, reached, points, event = follow(stage.problem, p, [], lengths[-1], lengths)
     times = np.append(0.0, wanted) if event is None else reached / rate
     return Training.of(
-        pairs, W_ov, rate, "flow", times, points[:, : pairs.P], event=event, stage=stage,
-        first_rate=None if given else first_rate, stage_1_steps=None if given else int(stage1),
-    )  # fmt: skip
+        pairs,
+        W_ov,
+        rate,
+        "flow",
+        times,
+        points[:, : pairs.P],
+        event=event,
+        stage=stage,
+        first_rate=None if given else first_rate,
+        stage_1_steps=None if given else int(stage1),
+    )
 
 
 def _times(end: float, rate: float) -> Floats:

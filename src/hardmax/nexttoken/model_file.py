@@ -67,9 +67,16 @@ def digest(pairs: Pairs) -> str:
     """
     seen = hashlib.sha256("\n".join(pairs.samples.vocabulary).encode())
     for column in (
-        pairs.collocation, pairs.token, pairs.query, pairs.offsets, pairs.pair, pairs.count, pairs.target,
-        pairs.log_weight, pairs.samples.weight,
-    ):  # fmt: skip
+        pairs.collocation,
+        pairs.token,
+        pairs.query,
+        pairs.offsets,
+        pairs.pair,
+        pairs.count,
+        pairs.target,
+        pairs.log_weight,
+        pairs.samples.weight,
+    ):
         seen.update(np.ascontiguousarray(column).tobytes())
     return seen.hexdigest()
 
@@ -93,9 +100,7 @@ def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | N
     ...     load_model(pathlib.Path(folder, "model.npz")).predict("a b").next(1)[0][0]
     'b'
     """
-    head: dict[str, Any] = {
-        "format": FORMAT, "vocabulary": model.vocabulary, "margin": model.W_ov.margin
-    }  # fmt: skip
+    head: dict[str, Any] = {"format": FORMAT, "vocabulary": model.vocabulary, "margin": model.W_ov.margin}
     if reached is not None:
         head["reached"] = asdict(reached)
     arrays: dict[str, Any] = {
@@ -172,10 +177,13 @@ def _model(arrays: dict[str, np.ndarray], head: Any) -> tuple[Predictor, Reached
     model = Predictor(
         tuple(words),
         OutputValue(_numbers(arrays["collocation"], V, least=-1, size=V), margin, entries),
-        token, query, values["values"],
+        token,
+        query,
+        values["values"],
         Orders(V, related[0], related[1], related[2], np.full(related.shape[1], -1)),
-        values.get("star"), values.get("residual"),
-    )  # fmt: skip
+        values.get("star"),
+        values.get("residual"),
+    )
     return model, _reached(head["reached"]) if "reached" in head else None
 
 

@@ -236,6 +236,15 @@ def observe(stage: StageTwo, star: KqStar, times: Any, points: Any) -> Observabl
         )
     norm, off_cos, losses, excess, share, off_mass, log_gradient, by_star, by_weights = np.array(rows).T
     return Observables(
-        np.asarray(times, dtype=np.float64), norm, off_cos, losses, excess, share, np.array(masses), off_mass,
-        log_gradient, by_star, by_weights,
-    )  # fmt: skip
+        np.asarray(times, dtype=np.float64),
+        norm,
+        off_cos,
+        losses,
+        excess,
+        share,
+        np.array(masses),
+        off_mass,
+        log_gradient,
+        by_star,
+        by_weights,
+    )

@@ -74,9 +74,19 @@ class Training(Run):
         source = partial(pairs.samples.problem, W_ov) if stage is None else stage.problem
         name = "normalised gradient descent" if clock == "step" else "normalised gradient flow"
         return cls(
-            source, clock, times, points, event, None, name,
-            pairs=pairs, W_ov=W_ov, rate=rate, given_stage=stage, **more,
-        )  # fmt: skip
+            source,
+            clock,
+            times,
+            points,
+            event,
+            None,
+            name,
+            pairs=pairs,
+            W_ov=W_ov,
+            rate=rate,
+            given_stage=stage,
+            **more,
+        )
 
     def _p(self, at: int) -> np.ndarray:
         """The pairs' values, and zero for the pairs that nothing moves."""
@@ -179,10 +189,15 @@ class Training(Run):
     def predictor(self) -> Predictor:
         """The trained model by itself: predicts, and can be saved."""
         return Predictor(
-            self.samples.vocabulary, self.W_ov, self.pairs.token, self.pairs.query,
-            np.asarray(self.a, dtype=np.float64), self.orders, self.star.values,
+            self.samples.vocabulary,
+            self.W_ov,
+            self.pairs.token,
+            self.pairs.query,
+            np.asarray(self.a, dtype=np.float64),
+            self.orders,
+            self.star.values,
             None if self.late is None else self.late.R,
-        )  # fmt: skip
+        )
 
     def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
         """The next token of any sentence, with the reason; see `Predictor.predict`.
@@ -280,11 +295,18 @@ def train(
         if event:
             break
     return Training.of(
-        pairs, W_ov, rate, "step", np.array(times, dtype=np.float64), np.array(points),
-        event=event, stage=stage,
-        first_rate=None if given else first_rate, stage_1_steps=None if given else int(stage1),
+        pairs,
+        W_ov,
+        rate,
+        "step",
+        np.array(times, dtype=np.float64),
+        np.array(points),
+        event=event,
+        stage=stage,
+        first_rate=None if given else first_rate,
+        stage_1_steps=None if given else int(stage1),
         signed_steps=signed,
-    )  # fmt: skip
+    )
 
 
 def point(pairs: Pairs, start: Any) -> Floats:

@@ -144,9 +144,18 @@ class Comparison(Run):
         head = problem.head.cross_entropy
         assert head is not None
         return cls(
-            problem, "step", np.arange(len(losses)), None, event, None, "normalised gradient descent",
-            {"losses": np.array(losses)}, model.A[head.words, head.queries], weights=weights, rate=rate,
-        )  # fmt: skip
+            problem,
+            "step",
+            np.arange(len(losses)),
+            None,
+            event,
+            None,
+            "normalised gradient descent",
+            {"losses": np.array(losses)},
+            model.A[head.words, head.queries],
+            weights=weights,
+            rate=rate,
+        )
 
     @property
     def merged(self) -> Embedded:

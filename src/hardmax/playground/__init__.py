@@ -3,10 +3,6 @@
 from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in; the verb `play` is at the top level of hardmax.
-_NAMES = {
-    "Serving": "server",
-    "answer": "engine",
-    "serve": "server",
-}
+_NAMES = {"Serving": "server", "answer": "engine", "serve": "server"}
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

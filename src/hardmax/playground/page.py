@@ -6,9 +6,17 @@ from functools import cache
 from importlib.resources import files
 
 PARTS = (
-    "base.js", "asking.js", "state.js", "marks.js", "plane_view.js", "plane_panels.js", "plane.js",
-    "sentences.js", "words.js", "mount.js",
-)  # fmt: skip
+    "base.js",
+    "asking.js",
+    "state.js",
+    "marks.js",
+    "plane_view.js",
+    "plane_panels.js",
+    "plane.js",
+    "sentences.js",
+    "words.js",
+    "mount.js",
+)
 
 _WIDGET = """
 export default {

@@ -219,10 +219,16 @@ def serve(
         address = f"http://{shown}:{port}/?t={token}{opening}"
         gate = Gate(host, port, token)
         config = uvicorn.Config(
-            application(gate, workers), log_level="warning", access_log=False, server_header=False,
-            limit_concurrency=CONNECTIONS, timeout_keep_alive=20, lifespan="off", ws="none",
+            application(gate, workers),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=20,
+            lifespan="off",
+            ws="none",
             timeout_graceful_shutdown=1,
-        )  # fmt: skip
+        )
         listening.listen(128)
         ready(Serving(address, host, port))
         if browser:

@@ -22,9 +22,7 @@ from hardmax.problem.losses import LOSSES, as_loss
 from hardmax.problem.output_value import OutputValue
 from hardmax.problem.products import Products
 
-_JSON_NAMES = {
-    "keys", "tokens", "queries", "scores", "values", "labels", "head", "loss", "counts", "weights"
-}  # fmt: skip
+_JSON_NAMES = {"keys", "tokens", "queries", "scores", "values", "labels", "head", "loss", "counts", "weights"}
 _NEXT_TOKEN = {"collocation", "words", "targets", "queries", "margin", "entries"}
 _PRODUCTS = ("token_table", "query_table", "token_of", "query_of")
 _ARRAY_NAMES = _JSON_NAMES | _NEXT_TOKEN | {"offsets", "W", "gram", "one_hot", *_PRODUCTS}

@@ -304,9 +304,7 @@ class CrossEntropy(Head):
     def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
         """h - h_top of every slot, and u."""
         if at.slots is not None:  # tokens with one key may have several outputs: each has its share
-            apart = Attention(
-                at.tokens, self._own(at), at.slots.spread(at.shares), at.slots.leaders[at.tops]
-            )  # fmt: skip
+            apart = Attention(at.tokens, self._own(at), at.slots.spread(at.shares), at.slots.leaders[at.tops])
             h, u = self.attend(apart)
             return at.slots.merge(h), u
         from hardmax.problem.kernels import attend_aligned, attend_table

@@ -7,17 +7,7 @@ import math
 import numpy as np
 from numba import float64, intp, njit, types
 
-from hardmax._lib.compiled import (
-    INDEX,
-    OUT,
-    OUT_INDEX,
-    OUT_TABLE,
-    TABLE,
-    UNDERFLOW,
-    VECTOR,
-    VECTORIZED,
-    dot,
-)
+from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, TABLE, UNDERFLOW, VECTOR, VECTORIZED, dot
 from hardmax._lib.kernels import kernel
 
 

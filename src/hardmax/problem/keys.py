@@ -301,9 +301,11 @@ class OneHot:
     def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Of these rows: 2, 1, 0, -1 or -2."""
         return (
-            (plus[:, None] == plus).astype(float) + (minus[:, None] == minus)
-            - (plus[:, None] == minus) - (minus[:, None] == plus)
-        )  # fmt: skip
+            (plus[:, None] == plus).astype(float)
+            + (minus[:, None] == minus)
+            - (plus[:, None] == minus)
+            - (minus[:, None] == plus)
+        )
 
     def along(self, plus: np.ndarray, minus: np.ndarray, p: np.ndarray) -> np.ndarray:
         """p_plus - p_minus."""

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 # The log loss as a function of x = log u; log|dl/du| is -x.
 IN_LOG = Loss(
-    "log, of log u",
-    value=lambda x: -x,
-    log_slope=LOSSES["exponential"].log_slope,
-    slope_rate=lambda x: -1.0,
+    "log, of log u", value=lambda x: -x, log_slope=LOSSES["exponential"].log_slope, slope_rate=lambda x: -1.0
 )
 
 

@@ -87,8 +87,10 @@ class Layout:
         except ValueError as error:
             if self.gram is None:
                 raise
-            raise ValueError(f"{error}; where keys are known by inner products, make it of tokens with "
-                             "problem.combination(coefficients)") from None  # fmt: skip
+            raise ValueError(
+                f"{error}; where keys are known by inner products, make it of tokens with "
+                "problem.combination(coefficients)"
+            ) from None
 
     def combination(self, coefficients: Any) -> np.ndarray:
         """sum_j c_j k_j over the rows of the token table, as a p: a start for keys known by inner products.

@@ -247,8 +247,10 @@ class Problem(Layout):
             best = [f"{part.max():.6g}" for part in self.split(self.scores)]
         tokens = self.sizes if self.counts is None else np.add.reduceat(self.counts, self.offsets[:-1])
         columns: list[tuple[str, Sequence[Any]]] = [
-            ("input", range(self.n)), ("tokens", [f"{T:g}" for T in tokens.tolist()]), ("best score", best)
-        ]  # fmt: skip
+            ("input", range(self.n)),
+            ("tokens", [f"{T:g}" for T in tokens.tolist()]),
+            ("best score", best),
+        ]
         if self.weights is not None:
             columns.append(("weight", [f"{weight:.6g}" for weight in self.weights.tolist()]))
         rows = zip(*(column for _, column in columns), strict=True)

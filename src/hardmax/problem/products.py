@@ -144,9 +144,9 @@ class Products:
     def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Products of two Gram matrices, of tokens and of queries, at the cost of d_x + d_z an entry."""
         a, b = exponent(self.left), exponent(self.right)
-        parts = Products(
-            np.ldexp(self.left, -a), np.ldexp(self.right, -b), self.token, self.query
-        )._parts(plus, minus)  # fmt: skip
+        parts = Products(np.ldexp(self.left, -a), np.ldexp(self.right, -b), self.token, self.query)._parts(
+            plus, minus
+        )
         inner = sum((x @ y.T) * (z @ w.T) for x, z in parts for y, w in parts)
         return np.ldexp(inner, 2 * (a + b))
 

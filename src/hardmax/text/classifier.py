@@ -143,10 +143,17 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
                 return float(np.average(found == labels.codes[held], weights=weights[held]))
 
         done = train(
-            part, labels.codes[chosen], weights[chosen], state, settings, seed=seed, score=score,
-            patience=expect.whole("patience", self.patience, 1), checkpoint=self.checkpoint,
+            part,
+            labels.codes[chosen],
+            weights[chosen],
+            state,
+            settings,
+            seed=seed,
+            score=score,
+            patience=expect.whole("patience", self.patience, 1),
+            checkpoint=self.checkpoint,
             progress=progress,
-        )  # fmt: skip
+        )
         return self._finish(done)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

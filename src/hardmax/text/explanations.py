@@ -111,21 +111,29 @@ def explain(model: AttentionClassifier, text: Any, label: Any = None) -> Explana
     names = model.get_feature_names_out()
     parts = [
         Part(
-            BACKGROUND if j == len(names) else str(names[j]), 1.0 if j == len(names) else float(n), float(s),
-            float(v), float(s * v),
+            BACKGROUND if j == len(names) else str(names[j]),
+            1.0 if j == len(names) else float(n),
+            float(s),
+            float(v),
+            float(s * v),
         )
         for j, n, s, v in zip(columns.tolist(), np.append(rows.data, 1.0), shares, values, strict=True)
         if s > 0.0
-    ]  # fmt: skip
+    ]
     parts.sort(key=lambda part: (-abs(part.contribution), part.token))
     by_column = {j: s * v for j, s, v in zip(columns.tolist(), shares.tolist(), values.tolist(), strict=True)}
     words, unknown = _words(model, text, by_column) if whole else ((), 0)
     score = float(scores[0, k] if scores.shape[1] > 1 else scores[0, 0] * (1 if k == 1 else -1))
     probability = _probability(scores[0])[k]
     return Explanation(
-        model.classes_.tolist()[k], float(probability), score, tuple(parts), words, unknown,
+        model.classes_.tolist()[k],
+        float(probability),
+        score,
+        tuple(parts),
+        words,
+        unknown,
         model.classes_.tolist()[predicted],
-    )  # fmt: skip
+    )
 
 
 def _shares(model: AttentionClassifier, rows: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -213,9 +221,13 @@ class Important(Shown):
             table.add_column(name, justify="left" if name in ("class", "token") else "right")
         for w in self.words:
             table.add_row(
-                escape(str(w.label)), escape(w.token), f"{w.posterior:.3f}", number(w.occurrences),
-                f"{w.logit:+.2f}", f"{w.value:+.2f}",
-            )  # fmt: skip
+                escape(str(w.label)),
+                escape(w.token),
+                f"{w.posterior:.3f}",
+                number(w.occurrences),
+                f"{w.logit:+.2f}",
+                f"{w.value:+.2f}",
+            )
         return table
 
     def _title(self) -> str:
@@ -236,13 +248,16 @@ def important(model: AttentionClassifier, n: int = 10, label: Any = None) -> Imp
         best = np.argsort(-pull, kind="stable")[:n]
         found += [
             Word(
-                str(names[j]), model.classes_.tolist()[k],
+                str(names[j]),
+                model.classes_.tolist()[k],
                 float(model._counts[j, k] / total[j]) if total[j] else math.nan,
-                float(total[j]), float(model.attention_[j]), float(values[j]),
+                float(total[j]),
+                float(model.attention_[j]),
+                float(values[j]),
             )
             for j in best.tolist()
             if np.isfinite(pull[j])
-        ]  # fmt: skip
+        ]
     return Important(tuple(found))
 
 
@@ -318,6 +333,11 @@ def keep_top(
         found["accuracy"] = float(np.mean(model.classes_[short] == truth))
         found["full_accuracy"] = float(np.mean(model.classes_[full] == truth))
     return Kept(
-        k, by, model.classes_[short], float(np.mean(short == full)), float(attended.mean()),
-        float(needed.mean()), **found,
-    )  # fmt: skip
+        k,
+        by,
+        model.classes_[short],
+        float(np.mean(short == full)),
+        float(attended.mean()),
+        float(needed.mean()),
+        **found,
+    )

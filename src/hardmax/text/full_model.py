@@ -34,6 +34,10 @@ def train_full(
     passes = EPOCHS if epochs is None else epochs
     tell = None if progress is None else lambda done, loss: progress(done, passes, loss, None)
     return train_embeddings(
-        corpus, expect.whole("dimension", d, 1), AdamW(RATE if rate is None else rate), epochs=passes,
-        rng=seed, progress=tell,
-    )  # fmt: skip
+        corpus,
+        expect.whole("dimension", d, 1),
+        AdamW(RATE if rate is None else rate),
+        epochs=passes,
+        rng=seed,
+        progress=tell,
+    )

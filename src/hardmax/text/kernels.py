@@ -78,9 +78,24 @@ def residuals(scores, label, out):  # type: ignore[no-untyped-def]
 
 @kernel()
 def one_pass(  # type: ignore[no-untyped-def]
-    data, indices, indptr, y, weights, order, table, squares,
-    rule, rate, attention_rate, begin, end, dropout, top, entropy, seed,
-):  # fmt: skip
+    data,
+    indices,
+    indptr,
+    y,
+    weights,
+    order,
+    table,
+    squares,
+    rule,
+    rate,
+    attention_rate,
+    begin,
+    end,
+    dropout,
+    top,
+    entropy,
+    seed,
+):
     """One step per text in the given order; returns the sum of the losses met, by weight.
 
     The rates go from ``begin`` to ``end`` times their size. Each token is left out with probability

@@ -37,9 +37,12 @@ def save(model: AttentionClassifier, path: str | PathLike[str]) -> None:
     head |= {"classes": classes, "kind": model.classes_.dtype.str if model.classes_.dtype != object else "O"}
     head["passes"], head["losses"] = model.n_iter_, model.loss_curve_
     arrays: dict[str, Any] = {
-        "attention": model.attention_, "values": model.values_, "background": model.background_,
-        "counts": model._counts, "shares": model._shares,
-    }  # fmt: skip
+        "attention": model.attention_,
+        "values": model.values_,
+        "background": model.background_,
+        "counts": model._counts,
+        "shares": model._shares,
+    }
     if vectorizer is not None:
         own = vectorizer.get_params(deep=False)
         own |= {"ngram_range": list(own["ngram_range"]), "dtype": np.dtype(own["dtype"]).str}
@@ -116,9 +119,12 @@ def _model(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> AttentionClas
     model.n_features_in_ = columns = len(model.attention_)
     values = 1 if len(model.classes_) == 2 else len(model.classes_)
     shapes = {
-        "attention": (columns,), "values": (columns, values), "background": (values,),
-        "counts": (columns, len(model.classes_)), "shares": (len(model.classes_),),
-    }  # fmt: skip
+        "attention": (columns,),
+        "values": (columns, values),
+        "background": (values,),
+        "counts": (columns, len(model.classes_)),
+        "shares": (len(model.classes_),),
+    }
     for name, shape in shapes.items():
         if (
             arrays[name].shape != shape

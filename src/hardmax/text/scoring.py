@@ -82,9 +82,15 @@ class Scoring:
         def part(at: int) -> None:
             span = slice(at, min(at + TEXTS, len(rows)))
             compiled.scores_of(
-                rows.data, rows.indices, rows.indptr[span.start : span.stop + 1], model, top, by_value,
-                scores[span], attended[span],
-            )  # fmt: skip
+                rows.data,
+                rows.indices,
+                rows.indptr[span.start : span.stop + 1],
+                model,
+                top,
+                by_value,
+                scores[span],
+                attended[span],
+            )
 
         mapped(part, range(0, len(rows), TEXTS), workers(self.n_jobs))
         return scores, attended

@@ -126,9 +126,11 @@ def corpus_of(rows: Any, codes: np.ndarray, classes: int) -> Corpus | str:
 
     if classes != 2:
         return f"labels are of {classes} classes, where the theory has two"
-    lengths = np.diff(rows.indptr) if (rows.data == 1).all() else np.add.reduceat(
-        np.append(rows.data, 0.0), rows.indptr[:-1]
-    )  # fmt: skip
+    lengths = (
+        np.diff(rows.indptr)
+        if (rows.data == 1).all()
+        else np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1])
+    )
     if not (lengths > 0).all() or lengths.min() != lengths.max():
         return (
             f"texts have from {lengths.min():g} to {lengths.max():g} tokens, where the theory has one length"

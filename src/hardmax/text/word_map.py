@@ -54,9 +54,17 @@ class WordMap(Pictured):
         axes = figure.add_subplot()
         often = np.argsort(-self.count, kind="stable")[:DRAWN][::-1]
         dots = axes.scatter(
-            self.value[often], self.logit[often], c=self.posterior_difference[often], s=6, cmap="RdYlGn",
-            vmin=-1, vmax=1, alpha=0.6, linewidths=0, rasterized=True,
-        )  # fmt: skip
+            self.value[often],
+            self.logit[often],
+            c=self.posterior_difference[often],
+            s=6,
+            cmap="RdYlGn",
+            vmin=-1,
+            vmax=1,
+            alpha=0.6,
+            linewidths=0,
+            rasterized=True,
+        )
         figure.colorbar(dots, label=f"posterior difference for {self.label}")
         pull = np.exp(self.logit[often]) * self.value[often] * np.log1p(self.count[often])
         order = np.argsort(pull, kind="stable")
@@ -73,11 +81,16 @@ class WordMap(Pictured):
         """Names in a column at the side, the highest token first, each with a line to its dot."""
         for place, j in enumerate(chosen[np.argsort(-self.logit[chosen], kind="stable")].tolist()):
             axes.annotate(
-                str(self.tokens[j]), (self.value[j], self.logit[j]),
-                xytext=(0.5 + 0.485 * side, 0.96 - 0.045 * place), textcoords="axes fraction", fontsize=8,
-                ha="right" if side > 0 else "left", va="center", parse_math=False,
+                str(self.tokens[j]),
+                (self.value[j], self.logit[j]),
+                xytext=(0.5 + 0.485 * side, 0.96 - 0.045 * place),
+                textcoords="axes fraction",
+                fontsize=8,
+                ha="right" if side > 0 else "left",
+                va="center",
+                parse_math=False,
                 arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.5},
-            )  # fmt: skip
+            )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the picture as .svg, .png or .pdf."""
@@ -88,6 +101,10 @@ def word_map(model: AttentionClassifier, label: Any = None) -> WordMap:
     """The map for a class; by default the last one."""
     k = len(model.classes_) - 1 if label is None else class_number(model, label)
     return WordMap(
-        model.classes_.tolist()[k], model.get_feature_names_out(), values_for(model, k), model.attention_,
-        model.statistics_.posterior_difference[:, k], model._counts.sum(axis=1),
-    )  # fmt: skip
+        model.classes_.tolist()[k],
+        model.get_feature_names_out(),
+        values_for(model, k),
+        model.attention_,
+        model.statistics_.posterior_difference[:, k],
+        model._counts.sum(axis=1),
+    )

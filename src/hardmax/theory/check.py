@@ -180,12 +180,7 @@ def _is_weighted(subject: Any) -> bool:
 
 
 def check(
-    id: str,
-    subject: Any,
-    *evidence: Any,
-    reading: Reading = "corrected",
-    instance: str = "",
-    **options: Any,
+    id: str, subject: Any, *evidence: Any, reading: Reading = "corrected", instance: str = "", **options: Any
 ) -> Check:
     """Test a statement on a problem, or on the dataset its paper is about.
 
@@ -220,12 +215,22 @@ def check(
     judged = verdict_of(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
     as_printed = reading == "paper"
     return Check(
-        id=id, title=found.title, instance=instance, label=found.label, kind=found.kind,
-        hypotheses=outcome.hypotheses, claim=found.claim, measured=outcome.measured, errata=found.errata,
-        reading=reading, verdict=paper if as_printed and paper is not None else judged,
-        slack=outcome.paper_slack if as_printed else outcome.slack, witness=outcome.witness,
-        proof=outcome.paper_proof if as_printed else outcome.proof, paper_verdict=paper,
-    )  # fmt: skip
+        id=id,
+        title=found.title,
+        instance=instance,
+        label=found.label,
+        kind=found.kind,
+        hypotheses=outcome.hypotheses,
+        claim=found.claim,
+        measured=outcome.measured,
+        errata=found.errata,
+        reading=reading,
+        verdict=paper if as_printed and paper is not None else judged,
+        slack=outcome.paper_slack if as_printed else outcome.slack,
+        witness=outcome.witness,
+        proof=outcome.paper_proof if as_printed else outcome.proof,
+        paper_verdict=paper,
+    )
 
 
 def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:

@@ -192,8 +192,12 @@ class Watch:
         if not self._rows:
             raise ValueError("a watch must have a record to be drawn, got none; say step() after a step")
         canvas = notebook.picture((7.0, 4.2))
-        panels = {"sparsity": "soft sparsity / tokens", "top": "top weight", "frobenius": "|W|",
-                  "rank": "effective rank of W"}  # fmt: skip
+        panels = {
+            "sparsity": "soft sparsity / tokens",
+            "top": "top weight",
+            "frobenius": "|W|",
+            "rank": "effective rank of W",
+        }
         table = self.table
         for place, (name, label) in enumerate(panels.items()):
             axes = canvas.add_subplot(2, 2, place + 1)

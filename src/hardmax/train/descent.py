@@ -70,18 +70,36 @@ def descend(
     """
     if split is not None:
         return _train_beside(
-            descend, problem, step, split, steps=steps, start=start, record=record, coordinates=coordinates,
-            wrt=wrt, prompt=prompt, batch=batch, factors=factors,
-        )  # fmt: skip
+            descend,
+            problem,
+            step,
+            split,
+            steps=steps,
+            start=start,
+            record=record,
+            coordinates=coordinates,
+            wrt=wrt,
+            prompt=prompt,
+            batch=batch,
+            factors=factors,
+        )
     may_warn = isinstance(problem, Problem) and wrt == "p" and batch is None and factors is None
     if may_warn and isinstance(step, Step) and step.has_threshold and not math.isnan(step.constant_rate):
         from hardmax.train.laws.forecasting import warn_of_rate
 
         warn_of_rate(problem, step)
     return descend_quietly(
-        problem, step, steps=steps, start=start, record=record, coordinates=coordinates, wrt=wrt,
-        prompt=prompt, batch=batch, factors=factors,
-    )  # fmt: skip
+        problem,
+        step,
+        steps=steps,
+        start=start,
+        record=record,
+        coordinates=coordinates,
+        wrt=wrt,
+        prompt=prompt,
+        batch=batch,
+        factors=factors,
+    )
 
 
 def _train_beside(
@@ -163,9 +181,13 @@ def _side_by_side(
     if not all(isinstance(problem, Problem) and part is None for problem, part in chunk):
         return {}
     return train_side_by_side(
-        [problem for problem, _ in chunk], step, expect.whole("steps", steps), start=start, record=record,
+        [problem for problem, _ in chunk],
+        step,
+        expect.whole("steps", steps),
+        start=start,
+        record=record,
         coordinates=coordinates,
-    )  # fmt: skip
+    )
 
 
 def descend_batch(

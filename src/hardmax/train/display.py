@@ -39,8 +39,10 @@ class RunDisplay(Pictured):
         if path.points is None:
             seen = {"norm of p": path.observed.get("norms"), "risk": path.losses}
             return cls(path.clock, path.times, {name: x for name, x in seen.items() if x is not None})
-        curves = {"norm of p": path.norms, "attention off the top token": np.array(
-            [path.defect(s) for s in range(len(path.points))])}  # fmt: skip
+        curves = {
+            "norm of p": path.norms,
+            "attention off the top token": np.array([path.defect(s) for s in range(len(path.points))]),
+        }
         if target is not None:
             curves["1 - cos to the target"] = path.misalignments(target)
         return cls(path.clock, path.times, curves)

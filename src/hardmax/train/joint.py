@@ -31,7 +31,7 @@ from hardmax.train.loops import (
     move_by_rule,
     rescale,
     step_factor,
-)  # fmt: skip
+)
 from hardmax.train.run import Run
 from hardmax.train.schedule import EVENTS, Rule, steps_to_record
 from hardmax.train.softmax import settle
@@ -78,10 +78,23 @@ def train_both(
         values = np.ascontiguousarray(slots.merge(head.values[seen.tokens]))
         v = head.v.copy()
         status, _ = _descend_both(
-            slots.keys, slots.tokens, slots.offsets, slots.counts, values, head.labels,
-            problem.log_weights, math.log(problem.total),
-            p, v, kept, points, heads, problem.loss.log_slope, *rules[0].arguments(p), *rules[1].arguments(v),
-        )  # fmt: skip
+            slots.keys,
+            slots.tokens,
+            slots.offsets,
+            slots.counts,
+            values,
+            head.labels,
+            problem.log_weights,
+            math.log(problem.total),
+            p,
+            v,
+            kept,
+            points,
+            heads,
+            problem.loss.log_slope,
+            *rules[0].arguments(p),
+            *rules[1].arguments(v),
+        )
     else:
         status = _plain(seen, p, rules, kept, points, heads)
     points, heads = scale.back(points), by_head.back(heads)
@@ -100,18 +113,62 @@ def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, Linea
 
 @kernel(
     signature=lambda: ENDED(
-        TABLE, INDEX, INDEX, VECTOR, TABLE, VECTOR, VECTOR, float64, OUT, OUT, INDEX, OUT_TABLE, OUT_TABLE,
+        TABLE,
+        INDEX,
+        INDEX,
+        VECTOR,
+        TABLE,
+        VECTOR,
+        VECTOR,
+        float64,
+        OUT,
+        OUT,
+        INDEX,
+        OUT_TABLE,
+        OUT_TABLE,
         SLOPE,
-        VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
-        VECTOR, int64, VECTOR, UPDATE, OUT_TABLE, float64,
+        VECTOR,
+        int64,
+        VECTOR,
+        UPDATE,
+        OUT_TABLE,
+        float64,
+        VECTOR,
+        int64,
+        VECTOR,
+        UPDATE,
+        OUT_TABLE,
+        float64,
     )
-)  # fmt: skip
+)
 def _descend_both(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, values, labels, log_weights, log_total, p, v, record, points, heads,
+    keys,
+    tokens,
+    offsets,
+    counts,
+    values,
+    labels,
+    log_weights,
+    log_total,
+    p,
+    v,
+    record,
+    points,
+    heads,
     log_slope,
-    rates_p, kind_p, constants_p, update_p, state_p, unit_p,
-    rates_v, kind_v, constants_v, update_v, state_v, unit_v,
-):  # fmt: skip
+    rates_p,
+    kind_p,
+    constants_p,
+    update_p,
+    state_p,
+    unit_p,
+    rates_v,
+    kind_v,
+    constants_v,
+    update_v,
+    state_v,
+    unit_v,
+):
     n, slots, d, e = offsets.size - 1, tokens.size, p.size, v.size
     gaps, weights, scores = np.empty(slots), np.empty(slots), np.empty(slots)
     tops = np.empty(n, np.intp)

@@ -106,14 +106,40 @@ def move_by_rule(  # type: ignore[no-untyped-def]
 
 @kernel(
     signature=lambda: ENDED(
-        TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, INDEX, OUT_TABLE, SLOPE, boolean,
-        VECTOR, boolean, float64,
+        TABLE,
+        INDEX,
+        INDEX,
+        VECTOR,
+        VECTOR,
+        VECTOR,
+        float64,
+        OUT,
+        INDEX,
+        OUT_TABLE,
+        SLOPE,
+        boolean,
+        VECTOR,
+        boolean,
+        float64,
     )
-)  # fmt: skip
+)
 def descend_primal(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, scores, log_weights, log_total, p, record, points, log_slope, in_log,
-    rates, normalized, epsilon,
-):  # fmt: skip
+    keys,
+    tokens,
+    offsets,
+    counts,
+    scores,
+    log_weights,
+    log_total,
+    p,
+    record,
+    points,
+    log_slope,
+    in_log,
+    rates,
+    normalized,
+    epsilon,
+):
     """Steps p in place; ``points`` receives p after the steps named in ``record`` (sorted, ends included)."""
     n, slots, d = offsets.size - 1, tokens.size, p.size
     gaps, weights, V = np.empty(slots), np.empty(slots), np.empty(d)
@@ -146,14 +172,40 @@ def descend_primal(  # type: ignore[no-untyped-def]
 
 @kernel(
     signature=lambda: ENDED(
-        TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, INDEX, OUT_TABLE,
-        boolean, float64, SLOPE, boolean,
+        TABLE,
+        INDEX,
+        INDEX,
+        VECTOR,
+        VECTOR,
+        VECTOR,
+        float64,
+        VECTOR,
+        VECTOR,
+        INDEX,
+        OUT_TABLE,
+        boolean,
+        float64,
+        SLOPE,
+        boolean,
     )
-)  # fmt: skip
+)
 def descend_gram(  # type: ignore[no-untyped-def]
-    gram, row, offsets, counts, scores, log_weights, log_total, start, rates, record, coefficients,
-    normalized, epsilon, log_slope, in_log,
-):  # fmt: skip
+    gram,
+    row,
+    offsets,
+    counts,
+    scores,
+    log_weights,
+    log_total,
+    start,
+    rates,
+    record,
+    coefficients,
+    normalized,
+    epsilon,
+    log_slope,
+    in_log,
+):
     """The same in Gram coordinates; ``start`` holds the rows' logits at p(0), ``coefficients`` receives c."""
     n, slots, m = offsets.size - 1, row.size, start.size
     gaps, weights = np.empty(slots), np.empty(slots)

@@ -52,8 +52,16 @@ def load(path: str | Path) -> Run:
     if heads is not None:
         heads = expect.finite_array("heads", heads, (len(times), None))
     return Run(
-        problem, str(arrays["clock"]), arrays["times"], points, str(arrays["event"]) or None, heads,
-        str(arrays["method"]), of("observed_"), end,
-        from_text(str(arrays.get("step", ""))), int(arrays.get("batch", 0)) or None,
+        problem,
+        str(arrays["clock"]),
+        arrays["times"],
+        points,
+        str(arrays["event"]) or None,
+        heads,
+        str(arrays["method"]),
+        of("observed_"),
+        end,
+        from_text(str(arrays.get("step", ""))),
+        int(arrays.get("batch", 0)) or None,
         norm(str(arrays.get("flow_norm", "l2"))).name,
-    )  # fmt: skip
+    )

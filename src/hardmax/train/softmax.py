@@ -21,8 +21,10 @@ NEGLIGIBLE = -45.0
 
 @njit(
     types.void(VECTOR, INDEX, VECTOR, VECTOR, INDEX, float64, OUT, OUT, OUT, OUT, OUT),
-    cache=True, nogil=True, error_model="numpy",
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
 def settle(  # type: ignore[no-untyped-def]
     gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass
 ):

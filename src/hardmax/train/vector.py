@@ -205,7 +205,12 @@ def train_W(
         shift -= 2 * scale.exponent
     rates = step_sizes(step, steps, replace(scale, exponent=0), False)
     q = train_p(
-        seen, replace(step, rate=rates * size, decay=0.0), steps, start=W.T @ u, record=record, shift=shift,
+        seen,
+        replace(step, rate=rates * size, decay=0.0),
+        steps,
+        start=W.T @ u,
+        record=record,
+        shift=shift,
         coordinates=coordinates,
-    )  # fmt: skip
+    )
     return WeightRun(seen, q.clock, q.times, q.points, q.event, None, q.method, step=step, prompt=u, start=W)

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 PANEL = (1.75, 1.25)  # inches, and what stands around the panels
 AROUND = (1.5, 0.75)
 TEXT: dict[Any, Any] = {
-    "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "axes.titlelocation": "left",
-    "xtick.labelsize": 7, "ytick.labelsize": 7,
-}  # fmt: skip
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.titlelocation": "left",
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,9 +31,17 @@ from hardmax.trials.rules import STEP, rule_of, rule_parameters
 
 SATURATED = 1e-5  # the largest mean attention off the selected tokens that counts as saturated
 MEASURE = (
-    "saturated", "defect", "selection", "norm", "certified", "locally_optimal", "globally_optimal",
-    "score_gap", "misalignment", "margin",
-)  # fmt: skip
+    "saturated",
+    "defect",
+    "selection",
+    "norm",
+    "certified",
+    "locally_optimal",
+    "globally_optimal",
+    "score_gap",
+    "misalignment",
+    "margin",
+)
 COLUMNS = (*MEASURE, "deficit", "event", "eta_ratio")  # the last take longer, or are seldom asked for
 
 
@@ -140,10 +148,7 @@ def _columns(block: Block, measure: Sequence[str], step: Step, workers: int | No
 
 
 def _directions(
-    block: Block,
-    selections: Sequence[tuple[tuple[int, ...], ...]],
-    workers: int | None,
-    norm: str = "l2",
+    block: Block, selections: Sequence[tuple[tuple[int, ...], ...]], workers: int | None, norm: str = "l2"
 ) -> list[MaxMargin | None]:
     """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]

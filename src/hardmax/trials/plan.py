@@ -18,9 +18,19 @@ from hardmax.trials.provenance import Function, load
 LARGEST = 2**24  # bytes of a file
 BUILT_IN = "hardmax.trials.experiments:built_in"
 KEYS = (
-    "experiment", "function", "batched", "trials", "seed", "grid", "cells", "parameters",
-    "workers", "batch", "retries", "data_files",
-)  # fmt: skip
+    "experiment",
+    "function",
+    "batched",
+    "trials",
+    "seed",
+    "grid",
+    "cells",
+    "parameters",
+    "workers",
+    "batch",
+    "retries",
+    "data_files",
+)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,13 @@ import numpy as np
 
 # What a result can be, by the word for it in a tally; an integer beyond 64 bits has the kind object.
 KINDS: dict[str, type] = {
-    "bool": bool, "int": int, "float": float, "str": str, "None": type(None), "wide": object
-}  # fmt: skip
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "str": str,
+    "None": type(None),
+    "wide": object,
+}
 WORDS = {kind: word for word, kind in KINDS.items()}
 NUMBERS = "<f8"
 

@@ -26,11 +26,16 @@ def by_definition(corpus: hm.Corpus) -> bool:
 # Small alphabets, and pairs of sequences with the same companions, so that both answers are frequent.
 sequences = st.integers(1, 4).flatmap(
     lambda T: st.lists(
-        st.tuples(st.lists(st.integers(4, 5), min_size=T - 1, max_size=T - 1), st.integers(0, 1),
-                  st.integers(2, 3), st.booleans()),
-        min_size=1, max_size=4,
+        st.tuples(
+            st.lists(st.integers(4, 5), min_size=T - 1, max_size=T - 1),
+            st.integers(0, 1),
+            st.integers(2, 3),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=4,
     )
-)  # fmt: skip
+)
 
 
 @given(sequences)

@@ -17,14 +17,7 @@ from hardmax._lib.extras import install
 from hardmax.data.text import gathering
 from hardmax.data.text.words import plain, split_words
 
-from .conftest import (
-    STOP,
-    assert_same,
-    bags_of,
-    plain_loop,
-    synthetic,
-    write_reviews,
-)
+from .conftest import STOP, assert_same, bags_of, plain_loop, synthetic, write_reviews
 
 text_corpus = hm.embeddings.text_corpus
 
@@ -65,9 +58,18 @@ def test_every_step_by_hand(tmp_path: Path, stopwords: Path, vocabulary: Path) -
     assert made.corpus.labels.tolist() == [1, -1, 1]
     assert made.places.tolist() == [0, 3, 4]
     assert made.report == hm.embeddings.TextReport(
-        read=6, emptied=3, reviews=3, words=17, distinct_words=11, stopped=7, tokens=10, purged=1, kept=9,
-        distinct_tokens=5, vocabulary=4,
-    )  # fmt: skip
+        read=6,
+        emptied=3,
+        reviews=3,
+        words=17,
+        distinct_words=11,
+        stopped=7,
+        tokens=10,
+        purged=1,
+        kept=9,
+        distinct_tokens=5,
+        vocabulary=4,
+    )
     # The cut comes before the purge: what is cut does not make a token frequent.
     cut = text_corpus(file, stopwords=stopwords, tokenizer=vocabulary, least=2, most=2, workers=1)
     assert bags_of(cut.corpus) == ([{"act": 1, "good": 1}, {"act": 1}, {"good": 1}], [1, -1, 1])

@@ -22,9 +22,14 @@ SHORT = hm.Corpus.from_sequences(
 
 def run_with(path: Path | None, epochs: int, **more: Any) -> Any:
     return train_embeddings(
-        SHORT, 6, epochs=epochs, batch=3, milestones=(3,), checkpoint=path,
+        SHORT,
+        6,
+        epochs=epochs,
+        batch=3,
+        milestones=(3,),
+        checkpoint=path,
         **{"step": hm.steps.AdamW(0.02), "rng": 4, "checkpoint_every": 2, **more},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("step", [hm.steps.AdamW(0.02), hm.steps.SGD(0.02)])
@@ -60,9 +65,13 @@ def test_checkpoint_that_was_tampered_with_is_refused(tmp_path):
     with np.load(path) as stored:
         good = {name: stored[name] for name in stored.files}
     changes = (
-        lambda a: a[None], lambda a: a.ravel()[:-1], lambda a: a.astype(str), lambda a: a.astype(complex),
-        lambda a: a * np.nan, lambda a: a.astype(np.float16),
-    )  # fmt: skip
+        lambda a: a[None],
+        lambda a: a.ravel()[:-1],
+        lambda a: a.astype(str),
+        lambda a: a.astype(complex),
+        lambda a: a * np.nan,
+        lambda a: a.astype(np.float16),
+    )
     for name in good.keys() - {"identity"}:
         for change in changes:
             np.savez(path, **(good | {name: change(good[name])}))

@@ -57,10 +57,7 @@ def torch_run(
 @pytest.mark.parametrize(
     ("step", "make"),
     [
-        (
-            AdamW(0.02, weight_decay=0.3),
-            lambda torch, x: torch.optim.AdamW(x, lr=0.02, weight_decay=0.3),
-        ),
+        (AdamW(0.02, weight_decay=0.3), lambda torch, x: torch.optim.AdamW(x, lr=0.02, weight_decay=0.3)),
         (
             SGD(0.5, weight_decay=0.05, momentum=0.9),
             lambda torch, x: torch.optim.SGD(x, lr=0.5, weight_decay=0.05, momentum=0.9),
@@ -118,9 +115,15 @@ def decimals(nested: Any) -> np.ndarray:
 def test_oracle_adamw_five_steps(oracles, d1):
     given = oracles["a"]["trajectories_D1"]["adamw_5steps_lr0.01_wd0.1"]
     end = train_embeddings(
-        d1.corpus, 3, AdamW(0.01, weight_decay=0.1), epochs=5, batch=d1.corpus.n, rng=0,
-        start=(d1.E, d1.p, d1.v), dtype="float64",
-    )  # fmt: skip
+        d1.corpus,
+        3,
+        AdamW(0.01, weight_decay=0.1),
+        epochs=5,
+        batch=d1.corpus.n,
+        rng=0,
+        start=(d1.E, d1.p, d1.v),
+        dtype="float64",
+    )
     assert end.loss == pytest.approx(float(given["loss"]), abs=1e-12)
     for name in "Epv":
         np.testing.assert_allclose(getattr(end, name), decimals(given[name]), rtol=0, atol=1e-12)
@@ -129,9 +132,16 @@ def test_oracle_adamw_five_steps(oracles, d1):
 def test_oracle_gradient_descent_of_all_parameters(oracles, d1):
     given = oracles["a"]["trajectories_D1"]["joint_E_p_v_100steps_eta0.1"]
     end = train_embeddings(
-        d1.corpus, 3, SGD(0.1), epochs=100, batch=d1.corpus.n, milestones=(), rng=0,
-        start=(d1.E, d1.p, d1.v), dtype="float64",
-    )  # fmt: skip
+        d1.corpus,
+        3,
+        SGD(0.1),
+        epochs=100,
+        batch=d1.corpus.n,
+        milestones=(),
+        rng=0,
+        start=(d1.E, d1.p, d1.v),
+        dtype="float64",
+    )
     assert end.loss == pytest.approx(float(given["loss"]), abs=1e-12)
     for name in ("p", "v", "a", "c"):
         np.testing.assert_allclose(getattr(end, name), decimals(given[name]), rtol=0, atol=1e-12)
@@ -163,16 +173,7 @@ def test_schedule_multiplies_once_per_milestone():
 def test_threads_change_no_bit(dtype, rule):
     corpus = hm.embeddings.KLevel.surrogate().draw(40, rng=2)
     ends = [
-        train_embeddings(
-            corpus,
-            30,
-            rule(0.01),
-            epochs=2,
-            batch=16,
-            rng=3,
-            dtype=dtype,
-            workers=workers,
-        )
+        train_embeddings(corpus, 30, rule(0.01), epochs=2, batch=16, rng=3, dtype=dtype, workers=workers)
         for workers in (1, 2, 3, 7)
     ]
     for end in ends[1:]:

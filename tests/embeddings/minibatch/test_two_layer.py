@@ -110,9 +110,16 @@ def test_equals_torch_step_by_step(uneven: Instance, batch: int) -> None:
     seed = int(np.random.default_rng(5).integers(2**63))
     for epochs, want in enumerate(torch_run(uneven, batch, 5, seed), start=1):
         got = train_two_layer(
-            uneven.corpus, 6, AdamW(0.02, weight_decay=0.3), epochs=epochs, batch=batch, milestones=(3, 4),
-            rng=5, start=uneven[1:], dtype="float64",
-        )  # fmt: skip
+            uneven.corpus,
+            6,
+            AdamW(0.02, weight_decay=0.3),
+            epochs=epochs,
+            batch=batch,
+            milestones=(3, 4),
+            rng=5,
+            start=uneven[1:],
+            dtype="float64",
+        )
         np.testing.assert_allclose(np.vstack([got.E, got.p, got.v]), want, rtol=0, atol=1e-12)
         np.testing.assert_allclose([got.a, got.c], [got.E @ got.p, got.E @ got.v], rtol=0, atol=1e-13)
         assert len(got.losses) == -(-uneven.corpus.n // batch) * epochs
@@ -184,14 +191,7 @@ def test_kill_then_resume_gives_the_same_bits(tmp_path: Path) -> None:
         surrogate_run(done + 4, path, step=AdamW(1e-2, weight_decay=0.5))
     with pytest.raises(ValueError, match=r"model: two layers there, one layer here"):
         hm.embeddings.train_embeddings(
-            straight.corpus,
-            40,
-            AdamW(1e-2),
-            batch=24,
-            rng=3,
-            milestones=(5,),
-            epochs=1,
-            checkpoint=path,
+            straight.corpus, 40, AdamW(1e-2), batch=24, rng=3, milestones=(5,), epochs=1, checkpoint=path
         )
 
 
@@ -200,12 +200,7 @@ def test_surrogate_learns_as_the_specification_saw() -> None:
     """A-FIG-1 on A-DATA-7: loss 6.3e-5, r_v 0.918, r_p 0.821 there, by another seed and batch order."""
     model = hm.embeddings.KLevel.surrogate()
     end = train_two_layer(
-        model.draw(512, rng=0),
-        64,
-        AdamW(1e-2, weight_decay=1e-8),
-        epochs=60,
-        milestones=(30, 48),
-        rng=1,
+        model.draw(512, rng=0), 64, AdamW(1e-2, weight_decay=1e-8), epochs=60, milestones=(30, 48), rng=1
     )
     assert 5e-6 < end.loss < 1e-3
     assert 0.85 < end.r_v < 0.97

@@ -168,7 +168,7 @@ def ntp_train(
         name, data = os.fspath(data), nexttoken.read_sentences(data, max_length=max_length)
     return Learning(
         data, name, Path(model), steps, stage1, rate, first_rate, uniform, repair, anyway, resume
-    ).run()  # fmt: skip
+    ).run()
 
 
 class Learning:
@@ -203,9 +203,12 @@ class Learning:
             "n": self.analysis.n,
         }
         given = {
-            "--steps": (steps, STEPS), "--stage1": (stage1, STEPS), "--rate": (rate, None),
-            "--first-rate": (first_rate, None), "--max-length": (trie.sentences.max_length, MAX_LENGTH),
-        }  # fmt: skip
+            "--steps": (steps, STEPS),
+            "--stage1": (stage1, STEPS),
+            "--rate": (rate, None),
+            "--first-rate": (first_rate, None),
+            "--max-length": (trie.sentences.max_length, MAX_LENGTH),
+        }
         flags = {"--uniform": uniform, "--repair": repair, "--anyway": anyway}
         self.options = [
             word for option, (v, usual) in given.items() if v != usual for word in (option, str(v))
@@ -227,9 +230,14 @@ class Learning:
         if progress:
             progress(after)
         run = train(
-            self.samples, steps=self.steps, start=self.start, after=after, progress=progress, stop=stop,
+            self.samples,
+            steps=self.steps,
+            start=self.start,
+            after=after,
+            progress=progress,
+            stop=stop,
             **self.settings,
-        )  # fmt: skip
+        )
         if run.event:
             raise ValueError(
                 f"{self.name}: the stage-2 gradient is exactly 0 after {run.steps:,} steps: the sentences' "

@@ -114,7 +114,7 @@ def same_letters(data, low, high, letters, start, stop):  # type: ignore[no-unty
 @kernel()
 def count_block(  # type: ignore[no-untyped-def]
     data, kinds, max_length, longest_word, slots, letters, word_at, rows, starts
-):  # fmt: skip
+):
     """The sentences of a block of whole lines in valid UTF-8, one after the other.
 
     Fills in the letters of its words and where each begins, and packed rows with the start of each sentence.
@@ -193,9 +193,20 @@ def count_block(  # type: ignore[no-untyped-def]
 
 @kernel()
 def join_rows(  # type: ignore[no-untyped-def]
-    rows, starts, counts, firsts, number, before, max_length, all_rows, all_starts, all_counts, all_firsts,
-    distinct, slots,
-):  # fmt: skip
+    rows,
+    starts,
+    counts,
+    firsts,
+    number,
+    before,
+    max_length,
+    all_rows,
+    all_starts,
+    all_counts,
+    all_firsts,
+    distinct,
+    slots,
+):
     """Add sentences to distinct ones, renumbered and at most so long; returns how many there are then.
 
     ``all_rows`` and the others have room for every one of them. A slot holds the hash of a sentence and its

@@ -63,9 +63,16 @@ class Distinct:
         encoded = tuple(word.encode() for word in sentences.vocabulary)
         once, number = np.ones(sentences.n, dtype=np.uint32), np.arange(sentences.n, dtype=np.uint32)
         raw = cls(
-            encoded, rows, starts.astype(np.uint32), once, number, sentences.n, sentences.max_length,
-            sentences.cut, sentences.cut_tokens,
-        )  # fmt: skip
+            encoded,
+            rows,
+            starts.astype(np.uint32),
+            once,
+            number,
+            sentences.n,
+            sentences.max_length,
+            sentences.cut,
+            sentences.cut_tokens,
+        )
         made = Making(sentences.max_length)
         made.add(raw)
         return replace(made.distinct(), notes=sentences.notes)
@@ -124,9 +131,20 @@ class Making:
             raise ValueError(MANY_WORDS)
         self._make_room(len(text.rows), len(text.counts))
         self._distinct = counting.join_rows(
-            text.rows, text.starts, text.counts, text.firsts, numbers, self.n, self.max_length or 2**31,
-            self._rows, self._starts, self._counts, self._firsts, self._distinct, self._slots,
-        )  # fmt: skip
+            text.rows,
+            text.starts,
+            text.counts,
+            text.firsts,
+            numbers,
+            self.n,
+            self.max_length or 2**31,
+            self._rows,
+            self._starts,
+            self._counts,
+            self._firsts,
+            self._distinct,
+            self._slots,
+        )
         self.n += text.n
         self._cut, self._cut_tokens = self._cut + text.cut, self._cut_tokens + text.cut_tokens
         self._odd, self._marked = self._odd + text.odd, self._marked + text.marked
@@ -139,9 +157,18 @@ class Making:
         self._counts.resize(self._distinct, refcheck=False)
         self._firsts.resize(self._distinct, refcheck=False)
         return Distinct(
-            tuple(self._number), self._rows, self._starts, self._counts, self._firsts, self.n,
-            self.max_length, self._cut, self._cut_tokens, self._odd, self._marked,
-        )  # fmt: skip
+            tuple(self._number),
+            self._rows,
+            self._starts,
+            self._counts,
+            self._firsts,
+            self.n,
+            self.max_length,
+            self._cut,
+            self._cut_tokens,
+            self._odd,
+            self._marked,
+        )
 
     def _make_room(self, rows: int, sentences: int) -> None:
         """Grow in place: the system moves large pieces of memory without a second copy."""

@@ -47,9 +47,12 @@ def parts_of(
                     spans = list(pairwise(cuts))
         for low, high in spans:
             yield {
-                "file": os.path.abspath(path), "name": str(path), "start": low, "stop": high,
+                "file": os.path.abspath(path),
+                "name": str(path),
+                "start": low,
+                "stop": high,
                 "max_length": max_length,
-            }  # fmt: skip
+            }
 
 
 def _line_start(stream: IO[bytes], at: int) -> int:

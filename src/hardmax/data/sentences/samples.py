@@ -151,9 +151,13 @@ class Samples:
         pairs = np.concatenate([pairs, lone])
         head = CrossEntropy(W_ov, pairs % self.V, self.target, pairs // self.V)
         return Problem(
-            OneHot(len(pairs)), tokens, self.offsets, head,
-            counts=self.counts.astype(np.float64), weights=self.weight,
-        )  # fmt: skip
+            OneHot(len(pairs)),
+            tokens,
+            self.offsets,
+            head,
+            counts=self.counts.astype(np.float64),
+            weights=self.weight,
+        )
 
     def label_problem(self, n: Any = None) -> Problem:
         """Attention alone, with the log loss: the tokens x with n(x) = the next token are a sample's label.

@@ -87,8 +87,12 @@ def blocks(
             returned = content.endswith(b"\r")
             yield Block(content, name, lines, place, more, marked)
             lines, place, marked, goes_on, start = (
-                lines + line_ends(content), place + len(content), False, more, stop
-            )  # fmt: skip
+                lines + line_ends(content),
+                place + len(content),
+                False,
+                more,
+                stop,
+            )
             if largest is not None and place > largest:
                 most = reading.size_of(largest)
                 raise ValueError(f"text must be at most {most} once unpacked, got more; split it")
@@ -153,9 +157,16 @@ def _count(block: Block, max_length: int) -> Distinct:
     while True:
         letters, at = np.empty(len(content), dtype=np.uint8), np.empty(words + 1, dtype=np.int64)
         met, V, n, cut, cut_tokens, odd = counting.count_block(
-            data, counting.KINDS, max_length, LONGEST_WORD, np.zeros(4 * words, np.int64), letters, at, rows,
+            data,
+            counting.KINDS,
+            max_length,
+            LONGEST_WORD,
+            np.zeros(4 * words, np.int64),
+            letters,
+            at,
+            rows,
             starts,
-        )  # fmt: skip
+        )
         if met == counting.LONG_WORD:
             raise ValueError(LONG_WORD)
         if met == counting.MANY_WORDS and words > LARGEST_VOCABULARY:
@@ -165,10 +176,18 @@ def _count(block: Block, max_length: int) -> Distinct:
         words *= 4  # begin again with more room
     vocabulary, ends = letters[: at[V]].tobytes(), at[: V + 1].tolist()
     return Distinct(
-        tuple(vocabulary[low:high] for low, high in pairwise(ends)), rows[: starts[n]],
-        starts[: n + 1], np.ones(n, dtype=np.uint32), np.arange(n, dtype=np.uint32), n, max_length, cut,
-        cut_tokens, odd, int(block.marked),
-    )  # fmt: skip
+        tuple(vocabulary[low:high] for low, high in pairwise(ends)),
+        rows[: starts[n]],
+        starts[: n + 1],
+        np.ones(n, dtype=np.uint32),
+        np.arange(n, dtype=np.uint32),
+        n,
+        max_length,
+        cut,
+        cut_tokens,
+        odd,
+        int(block.marked),
+    )
 
 
 def _joined(line: Distinct, more: Distinct, max_length: int) -> Distinct:
@@ -178,9 +197,18 @@ def _joined(line: Distinct, more: Distinct, max_length: int) -> Distinct:
     made = count(Block(whole), max_length)
     lost = line.cut_tokens + more.cut_tokens + len(words) - min(len(words), max_length)
     return Distinct(
-        made.encoded, made.rows, made.starts, made.counts, made.firsts, made.n, max_length,
-        int(lost > 0), lost, line.odd + more.odd, line.marked + more.marked,
-    )  # fmt: skip
+        made.encoded,
+        made.rows,
+        made.starts,
+        made.counts,
+        made.firsts,
+        made.n,
+        max_length,
+        int(lost > 0),
+        lost,
+        line.odd + more.odd,
+        line.marked + more.marked,
+    )
 
 
 def gather_distinct(

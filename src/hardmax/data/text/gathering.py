@@ -103,10 +103,15 @@ class Source:
     def key(self) -> str:
         """What the chunks depend on; where the files lie is no part of it."""
         settings = {
-            "files": digest_of_files(self.paths), "text": self.text, "label": self.label,
+            "files": digest_of_files(self.paths),
+            "text": self.text,
+            "label": self.label,
             "signs": None if self.signs is None else sorted(map(repr, self.signs.items())),
-            "characters": self.characters, "sample": self.sample, "rng": self.rng, "chunk": CHUNK,
-        }  # fmt: skip
+            "characters": self.characters,
+            "sample": self.sample,
+            "rng": self.rng,
+            "chunk": CHUNK,
+        }
         return digest_of(settings)
 
 
@@ -138,9 +143,12 @@ class Chunk:
     def arrays(self) -> Arrays:
         """As a cache entry."""
         return {
-            "words": packed(self.words), "numbers": self.numbers, "sizes": self.sizes,
-            "labels": self.labels, "places": self.places,
-        }  # fmt: skip
+            "words": packed(self.words),
+            "numbers": self.numbers,
+            "sizes": self.sizes,
+            "labels": self.labels,
+            "places": self.places,
+        }
 
 
 @dataclass

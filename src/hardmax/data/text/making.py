@@ -146,17 +146,23 @@ def text_corpus(
     (('love', 'truli', 'hate'), [[1, 1, 0], [0, 0, 2]])
     """
     source = Source(
-        _paths(paths), text, label, signs, _lengths(characters),
-        None if sample is None else expect.whole("sample", sample, 1), expect.whole("rng", rng),
-    )  # fmt: skip
+        _paths(paths),
+        text,
+        label,
+        signs,
+        _lengths(characters),
+        None if sample is None else expect.whole("sample", sample, 1),
+        expect.whole("rng", rng),
+    )
     stopped, notes = stop_words(stopwords)
     recipe = Recipe(
-        stopped, bool(stem),
+        stopped,
+        bool(stem),
         None if callable(tokenizer) or tokenizer == WORDS else read_vocabulary(tokenizer),
         tokenizer if callable(tokenizer) else None,
         expect.whole("least", least, 1),
         None if most is None else expect.whole("most", most, 1),
-    )  # fmt: skip
+    )
     count_of = None if workers is None else expect.whole("workers", workers, 1)
     key = source.key()
     cache = Cache(key)
@@ -286,10 +292,15 @@ def _to_cache(cache: Cache, key: str | None, made: TextCorpus) -> None:
     corpus = made.corpus
     assert corpus.vocabulary is not None
     arrays: Arrays = {
-        "tokens": narrow(corpus.tokens), "counts": narrow(corpus.counts), "offsets": corpus.offsets,
-        "labels": corpus.labels, "vocabulary": packed(corpus.vocabulary), "places": made.places,
-        "report": packed([json.dumps(asdict(made.report))]), "written": packed(corpus.written or ()),
-    }  # fmt: skip
+        "tokens": narrow(corpus.tokens),
+        "counts": narrow(corpus.counts),
+        "offsets": corpus.offsets,
+        "labels": corpus.labels,
+        "vocabulary": packed(corpus.vocabulary),
+        "places": made.places,
+        "report": packed([json.dumps(asdict(made.report))]),
+        "written": packed(corpus.written or ()),
+    }
     cache.write(f"corpus-{key[:32]}", arrays)
 
 
@@ -302,8 +313,13 @@ def _from_cache(cache: Cache, key: str | None, recipe: Recipe) -> TextCorpus | N
     for array in found.values():
         array.setflags(write=False)
     corpus = Corpus(
-        found["tokens"], found["counts"], found["offsets"], found["labels"], len(vocabulary), vocabulary,
+        found["tokens"],
+        found["counts"],
+        found["offsets"],
+        found["labels"],
+        len(vocabulary),
+        vocabulary,
         tuple(unpacked(found["written"])),
-    )  # fmt: skip
+    )
     report = json.loads(unpacked(found["report"])[0]) | {"notes": ()}
     return TextCorpus(corpus, found["places"], TextReport(**report), recipe)

@@ -186,12 +186,7 @@ def _listed(tokens: Any) -> list[str]:
 
 
 def count(
-    spelled: Iterable[Spelled],
-    labels: np.ndarray,
-    vocabulary: Iterable[str],
-    *,
-    least: int,
-    most: int | None,
+    spelled: Iterable[Spelled], labels: np.ndarray, vocabulary: Iterable[str], *, least: int, most: int | None
 ) -> Counted:
     """Count tokens, leaving out those after the first ``most`` of a review and then the rare ones.
 

@@ -165,24 +165,48 @@ def _read(kind: types.Type, dimensions: int) -> types.Type:
 
 _FINISH = [
     types.void(
-        x[:, ::1], intp, INDEX, _read(x, 1), _read(x, 1), stretch(x), stretch(x), stretch(x), x[:, ::1],
-        _read(x, 2), intp, boolean,
+        x[:, ::1],
+        intp,
+        INDEX,
+        _read(x, 1),
+        _read(x, 1),
+        stretch(x),
+        stretch(x),
+        stretch(x),
+        x[:, ::1],
+        _read(x, 2),
+        intp,
+        boolean,
     )
     for x in (float32, float64)
-]  # fmt: skip
+]
 _ADVANCE = [
     types.void(
-        x[:, ::1], x[:, ::1], x[:, ::1], intp, INDEX, INDEX, _read(x, 1), _read(x, 1), _read(x, 1),
-        _read(x, 2), _read(x, 2), _read(x, 2), intp, boolean, stretch(x), stretch(x),
+        x[:, ::1],
+        x[:, ::1],
+        x[:, ::1],
+        intp,
+        INDEX,
+        INDEX,
+        _read(x, 1),
+        _read(x, 1),
+        _read(x, 1),
+        _read(x, 2),
+        _read(x, 2),
+        _read(x, 2),
+        intp,
+        boolean,
+        stretch(x),
+        stretch(x),
     )
     for x in (float32, float64)
-]  # fmt: skip
+]
 
 
 @njit(_FINISH, cache=True, nogil=True, fastmath=VECTORIZED)
 def finish_tile(  # type: ignore[no-untyped-def]
-    E, size, rows, A, C, pv, pv_first, pv_second, pv_at, k_at, last, adaptive,
-):  # fmt: skip
+    E, size, rows, A, C, pv, pv_first, pv_second, pv_at, k_at, last, adaptive
+):
     """On a tile of columns: p and v take the step ``last``; A and C are not zero in ``rows`` only."""
     g = np.empty(2 * TILE, E.dtype)
     _weighted_rows(E, size, rows, A, C, g)
@@ -197,8 +221,8 @@ def finish_tile(  # type: ignore[no-untyped-def]
 
 @njit(_ADVANCE, cache=True, nogil=True, fastmath=VECTORIZED)
 def advance_tile(  # type: ignore[no-untyped-def]
-    E, first, second, size, rows, done, A, C, pv, pv_at, k_at, rests, now, adaptive, a, c,
-):  # fmt: skip
+    E, first, second, size, rows, done, A, C, pv, pv_at, k_at, rests, now, adaptive, a, c
+):
     """On a tile of columns: bring rows up to date, and take the tile's part of their a = E p and c = E v.
 
     Row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p and v; in the steps

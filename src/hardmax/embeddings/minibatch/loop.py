@@ -50,9 +50,7 @@ def take(corpus: Corpus, chosen: np.ndarray) -> Corpus:
     return Corpus(tokens, counts, offsets, corpus.labels[chosen], corpus.S, corpus.vocabulary, corpus.written)
 
 
-@njit(
-    types.void(INDEX, COUNTS, INDEX, INDEX, INDEX, intp[::1], types.int64[::1]), cache=True, nogil=True
-)  # fmt: skip
+@njit(types.void(INDEX, COUNTS, INDEX, INDEX, INDEX, intp[::1], types.int64[::1]), cache=True, nogil=True)
 def _gather(tokens, counts, offsets, chosen, places, out_tokens, out_counts):  # type: ignore[no-untyped-def]
     for k in range(chosen.size):
         first, place = np.uintp(offsets[chosen[k]]), np.uintp(places[k])
@@ -159,10 +157,26 @@ class Epochs(NamedTuple):
             loss = math.nan
         source = partial(end.corpus.problem, E, v) if layers == 1 else two_layers
         return EmbeddingTraining(
-            end.corpus, end.epochs, end.a, end.c, source, "step", np.arange(1, len(self.losses) + 1), None,
-            self.event, None, rule.name, {"losses": self.losses}, p,
-            E=E, v=v, loss=loss, snapshots=self.snapshots, batch=batch, layers=layers,
-        )  # fmt: skip
+            end.corpus,
+            end.epochs,
+            end.a,
+            end.c,
+            source,
+            "step",
+            np.arange(1, len(self.losses) + 1),
+            None,
+            self.event,
+            None,
+            rule.name,
+            {"losses": self.losses},
+            p,
+            E=E,
+            v=v,
+            loss=loss,
+            snapshots=self.snapshots,
+            batch=batch,
+            layers=layers,
+        )
 
 
 def run(

@@ -93,9 +93,12 @@ def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[A
         small = math.exp(-abs(score))
         probability = (1.0 if score >= 0 else small) / (1 + small)
         yield Verdict(
-            1 if score > 0 else -1 if score < 0 else 0, score, probability, corpus.word(top),
+            1 if score > 0 else -1 if score < 0 else 0,
+            score,
+            probability,
+            corpus.word(top),
             float(per_token[top]),
-        )  # fmt: skip
+        )
 
 
 def _number(token: str | int, number: dict[str, int], corpus: Corpus, k: int) -> int | None:

@@ -210,10 +210,19 @@ class OneLayerModel:
         """The thread's part of p and v takes the pending step."""
         for t in range(thread, len(self._E), self._workers):
             finish_tile(
-                self._E[t], self._size(t, self._d), self._moving, self._A, self._C,
-                self._pv[t], self._pv_first[t], self._pv_second[t], self._pv_at[t], self._low_k_at,
-                self._now - 1, self._adaptive,
-            )  # fmt: skip
+                self._E[t],
+                self._size(t, self._d),
+                self._moving,
+                self._A,
+                self._C,
+                self._pv[t],
+                self._pv_first[t],
+                self._pv_second[t],
+                self._pv_at[t],
+                self._low_k_at,
+                self._now - 1,
+                self._adaptive,
+            )
 
     def _advance(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Finish the pending step and bring some rows up to date; returns their a and c."""
@@ -226,10 +235,23 @@ class OneLayerModel:
                 self._finish(thread)
             for t in range(thread, len(self._E), self._workers):
                 advance_tile(
-                    self._E[t], self._E_first[t], self._E_second[t], self._size(t, self._d),
-                    rows, self._done, self._A, self._C, self._pv[t], self._pv_at[t], self._low_k_at,
-                    self._low_rests, self._now, self._adaptive, self._parts[t, 0], self._parts[t, 1],
-                )  # fmt: skip
+                    self._E[t],
+                    self._E_first[t],
+                    self._E_second[t],
+                    self._size(t, self._d),
+                    rows,
+                    self._done,
+                    self._A,
+                    self._C,
+                    self._pv[t],
+                    self._pv_at[t],
+                    self._low_k_at,
+                    self._low_rests,
+                    self._now,
+                    self._adaptive,
+                    self._parts[t, 0],
+                    self._parts[t, 1],
+                )
 
         self._give(work)
         work(0)

@@ -70,9 +70,14 @@ def train_two_layer(
     vectors = starting_vectors(corpus, d, start, rng)
     plan = Plan.read(
         rate=expect.positive("rate", rule.rate),
-        milestones=milestones, epochs=epochs, batch=batch, until_loss=until_loss,
-        checkpoint=checkpoint, checkpoint_every=checkpoint_every, rng=rng,
-    )  # fmt: skip
+        milestones=milestones,
+        epochs=epochs,
+        batch=batch,
+        until_loss=until_loss,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        rng=rng,
+    )
     identity = {"model": "two layers", **settings(rule), "dtype": kind, "start": digest(*vectors)}
     with TwoLayerModel(*vectors, rule, kind, workers) as model:
         done = run(model, corpus, plan, identity, progress)

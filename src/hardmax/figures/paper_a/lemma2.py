@@ -35,9 +35,14 @@ HUGE = tuple(10**k for k in (6, 15, 30, 45, 60, 75))  # by inner products
 SIZES: dict[Scale, tuple[tuple[str, int, int], ...]] = {
     "quick": ((RANDOM, 8, 4), (RANDOM, 20, 8), (GIVEN, 4, 3), (GIVEN, 8, 5)),
     "paper": (
-        (RANDOM, 8, 4), (RANDOM, 20, 8), (RANDOM, 100, 20), (GIVEN, 4, 3), (GIVEN, 8, 5), (GIVEN, 40, 20),
+        (RANDOM, 8, 4),
+        (RANDOM, 20, 8),
+        (RANDOM, 100, 20),
+        (GIVEN, 4, 3),
+        (GIVEN, 8, 5),
+        (GIVEN, 40, 20),
     ),
-}  # fmt: skip
+}
 THEOREM_5 = ((2, 2), (4, 4), (6, 6))  # n and T at Theorem 5's own step and width
 # Constants before eta0 d^(-1/4): the paper's, and those that event (14) gives for err_s and err_p.
 PRINTED, TOKEN, CLS = 11.0, 2.11, 1.13
@@ -99,16 +104,34 @@ def draw_by_inner_products(kind: str, corpus: Corpus, d: int, seed: int, eta0: f
 
 
 def _measured(
-    kind: str, corpus: Corpus, d: int, seed: int, route: str, found: FirstStepErrors, event: bool,
+    kind: str,
+    corpus: Corpus,
+    d: int,
+    seed: int,
+    route: str,
+    found: FirstStepErrors,
+    event: bool,
     apart: float,
-) -> Draw:  # fmt: skip
+) -> Draw:
     asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=DELTA).logarithmic
     token, eta0 = float(found.token_errors.max()), found.first_rate
     return Draw(
-        f"{kind}, n = {corpus.n}, T = {corpus.T}", kind, corpus.n, corpus.T, corpus.S, eta0, d, seed, route,
-        token / eta0, found.cls_error / eta0, event, event and d >= max(256, asked),
-        found.largest / found.bound(d), apart,
-    )  # fmt: skip
+        f"{kind}, n = {corpus.n}, T = {corpus.T}",
+        kind,
+        corpus.n,
+        corpus.T,
+        corpus.S,
+        eta0,
+        d,
+        seed,
+        route,
+        token / eta0,
+        found.cls_error / eta0,
+        event,
+        event and d >= max(256, asked),
+        found.largest / found.bound(d),
+        apart,
+    )
 
 
 def draws_of(setting: Setting) -> Iterator[Draw]:
@@ -142,32 +165,67 @@ def draw_l2(tables: Tables, canvas: Canvas) -> None:
         for panel, chosen in ((near_by, vectors), (far, ~theorem)):
             here = chosen & (rows["kind"] == kind)
             d = rows["d"][here] * (shift if panel is near_by else 1.0)
-            panel.plot(d, largest[here], "o", color=color, markersize=2.4, alpha=0.75, markeredgewidth=0,
-                       label=kind + " data")  # fmt: skip
+            panel.plot(
+                d,
+                largest[here],
+                "o",
+                color=color,
+                markersize=2.4,
+                alpha=0.75,
+                markeredgewidth=0,
+                label=kind + " data",
+            )
     for data in np.unique(tables["slopes"]["data"]):
         line = part(tables["slopes"], "data", data)
         color = BLUE if data.startswith(RANDOM) else GREEN
         d = np.array(WIDTHS, dtype=float)
         near_by.plot(d, np.exp(line["intercept"]) * d ** line["slope"], color=color, linewidth=0.7, zorder=1)
-    far.plot(rows["d"][theorem], largest[theorem], "D", color=INK, markersize=2.6, markeredgewidth=0,
-             label="Theorem 5's $d$ and $\\eta_0$")  # fmt: skip
+    far.plot(
+        rows["d"][theorem],
+        largest[theorem],
+        "D",
+        color=INK,
+        markersize=2.6,
+        markeredgewidth=0,
+        label="Theorem 5's $d$ and $\\eta_0$",
+    )
     for n, T in THEOREM_5:
         here = theorem & (rows["n"] == n) & (rows["T"] == T)
-        far.annotate(f"({n}, {T})", (rows["d"][here][0], largest[here].min()), (-4, -3), fontsize=6.5,
-                     textcoords="offset points", ha="right", va="top")  # fmt: skip
+        far.annotate(
+            f"({n}, {T})",
+            (rows["d"][here][0], largest[here].min()),
+            (-4, -3),
+            fontsize=6.5,
+            textcoords="offset points",
+            ha="right",
+            va="top",
+        )
     for panel, d in ((near_by, np.array([200.0, 21000.0])), (far, np.array([30.0, 1e78]))):
         panel.plot(d, PRINTED * d**-0.25, color=RED, label=r"Lemma 2: $11\,d^{-1/4}$")
-        panel.plot(d, TOKEN * d**-0.25, color=RED, linestyle=(0, (4, 2)), linewidth=0.9,
-                   label=r"sharper: $2.11\,d^{-1/4}$")  # fmt: skip
+        panel.plot(
+            d,
+            TOKEN * d**-0.25,
+            color=RED,
+            linestyle=(0, (4, 2)),
+            linewidth=0.9,
+            label=r"sharper: $2.11\,d^{-1/4}$",
+        )
         panel.plot(d, 0.1 * d**-0.5, color=GRAY, linestyle=(0, (1, 1.4)), label=r"slope $-1/2$", zorder=1)
         panel.set(xscale="log", yscale="log", xlabel="width $d$")
-    near_by.set(ylabel=r"$\max(|\mathrm{err}_s|, |\mathrm{err}_p|)\,/\,\eta_0$",
-                ylim=(1e-5, 30), xticks=WIDTHS,
-                xticklabels=[str(d) for d in WIDTHS])  # fmt: skip
+    near_by.set(
+        ylabel=r"$\max(|\mathrm{err}_s|, |\mathrm{err}_p|)\,/\,\eta_0$",
+        ylim=(1e-5, 30),
+        xticks=WIDTHS,
+        xticklabels=[str(d) for d in WIDTHS],
+    )
     near_by.minorticks_off()
     near_by.set_title("(a) with vectors")
-    far.set(xlim=(1, 1e79), ylim=(1e-43, 1e3), xticks=[10.0**k for k in range(0, 76, 15)],
-            yticks=[10.0**-k for k in range(0, 41, 10)])  # fmt: skip
+    far.set(
+        xlim=(1, 1e79),
+        ylim=(1e-43, 1e3),
+        xticks=[10.0**k for k in range(0, 76, 15)],
+        yticks=[10.0**-k for k in range(0, 41, 10)],
+    )
     far.minorticks_off()
     far.set_title("(b) to $d = 10^{75}$, by inner products")
     handles, labels = far.get_legend_handles_labels()
@@ -175,9 +233,12 @@ def draw_l2(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "A-FIG-L2", "The first step learns alpha: its error against the width, with Lemma 2's bound",
-    draw=draw_l2, size=(7.0, 2.5), errata=("A-ERR-13",),
-)  # fmt: skip
+    "A-FIG-L2",
+    "The first step learns alpha: its error against the width, with Lemma 2's bound",
+    draw=draw_l2,
+    size=(7.0, 2.5),
+    errata=("A-ERR-13",),
+)
 def fig_l2(setting: Setting) -> Findings:
     """Errors of the first step over seeds and widths, their slope, and the bounds."""
     draws = list(draws_of(setting))
@@ -200,8 +261,21 @@ def fig_l2(setting: Setting) -> Findings:
 
 
 def _errors(draws: list[Draw]) -> Table:
-    names = ("data", "kind", "n", "T", "S", "eta0", "seed", "route", "token", "cls", "event", "covered",
-             "ratio")  # fmt: skip
+    names = (
+        "data",
+        "kind",
+        "n",
+        "T",
+        "S",
+        "eta0",
+        "seed",
+        "route",
+        "token",
+        "cls",
+        "event",
+        "covered",
+        "ratio",
+    )
     columns = {name: np.array([getattr(each, name) for each in draws]) for name in names}
     return {**columns, "d": np.array([float(each.d) for each in draws])}
 
@@ -226,21 +300,59 @@ def _claims(draws: list[Draw], general: list[Draw], slopes: list[float]) -> tupl
     root = [float(each.d) ** 0.25 for each in covered]
     name = "A-FIG-L2."
     return (
-        at_least(name + "event", f"share of draws on event (14) for delta = {DELTA:g}",
-                 float(np.mean([each.event for each in draws])), 1 - DELTA, paper="≥ 0.9"),
-        at_most(name + "bound", "largest error over the bound 11 eta0 d^(-1/4), all widths, on the event",
-                [each.ratio for each in covered], 1.0, paper="≤ 1"),
-        at_least(name + "loose", "the bound over the largest error for d ≤ 16384",
-                 [1 / each.ratio for each in vectors], 100.0),
-        at_most(name + "token-constant", "largest |err_s| d^(1/4)/eta0, on the event",
-                [each.token * x for each, x in zip(covered, root, strict=True)], TOKEN, paper="≤ 11"),
-        at_most(name + "cls-constant", "largest |err_p| d^(1/4)/eta0, on the event",
-                [each.cls * x for each, x in zip(covered, root, strict=True)], CLS, paper="≤ 11"),
-        between(name + "slope", "slope of log(err/eta0) against log d, by data set", slopes, -0.65, -0.35,
-                paper="-1/4 as a bound"),
+        at_least(
+            name + "event",
+            f"share of draws on event (14) for delta = {DELTA:g}",
+            float(np.mean([each.event for each in draws])),
+            1 - DELTA,
+            paper="≥ 0.9",
+        ),
+        at_most(
+            name + "bound",
+            "largest error over the bound 11 eta0 d^(-1/4), all widths, on the event",
+            [each.ratio for each in covered],
+            1.0,
+            paper="≤ 1",
+        ),
+        at_least(
+            name + "loose",
+            "the bound over the largest error for d ≤ 16384",
+            [1 / each.ratio for each in vectors],
+            100.0,
+        ),
+        at_most(
+            name + "token-constant",
+            "largest |err_s| d^(1/4)/eta0, on the event",
+            [each.token * x for each, x in zip(covered, root, strict=True)],
+            TOKEN,
+            paper="≤ 11",
+        ),
+        at_most(
+            name + "cls-constant",
+            "largest |err_p| d^(1/4)/eta0, on the event",
+            [each.cls * x for each, x in zip(covered, root, strict=True)],
+            CLS,
+            paper="≤ 11",
+        ),
+        between(
+            name + "slope",
+            "slope of log(err/eta0) against log d, by data set",
+            slopes,
+            -0.65,
+            -0.35,
+            paper="-1/4 as a bound",
+        ),
         near(name + "slope-huge", "the same over all data and widths to 1e75", slope(general), -0.5, 0.01),
-        at_most(name + "theorem-5", "the error over the bound at Theorem 5's widths, 3e44 to 1e75",
-                [each.ratio for each in theorem], 1e-12),
-        at_most(name + "same", "relative distance of the errors by vectors and by inner products",
-                [each.apart for each in general], 1e-10),
-    )  # fmt: skip
+        at_most(
+            name + "theorem-5",
+            "the error over the bound at Theorem 5's widths, 3e44 to 1e75",
+            [each.ratio for each in theorem],
+            1e-12,
+        ),
+        at_most(
+            name + "same",
+            "relative distance of the errors by vectors and by inner products",
+            [each.apart for each in general],
+            1e-10,
+        ),
+    )

@@ -50,9 +50,12 @@ def draw_3(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "A-FIG-3", "IMDB and Yelp, one layer: the shapes of figure 1 at a higher loss",
-    draw=draw_3, size=(7.0, 5.4), errata=("A-ERR-4",),
-)  # fmt: skip
+    "A-FIG-3",
+    "IMDB and Yelp, one layer: the shapes of figure 1 at a higher loss",
+    draw=draw_3,
+    size=(7.0, 5.4),
+    errata=("A-ERR-4",),
+)
 def fig_3(setting: Setting) -> Findings:
     """The one-layer model on both sources."""
     return findings(*(part_of(source, setting) for source in SOURCES))

@@ -56,19 +56,31 @@ def draw_2(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "A-FIG-2", "Synthetic data, one layer: E p grows with a token's importance, E v with its sign too",
-    draw=draw_2, size=(7.0, 2.6), errata=("A-ERR-1", "A-ERR-2", "A-ERR-3", "A-ERR-4"),
-)  # fmt: skip
+    "A-FIG-2",
+    "Synthetic data, one layer: E p grows with a token's importance, E v with its sign too",
+    draw=draw_2,
+    size=(7.0, 2.6),
+    errata=("A-ERR-1", "A-ERR-2", "A-ERR-3", "A-ERR-4"),
+)
 def fig_2(setting: Setting) -> Findings:
     """Train on the K-level data, from A-DEF-4's start and from one that is too large."""
     model = KLevel()
     corpus = model.draw(SEQUENCES[setting.scale], rng=SEED)
     schedule, control = schedule_of(WIDTHS[setting.scale]), schedule_of(CONTROL_WIDTHS[setting.scale])
-    found = Case(KLEVEL, "", schedule,
-                 train(corpus, schedule, Share(setting, 0.0, 0.7), "A-FIG-2"), model)  # fmt: skip
-    large = Case(LARGE, "", control,
-                 train(corpus, control, Share(setting, 0.7, 1.0), "A-FIG-2.control",
-                       start=large_start(corpus.S, control.d)), model)  # fmt: skip
+    found = Case(KLEVEL, "", schedule, train(corpus, schedule, Share(setting, 0.0, 0.7), "A-FIG-2"), model)
+    large = Case(
+        LARGE,
+        "",
+        control,
+        train(
+            corpus,
+            control,
+            Share(setting, 0.7, 1.0),
+            "A-FIG-2.control",
+            start=large_start(corpus.S, control.d),
+        ),
+        model,
+    )
     notes = (
         f"{corpus.n:,} sequences of {corpus.T} tokens, half of them positive; the paper does not say how "
         "many it drew.",
@@ -98,25 +110,60 @@ def _claims(case: Case, control: Case, model: KLevel, together: int) -> tuple[Cl
     total = sum(model.probabilities(1))
     name = "A-FIG-2."
     return (
-        true(name + "vocabulary", "tokens in the vocabulary, and sum of the probabilities (34)",
-             (model.S, total) == (2048, 1), [model.S, float(total)], "2048 and 1",
-             paper="1538 as printed"),
-        near(name + "frequency", "frequency of irrelevant tokens over that of relevant ones",
-             frequency_ratio(corpus, model), 21.37, 0.5, paper="equal"),
+        true(
+            name + "vocabulary",
+            "tokens in the vocabulary, and sum of the probabilities (34)",
+            (model.S, total) == (2048, 1),
+            [model.S, float(total)],
+            "2048 and 1",
+            paper="1538 as printed",
+        ),
+        near(
+            name + "frequency",
+            "frequency of irrelevant tokens over that of relevant ones",
+            frequency_ratio(corpus, model),
+            21.37,
+            0.5,
+            paper="equal",
+        ),
         at_least(name + "r_v", "Spearman correlation of the posterior difference and E v", found.r_v, 0.93),
         at_least(name + "r_p", "Spearman correlation of its modulus and E p", found.r_p, 0.80),
-        at_least(name + "pearson", "Pearson correlation with E v over relevant tokens",
-                 found.pearson(model.level > 0), 0.9),
-        at_least(name + "signs", f"share of tokens beyond {CLEAR} whose E v has the right sign",
-                 found.sign_accuracy(CLEAR), 0.95, paper="separated"),
-        at_least(name + "value-levels", f"least rise of mean sign E v between {levels}",
-                 rises(means.value, model.sizes, together), 1e-3, paper="grows with importance"),
-        at_least(name + "attention-levels", f"least rise of mean E p between {levels}",
-                 rises(means.logit, model.sizes, together), 1e-3, paper="grows with importance"),
-        at_least(name + "irrelevant", "mean E p of level 1, the least important, less that of irrelevant "
-                 "tokens", means.logit[0] - means.irrelevant_logit, 1e-3),
+        at_least(
+            name + "pearson",
+            "Pearson correlation with E v over relevant tokens",
+            found.pearson(model.level > 0),
+            0.9,
+        ),
+        at_least(
+            name + "signs",
+            f"share of tokens beyond {CLEAR} whose E v has the right sign",
+            found.sign_accuracy(CLEAR),
+            0.95,
+            paper="separated",
+        ),
+        at_least(
+            name + "value-levels",
+            f"least rise of mean sign E v between {levels}",
+            rises(means.value, model.sizes, together),
+            1e-3,
+            paper="grows with importance",
+        ),
+        at_least(
+            name + "attention-levels",
+            f"least rise of mean E p between {levels}",
+            rises(means.logit, model.sizes, together),
+            1e-3,
+            paper="grows with importance",
+        ),
+        at_least(
+            name + "irrelevant",
+            "mean E p of level 1, the least important, less that of irrelevant tokens",
+            means.logit[0] - means.irrelevant_logit,
+            1e-3,
+        ),
         at_most(name + "loss", "loss at the end", found.loss, 0.05),
-        at_most(name + "large-start", "|r_v| from a start with entries N(0, 1)",
-                abs(control.training.r_v), 0.2),
+        at_most(
+            name + "large-start", "|r_v| from a start with entries N(0, 1)", abs(control.training.r_v), 0.2
+        ),
         at_least(name + "large-start-loss", "loss from that start", control.training.loss, 0.3),
-    )  # fmt: skip
+    )

@@ -93,14 +93,20 @@ def draw_basins(panel: Axes, tables: Tables) -> None:
         color = RED if path["to_bad"][-1] < path["to_good"][-1] else BLUE
         panel.plot(path["x"], path["y"], color=color, linewidth=0.9, zorder=2)
         panel.plot(path["x"][0], path["y"][0], "o", color=color, markersize=3, markeredgewidth=0)
-    for name, color, label, place in (("good", BLUE, r"$\hat p$", (61, 4)),
-                                       ("bad", RED, r"$\hat p_{\mathrm{bad}}$", (13, 60))):  # fmt: skip
+    for name, color, label, place in (
+        ("good", BLUE, r"$\hat p$", (61, 4)),
+        ("bad", RED, r"$\hat p_{\mathrm{bad}}$", (13, 60)),
+    ):
         ray = part(tables["directions"], "name", name)
         x, y = 80 * ray["x"][0], 80 * ray["y"][0]
         panel.plot([0, x], [0, y], color=color, alpha=0.3, linewidth=3, zorder=1)
         panel.text(*place, label, color=color, va="center", fontsize=8)
-    panel.set(xlim=(-4, 70), ylim=(-6, 68), xlabel=r"$p$ along $\hat p$",
-              ylabel=r"$p$ across, towards $\hat p_{\mathrm{bad}}$")  # fmt: skip
+    panel.set(
+        xlim=(-4, 70),
+        ylim=(-6, 68),
+        xlabel=r"$p$ along $\hat p$",
+        ylabel=r"$p$ across, towards $\hat p_{\mathrm{bad}}$",
+    )
     panel.set_title("(c) two basins")
 
 
@@ -134,17 +140,40 @@ def basin_claims(basins: Basins) -> tuple[Claim, ...]:
     met = [[each.lead > 0, each.rank == each.tokens, each.holds] for each in (first, second)]
     name = "A-FIG-T5."
     return (
-        near(name + "basin-norms", "|p_hat|^2 of the important and of the bad selection in A-ORC-6",
-             [good.norm**2, bad.norm**2], [1.0, 77 / 106], 1e-12),
-        at_most(name + "basin-good", "1 - cos to the important selection's direction, from p = 0",
-                basins.paths["0"].misalignment(good), 1e-9),
-        at_most(name + "basin-bad", "1 - cos to the bad direction, from p = 20 p_bad/|p_bad|",
-                basins.paths["bad"].misalignment(bad), 1e-9),
-        true(name + "basin-tokens", "tokens selected from the two starts", tokens == [[0, 1], [2, 1]], tokens,
-             "[0, 1] and [2, 1], of which 2 is irrelevant"),
-        true(name + "basin-h3", "H1, H2 and all of H1 to H3 at the two starts",
-             met == [[True, True, True], [True, True, False]], met, "all at 0, all but H3 at the other"),
-    )  # fmt: skip
+        near(
+            name + "basin-norms",
+            "|p_hat|^2 of the important and of the bad selection in A-ORC-6",
+            [good.norm**2, bad.norm**2],
+            [1.0, 77 / 106],
+            1e-12,
+        ),
+        at_most(
+            name + "basin-good",
+            "1 - cos to the important selection's direction, from p = 0",
+            basins.paths["0"].misalignment(good),
+            1e-9,
+        ),
+        at_most(
+            name + "basin-bad",
+            "1 - cos to the bad direction, from p = 20 p_bad/|p_bad|",
+            basins.paths["bad"].misalignment(bad),
+            1e-9,
+        ),
+        true(
+            name + "basin-tokens",
+            "tokens selected from the two starts",
+            tokens == [[0, 1], [2, 1]],
+            tokens,
+            "[0, 1] and [2, 1], of which 2 is irrelevant",
+        ),
+        true(
+            name + "basin-h3",
+            "H1, H2 and all of H1 to H3 at the two starts",
+            met == [[True, True, True], [True, True, False]],
+            met,
+            "all at 0, all but H3 at the other",
+        ),
+    )
 
 
 SEED = 0
@@ -207,8 +236,15 @@ def _draw_angles(panel: Axes, tables: Tables) -> None:
         panel.plot(rows["norm"], rows["misalignment"], color=COLORS[int(rows["n"][0])], linewidth=0.8)
     slack = tables["slack"]
     panel.plot(slack["norm"], slack["to_pinv"], color=ORANGE, linestyle=(0, (3, 1.5)), linewidth=1.0)
-    panel.annotate("to $M^+1$", (2e5, float(slack["to_pinv"][-1])), (0, 3), textcoords="offset points",
-                   fontsize=7, ha="center", color=ORANGE)  # fmt: skip
+    panel.annotate(
+        "to $M^+1$",
+        (2e5, float(slack["to_pinv"][-1])),
+        (0, 3),
+        textcoords="offset points",
+        fontsize=7,
+        ha="center",
+        color=ORANGE,
+    )
     x = np.array([3e2, END])
     panel.plot(x, 3e4 / x**2, color=INK, linestyle=(0, (1, 1.4)), linewidth=0.9)
     panel.annotate(r"$\propto |p|^{-2}$", (8e3, 3e4 / 8e3**2), (3, 2), textcoords="offset points", fontsize=7)
@@ -221,9 +257,12 @@ def _draw_angles(panel: Axes, tables: Tables) -> None:
 
 
 @recipe(
-    "A-FIG-T5", "Theorem 5 at its own width: p selects the important tokens, and only these",
-    draw=draw_t5, size=(7.0, 2.5), errata=("A-ERR-5", "A-ERR-7", "A-ERR-11", "A-ERR-12"),
-)  # fmt: skip
+    "A-FIG-T5",
+    "Theorem 5 at its own width: p selects the important tokens, and only these",
+    draw=draw_t5,
+    size=(7.0, 2.5),
+    errata=("A-ERR-5", "A-ERR-7", "A-ERR-11", "A-ERR-12"),
+)
 def fig_t5(setting: Setting) -> Findings:
     """The flow on random data at the width that the theorem asks for, and A-ORC-6."""
     from hardmax.theory.paper_a.instances import slack_corpus
@@ -308,28 +347,76 @@ def _claims(runs: Mapping[int, TheoremFive], slack: TheoremFive, pinv: np.ndarra
     least = theorem_5_thresholds(2, 2, S=3, delta=0.01)
     name = "A-FIG-T5."
     return (
-        true(name + "width", "least step and width for n = T = 2",
-             (least.least_eta0, least.width) == (64, LEAST_WIDTH), [least.least_eta0, f"{least.width:.6e}"],
-             "64 and 3.330959e+44"),
-        count("hypotheses", "data sets and draws that satisfy equation (10) and event (14)",
-              [found.hypotheses_hold for found in every]),
+        true(
+            name + "width",
+            "least step and width for n = T = 2",
+            (least.least_eta0, least.width) == (64, LEAST_WIDTH),
+            [least.least_eta0, f"{least.width:.6e}"],
+            "64 and 3.330959e+44",
+        ),
+        count(
+            "hypotheses",
+            "data sets and draws that satisfy equation (10) and event (14)",
+            [found.hypotheses_hold for found in every],
+        ),
         count("strong", "of these, with H1 to H3 of A-THM-5S", [found.conditions.holds for found in every]),
-        count("diverges", "flows that reach |p| = 1e6", [found.path.event is None for found in every],
-              "|p| diverges"),
-        count("important", "flows that select every important token",
-              [found.selects_important for found in every], "all"),
-        count("only-important", "flows that select no other token",
-              [found.selects_only_important for found in every], "left open"),
-        at_most(name + "direction", "1 - cos to the max-margin direction at |p| = 1e6",
-                [found.misalignment_p for found in every], 1e-8, paper="0 in the limit"),
-        at_most(name + "direction-early", "the same at |p| = 1000 max(1, eta0 (max |alpha| - min |alpha|)/2)",
-                early, 1e-5),
-        at_least(name + "margin", "lead of the important tokens at the end, of the largest possible",
-                 [margins(found)[-1] for found in every], 0.999),
-        at_most(name + "loss", "loss after the first step, over the bound of Lemma 12",
-                [found.loss / found.loss_bound for found in every], 1.0, paper="≤ 1"),
-        at_most(name + "loss-small", "the same loss times 2n, below which no important token can be lost",
-                [2 * found.corpus.n * found.loss for found in every], 1.0, paper="< 1"),
-        near(name + "lemma-3", "1 - cos to M^+ 1 on the data of A-ERR-7, 1 - sqrt(35/36)",
-             slack.path.misalignment(pinv), 1 - np.sqrt(35 / 36), 1e-5, paper="0, by the proof of Lemma 3"),
-    )  # fmt: skip
+        count(
+            "diverges",
+            "flows that reach |p| = 1e6",
+            [found.path.event is None for found in every],
+            "|p| diverges",
+        ),
+        count(
+            "important",
+            "flows that select every important token",
+            [found.selects_important for found in every],
+            "all",
+        ),
+        count(
+            "only-important",
+            "flows that select no other token",
+            [found.selects_only_important for found in every],
+            "left open",
+        ),
+        at_most(
+            name + "direction",
+            "1 - cos to the max-margin direction at |p| = 1e6",
+            [found.misalignment_p for found in every],
+            1e-8,
+            paper="0 in the limit",
+        ),
+        at_most(
+            name + "direction-early",
+            "the same at |p| = 1000 max(1, eta0 (max |alpha| - min |alpha|)/2)",
+            early,
+            1e-5,
+        ),
+        at_least(
+            name + "margin",
+            "lead of the important tokens at the end, of the largest possible",
+            [margins(found)[-1] for found in every],
+            0.999,
+        ),
+        at_most(
+            name + "loss",
+            "loss after the first step, over the bound of Lemma 12",
+            [found.loss / found.loss_bound for found in every],
+            1.0,
+            paper="≤ 1",
+        ),
+        at_most(
+            name + "loss-small",
+            "the same loss times 2n, below which no important token can be lost",
+            [2 * found.corpus.n * found.loss for found in every],
+            1.0,
+            paper="< 1",
+        ),
+        near(
+            name + "lemma-3",
+            "1 - cos to M^+ 1 on the data of A-ERR-7, 1 - sqrt(35/36)",
+            slack.path.misalignment(pinv),
+            1 - np.sqrt(35 / 36),
+            1e-5,
+            paper="0, by the proof of Lemma 3",
+        ),
+    )

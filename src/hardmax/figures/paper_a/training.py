@@ -287,14 +287,29 @@ def _draw_tokens(panel: Axes, tokens: Table, line: Table, column: str, mean: flo
         rows = part(tokens, "sign", sign)
         # thousands of markers would make an SVG of megabytes: they are drawn as an image, the rest as lines
         panel.scatter(
-            rows["posterior_difference"], rows[column], s=size, c=color, marker=marker, alpha=alpha,
-            linewidths=0, rasterized=True, zorder=1 + abs(sign),
-        )  # fmt: skip
+            rows["posterior_difference"],
+            rows[column],
+            s=size,
+            c=color,
+            marker=marker,
+            alpha=alpha,
+            linewidths=0,
+            rasterized=True,
+            zorder=1 + abs(sign),
+        )
     joined = "-" if (line["sign"] == 0).all() else ""
     panel.plot(
-        line["posterior_difference"], line[column], color=INK, linestyle=joined, linewidth=0.8, marker="o",
-        markersize=2.8, markerfacecolor="white", markeredgewidth=0.8, zorder=4,
-    )  # fmt: skip
+        line["posterior_difference"],
+        line[column],
+        color=INK,
+        linestyle=joined,
+        linewidth=0.8,
+        marker="o",
+        markersize=2.8,
+        markerfacecolor="white",
+        markeredgewidth=0.8,
+        zorder=4,
+    )
     panel.set(xlim=(-FAR, FAR), xticks=(-1, -0.5, 0, 0.5, 1), xlabel="posterior difference $x$")
     panel.set_xticklabels(("−1", "−½", "0", "½", "1"))
     panel.set_ylabel(LABELS[column])
@@ -306,8 +321,16 @@ def _name_kinds(panel: Axes, tokens: Table, names: Mapping[int, str]) -> None:
             color, marker = KINDS[sign]
             panel.scatter([], [], s=12, c=color, marker=marker, linewidths=0, label=name)
     # a white ground, for the legend may lie over tokens
-    panel.legend(loc="upper left", handletextpad=0.1, borderaxespad=0.1, borderpad=0.1, frameon=True,
-                 facecolor="white", edgecolor="none", framealpha=0.8)  # fmt: skip
+    panel.legend(
+        loc="upper left",
+        handletextpad=0.1,
+        borderaxespad=0.1,
+        borderpad=0.1,
+        frameon=True,
+        facecolor="white",
+        edgecolor="none",
+        framealpha=0.8,
+    )
 
 
 def _draw_course(upper: Axes, lower: Axes, tables: Tables, cases: Sequence[str]) -> None:
@@ -316,12 +339,23 @@ def _draw_course(upper: Axes, lower: Axes, tables: Tables, cases: Sequence[str])
         first = name == cases[0]
         for column, color, marker in (("r_v", GREEN, "o"), ("r_p", PURPLE, "s")):
             upper.plot(
-                rows["epoch"], rows[column], color=color, linestyle="-" if first else DASHES,
-                marker=marker, markersize=2.6, markeredgewidth=0, clip_on=False,
+                rows["epoch"],
+                rows[column],
+                color=color,
+                linestyle="-" if first else DASHES,
+                marker=marker,
+                markersize=2.6,
+                markeredgewidth=0,
+                clip_on=False,
                 label=f"${column}$" if first else None,
-            )  # fmt: skip
-        lower.plot(curve["epoch"], curve["loss"], color=INK, linestyle="-" if first else DASHES,
-                   label=None if first else name)  # fmt: skip
+            )
+        lower.plot(
+            curve["epoch"],
+            curve["loss"],
+            color=INK,
+            linestyle="-" if first else DASHES,
+            label=None if first else name,
+        )
     last = int(part(tables["course"], "case", cases[0])["epoch"].max())
     ticks = [0, *(each for each in (1, 10, 100) if each <= 0.4 * last), last]
     lower.set_xscale("symlog", linthresh=1, linscale=0.4)

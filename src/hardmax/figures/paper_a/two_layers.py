@@ -114,10 +114,7 @@ SIZES: dict[Scale, Mapping[Source, Size]] = {
         "Yelp": Size(None, schedule(2048, 500, (100, 200))),
     },
 }
-SURROGATES: dict[Scale, Schedule] = {
-    "quick": schedule(64, 30, (15, 24)),
-    "paper": schedule(64, 60, (30, 48)),
-}
+SURROGATES: dict[Scale, Schedule] = {"quick": schedule(64, 30, (15, 24)), "paper": schedule(64, 60, (30, 48))}
 LONGEST = 512  # tokens of a review that the model sees (A-DATA-6)
 ONE = "one layer"
 NO_TORCH = "the two-layer model on real text needs PyTorch, which is not installed"
@@ -134,9 +131,12 @@ def draw_two_layers(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "A-FIG-1", "IMDB, two layers: E v rises with a token's posterior difference, E p with its modulus",
-    draw=draw_two_layers, size=(7.0, 2.8), errata=("A-ERR-4",),
-)  # fmt: skip
+    "A-FIG-1",
+    "IMDB, two layers: E v rises with a token's posterior difference, E p with its modulus",
+    draw=draw_two_layers,
+    size=(7.0, 2.8),
+    errata=("A-ERR-4",),
+)
 def fig_1(setting: Setting) -> Findings:
     """The two-layer model on IMDB."""
     return findings(part_of("IMDB", setting, "A-FIG-1"))
@@ -170,10 +170,7 @@ def _on_text(data: Reviews, size: Size, setting: Setting, id: str) -> Part:
     return Part(case, (*text_claims(id, case), compared_claim(id, case, one)), notes, one)
 
 
-@recipe(
-    "A-FIG-4", "Yelp, two layers: as on IMDB",
-    draw=draw_two_layers, size=(7.0, 2.8), errata=("A-ERR-4",),
-)  # fmt: skip
+@recipe("A-FIG-4", "Yelp, two layers: as on IMDB", draw=draw_two_layers, size=(7.0, 2.8), errata=("A-ERR-4",))
 def fig_4(setting: Setting) -> Findings:
     """The two-layer model on Yelp."""
     return findings(part_of("Yelp", setting, "A-FIG-4"))

@@ -9,7 +9,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.figures.claims import at_least, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
-from hardmax.figures.paper_b.plane import (  # fmt: skip
+from hardmax.figures.paper_b.plane import (
     RATE,
     STEPS,
     bisect,
@@ -56,9 +56,12 @@ def draw_8(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "B-FIG-8", "Two inputs: descent goes to the globally or to a locally optimal direction", draw=draw_8,
-    size=(3.4, 3.2), errata=("B-ERR-08",),
-)  # fmt: skip
+    "B-FIG-8",
+    "Two inputs: descent goes to the globally or to a locally optimal direction",
+    draw=draw_8,
+    size=(3.4, 3.2),
+    errata=("B-ERR-08",),
+)
 def fig_8(setting: Setting) -> Findings:
     """Eight starts, normalised and plain; at the local one, input 1 keeps its worse token, unrivalled."""
     problem = hm.data.named("B-FIG-8")
@@ -77,34 +80,73 @@ def fig_8(setting: Setting) -> Findings:
     optimal = {tokens: each.locally_optimal for tokens, each in found.items()}
     name = "B-FIG-8."
     claims = (
-        near(name + "p-mm", "p_mm of the best tokens and of tokens 0 and 1", [best.need(), local.need()],
-             [[1.0, 3.0], [1.0, 0.0]], 1e-12),
-        true(name + "locally-optimal",
-             "of the four feasible selections only (0, 0) and (0, 1) are locally optimal",
-             optimal == {(0, 0): True, (0, 1): True, (1, 0): False, (1, 1): False}, sorted(optimal.items()),
-             "True, True, False, False"),
-        true(name + "no-neighbour", "at the local one, input 1 selects its worse token and has no neighbour",
-             hm.neighbors(problem, local).pairs == ((0, 1),), hm.neighbors(problem, local).pairs,
-             "token 1 of input 0"),
-        true(name + "assumption-b", "Assumption B holds: one other token per input",
-             hm.directions.assumption_b(problem).holds, hm.directions.assumption_b(problem).holds, "True"),
-        true(name + "tokens", "tokens selected from the eight starts",
-             ends["selected"].tolist() == ["0 0"] * 4 + ["0 1"] * 4, ends["selected"].tolist(),
-             "four times 0 0, four times 0 1"),
-        at_least(name + "cosine-global", "cosine to the global direction, normalised, 1,000 steps",
-                 ends["cosine_1000"][up], 0.99999),
-        at_least(name + "cosine-local", "cosine to the local direction, normalised, 1,000 steps",
-                 ends["cosine_1000"][right], 0.9998),
-        at_least(name + "plain-global", "cosine to the global direction, plain, 5,000 steps of 1",
-                 ends["cosine_plain_5000"][up], 0.9998),
-        at_least(name + "plain-local", "cosine to the local direction, plain, 5,000 steps of 1",
-                 ends["cosine_plain_5000"][right], 0.957),
-    )  # fmt: skip
+        near(
+            name + "p-mm",
+            "p_mm of the best tokens and of tokens 0 and 1",
+            [best.need(), local.need()],
+            [[1.0, 3.0], [1.0, 0.0]],
+            1e-12,
+        ),
+        true(
+            name + "locally-optimal",
+            "of the four feasible selections only (0, 0) and (0, 1) are locally optimal",
+            optimal == {(0, 0): True, (0, 1): True, (1, 0): False, (1, 1): False},
+            sorted(optimal.items()),
+            "True, True, False, False",
+        ),
+        true(
+            name + "no-neighbour",
+            "at the local one, input 1 selects its worse token and has no neighbour",
+            hm.neighbors(problem, local).pairs == ((0, 1),),
+            hm.neighbors(problem, local).pairs,
+            "token 1 of input 0",
+        ),
+        true(
+            name + "assumption-b",
+            "Assumption B holds: one other token per input",
+            hm.directions.assumption_b(problem).holds,
+            hm.directions.assumption_b(problem).holds,
+            "True",
+        ),
+        true(
+            name + "tokens",
+            "tokens selected from the eight starts",
+            ends["selected"].tolist() == ["0 0"] * 4 + ["0 1"] * 4,
+            ends["selected"].tolist(),
+            "four times 0 0, four times 0 1",
+        ),
+        at_least(
+            name + "cosine-global",
+            "cosine to the global direction, normalised, 1,000 steps",
+            ends["cosine_1000"][up],
+            0.99999,
+        ),
+        at_least(
+            name + "cosine-local",
+            "cosine to the local direction, normalised, 1,000 steps",
+            ends["cosine_1000"][right],
+            0.9998,
+        ),
+        at_least(
+            name + "plain-global",
+            "cosine to the global direction, plain, 5,000 steps of 1",
+            ends["cosine_plain_5000"][up],
+            0.9998,
+        ),
+        at_least(
+            name + "plain-local",
+            "cosine to the local direction, plain, 5,000 steps of 1",
+            ends["cosine_plain_5000"][right],
+            0.957,
+        ),
+    )
     tables = {
-        "tokens": tokens_table(problem), "paths": paths_table(paths), "ends": ends,
+        "tokens": tokens_table(problem),
+        "paths": paths_table(paths),
+        "ends": ends,
         "directions": directions_table({"global": best.need(), "local": local.need()}),
         "boundary": _boundary(problem, setting),
-    }  # fmt: skip
+    }
     notes = (
         "The coordinates are ours: the paper gives none.",
         f"Shaded: where normalised descent of rate {RATE} goes from there, judged after {STEPS:,} steps.",

@@ -45,9 +45,12 @@ def draw_chaos(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "B-FIG-CHAOS", "Above eta_c late descent doubles its period until there is none", draw=draw_chaos,
-    size=(3.4, 3.4), errata=("B-NEW-3",),
-)  # fmt: skip
+    "B-FIG-CHAOS",
+    "Above eta_c late descent doubles its period until there is none",
+    draw=draw_chaos,
+    size=(3.4, 3.4),
+    errata=("B-NEW-3",),
+)
 def fig_chaos(setting: Setting) -> Findings:
     """The late map at many rates, its exponent by the Jacobian, and full descent at a few rates."""
     late = hm.limits.late_residual(problem(), hm.max_margin(problem()))
@@ -83,16 +86,30 @@ def fig_chaos(setting: Setting) -> Findings:
     name = "B-FIG-CHAOS."
     claims = (
         near(name + "eta-c", "eta_c", late.eta_c, 2 / 3, 1e-12),
-        true(name + "periods", "periods of the late map up to 128, by rate over eta_c", by_map == PERIODS,
-             [str(p) for p in by_map.values()], "1, 2, 4, 8, 16, None"),
-        true(name + "descent", "the same of normalised descent itself", by_descent == PERIODS,
-             [str(p) for p in by_descent.values()], "1, 2, 4, 8, 16, None"),
+        true(
+            name + "periods",
+            "periods of the late map up to 128, by rate over eta_c",
+            by_map == PERIODS,
+            [str(p) for p in by_map.values()],
+            "1, 2, 4, 8, 16, None",
+        ),
+        true(
+            name + "descent",
+            "the same of normalised descent itself",
+            by_descent == PERIODS,
+            [str(p) for p in by_descent.values()],
+            "1, 2, 4, 8, 16, None",
+        ),
         near(name + "doublings", "rates over eta_c at which the period doubles", doublings, DOUBLINGS, 0.01),
         at_least(name + "chaos", "largest Lyapunov exponent at 3.5 eta_c", chaotic, 0.1),
         at_most(name + "settled", "the exponent below eta_c", exponents[rates < 0.99], 0.0),
-        at_most(name + "agreement", "distance of points visited by descent and by the map, to 3 eta_c",
-                apart, 1e-6),
-    )  # fmt: skip
+        at_most(
+            name + "agreement",
+            "distance of points visited by descent and by the map, to 3 eta_c",
+            apart,
+            1e-6,
+        ),
+    )
     tables = {
         "late map": {"rate": np.tile(rates, len(visits)), "residual": np.concatenate(visits)},
         "descent": {"rate": np.repeat(list(PERIODS), 128), "residual": np.concatenate(residuals)},

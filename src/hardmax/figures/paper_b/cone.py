@@ -54,8 +54,19 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
     row = part(tables["cones"], "cone", name)
     angle, radius = float(row["half_angle"][0]), float(row["R_bar"][0])
     frame(panel, (0.0, REACH), (-4.4, 5.4))
-    panel.add_patch(Wedge((0, 0), 2 * REACH, -angle, angle, width=2 * REACH - radius, facecolor="#E3EEF6",
-                          edgecolor=BLUE, linewidth=0.7, zorder=1))  # fmt: skip
+    panel.add_patch(
+        Wedge(
+            (0, 0),
+            2 * REACH,
+            -angle,
+            angle,
+            width=2 * REACH - radius,
+            facecolor="#E3EEF6",
+            edgecolor=BLUE,
+            linewidth=0.7,
+            zorder=1,
+        )
+    )
     side = radius * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
     for sign in (1, -1):
         panel.plot(
@@ -65,9 +76,15 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
     panel.text(4.6, 1.35, rf"${angle:.2f}°$", fontsize=7, ha="center")
     panel.plot([0, REACH], [0, 0], color=RED, linestyle=(0, (4, 2)), linewidth=1.3, zorder=3)
     panel.text(REACH + 0.4, 0, "$p^{mm}$", color=RED, va="center")
-    panel.annotate(rf"$\bar R_\mu = {radius:.1f}$", (side[0], side[1]), (radius - 1.0, 3.9), fontsize=7,
-                   ha="right", color=BLUE,
-                   arrowprops={"arrowstyle": "-", "color": BLUE, "linewidth": 0.5})  # fmt: skip
+    panel.annotate(
+        rf"$\bar R_\mu = {radius:.1f}$",
+        (side[0], side[1]),
+        (radius - 1.0, 3.9),
+        fontsize=7,
+        ha="right",
+        color=BLUE,
+        arrowprops={"arrowstyle": "-", "color": BLUE, "linewidth": 0.5},
+    )
     rows = part(tables["paths"], "cone", name)
     for run in runs_of(rows):
         draw_path(panel, part(rows, "run", run), "#777777", every=ARROW)
@@ -75,9 +92,12 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
 
 
 @recipe(
-    "B-FIG-2", "Descent from inside the cone of a locally optimal direction", draw=draw_2, size=(3.4, 2.6),
+    "B-FIG-2",
+    "Descent from inside the cone of a locally optimal direction",
+    draw=draw_2,
+    size=(3.4, 2.6),
     errata=("B-ERR-08",),
-)  # fmt: skip
+)
 def fig_2(setting: Setting) -> Findings:
     """The explicit cone of Lemma 7 for B-FIG-8's local direction, and one whose radius is too small."""
     problem = hm.data.named("B-FIG-8")
@@ -109,28 +129,51 @@ def fig_2(setting: Setting) -> Findings:
         near(name + "mu", "mu of Lemma 7 at B-FIG-8's local direction", cone.mu, 0.015625, 1e-12),
         near(name + "half-angle", "half angle of that cone in degrees", cone.half_angle, 10.14, 5e-3),
         near(name + "radius", "R_bar of Lemma 7 there", cone.R_bar, 10.40, 5e-3),
-        near(name + "fig-1b", "half angle and R_bar at B-FIG-1b's local direction, too thin to draw",
-             [narrow.half_angle, narrow.R_bar], [1.425, 107.36], 5e-3),
-        at_most(name + "stays", "largest (1 - cos)/mu on the way, from 200 starts in the cone and two on its "
-                "rim", worst, 1 + 1e-9),
+        near(
+            name + "fig-1b",
+            "half angle and R_bar at B-FIG-1b's local direction, too thin to draw",
+            [narrow.half_angle, narrow.R_bar],
+            [1.425, 107.36],
+            5e-3,
+        ),
+        at_most(
+            name + "stays",
+            "largest (1 - cos)/mu on the way, from 200 starts in the cone and two on its rim",
+            worst,
+            1 + 1e-9,
+        ),
         at_least(name + "rises", "least rise of the cosine per step, same starts", rise, 0.0),
-        at_most(name + "freezes", "(1 - cos) |p|^2 at the end over the start: what lies beside p_mm stays",
-                freezes, 1.5),
-        at_least(name + "left-at-first", "(1 - cos)/mu on the way from R_bar with two neighbours", over[1.0],
-                 1.2, paper="descent from the cone stays in it"),
+        at_most(
+            name + "freezes",
+            "(1 - cos) |p|^2 at the end over the start: what lies beside p_mm stays",
+            freezes,
+            1.5,
+        ),
+        at_least(
+            name + "left-at-first",
+            "(1 - cos)/mu on the way from R_bar with two neighbours",
+            over[1.0],
+            1.2,
+            paper="descent from the cone stays in it",
+        ),
         at_most(name + "stays-from-twice", "the same from 2 R_bar", over[2.0], 1 + 1e-9),
-        at_most(name + "comes-back", "(1 - cos)/mu there after 1,000 steps from R_bar",
-                back.misalignment(top) / other.mu, 0.1),
-    )  # fmt: skip
+        at_most(
+            name + "comes-back",
+            "(1 - cos)/mu there after 1,000 steps from R_bar",
+            back.misalignment(top) / other.mu,
+            0.1,
+        ),
+    )
     tables = {
         "cones": {
-            "cone": np.array(["fig8", "two rivals"]), "mu": np.array([cone.mu, other.mu]),
+            "cone": np.array(["fig8", "two rivals"]),
+            "mu": np.array([cone.mu, other.mu]),
             "half_angle": np.array([cone.half_angle, other.half_angle]),
             "R_bar": np.array([cone.R_bar, other.R_bar]),
         },
         "paths": _drawn({"fig8": (problem, cone), "two rivals": (rivals, other)}),
         "starts": {"p1": starts[:, 0], "p2": starts[:, 1], "worst": np.array(worst), "rise": np.array(rise)},
-    }  # fmt: skip
+    }
     notes = (
         "The cone is drawn with the explicit constants, not enlarged.",
         "(b) is our own data: the best token (2.5, 0) has score 1, its neighbours (1.5, 0.5) and (1.5, -0.5) "

@@ -44,24 +44,30 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
     points = tables["points"]
     for place, index, px, py in zip(points["place"], points["index"], points["x"], points["y"], strict=True):
         marker, color, _ = LOOKS[int(index)]
-        panel.plot(px, py, marker, color=color, markersize=6, markeredgecolor="white", zorder=5,
-                   clip_on=False)  # fmt: skip
+        panel.plot(
+            px, py, marker, color=color, markersize=6, markeredgecolor="white", zorder=5, clip_on=False
+        )
         at = (1.1 * px, 1.1 * py) if place == "infinity" else (px + 0.02, py + 0.09)
         panel.annotate(f"{'+' if index % 2 == 0 else '−'}1", at, ha="center", va="center", color=color)
     for marker, color, label in LOOKS.values():
         panel.plot([], [], marker, color=color, markersize=5, label=label)
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=3, frameon=False, handletextpad=0.1)
-    sums = [int(sum((-1) ** int(i) for i in part(points, "place", where)["index"])) for where in
-            ("finite", "infinity")]  # fmt: skip
+    sums = [
+        int(sum((-1) ** int(i) for i in part(points, "place", where)["index"]))
+        for where in ("finite", "infinity")
+    ]
     panel.set_title(f"finite {sums[0]:+d}  and infinite {sums[1]:+d}  sum to {sum(sums)}".replace("-", "−"))
     panel.set(xlim=(-1.18, 1.18), ylim=(-1.18, 1.18), aspect="equal")
     panel.axis("off")
 
 
 @recipe(
-    "B-FIG-INDEX", "Attractors, saddles and maxima, finite and at infinity, balance", draw=draw_index,
-    size=(3.4, 3.7), errata=("B-NEW-4", "B-ERR-21"),
-)  # fmt: skip
+    "B-FIG-INDEX",
+    "Attractors, saddles and maxima, finite and at infinity, balance",
+    draw=draw_index,
+    size=(3.4, 3.7),
+    errata=("B-NEW-4", "B-ERR-21"),
+)
 def fig_index(setting: Setting) -> Findings:
     """A random planar problem: infinity in fractions, the finite points by Newton, their balance."""
     problem = hm.data.gaussian(n=3, T=3, d=2, rng=SEED)
@@ -76,28 +82,58 @@ def fig_index(setting: Setting) -> Findings:
     local = {each.selection for each in hm.locally_optimal(problem)}
     name = "B-FIG-INDEX."
     claims = (
-        near(name + "sum", "sum of (-1)^index, finite and at infinity",
-             sum((-1) ** i for i in (*inside, *at_infinity)), 1, 0),
-        near(name + "winding", "winding number of the gradient on a late circle, plus the sum at infinity",
-             np.nan if winding is None else winding + found.sum, 1, 0),
-        true(name + "morse", "sum of x^index is 1 + (1 + x) Q(x), no coefficient of Q negative",
-             rest == 0 and min(quotient) >= 0, quotient, "non-negative coefficients, no remainder"),
-        true(name + "attractors", "index 0 at infinity: exactly the locally optimal selections",
-             attract == local and len(local) > 1, sorted(attract), "the locally optimal ones, two or more"),
-        true(name + "kinds", "saddles at infinity and finite points are there to be seen",
-             1 in at_infinity and len(inside) > 0, [at_infinity, inside], "some of both"),
-    )  # fmt: skip
+        near(
+            name + "sum",
+            "sum of (-1)^index, finite and at infinity",
+            sum((-1) ** i for i in (*inside, *at_infinity)),
+            1,
+            0,
+        ),
+        near(
+            name + "winding",
+            "winding number of the gradient on a late circle, plus the sum at infinity",
+            np.nan if winding is None else winding + found.sum,
+            1,
+            0,
+        ),
+        true(
+            name + "morse",
+            "sum of x^index is 1 + (1 + x) Q(x), no coefficient of Q negative",
+            rest == 0 and min(quotient) >= 0,
+            quotient,
+            "non-negative coefficients, no remainder",
+        ),
+        true(
+            name + "attractors",
+            "index 0 at infinity: exactly the locally optimal selections",
+            attract == local and len(local) > 1,
+            sorted(attract),
+            "the locally optimal ones, two or more",
+        ),
+        true(
+            name + "kinds",
+            "saddles at infinity and finite points are there to be seen",
+            1 in at_infinity and len(inside) > 0,
+            [at_infinity, inside],
+            "some of both",
+        ),
+    )
     rim = [each.direction for each in found.directions]
     places = np.concatenate([disc(np.array([each.p for each in finite]).reshape(-1, 2)), np.array(rim)])
     tables = {
         "points": {
             "place": np.array(["finite"] * len(finite) + ["infinity"] * len(rim)),
-            "index": np.array([*inside, *at_infinity]), "x": places[:, 0], "y": places[:, 1],
+            "index": np.array([*inside, *at_infinity]),
+            "x": places[:, 0],
+            "y": places[:, 1],
         },
-        "flow": _flow(field), "separatrices": _separatrices(problem, field, found, finite),
-    }  # fmt: skip
-    notes = ("A norm of 4 is drawn half-way to the rim, which is infinity; signs on it are (-1)^index.",
-             "Red lines are the trajectories into the saddles: the boundaries of basins.")  # fmt: skip
+        "flow": _flow(field),
+        "separatrices": _separatrices(problem, field, found, finite),
+    }
+    notes = (
+        "A norm of 4 is drawn half-way to the rim, which is infinity; signs on it are (-1)^index.",
+        "Red lines are the trajectories into the saddles: the boundaries of basins.",
+    )
     return Findings(tables, claims, notes, seed=SEED)
 
 

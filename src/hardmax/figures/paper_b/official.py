@@ -68,8 +68,10 @@ def _forward(keys, p, logits):  # type: ignore[no-untyped-def]
 
 @njit(
     [types.void(x[::1], _given(x, 1), x, x[::1]) for x in _NUMBERS],
-    cache=True, nogil=True, error_model="numpy",
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
 def _backward(logits, scores, inputs, weights):  # type: ignore[no-untyped-def]
     """Gradient of one input's logistic loss by its logits: s_t (g_t - sum s g), g = l'(u) gamma / inputs.
 
@@ -103,8 +105,10 @@ def _add(keys, weights, gradient):  # type: ignore[no-untyped-def]
 
 @njit(
     [types.void(_given(x, 4), _given(x, 3), x[:, ::1], int64, x, x) for x in _NUMBERS],
-    cache=True, nogil=True, error_model="numpy",
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
 def _descend_each(keys, scores, p, steps, rate, epsilon):  # type: ignore[no-untyped-def]
     """Steps every row of p in place; keys (B, n, T, d), scores (B, n, T)."""
     B, n, T, d = keys.shape

@@ -84,9 +84,16 @@ def draw_tokens(panel: Axes, table: Table, size: float = 4.5, best: str | None =
         for x, y, is_best in zip(rows["x"], rows["y"], rows["best"], strict=True):
             # An open token is larger and lies below, so that a best one in the same place is seen inside it.
             shape = (best or marker) if is_best else marker
-            panel.plot(x, y, shape, color=color, markerfacecolor=color if is_best else "white",
-                       markersize=(2.0 if shape == "*" else 1.0 if is_best else 1.3) * size,
-                       markeredgewidth=0.4 if is_best else 1.0, zorder=6.5 if is_best else 6)  # fmt: skip
+            panel.plot(
+                x,
+                y,
+                shape,
+                color=color,
+                markerfacecolor=color if is_best else "white",
+                markersize=(2.0 if shape == "*" else 1.0 if is_best else 1.3) * size,
+                markeredgewidth=0.4 if is_best else 1.0,
+                zorder=6.5 if is_best else 6,
+            )
 
 
 def draw_ray(panel: Axes, vector: Sequence[float] | np.ndarray, color: str, **line: Any) -> None:
@@ -98,11 +105,7 @@ def draw_ray(panel: Axes, vector: Sequence[float] | np.ndarray, color: str, **li
 
 
 def draw_path(
-    panel: Axes,
-    rows: Table,
-    color: str = GRAY,
-    names: tuple[str, str] = ("p1", "p2"),
-    every: int = ARROW,
+    panel: Axes, rows: Table, color: str = GRAY, names: tuple[str, str] = ("p1", "p2"), every: int = ARROW
 ) -> None:
     """One trajectory: its line, an arrow head every few steps and a dot at the start."""
     x, y = (np.asarray(rows[name]) for name in names)
@@ -115,9 +118,24 @@ def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color:
     """Arrow heads along a curve, all of one size on paper."""
     dx, dy = x[at] - x[at - 1], y[at] - y[at - 1]
     length = np.hypot(dx, dy)
-    panel.quiver(x[at], y[at], dx / length, dy / length, color=color, angles="xy", scale_units="inches",
-                 scale=1 / HEAD, units="inches", width=0.012, headwidth=4.2, headlength=HEAD / 0.012,
-                 headaxislength=0.8 * HEAD / 0.012, minlength=0, pivot="tip", zorder=4)  # fmt: skip
+    panel.quiver(
+        x[at],
+        y[at],
+        dx / length,
+        dy / length,
+        color=color,
+        angles="xy",
+        scale_units="inches",
+        scale=1 / HEAD,
+        units="inches",
+        width=0.012,
+        headwidth=4.2,
+        headlength=HEAD / 0.012,
+        headaxislength=0.8 * HEAD / 0.012,
+        minlength=0,
+        pivot="tip",
+        zorder=4,
+    )
 
 
 def label_axes(panel: Axes, first: str = "$p_1$", second: str = "$p_2$") -> None:
@@ -145,9 +163,14 @@ def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> 
     gap_200, gap, norm, p1, p2 = np.array(ends).T
     tokens = [" ".join(map(str, path.selection().tokens)) for path in paths.values()]
     return {
-        "run": np.array(list(paths)), "selected": np.array(tokens), "cosine_200": 1 - gap_200,
-        "cosine_1000": 1 - gap, "norm_1000": norm, "p1_1000": p1, "p2_1000": p2,
-    }  # fmt: skip
+        "run": np.array(list(paths)),
+        "selected": np.array(tokens),
+        "cosine_200": 1 - gap_200,
+        "cosine_1000": 1 - gap,
+        "norm_1000": norm,
+        "p1_1000": p1,
+        "p2_1000": p2,
+    }
 
 
 def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:

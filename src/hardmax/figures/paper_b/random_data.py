@@ -17,7 +17,7 @@ from hardmax.figures.paper_b.random_claims import (
     control_claims,
     gap_claims,
     rates_claims,
-)  # fmt: skip
+)
 from hardmax.figures.paper_b.random_trials import (
     DIMENSIONS,
     EXACT,
@@ -30,7 +30,7 @@ from hardmax.figures.paper_b.random_trials import (
     negative_table,
     sensitivity_table,
     sweep_table,
-)  # fmt: skip
+)
 from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Tables
 
@@ -54,9 +54,12 @@ def draw_9a(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "B-FIG-9a", "Random data: softmax saturates with growing d and selects optimal tokens", draw=draw_9a,
-    size=(7.0, 2.7), errata=("B-ERR-03", "B-ERR-11", "B-ERR-14"),
-)  # fmt: skip
+    "B-FIG-9a",
+    "Random data: softmax saturates with growing d and selects optimal tokens",
+    draw=draw_9a,
+    size=(7.0, 2.7),
+    errata=("B-ERR-03", "B-ERR-11", "B-ERR-14"),
+)
 def fig_9a(setting: Setting) -> Findings:
     """The sweep over d, and the official kinds of arithmetic on its first trials."""
     trials = sweep_table(setting.scale, lambda done: setting.progress(0.7 * done))
@@ -90,17 +93,27 @@ def draw_9b(tables: Tables, canvas: Canvas) -> None:
     )
     for of, color, text in parts:
         share = heights[of].sum() / len(gaps)
-        panel.bar(left[of], heights[of] / len(gaps), BIN, align="edge", color=color, linewidth=0,
-                  label=f"{text}: {100 * share:.2g} %")  # fmt: skip
+        panel.bar(
+            left[of],
+            heights[of] / len(gaps),
+            BIN,
+            align="edge",
+            color=color,
+            linewidth=0,
+            label=f"{text}: {100 * share:.2g} %",
+        )
     panel.axvline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
     panel.set(yscale="log", xlabel=GAP, ylabel=f"share of saturated trials per {BIN:g}", xlim=(low, high))
     panel.legend(loc="upper right")
 
 
 @recipe(
-    "B-FIG-9b", "Random data: the selected tokens almost always outscore their neighbours", draw=draw_9b,
-    size=(3.4, 2.5), errata=("B-ERR-11",),
-)  # fmt: skip
+    "B-FIG-9b",
+    "Random data: the selected tokens almost always outscore their neighbours",
+    draw=draw_9b,
+    size=(3.4, 2.5),
+    errata=("B-ERR-11",),
+)
 def fig_9b(setting: Setting) -> Findings:
     """The score gaps of the same sweep."""
     tables = {"trials": sweep_table(setting.scale, setting.progress)}
@@ -121,8 +134,15 @@ def draw_10(tables: Tables, canvas: Canvas) -> None:
     for axes in (panel, inset):
         axes.axvline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
         axes.step(gaps, share, where="post", color=BLUE, label="sweep")
-        axes.plot(list(CDF), list(CDF.values()), "o", color=INK, markerfacecolor="none", markersize=3.5,
-                  label="control, known values")  # fmt: skip
+        axes.plot(
+            list(CDF),
+            list(CDF.values()),
+            "o",
+            color=INK,
+            markerfacecolor="none",
+            markersize=3.5,
+            label="control, known values",
+        )
     panel.set(xlabel=GAP, ylabel="share of saturated trials", xlim=(-0.4, 0.8), ylim=(-0.02, 1.02))
     inset.set(xlim=(-0.36, 0.02), ylim=(0.0, 0.0105), yticks=(0, 0.005, 0.01))
     inset.tick_params(labelsize=6, pad=1.5)
@@ -131,9 +151,12 @@ def draw_10(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "B-FIG-10", "Random data: distribution of the score gap, and the control stream", draw=draw_10,
-    size=(3.4, 2.6), errata=("B-ERR-11", "B-ERR-14"),
-)  # fmt: skip
+    "B-FIG-10",
+    "Random data: distribution of the score gap, and the control stream",
+    draw=draw_10,
+    size=(3.4, 2.6),
+    errata=("B-ERR-11", "B-ERR-14"),
+)
 def fig_10(setting: Setting) -> Findings:
     """The gaps of the sweep against the control stream, all of whose outcomes are known.
 
@@ -172,11 +195,27 @@ def _draw_shares(tables: Tables, panel: Axes) -> None:
         found = [Proportion(getattr(tally, kind), tally.trials) for tally in tallies]
         share = np.array([each.share for each in found])
         low, high = np.array([each.interval for each in found]).T
-        panel.bar(places + 0.27 * (offset - 1), share, 0.25, color=color, hatch=hatch, edgecolor="white",
-                  linewidth=0, label=text, yerr=np.clip([share - low, high - share], 0, None),
-                  error_kw={"elinewidth": 0.7, "capsize": 1.5, "ecolor": INK})  # fmt: skip
-    panel.set(xticks=places, xticklabels=[str(d) for d in DIMENSIONS], xlabel="dimension $d$",
-              ylabel="share of trials", ylim=(0, 1.38), yticks=np.linspace(0, 1, 6), title="(a)")  # fmt: skip
+        panel.bar(
+            places + 0.27 * (offset - 1),
+            share,
+            0.25,
+            color=color,
+            hatch=hatch,
+            edgecolor="white",
+            linewidth=0,
+            label=text,
+            yerr=np.clip([share - low, high - share], 0, None),
+            error_kw={"elinewidth": 0.7, "capsize": 1.5, "ecolor": INK},
+        )
+    panel.set(
+        xticks=places,
+        xticklabels=[str(d) for d in DIMENSIONS],
+        xlabel="dimension $d$",
+        ylabel="share of trials",
+        ylim=(0, 1.38),
+        yticks=np.linspace(0, 1, 6),
+        title="(a)",
+    )
     panel.spines["left"].set_bounds(0, 1)
     panel.legend(loc="upper left")
 
@@ -193,10 +232,30 @@ def _draw_arithmetic(tables: Tables, panel: Axes) -> None:
     for kind, (color, marker, text, align) in kinds.items():
         means = [Tally.of(tables["arithmetic"], arithmetic=kind, d=d).misalignment for d in DIMENSIONS]
         panel.plot(places, means, marker=marker, color=color)
-        panel.annotate(text, (places[-1], means[-1]), (7, 0), textcoords="offset points", color=color,
-                       fontsize=7, va=align)  # fmt: skip
+        panel.annotate(
+            text,
+            (places[-1], means[-1]),
+            (7, 0),
+            textcoords="offset points",
+            color=color,
+            fontsize=7,
+            va=align,
+        )
     panel.axhline(1 - 0.997, color=GRAY, linestyle="--", linewidth=0.8)
-    panel.annotate("the paper's\naverage, 0.997", (4, 0.003), (3.6, 4e-4), fontsize=7, ha="center",
-                   va="center", arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": GRAY})  # fmt: skip
-    panel.set(xticks=places, xticklabels=[str(d) for d in DIMENSIONS], xlabel="dimension $d$", yscale="log",
-              ylabel=r"mean $1 - \cos(p, p^{mm})$", title="(b)")  # fmt: skip
+    panel.annotate(
+        "the paper's\naverage, 0.997",
+        (4, 0.003),
+        (3.6, 4e-4),
+        fontsize=7,
+        ha="center",
+        va="center",
+        arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": GRAY},
+    )
+    panel.set(
+        xticks=places,
+        xticklabels=[str(d) for d in DIMENSIONS],
+        xlabel="dimension $d$",
+        yscale="log",
+        ylabel=r"mean $1 - \cos(p, p^{mm})$",
+        title="(b)",
+    )

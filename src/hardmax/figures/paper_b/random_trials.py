@@ -39,8 +39,14 @@ def sweep_table(scale: Scale, progress: Callable[[float], None]) -> Table:
 
     if scale not in _swept:
         grid = {"experiment": "sphere", "n": 4, "T": 6, "d": DIMENSIONS}
-        found = hm.sweep(built_in, grid, TRIALS[scale], seed=SEED, batched=True,
-                         progress=lambda so_far: progress(so_far.done / so_far.total))  # fmt: skip
+        found = hm.sweep(
+            built_in,
+            grid,
+            TRIALS[scale],
+            seed=SEED,
+            batched=True,
+            progress=lambda so_far: progress(so_far.done / so_far.total),
+        )
         for failure in found.failures():
             raise RuntimeError(f"a trial failed ({failure.error}); run it alone by {failure.command}")
         rows = list(found.rows())
@@ -50,8 +56,20 @@ def sweep_table(scale: Scale, progress: Callable[[float], None]) -> Table:
 
 def trials_table(rows: Rows) -> dict[str, np.ndarray]:
     """What `outcomes` says of each trial, with its d and its number."""
-    columns = ("d", "trial", "saturated", "locally_optimal", "globally_optimal", "certified", "score_gap",
-               "misalignment", "defect", "norm", "margin", "selection")  # fmt: skip
+    columns = (
+        "d",
+        "trial",
+        "saturated",
+        "locally_optimal",
+        "globally_optimal",
+        "certified",
+        "score_gap",
+        "misalignment",
+        "defect",
+        "norm",
+        "margin",
+        "selection",
+    )
     return {name: np.array([row[name] for row in rows]) for name in columns}
 
 
@@ -63,8 +81,10 @@ def arithmetic_table(trials: Table, count: int = FEW) -> dict[str, np.ndarray]:
     for d in DIMENSIONS:
         of = (trials["d"] == d) & (trials["trial"] < count)
         problems = [hm.data.sphere(4, 6, d, rng=int(seed)) for seed in trials["seed"][of]]
-        exact = ({name: trials[name][i] for name in ("saturated", "score_gap", "misalignment", "norm")}
-                 for i in np.flatnonzero(of))  # fmt: skip
+        exact = (
+            {name: trials[name][i] for name in ("saturated", "score_gap", "misalignment", "norm")}
+            for i in np.flatnonzero(of)
+        )
         rows += [{"arithmetic": EXACT, "d": d, **row} for row in exact]
         rows += plain_rows(problems, d, OFFICIAL)
     return plain_table(rows)

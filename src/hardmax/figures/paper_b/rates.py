@@ -45,9 +45,12 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "B-FIG-4", "Normalised and plain descent: attention and the norm of p", draw=draw_4, size=(7.0, 2.3),
+    "B-FIG-4",
+    "Normalised and plain descent: attention and the norm of p",
+    draw=draw_4,
+    size=(7.0, 2.3),
     errata=("B-ERR-06", "B-ERR-11"),
-)  # fmt: skip
+)
 def fig_4(setting: Setting) -> Findings:
     """Both from the origin on the data of B-FIG-1c, and normalised descent with a damped normalisation."""
     problem = hm.data.named("B-FIG-1c")
@@ -66,29 +69,72 @@ def fig_4(setting: Setting) -> Findings:
     at = [50, 100, 200, 1000]
     name = "B-FIG-4."
     claims = (
-        near(name + "attention-normalised", "attention on the top token, normalised, at steps 50, 100, 200, "
-             "1,000", top["normalised"][at], [0.99308, 0.999984, 1.0, 1.0], 1e-3),
-        near(name + "attention-plain", "the same for plain descent", top["plain"][at],
-             [0.8177, 0.9338, 0.9720, 0.9950], 1e-3),
-        near(name + "norm-normalised", "|p| of normalised descent at the same steps", fast.norms[at],
-             [4.972, 9.934, 19.891, 99.85], 1e-3),
-        near(name + "norm-plain", "|p| of plain descent at the same steps", slow.norms[at],
-             [2.287, 3.156, 3.855, 5.240], 1e-3),
-        near(name + "cosine-normalised", "cosine to p_mm of normalised descent after 200 steps",
-             1 - fast.misalignment(best, 200), 0.99956, 1e-3),
-        near(name + "cosine-plain", "cosine to p_mm of plain descent after 200 and 1,000 steps",
-             [1 - slow.misalignment(best, t) for t in (200, 1000)], [0.97711, 0.98493], 1e-3),
-        at_least(name + "early-normalised", "attention after 75 normalised steps", top["normalised"][75],
-                 0.999),
+        near(
+            name + "attention-normalised",
+            "attention on the top token, normalised, at steps 50, 100, 200, 1,000",
+            top["normalised"][at],
+            [0.99308, 0.999984, 1.0, 1.0],
+            1e-3,
+        ),
+        near(
+            name + "attention-plain",
+            "the same for plain descent",
+            top["plain"][at],
+            [0.8177, 0.9338, 0.9720, 0.9950],
+            1e-3,
+        ),
+        near(
+            name + "norm-normalised",
+            "|p| of normalised descent at the same steps",
+            fast.norms[at],
+            [4.972, 9.934, 19.891, 99.85],
+            1e-3,
+        ),
+        near(
+            name + "norm-plain",
+            "|p| of plain descent at the same steps",
+            slow.norms[at],
+            [2.287, 3.156, 3.855, 5.240],
+            1e-3,
+        ),
+        near(
+            name + "cosine-normalised",
+            "cosine to p_mm of normalised descent after 200 steps",
+            1 - fast.misalignment(best, 200),
+            0.99956,
+            1e-3,
+        ),
+        near(
+            name + "cosine-plain",
+            "cosine to p_mm of plain descent after 200 and 1,000 steps",
+            [1 - slow.misalignment(best, t) for t in (200, 1000)],
+            [0.97711, 0.98493],
+            1e-3,
+        ),
+        at_least(
+            name + "early-normalised", "attention after 75 normalised steps", top["normalised"][75], 0.999
+        ),
         at_most(name + "early-plain", "attention after 75 plain steps", top["plain"][75], 0.91),
-        at_most(name + "levels-off", "growth of |p| from step 100 to 200, plain",
-                slow.norms[200] - slow.norms[100], 0.8, paper="the blue norm curve levels off"),
-        at_most(name + "top-is-optimal", "difference of attention on the top and on the optimal token, both "
-                "runs, from step 1 on",
-                np.abs(optimal[:, 1:] - np.array([top["normalised"], top["plain"]])[:, 1:201]), 1e-12),
-        at_most(name + "damped-stalls", "|p| after 1,000 steps with 1e-9 added to the gradient's norm",
-                runs["damped"].norm, 25.0),
-    )  # fmt: skip
+        at_most(
+            name + "levels-off",
+            "growth of |p| from step 100 to 200, plain",
+            slow.norms[200] - slow.norms[100],
+            0.8,
+            paper="the blue norm curve levels off",
+        ),
+        at_most(
+            name + "top-is-optimal",
+            "difference of attention on the top and on the optimal token, both runs, from step 1 on",
+            np.abs(optimal[:, 1:] - np.array([top["normalised"], top["plain"]])[:, 1:201]),
+            1e-12,
+        ),
+        at_most(
+            name + "damped-stalls",
+            "|p| after 1,000 steps with 1e-9 added to the gradient's norm",
+            runs["damped"].norm,
+            25.0,
+        ),
+    )
     tables = {
         "curves": {
             "run": np.repeat(list(runs), len(shown)),
@@ -138,17 +184,26 @@ def _first_steps(panel: Axes, tables: Tables) -> None:
     for loss, color in (("correlation", BLUE), ("logistic", ORANGE), ("exponential", GREEN)):
         rows = part(tables["first_step"], "loss", loss)
         panel.plot(rows["C"], rows["degrees"], color=color, linewidth=1.1, label=loss)
-    panel.set(xlim=(1, 10), ylim=(-45, 45), yticks=range(-45, 46, 15), xlabel="score gap $C$",
-              ylabel="angle of the first step (degrees)", xticks=range(1, 11))  # fmt: skip
+    panel.set(
+        xlim=(1, 10),
+        ylim=(-45, 45),
+        yticks=range(-45, 46, 15),
+        xlabel="score gap $C$",
+        ylabel="angle of the first step (degrees)",
+        xticks=range(1, 11),
+    )
     panel.legend(loc="lower left")
     panel.set_box_aspect(1)
     panel.set_title("(c) first step")
 
 
 @recipe(
-    "B-FIG-5", "The way to p_mm bends with the loss and the scores", draw=draw_5, size=(7.0, 2.5),
+    "B-FIG-5",
+    "The way to p_mm bends with the loss and the scores",
+    draw=draw_5,
+    size=(7.0, 2.5),
     errata=("B-ERR-19",),
-)  # fmt: skip
+)
 def fig_5(setting: Setting) -> Findings:
     """Two inputs with score gaps C and 1; the max-margin direction is (1, 0) for every C."""
     angles: dict[str, np.ndarray] = {}
@@ -172,15 +227,19 @@ def fig_5(setting: Setting) -> Findings:
     tables = {
         "paths": {name: np.concatenate(column) for name, column in paths.items()},
         "angles": {
-            "loss": np.repeat(list(angles), len(GAPS)), "C": np.tile(GAPS, len(angles)),
-            **{f"degrees_{t}": np.concatenate([each[:, t] for each in angles.values()])
-               for t in (1, 20, 200, 1000)},
+            "loss": np.repeat(list(angles), len(GAPS)),
+            "C": np.tile(GAPS, len(angles)),
+            **{
+                f"degrees_{t}": np.concatenate([each[:, t] for each in angles.values()])
+                for t in (1, 20, 200, 1000)
+            },
         },
         "first_step": {
-            "loss": np.repeat(list(first), len(gaps)), "C": np.tile(gaps, len(first)),
+            "loss": np.repeat(list(first), len(gaps)),
+            "C": np.tile(gaps, len(first)),
             "degrees": np.concatenate(list(first.values())),
         },
-    }  # fmt: skip
+    }
     peak = float(gaps[first["logistic"].argmax()])
     notes = (
         "The first logistic step leans to the token with the large score for C = 2 to 5, against the "
@@ -208,33 +267,89 @@ def _claims_5(angles: dict[str, np.ndarray], peak: float) -> tuple[Claim, ...]:
         100: [43.91, 6.88, 1.33],
     }
     wanted_l = {
-        2: [1.88, -0.17, -0.03], 3: [-1.82, -0.91, -0.18], 5: [-13.01, -3.00, -0.60],
-        10: [-33.94, -9.39, -1.84], 100: [-45.00, -45.00, -29.87],
-    }  # fmt: skip
+        2: [1.88, -0.17, -0.03],
+        3: [-1.82, -0.91, -0.18],
+        5: [-13.01, -3.00, -0.60],
+        10: [-33.94, -9.39, -1.84],
+        100: [-45.00, -45.00, -29.87],
+    }
     up_to_ten = [row[C] for C in GAPS if 1 < C <= 10]
     late = np.abs(np.concatenate([each[up_to_ten, 200:] for each in (correlation, logistic)]))
     name = "B-FIG-5."
     return (
         at_most(name + "p-mm", "largest distance of the max-margin p to (1, 0), all C", away, 1e-12),
-        *(near(f"{name}correlation-{C}", f"angle at steps 20, 200, 1,000, correlation loss, C = {C}",
-               correlation[row[C], at], wanted, 5e-3) for C, wanted in wanted_c.items()),
-        *(near(f"{name}logistic-{C}", f"angle at steps 20, 200, 1,000, logistic loss, C = {C}",
-               logistic[row[C], at], wanted, 5e-3) for C, wanted in wanted_l.items()),
-        near(name + "exponential-10", "angle at steps 20, 200, 1,000, exponential loss, C = 10",
-             exponential[row[10], at], [-35.94, -9.88, -1.93], 5e-3),
-        at_least(name + "correlation-grows", "least step in C of the correlation loss's angle at these steps",
-                 np.diff(correlation[:, at], axis=0), 1e-9, paper="biased to the high score"),
-        at_most(name + "logistic-falls", "largest step in C, from 3 on, of the logistic angle",
-                np.diff(logistic[row[3]:, at], axis=0), -1e-9, paper="biased to the low score"),
-        at_most(name + "logistic-negative", "largest logistic angle for C of 3 and more from step 20 on",
-                logistic[row[3]:, 20:], -1e-9),
-        at_most(name + "straightens", "largest change per step of |angle| from step 200 on, C up to 10",
-                np.diff(late, axis=1), -1e-12),
-        at_most(name + "symmetric", "largest |angle| for C = 1, all losses and steps",
-                np.abs([each[0, 1:] for each in angles.values()]), 1e-12),
-        near(name + "first-logistic", "angle of the first logistic step for C = 2, 3, 4, 5",
-             logistic[[row[C] for C in (2, 3, 4, 5)], 1], [9.93, 10.40, 6.63, 0.13], 5e-3,
-             paper="the logistic loss is biased to the low score"),
-        near(name + "first-peak", "score gap at which the first logistic step leans up the most", peak, 2.56,
-             0.01),
-    )  # fmt: skip
+        *(
+            near(
+                f"{name}correlation-{C}",
+                f"angle at steps 20, 200, 1,000, correlation loss, C = {C}",
+                correlation[row[C], at],
+                wanted,
+                5e-3,
+            )
+            for C, wanted in wanted_c.items()
+        ),
+        *(
+            near(
+                f"{name}logistic-{C}",
+                f"angle at steps 20, 200, 1,000, logistic loss, C = {C}",
+                logistic[row[C], at],
+                wanted,
+                5e-3,
+            )
+            for C, wanted in wanted_l.items()
+        ),
+        near(
+            name + "exponential-10",
+            "angle at steps 20, 200, 1,000, exponential loss, C = 10",
+            exponential[row[10], at],
+            [-35.94, -9.88, -1.93],
+            5e-3,
+        ),
+        at_least(
+            name + "correlation-grows",
+            "least step in C of the correlation loss's angle at these steps",
+            np.diff(correlation[:, at], axis=0),
+            1e-9,
+            paper="biased to the high score",
+        ),
+        at_most(
+            name + "logistic-falls",
+            "largest step in C, from 3 on, of the logistic angle",
+            np.diff(logistic[row[3] :, at], axis=0),
+            -1e-9,
+            paper="biased to the low score",
+        ),
+        at_most(
+            name + "logistic-negative",
+            "largest logistic angle for C of 3 and more from step 20 on",
+            logistic[row[3] :, 20:],
+            -1e-9,
+        ),
+        at_most(
+            name + "straightens",
+            "largest change per step of |angle| from step 200 on, C up to 10",
+            np.diff(late, axis=1),
+            -1e-12,
+        ),
+        at_most(
+            name + "symmetric",
+            "largest |angle| for C = 1, all losses and steps",
+            np.abs([each[0, 1:] for each in angles.values()]),
+            1e-12,
+        ),
+        near(
+            name + "first-logistic",
+            "angle of the first logistic step for C = 2, 3, 4, 5",
+            logistic[[row[C] for C in (2, 3, 4, 5)], 1],
+            [9.93, 10.40, 6.63, 0.13],
+            5e-3,
+            paper="the logistic loss is biased to the low score",
+        ),
+        near(
+            name + "first-peak",
+            "score gap at which the first logistic step leans up the most",
+            peak,
+            2.56,
+            0.01,
+        ),
+    )

@@ -44,8 +44,14 @@ def draw_rho(tables: Tables, canvas: Canvas) -> None:
     first.legend(loc="upper right", title=r"$\eta_v/\eta_p$", ncols=2, columnspacing=0.8, title_fontsize=7)
     first.set_title("(a) training on B-FIG-3b")
     _limits(second, tables, "fig3b")
-    second.plot(tables["paths"]["rho"], tables["paths"]["degrees"], "x", color=GRAY, markersize=4,
-                label="least risk, $R = 30$")  # fmt: skip
+    second.plot(
+        tables["paths"]["rho"],
+        tables["paths"]["degrees"],
+        "x",
+        color=GRAY,
+        markersize=4,
+        label="least risk, $R = 30$",
+    )
     second.set(xlim=(0, 2.05), ylim=(-0.7, 13), xlabel=RHO, ylabel="limit angle (degrees)")
     second.text(0.06, 11.4, "$p^{mm}$", fontsize=7)
     second.text(2.03, 0.5, "$p^{relax}$", fontsize=7, ha="right")
@@ -66,14 +72,26 @@ def _limits(panel: Axes, tables: Tables, data: str) -> None:
     for start, face, label in (("paper", INK, "trained"), ("other", "white", "trained, $v(0) = (0, 1)$")):
         rows = part(ends, "start", start)
         if len(rows["rho"]):
-            panel.plot(rows["rho"], rows["degrees"], "o", color=INK, markerfacecolor=face, markersize=3.4,
-                       markeredgewidth=0.8, label=label, zorder=4)  # fmt: skip
+            panel.plot(
+                rows["rho"],
+                rows["degrees"],
+                "o",
+                color=INK,
+                markerfacecolor=face,
+                markersize=3.4,
+                markeredgewidth=0.8,
+                label=label,
+                zorder=4,
+            )
 
 
 @recipe(
-    "B-FIG-RHO", "The limit of p in joint training against rho, the growth of v over that of p",
-    draw=draw_rho, size=(7.0, 2.5), errata=("B-ERR-02",),
-)  # fmt: skip
+    "B-FIG-RHO",
+    "The limit of p in joint training against rho, the growth of v over that of p",
+    draw=draw_rho,
+    size=(7.0, 2.5),
+    errata=("B-ERR-02",),
+)
 def fig_rho(setting: Setting) -> Findings:
     """The closed form of B-NEW-1 beside training and the regularisation path, on two data sets."""
     from hardmax.theory.paper_b.instances import switching
@@ -103,7 +121,7 @@ def fig_rho(setting: Setting) -> Findings:
         },
         "paths": {"rho": np.array(list(paths)), "degrees": degrees(np.array(list(paths.values())))},
         "balance": ramp,
-    }  # fmt: skip
+    }
     claims = (*_claims_3b(problem, runs, restarted, paths, fixed), *_claims_switching(jumpy, jumps, ramp))
     notes = (
         "From the paper's start, rho = 0.1 and 0.25 fall into another basin and are not drawn in (b); with "
@@ -183,24 +201,57 @@ def _claims_3b(
     others = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in (0.5, 0.75, 0.9, 1.25, 1.5, 2.0)]
     name = "B-FIG-RHO."
     return (
-        near(name + "rho-star", "rho from which the limit is the relaxed direction", limit.rho_star, 1.0,
-             1e-9),
-        near(name + "closed-form", "limit angle for rho = 0, 0.1, 0.25, 0.5, 0.75, 1, 2",
-             [_limit(problem, rho) for rho in TABLE], list(TABLE.values()), 5e-4),
-        near(name + "trained", "angle after 20,000 steps for eta_v/eta_p = 0.5, 0.75, 1, 2",
-             [float(degrees(runs[rho].p)) for rho in RATIOS], [5.678, 2.851, 0.0086, 0.0], 5e-4),
-        at_most(name + "agreement", "largest difference of training and closed form, rho of 0.5 and more "
-                "but not 1", np.abs(others), 0.01),
-        true(name + "other-basin", "tokens selected for rho = 0.1 and 0.25 from the paper's start",
-             all(runs[rho].selection().tokens != BEST for rho in SMALL),
-             [runs[rho].selection().tokens for rho in SMALL], "not the best tokens"),
-        at_most(name + "restarted", "the same difference for rho = 0.1 and 0.25 with v(0) = (0, 1)",
-                [abs(degrees(path.p) - _limit(problem, rho)) for rho, path in restarted.items()], 0.01),
-        near(name + "path", "angle of the least risk at R = 30 for rho = 0.1, 0.25, 0.5, 0.75, 1, 1.5",
-             [float(degrees(p)) for p in paths.values()], list(PATH.values()), 6e-3),
-        near(name + "fixed-r", "the same for a fixed r = 2 at R = 10, 20, 30, 35, on its way to p_mm",
-             degrees(fixed.points), [10.48, 10.87, 11.01, 11.05], 6e-3),
-    )  # fmt: skip
+        near(
+            name + "rho-star", "rho from which the limit is the relaxed direction", limit.rho_star, 1.0, 1e-9
+        ),
+        near(
+            name + "closed-form",
+            "limit angle for rho = 0, 0.1, 0.25, 0.5, 0.75, 1, 2",
+            [_limit(problem, rho) for rho in TABLE],
+            list(TABLE.values()),
+            5e-4,
+        ),
+        near(
+            name + "trained",
+            "angle after 20,000 steps for eta_v/eta_p = 0.5, 0.75, 1, 2",
+            [float(degrees(runs[rho].p)) for rho in RATIOS],
+            [5.678, 2.851, 0.0086, 0.0],
+            5e-4,
+        ),
+        at_most(
+            name + "agreement",
+            "largest difference of training and closed form, rho of 0.5 and more but not 1",
+            np.abs(others),
+            0.01,
+        ),
+        true(
+            name + "other-basin",
+            "tokens selected for rho = 0.1 and 0.25 from the paper's start",
+            all(runs[rho].selection().tokens != BEST for rho in SMALL),
+            [runs[rho].selection().tokens for rho in SMALL],
+            "not the best tokens",
+        ),
+        at_most(
+            name + "restarted",
+            "the same difference for rho = 0.1 and 0.25 with v(0) = (0, 1)",
+            [abs(degrees(path.p) - _limit(problem, rho)) for rho, path in restarted.items()],
+            0.01,
+        ),
+        near(
+            name + "path",
+            "angle of the least risk at R = 30 for rho = 0.1, 0.25, 0.5, 0.75, 1, 1.5",
+            [float(degrees(p)) for p in paths.values()],
+            list(PATH.values()),
+            6e-3,
+        ),
+        near(
+            name + "fixed-r",
+            "the same for a fixed r = 2 at R = 10, 20, 30, 35, on its way to p_mm",
+            degrees(fixed.points),
+            [10.48, 10.87, 11.01, 11.05],
+            6e-3,
+        ),
+    )
 
 
 def _claims_switching(problem: hm.Problem, runs: dict[float, hm.Run], ramp: Table) -> tuple[Claim, ...]:
@@ -210,17 +261,45 @@ def _claims_switching(problem: hm.Problem, runs: dict[float, hm.Run], ramp: Tabl
     expected = np.interp(inside, ramp["rho"][::-1], ramp["degrees"][::-1])
     name = "B-FIG-RHO."
     return (
-        near(name + "switch-angles", "limit angle for rho = 1 and 8 where the selection depends on rho",
-             degrees(np.array([low.direction, high.direction])), [39.8, 26.6], 0.05),
-        true(name + "switch-tokens", "tokens selected for rho = 1 and 8",
-             (low.selection, high.selection) == ((1, 1, 1), (1, 1, 0)), [low.selection, high.selection],
-             "(1, 1, 1) and (1, 1, 0)"),
-        at_most(name + "switch-trained", "largest difference of training and closed form there",
-                np.abs(apart), 0.25),
-        near(name + "ramp-closed-form", "limit angle for rho = 4.6 and 4.8, where gain and loss balance",
-             [_limit(problem, rho) for rho in inside], expected, 0.01),
-        near(name + "ramp-ends", "rho at which the ramp begins and ends: 7/sqrt(2.44) and 11/sqrt(5)",
-             [ramp["rho"].min(), ramp["rho"].max()], [7 / np.sqrt(2.44), 11 / np.sqrt(5)], 1e-9),
-        near(name + "ramp-trained", "trained angles for the same rho",
-             [float(degrees(runs[rho].p)) for rho in inside], expected, 0.02),
-    )  # fmt: skip
+        near(
+            name + "switch-angles",
+            "limit angle for rho = 1 and 8 where the selection depends on rho",
+            degrees(np.array([low.direction, high.direction])),
+            [39.8, 26.6],
+            0.05,
+        ),
+        true(
+            name + "switch-tokens",
+            "tokens selected for rho = 1 and 8",
+            (low.selection, high.selection) == ((1, 1, 1), (1, 1, 0)),
+            [low.selection, high.selection],
+            "(1, 1, 1) and (1, 1, 0)",
+        ),
+        at_most(
+            name + "switch-trained",
+            "largest difference of training and closed form there",
+            np.abs(apart),
+            0.25,
+        ),
+        near(
+            name + "ramp-closed-form",
+            "limit angle for rho = 4.6 and 4.8, where gain and loss balance",
+            [_limit(problem, rho) for rho in inside],
+            expected,
+            0.01,
+        ),
+        near(
+            name + "ramp-ends",
+            "rho at which the ramp begins and ends: 7/sqrt(2.44) and 11/sqrt(5)",
+            [ramp["rho"].min(), ramp["rho"].max()],
+            [7 / np.sqrt(2.44), 11 / np.sqrt(5)],
+            1e-9,
+        ),
+        near(
+            name + "ramp-trained",
+            "trained angles for the same rho",
+            [float(degrees(runs[rho].p)) for rho in inside],
+            expected,
+            0.02,
+        ),
+    )

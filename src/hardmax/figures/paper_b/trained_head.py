@@ -9,7 +9,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.figures.claims import Claim, at_least, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
-from hardmax.figures.paper_b.plane import (  # fmt: skip
+from hardmax.figures.paper_b.plane import (
     RATE,
     SHOWN,
     STEPS,
@@ -77,9 +77,12 @@ def draw_3a(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "B-FIG-3a", "Joint training: all inputs are support vectors of the head", draw=draw_3a, size=(3.4, 3.1),
+    "B-FIG-3a",
+    "Joint training: all inputs are support vectors of the head",
+    draw=draw_3a,
+    size=(3.4, 3.1),
     errata=("B-ERR-13",),
-)  # fmt: skip
+)
 def fig_3a(setting: Setting) -> Findings:
     """The data of B-FIG-3a: p goes to p_mm and v to v_mm."""
     problem = hm.data.named("B-FIG-3a")
@@ -90,18 +93,29 @@ def fig_3a(setting: Setting) -> Findings:
     name = "B-FIG-3a."
     claims = (
         near(name + "v-mm", "label SVM of the best tokens", label.need(), [0.0, 1.0], 1e-9),
-        true(name + "support", "all three inputs are tight in it", label.support == ((0,), (1,), (2,)),
-             label.support, "all three"),
-        near(name + "p-mm", "p_mm and the relaxed p are (4/3, 1/3)", [best.need(), relaxed.need()],
-             [[4 / 3, 1 / 3]] * 2, 1e-9),
+        true(
+            name + "support",
+            "all three inputs are tight in it",
+            label.support == ((0,), (1,), (2,)),
+            label.support,
+            "all three",
+        ),
+        near(
+            name + "p-mm",
+            "p_mm and the relaxed p are (4/3, 1/3)",
+            [best.need(), relaxed.need()],
+            [[4 / 3, 1 / 3]] * 2,
+            1e-9,
+        ),
         *_near_directions(name, path, best, label, "p_mm"),
         near(name + "p-end", "p after 1,000 steps", path.p, [95.2930, 23.4802], 5e-5),
         near(name + "v-end", "v after 1,000 steps", path.heads[-1], [0.22192, 99.78082], 5e-6),
-    )  # fmt: skip
+    )
     tables = {
-        "tokens": _tokens(problem), "paths": _paths(path),
+        "tokens": _tokens(problem),
+        "paths": _paths(path),
         "directions": directions_table({"p_relax": relaxed.need(), "v_mm": label.need()}),
-    }  # fmt: skip
+    }
     notes = (
         "A support vector is an input whose constraint is tight; the third input's multiplier can be 0 "
         "(B-ERR-13).",
@@ -118,9 +132,12 @@ def draw_3b(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "B-FIG-3b", "Joint training: one input is no support vector of the head", draw=draw_3b, size=(3.4, 3.1),
+    "B-FIG-3b",
+    "Joint training: one input is no support vector of the head",
+    draw=draw_3b,
+    size=(3.4, 3.1),
     errata=("B-ERR-02",),
-)  # fmt: skip
+)
 def fig_3b(setting: Setting) -> Findings:
     """The data of B-FIG-3b: p goes to the relaxed direction, at the least ratio of rates that does it."""
     problem = hm.data.named("B-FIG-3b")
@@ -132,24 +149,40 @@ def fig_3b(setting: Setting) -> Findings:
     name = "B-FIG-3b."
     claims = (
         near(name + "v-mm", "label SVM of the best tokens", label.need(), [0.0, 1.0], 1e-9),
-        true(name + "support", "inputs 0 and 1 are tight in it, input 2 is not",
-             label.support == ((0,), (1,)), label.support, "inputs 0 and 1"),
+        true(
+            name + "support",
+            "inputs 0 and 1 are tight in it, input 2 is not",
+            label.support == ((0,), (1,)),
+            label.support,
+            "inputs 0 and 1",
+        ),
         near(name + "p-relax", "relaxed p", relaxed.need(), [1.0, 0.0], 1e-9),
         near(name + "p-mm", "p_mm of all inputs", best.need(), [5 / 4, 1 / 4], 1e-9),
         *_near_directions(name, path, relaxed, label, "the relaxed p"),
-        near(name + "p-mm-cosine", "cosine of p to p_mm after 200 and 1,000 steps", away, [0.9837, 0.9812],
-             5e-5),
+        near(
+            name + "p-mm-cosine",
+            "cosine of p to p_mm after 200 and 1,000 steps",
+            away,
+            [0.9837, 0.9812],
+            5e-5,
+        ),
         near(name + "p-end", "p after 1,000 steps", path.p, [98.11237, 0.30130], 5e-6),
         near(name + "v-end", "v after 1,000 steps", path.heads[-1], [0.0, 99.81314], 5e-6),
-        near(name + "rho-star", "least ratio of rates with the relaxed limit (the paper runs at ratio 1)",
-             hm.directions.interpolated_max_margin(problem, 1.0, BEST).rho_star, 1.0, 1e-9),
-    )  # fmt: skip
+        near(
+            name + "rho-star",
+            "least ratio of rates with the relaxed limit (the paper runs at ratio 1)",
+            hm.directions.interpolated_max_margin(problem, 1.0, BEST).rho_star,
+            1.0,
+            1e-9,
+        ),
+    )
     tables = {
-        "tokens": _tokens(problem), "paths": _paths(path),
+        "tokens": _tokens(problem),
+        "paths": _paths(path),
         "directions": directions_table(
             {"p_mm": best.need(), "p_relax": relaxed.need(), "v_mm": label.need()}
         ),
-    }  # fmt: skip
+    }
     notes = (
         "Equal rates are exactly the critical ratio rho* = 1: with a smaller rate for v the limit of p lies "
         "between the two directions (B-FIG-RHO).",
@@ -176,17 +209,26 @@ def draw_3c(tables: Tables, canvas: Canvas) -> None:
     curves = tables["curves"]
     panel.plot(curves["step"], curves["label"], color=BLUE, label="probability of the label")
     panel.plot(curves["step"], curves["optimal"], color=RED, label="attention on the optimal token")
-    panel.plot(curves["step"], curves["top"], color=RED, linestyle=(0, (1, 1.4)), linewidth=1.0,
-               label="attention on the top token")  # fmt: skip
+    panel.plot(
+        curves["step"],
+        curves["top"],
+        color=RED,
+        linestyle=(0, (1, 1.4)),
+        linewidth=1.0,
+        label="attention on the top token",
+    )
     panel.axhline(1.0, color="#E6E6E6", linewidth=0.6, zorder=0)
     panel.set(xlim=(0, 100), ylim=(0.3, 1.03), xlabel="step", ylabel="average probability")
     panel.legend(loc="lower right")
 
 
 @recipe(
-    "B-FIG-3c", "Joint training: attention and label probability over the steps", draw=draw_3c,
-    size=(3.4, 2.3), errata=("B-ERR-06",),
-)  # fmt: skip
+    "B-FIG-3c",
+    "Joint training: attention and label probability over the steps",
+    draw=draw_3c,
+    size=(3.4, 2.3),
+    errata=("B-ERR-06",),
+)
 def fig_3c(setting: Setting) -> Findings:
     """The run of B-FIG-3a; the paper's formula takes the top token, its curve the optimal one (B-ERR-06)."""
     path = train("B-FIG-3a")
@@ -197,15 +239,35 @@ def fig_3c(setting: Setting) -> Findings:
     at = list(TIMES)
     name = "B-FIG-3c."
     claims = (
-        near(name + "optimal", "attention on the optimal token at steps 0, 10, 20, 30, 50, 75, 100",
-             optimal[at], [0.4230, 0.3891, 0.5255, 0.7186, 0.9316, 0.9890, 0.9982], 1e-3),
-        near(name + "top", "attention on the top token at steps 0, 10, 20, 30", top[at[:4]],
-             [0.7311, 0.8690, 0.7485, 0.7186], 1e-3, paper="the formula in the text"),
-        near(name + "label", "probability of the label at the same seven steps", label[at],
-             [0.5249, 0.6254, 0.7124, 0.8686, 0.9885, 0.9993, 0.9999], 1e-3),
-        at_least(name + "saturates", "attention on the optimal token and label probability after 200 steps",
-                 [optimal[-1], label[-1]], 0.9999),
-    )  # fmt: skip
+        near(
+            name + "optimal",
+            "attention on the optimal token at steps 0, 10, 20, 30, 50, 75, 100",
+            optimal[at],
+            [0.4230, 0.3891, 0.5255, 0.7186, 0.9316, 0.9890, 0.9982],
+            1e-3,
+        ),
+        near(
+            name + "top",
+            "attention on the top token at steps 0, 10, 20, 30",
+            top[at[:4]],
+            [0.7311, 0.8690, 0.7485, 0.7186],
+            1e-3,
+            paper="the formula in the text",
+        ),
+        near(
+            name + "label",
+            "probability of the label at the same seven steps",
+            label[at],
+            [0.5249, 0.6254, 0.7124, 0.8686, 0.9885, 0.9993, 0.9999],
+            1e-3,
+        ),
+        at_least(
+            name + "saturates",
+            "attention on the optimal token and label probability after 200 steps",
+            [optimal[-1], label[-1]],
+            0.9999,
+        ),
+    )
     steps = np.arange(SHOWN + 1)
     tables = {"curves": {"step": steps, "optimal": optimal, "top": top, "label": label}}
     notes = (

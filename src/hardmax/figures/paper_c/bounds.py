@@ -39,8 +39,12 @@ def draw_bounds(tables: Tables, canvas: Canvas) -> None:
     curves = tables["curves"]
     _draw_pairs(second, curves, "direction_bound", "misalignment", END)
     second.axhline(1.0, **THIN)
-    second.set(yscale="log", ylim=(1e-28, 1e18), yticks=[1e-24, 1e-16, 1e-8, 1, 1e8, 1e16],
-               ylabel=r"$1 - \cos(W_{kq}^{(t)}, W_{kq}^*)$")  # fmt: skip
+    second.set(
+        yscale="log",
+        ylim=(1e-28, 1e18),
+        yticks=[1e-24, 1e-16, 1e-8, 1, 1e8, 1e16],
+        ylabel=r"$1 - \cos(W_{kq}^{(t)}, W_{kq}^*)$",
+    )
     second.text(3e15, 3e7, "Theorem 1", fontsize=7, ha="right")
     second.text(2e8, 1e-17, "truth", fontsize=7, ha="right")
     second.set_title("(b) stage 2: direction")
@@ -62,13 +66,25 @@ def draw_bounds(tables: Tables, canvas: Canvas) -> None:
 def _draw_stage_1(panel: Axes, table: Table) -> None:
     _shade(panel)
     for constant, color in ((printed.MAIN, RED), (printed.APPENDIX, INK)):
-        panel.plot(table["t"], table[f"c_{constant}"], color=color, linestyle=DASHED, linewidth=1.1,
-                   label=f"Proposition 1, $c = {constant}$")  # fmt: skip
+        panel.plot(
+            table["t"],
+            table[f"c_{constant}"],
+            color=color,
+            linestyle=DASHED,
+            linewidth=1.1,
+            label=f"Proposition 1, $c = {constant}$",
+        )
     panel.axhline(1.0, **THIN)
     panel.text(1.5, 0.75, "says nothing above 1", fontsize=7, color="#666666", va="top")
     panel.text(3e7, 2e-3, r"truth: $1 - \cos = 0$ for all $t \geq 1$", fontsize=7, ha="right")
-    panel.set(xscale="log", yscale="log", xlim=(1, 1e9), ylim=(1e-3, 1e5), xlabel="step $t$",
-              ylabel=r"$1 - \cos(W_{ov}^{(t)}, W_{ov}^*)$")  # fmt: skip
+    panel.set(
+        xscale="log",
+        yscale="log",
+        xlim=(1, 1e9),
+        ylim=(1e-3, 1e5),
+        xlabel="step $t$",
+        ylabel=r"$1 - \cos(W_{ov}^{(t)}, W_{ov}^*)$",
+    )
     panel.legend(loc="upper right")
     panel.set_title("(a) stage 1: direction")
 
@@ -89,9 +105,12 @@ def _shade(panel: Axes) -> None:
 
 
 @recipe(
-    "C-FIG-BOUNDS", "The printed bounds against the truth", draw=draw_bounds, size=(7.0, 4.4),
+    "C-FIG-BOUNDS",
+    "The printed bounds against the truth",
+    draw=draw_bounds,
+    size=(7.0, 4.4),
     errata=("C-ERR-07", "C-ERR-09", "C-ERR-11", "C-ERR-18"),
-)  # fmt: skip
+)
 def fig_bounds(setting: Setting) -> Findings:
     """C-TAB-VAC, and its bounds over time beside stage 2, followed to t = 1e16."""
     runs, curves = {}, {}
@@ -105,16 +124,20 @@ def fig_bounds(setting: Setting) -> Findings:
         "stage1": _stage_1(first),
         "curves": {
             "dataset": np.repeat(list(curves), [len(each["t"]) for each in curves.values()]),
-            **{column: np.concatenate([each[column] for each in curves.values()])
-               for column in curves["short"]},
+            **{
+                column: np.concatenate([each[column] for each in curves.values()])
+                for column in curves["short"]
+            },
         },
         "untrained": {"loss": np.array([printed.loss_at_start(sizes_of(first, least_frequency=False))])},
         "vacuity": {
-            "bound": np.array([row.name for row in rows]), "data": np.array([row.data for row in rows]),
-            "value": np.array([row.value for row in rows]), "truth": np.array([row.truth for row in rows]),
+            "bound": np.array([row.name for row in rows]),
+            "data": np.array([row.data for row in rows]),
+            "value": np.array([row.value for row in rows]),
+            "truth": np.array([row.truth for row in rows]),
             "from_time": np.array([row.from_time for row in rows]),
         },
-    }  # fmt: skip
+    }
     claims = (*_table_claims(rows), *_curve_claims(runs, curves))
     notes = (
         "The shaded steps are the paper's 900. Short, long, derangement: the generator C-ALG-GEN with cycle, "
@@ -132,9 +155,11 @@ def _stage_1(run: Training) -> Table:
     times = np.geomspace(2, 1e9, 120)
     return {
         "t": times,
-        **{f"c_{c}": np.array([printed.proposition_1(sizes, t, rate, c) for t in times])
-           for c in (printed.MAIN, printed.APPENDIX)},
-    }  # fmt: skip
+        **{
+            f"c_{c}": np.array([printed.proposition_1(sizes, t, rate, c) for t in times])
+            for c in (printed.MAIN, printed.APPENDIX)
+        },
+    }
 
 
 def _curves(setting: str, seed: int) -> dict[str, np.ndarray]:
@@ -175,32 +200,72 @@ def _table_claims(rows: list[Bound]) -> list[Claim]:
             near(f"{NAME}{id}-truth", "the cosine after 900 steps", row.truth, 1.0, 1e-12),
         ]
     stage_1 = found["Corollary 1 and Theorem 2: T >=", "short"]
-    claims.append(near(NAME + "stage-1", "steps of stage 1 that Corollary 1 and Theorem 2 ask for",
-                       stage_1.from_time, 1.04e9, 0.011e9))  # fmt: skip
+    claims.append(
+        near(
+            NAME + "stage-1",
+            "steps of stage 1 that Corollary 1 and Theorem 2 ask for",
+            stage_1.from_time,
+            1.04e9,
+            0.011e9,
+        )
+    )
     each = {
-        "short": ((1.99e9, 0.0051e9), (1.7e-2, 0.051e-2), (3.8e13, 0.051e13), (1.4e16, 0.051e16),
-                  (29.6, 0.051), (0.0024, 5.1e-5)),
-        "long": ((1.2e11, 0.051e11), (4.1e-2, 0.051e-2), (3.0e15, 0.051e15), (2.0e18, 0.051e18),
-                 (31.3, 0.051), (0.0071, 5.1e-5)),
-        "derangement": ((8.7e8, 0.051e8), (8.0e-3, 0.051e-3), (1.6e13, 0.051e13), (5.8e15, 0.051e15),
-                        (29.0, 0.051), (0.0023, 5.1e-5)),
-    }  # fmt: skip
+        "short": (
+            (1.99e9, 0.0051e9),
+            (1.7e-2, 0.051e-2),
+            (3.8e13, 0.051e13),
+            (1.4e16, 0.051e16),
+            (29.6, 0.051),
+            (0.0024, 5.1e-5),
+        ),
+        "long": (
+            (1.2e11, 0.051e11),
+            (4.1e-2, 0.051e-2),
+            (3.0e15, 0.051e15),
+            (2.0e18, 0.051e18),
+            (31.3, 0.051),
+            (0.0071, 5.1e-5),
+        ),
+        "derangement": (
+            (8.7e8, 0.051e8),
+            (8.0e-3, 0.051e-3),
+            (1.6e13, 0.051e13),
+            (5.8e15, 0.051e15),
+            (29.0, 0.051),
+            (0.0023, 5.1e-5),
+        ),
+    }
     for data, (deficit, true_deficit, speaks, asks, four, true_loss) in each.items():
         first, second = found["Theorem 1: 1 - cos <=", data], found["Theorem 2: t >=", data]
         third = found["Theorem 2, (4): loss <=", data]
         claims += [
-            near(f"{NAME}{data}-deficit", f"1 - cos allowed by Theorem 1 after 900 steps, {data}",
-                 first.value, *deficit),
+            near(
+                f"{NAME}{data}-deficit",
+                f"1 - cos allowed by Theorem 1 after 900 steps, {data}",
+                first.value,
+                *deficit,
+            ),
             near(f"{NAME}{data}-truth", "1 - cos after 900 steps", first.truth, *true_deficit),
-            near(f"{NAME}{data}-from", "steps from which on Theorem 1 says that the cosine is positive",
-                 first.from_time, *speaks),
+            near(
+                f"{NAME}{data}-from",
+                "steps from which on Theorem 1 says that the cosine is positive",
+                first.from_time,
+                *speaks,
+            ),
             near(f"{NAME}{data}-asked", "steps of stage 2 that Theorem 2 asks for", second.from_time, *asks),
             near(f"{NAME}{data}-loss", "loss allowed by (4) after 900 steps", third.value, *four),
             near(f"{NAME}{data}-true-loss", "loss after 900 steps", third.truth, *true_loss),
-        ]  # fmt: skip
+        ]
     example = found["Theorem 1: 1 - cos <=", "Example 1"]
-    claims.append(near(NAME + "example-from", "steps from which on Theorem 1 speaks on Example 1",
-                       example.from_time, 1.3e10, 0.051e10))  # fmt: skip
+    claims.append(
+        near(
+            NAME + "example-from",
+            "steps from which on Theorem 1 speaks on Example 1",
+            example.from_time,
+            1.3e10,
+            0.051e10,
+        )
+    )
     return claims
 
 
@@ -228,22 +293,52 @@ def _curve_claims(
         slope = np.diff(late["log_excess"][-2:]) / np.diff(late["t"][-2:])
         faster.append(float(-slope[0]) / printed.attention_rate(sizes[name], run.rate))
     return [
-        at_least(NAME + "theorem-1", "orders of magnitude from the truth to Theorem 1, least of all times",
-                 np.concatenate(orders), 0.0),
+        at_least(
+            NAME + "theorem-1",
+            "orders of magnitude from the truth to Theorem 1, least of all times",
+            np.concatenate(orders),
+            0.0,
+        ),
         near(NAME + "law", "1 - cos at t = 1e16 over the law of C-THM-ASY", law, 1.0, 0.01),
-        at_least(NAME + "weight", "least weight minus Theorem 2's bound, least of all times",
-                 np.concatenate([each["weight"] - each["weight_bound"] for each in curves.values()]), -1e-12),
-        near(NAME + "weight-900", "the same over the paper's 900 steps, per dataset", slack,
-             [1 / 5 - 1 / 8, 1 / 9 - 1 / 13, 1 / 4 - 1 / 7], 1e-12),
-        at_least(NAME + "loss", "bound (4) over the loss, least of all times",
-                 np.concatenate([each["loss_bound"] / each["loss"] for each in curves.values()]), 1.0),
-        near(NAME + "loss-900", "the same over the paper's 900 steps, per dataset", ratio,
-             [51, 26, 67], 0.51),
-        at_least(NAME + "loss-vacuous", "bound (4) minus the loss of a model that knows nothing, log 20",
-                 [each["loss_bound"].min() - printed.loss_at_start(sizes[name])
-                  for name, each in curves.items()], 0.0),
-        near(NAME + "faster", "fall of log(L - L*) per step over C_1 of Theorem 2, per dataset", faster,
-             [82, 185, 69], 0.51),
-        at_most(NAME + "beyond", "1 - cos at t = 1e16, where Theorem 1 has begun to speak",
-                [each["misalignment"][-1] for each in curves.values()], 1e-25),
-    ]  # fmt: skip
+        at_least(
+            NAME + "weight",
+            "least weight minus Theorem 2's bound, least of all times",
+            np.concatenate([each["weight"] - each["weight_bound"] for each in curves.values()]),
+            -1e-12,
+        ),
+        near(
+            NAME + "weight-900",
+            "the same over the paper's 900 steps, per dataset",
+            slack,
+            [1 / 5 - 1 / 8, 1 / 9 - 1 / 13, 1 / 4 - 1 / 7],
+            1e-12,
+        ),
+        at_least(
+            NAME + "loss",
+            "bound (4) over the loss, least of all times",
+            np.concatenate([each["loss_bound"] / each["loss"] for each in curves.values()]),
+            1.0,
+        ),
+        near(
+            NAME + "loss-900", "the same over the paper's 900 steps, per dataset", ratio, [51, 26, 67], 0.51
+        ),
+        at_least(
+            NAME + "loss-vacuous",
+            "bound (4) minus the loss of a model that knows nothing, log 20",
+            [each["loss_bound"].min() - printed.loss_at_start(sizes[name]) for name, each in curves.items()],
+            0.0,
+        ),
+        near(
+            NAME + "faster",
+            "fall of log(L - L*) per step over C_1 of Theorem 2, per dataset",
+            faster,
+            [82, 185, 69],
+            0.51,
+        ),
+        at_most(
+            NAME + "beyond",
+            "1 - cos at t = 1e16, where Theorem 1 has begun to speak",
+            [each["misalignment"][-1] for each in curves.values()],
+            1e-25,
+        ),
+    ]

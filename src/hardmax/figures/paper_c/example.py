@@ -56,9 +56,19 @@ def _draw_sentences(panel: Axes, tables: Tables) -> None:
             for place, token, decides in zip(one["place"], one["token"], one["decides"], strict=True):
                 _draw_token(panel, x + place, y, token, decides)
             end = x + len(one["place"])
-            panel.annotate("", (end + 0.55, y), (end - 0.45, y),
-                           arrowprops={"arrowstyle": "-|>", "color": INK, "linewidth": 0.8,
-                                       "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0})  # fmt: skip
+            panel.annotate(
+                "",
+                (end + 0.55, y),
+                (end - 0.45, y),
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": INK,
+                    "linewidth": 0.8,
+                    "mutation_scale": 7,
+                    "shrinkA": 0,
+                    "shrinkB": 0,
+                },
+            )
             panel.text(end + 1.0, y, word, ha="center", va="center_baseline")
         x += width + 0.75
     panel.set(xlim=(-0.6, x - 0.9), ylim=(-3.75, 1.4), aspect="equal")
@@ -83,14 +93,29 @@ def _draw_collocation(panel: Axes, table: Table) -> None:
     turn = np.radians(135 - 360 * np.arange(len(words)) / len(words))
     place = dict(zip(words, np.column_stack([np.cos(turn), np.sin(turn)]), strict=True))
     for word, following in zip(words, table["next"].tolist(), strict=True):
-        panel.annotate("", place[following], place[word],
-                       arrowprops={"arrowstyle": "-|>", "color": BLUE, "linewidth": 1.0, "mutation_scale": 8,
-                                   "shrinkA": 9, "shrinkB": 9,
-                                   "connectionstyle": "arc3,rad=-0.25"})  # fmt: skip
+        panel.annotate(
+            "",
+            place[following],
+            place[word],
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": BLUE,
+                "linewidth": 1.0,
+                "mutation_scale": 8,
+                "shrinkA": 9,
+                "shrinkB": 9,
+                "connectionstyle": "arc3,rad=-0.25",
+            },
+        )
         x, y = place[word]
-        panel.text(x, y, word, ha="center", va="center_baseline",
-                   bbox={"boxstyle": "circle,pad=0.3", "facecolor": "white", "edgecolor": INK,
-                         "linewidth": 0.6})  # fmt: skip
+        panel.text(
+            x,
+            y,
+            word,
+            ha="center",
+            va="center_baseline",
+            bbox={"boxstyle": "circle,pad=0.3", "facecolor": "white", "edgecolor": INK, "linewidth": 0.6},
+        )
     panel.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal")
     panel.set_axis_off()
     panel.set_title("(b) collocation $n$")
@@ -108,19 +133,34 @@ def _draw_star(panel: Axes, table: Table) -> None:
     shades = LinearSegmentedColormap.from_list("", [BLUE, "white", RED])
     panel.imshow(grid, cmap=shades, vmin=-1.3, vmax=1.3)
     for token, query, text in zip(table["token"], table["query"], table["fraction"], strict=True):
-        panel.text(at[str(query)], at[str(token)], str(text).replace("-", "−"), ha="center",
-                   va="center_baseline", fontsize=7)  # fmt: skip
-    panel.set(xticks=range(len(words)), yticks=range(len(words)), xticklabels=words, yticklabels=words,
-              xlabel="query $q$", ylabel="token $x$")  # fmt: skip
+        panel.text(
+            at[str(query)],
+            at[str(token)],
+            str(text).replace("-", "−"),
+            ha="center",
+            va="center_baseline",
+            fontsize=7,
+        )
+    panel.set(
+        xticks=range(len(words)),
+        yticks=range(len(words)),
+        xticklabels=words,
+        yticklabels=words,
+        xlabel="query $q$",
+        ylabel="token $x$",
+    )
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     panel.set_title(r"(c) $W_{kq}^*[x, q]$")
 
 
 @recipe(
-    "C-FIG-1", "Example 1: sentences, the token that decides in each, and the collocation", draw=draw_1,
-    size=(7.0, 1.95), errata=("C-ERR-13", "C-ERR-17", "C-ERR-20"),
-)  # fmt: skip
+    "C-FIG-1",
+    "Example 1: sentences, the token that decides in each, and the collocation",
+    draw=draw_1,
+    size=(7.0, 1.95),
+    errata=("C-ERR-13", "C-ERR-17", "C-ERR-20"),
+)
 def fig_1(setting: Setting) -> Findings:
     """The nine samples of Example 1, what decides them, and what the trained model makes of others."""
     analysis = analyze(named_sentences("C-EX-1"))
@@ -128,11 +168,9 @@ def fig_1(setting: Setting) -> Findings:
     run = train(samples, first_rate=FIRST_RATE, rate=RATE)
     tables = {
         **_sentence_tables(analysis, samples),
-        "collocation": {
-            "token": np.array(samples.vocabulary), "next": np.array(analysis.words(analysis.n)),
-        },
+        "collocation": {"token": np.array(samples.vocabulary), "next": np.array(analysis.words(analysis.n))},
         "star": _star_table(run),
-    }  # fmt: skip
+    }
     notes = (
         "S subject, V verb, O object, P punctuation. Boxed is the token x with n(x) = next token; under the "
         "query, the last token of the sentence, it stands above all others of the sentence.",
@@ -194,24 +232,58 @@ def _data_claims(analysis: Analysis, samples: Samples, run: Training) -> tuple[C
     name = "C-FIG-1."
     return (
         true(name + "samples", "distinct samples", samples.n == 9, samples.n, "9"),
-        true(name + "realizable", "all assumptions hold (Assumption 3 by its formula)", analysis.realizable,
-             [each.kind for each in analysis.violations] or "no violation", "no violation"),
-        true(name + "collocation", "next tokens of S, V, O, P", analysis.words(analysis.n) == list("VOPS"),
-             analysis.words(analysis.n), "V, O, P, S", paper="S to V to O to P to S"),
-        true(name + "orders", "orders under S, V, O, P",
-             orders == {"S": "S > P", "V": "V > S", "O": "O > S, O > V", "P": "O > P"},
-             "; ".join(orders.values()),
-             "S > P; V > S; O > S, O > V; O > P"),
-        true(name + "lags", "steps back along n to the optimal token, queries S, V, O, P",
-             lags == [0, 0, 0, 1], lags, "0, 0, 0, 1"),
-        true(name + "star", "columns of W_kq* under S, V, O, P", stars == wanted, "; ".join(stars.values()),
-             "; ".join(wanted.values())),
-        true(name + "star-norm", "|W_kq*|^2", run.star.norm_squared == Fraction(13, 6),
-             str(run.star.norm_squared), "13/6"),
+        true(
+            name + "realizable",
+            "all assumptions hold (Assumption 3 by its formula)",
+            analysis.realizable,
+            [each.kind for each in analysis.violations] or "no violation",
+            "no violation",
+        ),
+        true(
+            name + "collocation",
+            "next tokens of S, V, O, P",
+            analysis.words(analysis.n) == list("VOPS"),
+            analysis.words(analysis.n),
+            "V, O, P, S",
+            paper="S to V to O to P to S",
+        ),
+        true(
+            name + "orders",
+            "orders under S, V, O, P",
+            orders == {"S": "S > P", "V": "V > S", "O": "O > S, O > V", "P": "O > P"},
+            "; ".join(orders.values()),
+            "S > P; V > S; O > S, O > V; O > P",
+        ),
+        true(
+            name + "lags",
+            "steps back along n to the optimal token, queries S, V, O, P",
+            lags == [0, 0, 0, 1],
+            lags,
+            "0, 0, 0, 1",
+        ),
+        true(
+            name + "star",
+            "columns of W_kq* under S, V, O, P",
+            stars == wanted,
+            "; ".join(stars.values()),
+            "; ".join(wanted.values()),
+        ),
+        true(
+            name + "star-norm",
+            "|W_kq*|^2",
+            run.star.norm_squared == Fraction(13, 6),
+            str(run.star.norm_squared),
+            "13/6",
+        ),
         near(name + "ov-norm", "|W_ov*|^2", star_norm(analysis.n) ** 2, 3.0, 1e-12),
-        true(name + "regenerated", "samples whose next token follows from collocation and orders alone",
-             followed == 9, followed, "9"),
-    )  # fmt: skip
+        true(
+            name + "regenerated",
+            "samples whose next token follows from collocation and orders alone",
+            followed == 9,
+            followed,
+            "9",
+        ),
+    )
 
 
 def _model_claims(samples: Samples, run: Training) -> tuple[Claim, ...]:
@@ -228,19 +300,49 @@ def _model_claims(samples: Samples, run: Training) -> tuple[Claim, ...]:
     missed = [sum(probability for _, probability in others) for others in late]
     name = "C-FIG-1."
     return (
-        true(name + "trained", "samples that the trained model predicts right", sum(right) == 9, sum(right),
-             "9"),
+        true(
+            name + "trained",
+            "samples that the trained model predicts right",
+            sum(right) == 9,
+            sum(right),
+            "9",
+        ),
         at_least(name + "attention", "least attention on the boxed token after 900 steps", run.masses, 0.99),
-        true(name + "unseen", "next tokens of the unseen S P, O S P, V P",
-             [each[0][0] for each in likely[:3]] == ["V", "P", "O"], [each[0][0] for each in likely[:3]],
-             "V, P, O", paper="n(S), n(O), n(V)"),
-        near(name + "unseen-attention", "attention on S, O, V in them",
-             [each.attended[0].weight for each in told[:3]], 0.99945, 5e-6),
-        near(name + "unseen-early", "their probability with 20 steps of stage 1",
-             [each[0][1] for each in likely[:3]], 0.51381, 5e-6),
+        true(
+            name + "unseen",
+            "next tokens of the unseen S P, O S P, V P",
+            [each[0][0] for each in likely[:3]] == ["V", "P", "O"],
+            [each[0][0] for each in likely[:3]],
+            "V, P, O",
+            paper="n(S), n(O), n(V)",
+        ),
+        near(
+            name + "unseen-attention",
+            "attention on S, O, V in them",
+            [each.attended[0].weight for each in told[:3]],
+            0.99945,
+            5e-6,
+        ),
+        near(
+            name + "unseen-early",
+            "their probability with 20 steps of stage 1",
+            [each[0][1] for each in likely[:3]],
+            0.51381,
+            5e-6,
+        ),
         at_most(name + "unseen-late", "what all other tokens have with 900 steps of stage 1", missed, 9e-23),
-        true(name + "tie", "the unseen S V P, with two tokens never seen under P", rules[3] == "tie",
-             rules[3], "tie"),
-        near(name + "tie-shares", "probabilities of V and O there, 20 steps of stage 1",
-             [probability for _, probability in likely[3]], 0.32019, 5e-6),
-    )  # fmt: skip
+        true(
+            name + "tie",
+            "the unseen S V P, with two tokens never seen under P",
+            rules[3] == "tie",
+            rules[3],
+            "tie",
+        ),
+        near(
+            name + "tie-shares",
+            "probabilities of V and O there, 20 steps of stage 1",
+            [probability for _, probability in likely[3]],
+            0.32019,
+            5e-6,
+        ),
+    )

@@ -70,11 +70,13 @@ def run_of(setting: str, seed: int) -> Run:
     training = train(samples_of(setting, seed), record=1)
     pairs, points = training.pairs, training.points
     return Run(
-        setting, seed, training,
+        setting,
+        seed,
+        training,
         np.array([loss(pairs, training.W_ov, a) for a in points]),
         np.array([training.star.misalignment(a) for a in points]),
         np.linalg.norm(points, axis=1),
-    )  # fmt: skip
+    )
 
 
 def runs_of(setting: Setting) -> list[Run]:
@@ -105,8 +107,13 @@ def bands_table(runs: Sequence[Run], curves: Sequence[np.ndarray]) -> Table:
     for name in dict.fromkeys(run.setting for run in runs):
         every = np.array([curve for run, curve in zip(runs, curves, strict=True) if run.setting == name])
         size = every.shape[1]
-        rows = (np.full(size, name), np.arange(STEPS + 1 - size, STEPS + 1),
-                every.min(axis=0), np.median(every, axis=0), every.max(axis=0))  # fmt: skip
+        rows = (
+            np.full(size, name),
+            np.arange(STEPS + 1 - size, STEPS + 1),
+            every.min(axis=0),
+            np.median(every, axis=0),
+            every.max(axis=0),
+        )
         for column, values in zip(columns.values(), rows, strict=True):
             column.append(values)
     return {name: np.concatenate(column) for name, column in columns.items()}

@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 RATE = 0.01
 STEPS = {"quick": 100_000, "paper": 10_000_000}
 BETAS = {0.9: ORANGE, 0.98: GREEN, 0.99: BLUE, 0.995: PURPLE, 0.999: RED}
-ORACLE = {(0.99, 1000): 0.07111, (0.99, 10_000): 0.0919, (0.99, 100_000): 0.0125,
-          (0.999, 1000): 0.06069, (0.999, 10_000): 0.0973, (0.999, 100_000): 0.1485}  # fmt: skip
+ORACLE = {
+    (0.99, 1000): 0.07111,
+    (0.99, 10_000): 0.0919,
+    (0.99, 100_000): 0.0125,
+    (0.999, 1000): 0.06069,
+    (0.999, 10_000): 0.0973,
+    (0.999, 100_000): 0.1485,
+}
 GROWTH = {0.001: 0.00227023031137, 0.003: None, 0.01: 0.00490314788244}  # by rate, with beta2 = 0.99
 AWAY = (0.9, 0.5)  # betas with beta1^2 > beta2
 AROUND = {0.9: BLUE, 0.98: GREEN, 1.02: ORANGE, 1.1: RED}  # rates over the one of runaway
@@ -37,20 +43,40 @@ def draw_adam(tables: Tables, canvas: Canvas) -> None:
         curve = part(law, "beta2", beta)
         middle.plot(curve["rate"], curve["growth"], color=color)
         middle.axhline(-0.5 * np.log(beta), color=color, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=0)
-        middle.text(0.25, -0.6 * np.log(beta), rf"$-\frac{{1}}{{2}}\log {beta:g}$", color=color, ha="right",
-                    fontsize=6.5)  # fmt: skip
+        middle.text(
+            0.25,
+            -0.6 * np.log(beta),
+            rf"$-\frac{{1}}{{2}}\log {beta:g}$",
+            color=color,
+            ha="right",
+            fontsize=6.5,
+        )
     middle.plot(growth["rate"], growth["measured"], "o", color=INK, markersize=3, zorder=4)
     middle.text(0.0015, 0.0019, "measured", fontsize=6.5)
-    middle.set(xscale="log", yscale="log", xlabel="rate", ylabel="growth of margins per step",
-               title="speed limit", ylim=(2e-5, 0.02), xlim=(1e-5, 0.3))  # fmt: skip
+    middle.set(
+        xscale="log",
+        yscale="log",
+        xlabel="rate",
+        ylabel="growth of margins per step",
+        title="speed limit",
+        ylim=(2e-5, 0.02),
+        xlim=(1e-5, 0.3),
+    )
     for factor, color in AROUND.items():
         rows = part(tables["norms"], "factor", factor)
         right.plot(rows["step"], rows["norm"], color=color)
     right.text(410, 1e30, "1.1", color=RED, ha="right", fontsize=7)
     right.text(680, 1e30, "1.02", color=ORANGE, fontsize=7)
     right.text(4.8e3, 1e4, "0.98 and 0.9", color=GREEN, ha="right", fontsize=7)
-    right.set(xscale="log", yscale="log", xlabel="step", ylabel=r"$|p|_\infty$", xlim=(100, 5000),
-              ylim=(0.1, 1e40), title=r"$\beta_1^2 > \beta_2$: rate / $\eta_c$")  # fmt: skip
+    right.set(
+        xscale="log",
+        yscale="log",
+        xlabel="step",
+        ylabel=r"$|p|_\infty$",
+        xlim=(100, 5000),
+        ylim=(0.1, 1e40),
+        title=r"$\beta_1^2 > \beta_2$: rate / $\eta_c$",
+    )
 
 
 def _waiting(panel: Axes, tables: Tables) -> None:
@@ -68,14 +94,24 @@ def _waiting(panel: Axes, tables: Tables) -> None:
     panel.text(last * 1.15, 0.6, r"$\beta_2$", fontsize=7, va="center")
     panel.axhline(1 / 6, color=GRAY, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=0)
     panel.text(1.3, 0.19, r"max margin of $\ell_2$", color="#777777", fontsize=6.5)
-    panel.set(xscale="log", yscale="log", xlabel="step", ylabel=r"deficit in $\ell_\infty$", xlim=(1, last),
-              ylim=(1e-5, 1), title=r"waiting time $\tau$ (dots)")  # fmt: skip
+    panel.set(
+        xscale="log",
+        yscale="log",
+        xlabel="step",
+        ylabel=r"deficit in $\ell_\infty$",
+        xlim=(1, last),
+        ylim=(1e-5, 1),
+        title=r"waiting time $\tau$ (dots)",
+    )
 
 
 @recipe(
-    "D-FIG-ADAM", "Adam turns to linf only after a waiting time, has a speed limit, and may run away",
-    draw=draw_adam, size=(7.0, 2.5), errata=("D-ERR-3",),
-)  # fmt: skip
+    "D-FIG-ADAM",
+    "Adam turns to linf only after a waiting time, has a speed limit, and may run away",
+    draw=draw_adam,
+    size=(7.0, 2.5),
+    errata=("D-ERR-3",),
+)
 def fig_adam(setting: Setting) -> Findings:
     """Adam without epsilon on skew: several beta2, several rates, and rates about the one of runaway."""
     problem, last = hm.data.named("skew"), STEPS[setting.scale]
@@ -88,8 +124,10 @@ def fig_adam(setting: Setting) -> Findings:
     waiting = {beta: hm.train.adam_waiting(RATE, best.margin, (0.9, beta)) for beta in BETAS}
     growth = {rate: _growth(problem, best, rate, last) for rate in GROWTH}
     rates = np.geomspace(1e-5, 0.3, 60)
-    law = {beta: [hm.train.adam_growth(rate, best.margin, (0.9, beta)) for rate in rates]
-           for beta in (0.99, 0.999)}  # fmt: skip
+    law = {
+        beta: [hm.train.adam_growth(rate, best.margin, (0.9, beta)) for rate in rates]
+        for beta in (0.99, 0.999)
+    }
     edge = hm.train.runaway_rate(best.margin, AWAY)
     about = {
         factor: train(problem, hm.steps.Adam(factor * edge, AWAY, epsilon=0.0), LATE, marks(LATE, 200))
@@ -98,27 +136,63 @@ def fig_adam(setting: Setting) -> Findings:
     spent = [beta for beta in BETAS if 10 * waiting[beta] < last]
     name = "D-FIG-ADAM."
     claims = (
-        near(name + "digits", "deficits for beta2 = 0.99 and 0.999 after 1,000, 10,000 and 100,000 steps",
-             [at(*curves[beta], step) for beta, step in ORACLE], list(ORACLE.values()), 1e-4),
-        near(name + "waiting", "waiting times for beta2 = 0.99 and 0.999", [waiting[0.99], waiting[0.999]],
-             [3564.03, 3596400.3], 0.01),
-        at_most(name + "after", "deficit at the end, where that is ten waiting times or more",
-                [curves[beta][1][-1] for beta in spent], 0.02),
-        true(name + "before", "before its waiting time the deficit for beta2 = 0.999 grows",
-             bool(np.all(np.diff([at(*curves[0.999], step) for step in (1000, 10_000, 100_000)]) > 0)),
-             [at(*curves[0.999], step) for step in (1000, 10_000, 100_000)], "growing"),
-        near(name + "growth", "growth of the least margin per step over the law, at rates 0.001 to 0.01",
-             [growth[rate] / hm.train.adam_growth(rate, best.margin, (0.9, 0.99)) for rate in GROWTH],
-             1.0, 1e-6),
-        near(name + "growth-digits", "the same at rates 0.001 and 0.01", [growth[0.001], growth[0.01]],
-             [GROWTH[0.001], GROWTH[0.01]], 1e-9),
+        near(
+            name + "digits",
+            "deficits for beta2 = 0.99 and 0.999 after 1,000, 10,000 and 100,000 steps",
+            [at(*curves[beta], step) for beta, step in ORACLE],
+            list(ORACLE.values()),
+            1e-4,
+        ),
+        near(
+            name + "waiting",
+            "waiting times for beta2 = 0.99 and 0.999",
+            [waiting[0.99], waiting[0.999]],
+            [3564.03, 3596400.3],
+            0.01,
+        ),
+        at_most(
+            name + "after",
+            "deficit at the end, where that is ten waiting times or more",
+            [curves[beta][1][-1] for beta in spent],
+            0.02,
+        ),
+        true(
+            name + "before",
+            "before its waiting time the deficit for beta2 = 0.999 grows",
+            bool(np.all(np.diff([at(*curves[0.999], step) for step in (1000, 10_000, 100_000)]) > 0)),
+            [at(*curves[0.999], step) for step in (1000, 10_000, 100_000)],
+            "growing",
+        ),
+        near(
+            name + "growth",
+            "growth of the least margin per step over the law, at rates 0.001 to 0.01",
+            [growth[rate] / hm.train.adam_growth(rate, best.margin, (0.9, 0.99)) for rate in GROWTH],
+            1.0,
+            1e-6,
+        ),
+        near(
+            name + "growth-digits",
+            "the same at rates 0.001 and 0.01",
+            [growth[0.001], growth[0.01]],
+            [GROWTH[0.001], GROWTH[0.01]],
+            1e-9,
+        ),
         near(name + "edge", "rate of runaway for betas 0.9 and 0.5", edge, 0.0095782498, 1e-10),
-        true(name + "runaway", "beyond it Adam runs away, and only there",
-             [run.event for run in about.values()] == [None, None, "runaway", "runaway"],
-             [str(run.event) for run in about.values()], "None, None, runaway, runaway"),
-        near(name + "regular", "|p| in linf after 20,000 steps at 0.9 and 0.98 of it",
-             [float(np.abs(about[factor].p).max()) for factor in (0.9, 0.98)], [254.7, 317.4], 0.1),
-    )  # fmt: skip
+        true(
+            name + "runaway",
+            "beyond it Adam runs away, and only there",
+            [run.event for run in about.values()] == [None, None, "runaway", "runaway"],
+            [str(run.event) for run in about.values()],
+            "None, None, runaway, runaway",
+        ),
+        near(
+            name + "regular",
+            "|p| in linf after 20,000 steps at 0.9 and 0.98 of it",
+            [float(np.abs(about[factor].p).max()) for factor in (0.9, 0.98)],
+            [254.7, 317.4],
+            0.1,
+        ),
+    )
     tables = {
         "deficits": {
             "beta2": np.repeat(list(curves), [len(steps) for steps, _ in curves.values()]),
@@ -128,7 +202,8 @@ def fig_adam(setting: Setting) -> Findings:
         "waiting": {"beta2": np.array(list(waiting)), "steps": np.array(list(waiting.values()))},
         "growth": {"rate": np.array(list(growth)), "measured": np.array(list(growth.values()))},
         "law": {
-            "beta2": np.repeat(list(law), len(rates)), "rate": np.tile(rates, len(law)),
+            "beta2": np.repeat(list(law), len(rates)),
+            "rate": np.tile(rates, len(law)),
             "growth": np.concatenate([np.array(each) for each in law.values()]),
         },
         "norms": {
@@ -136,7 +211,7 @@ def fig_adam(setting: Setting) -> Findings:
             "step": np.concatenate([run.times[1:] for run in about.values()]),
             "norm": np.concatenate([np.abs(run.points[1:]).max(axis=1) for run in about.values()]),
         },
-    }  # fmt: skip
+    }
     notes = (
         f"skew, epsilon = 0, beta1 = 0.9; left rate {RATE:g}, right betas {AWAY[0]} and {AWAY[1]}.",
         "The waiting time for beta2 = 0.999 is 3.6 million steps; quick scale ends before it.",

@@ -51,8 +51,15 @@ def draw_cycles(tables: Tables, canvas: Canvas) -> None:
     left.set(xscale="log", yscale="log", xlim=(1, last), ylim=(0.01, 3e4), xlabel="step", title="cycle")
     left.set_ylabel("norm of p, in the rule's norm")
     for height, (name, text) in enumerate(LABELS.items()):
-        left.text(0.05, 0.96 - 0.075 * height, text, transform=left.transAxes, fontsize=7, va="top",
-                  color=LOOKS[name]["color"])  # fmt: skip
+        left.text(
+            0.05,
+            0.96 - 0.075 * height,
+            text,
+            transform=left.transAxes,
+            fontsize=7,
+            va="top",
+            color=LOOKS[name]["color"],
+        )
     for panel, data in zip(panels, DATA, strict=True):
         for name, look in LOOKS.items():
             rows = part(part(curves, "data", data), "method", name)
@@ -62,15 +69,24 @@ def draw_cycles(tables: Tables, canvas: Canvas) -> None:
 
 
 @recipe(
-    "D-FIG-CYCLES", "Labels in a cycle: normalised steps slow down to log t, sign descent and Adam go astray",
-    draw=draw_cycles, size=(7.0, 2.5), errata=("D-ERR-7",),
-)  # fmt: skip
+    "D-FIG-CYCLES",
+    "Labels in a cycle: normalised steps slow down to log t, sign descent and Adam go astray",
+    draw=draw_cycles,
+    size=(7.0, 2.5),
+    errata=("D-ERR-7",),
+)
 def fig_cycles(setting: Setting) -> Findings:
     """Three rules on data with a finite part, and the first of them beside that part."""
     last = STEPS[setting.scale]
     record = marks(last)
-    rows: dict[str, list[np.ndarray]] = {"data": [], "method": [], "step": [], "norm": [], "deficit": [],
-                                        "misalignment": []}  # fmt: skip
+    rows: dict[str, list[np.ndarray]] = {
+        "data": [],
+        "method": [],
+        "step": [],
+        "norm": [],
+        "deficit": [],
+        "misalignment": [],
+    }
     end: dict[tuple[str, str], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     parts: dict[str, hm.limits.Decomposition] = {}
     astray: dict[str, float] = {}
@@ -86,8 +102,11 @@ def fig_cycles(setting: Setting) -> Findings:
             angles = run.misalignments(best)[-len(steps) :]
             sizes = np.linalg.norm(run.points[-len(steps) :], np.inf if norm == "linf" else 2, axis=1)
             end[data, name] = steps, sizes, found
-            for column, values in zip(rows.values(), (np.full(len(steps), data), np.full(len(steps), name),
-                                                      steps, sizes, found, angles), strict=True):  # fmt: skip
+            for column, values in zip(
+                rows.values(),
+                (np.full(len(steps), data), np.full(len(steps), name), steps, sizes, found, angles),
+                strict=True,
+            ):
                 column.append(values)
         astray[data] = runs[SPLIT].misalignment(parts[data].p_mm)
         setting.progress((DATA.index(data) + 1) / len(DATA))
@@ -95,28 +114,67 @@ def fig_cycles(setting: Setting) -> Findings:
     steps, sizes, _ = end["cycle", "normalised"]
     name = "D-FIG-CYCLES."
     claims = (
-        near(name + "finite", "p_fin of cycle and two-scc",
-             np.concatenate([parts[data].p_fin for data in DATA]), np.concatenate([FINITE[d] for d in DATA]),
-             1e-9),
-        near(name + "diverging", "p_mm of cycle and two-scc",
-             np.concatenate([parts[data].p_mm for data in DATA]),
-             np.concatenate([DIVERGING[data] for data in DATA]), 1e-9),
-        true(name + "certified", "what is bound and what separates is proved",
-             all(each.status == "certified" for each in parts.values()),
-             [each.status for each in parts.values()], "certified"),
-        near(name + "norms", "|p| of normalised steps on cycle after 1,000 and 10,000",
-             [at(steps, sizes, 1000), at(steps, sizes, 10_000)], [5.59, 7.45], 0.01),
-        near(name + "slope", "its growth in a decade over |p_mm| log 10",
-             (at(steps, sizes, 10_000) - at(steps, sizes, 1000)) / (length * np.log(10)), 1.0, 0.02),
-        near(name + "sign", "deficit of sign descent after 1,000 steps: 0.495 on cycle, 0.966 on two-scc",
-             [at(*end[data, "sign"][::2], 1000) for data in DATA], [0.495, 0.966], 0.005),
-        at_least(name + "astray", "deficits of sign descent and of Adam at the end, cycle",
-                 [end["cycle", each][2][-1] for each in ("sign", "Adam")], 0.45),
-        at_least(name + "order", "the same on two-scc: the order between components is not learnt",
-                 [end["two-scc", each][2][-1] for each in ("sign", "Adam")], 0.7),
-        at_most(name + "split", "1 - cos to p_mm beside the finite part after all steps, times steps squared",
-                [last**2 * each for each in astray.values()], 60.0),
-    )  # fmt: skip
+        near(
+            name + "finite",
+            "p_fin of cycle and two-scc",
+            np.concatenate([parts[data].p_fin for data in DATA]),
+            np.concatenate([FINITE[d] for d in DATA]),
+            1e-9,
+        ),
+        near(
+            name + "diverging",
+            "p_mm of cycle and two-scc",
+            np.concatenate([parts[data].p_mm for data in DATA]),
+            np.concatenate([DIVERGING[data] for data in DATA]),
+            1e-9,
+        ),
+        true(
+            name + "certified",
+            "what is bound and what separates is proved",
+            all(each.status == "certified" for each in parts.values()),
+            [each.status for each in parts.values()],
+            "certified",
+        ),
+        near(
+            name + "norms",
+            "|p| of normalised steps on cycle after 1,000 and 10,000",
+            [at(steps, sizes, 1000), at(steps, sizes, 10_000)],
+            [5.59, 7.45],
+            0.01,
+        ),
+        near(
+            name + "slope",
+            "its growth in a decade over |p_mm| log 10",
+            (at(steps, sizes, 10_000) - at(steps, sizes, 1000)) / (length * np.log(10)),
+            1.0,
+            0.02,
+        ),
+        near(
+            name + "sign",
+            "deficit of sign descent after 1,000 steps: 0.495 on cycle, 0.966 on two-scc",
+            [at(*end[data, "sign"][::2], 1000) for data in DATA],
+            [0.495, 0.966],
+            0.005,
+        ),
+        at_least(
+            name + "astray",
+            "deficits of sign descent and of Adam at the end, cycle",
+            [end["cycle", each][2][-1] for each in ("sign", "Adam")],
+            0.45,
+        ),
+        at_least(
+            name + "order",
+            "the same on two-scc: the order between components is not learnt",
+            [end["two-scc", each][2][-1] for each in ("sign", "Adam")],
+            0.7,
+        ),
+        at_most(
+            name + "split",
+            "1 - cos to p_mm beside the finite part after all steps, times steps squared",
+            [last**2 * each for each in astray.values()],
+            60.0,
+        ),
+    )
     spread = np.geomspace(10, last, 40)
     tables = {
         "runs": {column: np.concatenate(values) for column, values in rows.items()},

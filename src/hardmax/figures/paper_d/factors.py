@@ -26,9 +26,14 @@ WAYS: dict[str, tuple[Any, str]] = {  # the rule of the factors, and the norm of
     "Muon": (hm.steps.Spectral(0.03, decay=0.5), "spectral"),
 }
 COLORS = {"joint": BLUE, "block": GREEN, "Muon": RED, "one column": GRAY}
-ORACLE = {("w33", "joint"): (0.8231, 0.06257), ("w33", "block"): (0.3241, 0.02449),
-          ("w33", "Muon"): (0.3035, 0.01929), ("w44", "joint"): (0.1885, 0.024),
-          ("w44", "block"): (0.1017, 0.014), ("w44", "Muon"): (0.06057, 0.0093)}  # fmt: skip
+ORACLE = {
+    ("w33", "joint"): (0.8231, 0.06257),
+    ("w33", "block"): (0.3241, 0.02449),
+    ("w33", "Muon"): (0.3035, 0.01929),
+    ("w44", "joint"): (0.1885, 0.024),
+    ("w44", "block"): (0.1017, 0.014),
+    ("w44", "Muon"): (0.06057, 0.0093),
+}
 MARGINS = {"w33": (1.24239347539, 1.13811289364), "w44": (1.60843583619, 3.4999094897)}
 
 
@@ -39,29 +44,60 @@ def draw_factors(tables: Tables, canvas: Canvas) -> None:
         for name, color in COLORS.items():
             rows = part(part(tables["deficits"], "data", data), "way", name)
             panel.plot(rows["step"], rows["deficit"], color=color)
-        panel.set(xscale="log", yscale="log", xlabel="step", xlim=(10, tables["deficits"]["step"].max()),
-                  ylim=(5e-3, 3), title=data)  # fmt: skip
+        panel.set(
+            xscale="log",
+            yscale="log",
+            xlabel="step",
+            xlim=(10, tables["deficits"]["step"].max()),
+            ylim=(5e-3, 3),
+            title=data,
+        )
     panels[0].set_ylabel("deficit in its norm")
-    told = {"joint": "K, Q together: nuclear", "block": "each by itself: nuclear",
-            "Muon": "Muon on each: spectral", "one column": "one column: nuclear"}  # fmt: skip
+    told = {
+        "joint": "K, Q together: nuclear",
+        "block": "each by itself: nuclear",
+        "Muon": "Muon on each: spectral",
+        "one column": "one column: nuclear",
+    }
     for height, (name, text) in enumerate(told.items()):
-        panels[0].text(0.05, 0.33 - 0.085 * height, text, transform=panels[0].transAxes, fontsize=7,
-                       color=COLORS[name], va="top")  # fmt: skip
+        panels[0].text(
+            0.05,
+            0.33 - 0.085 * height,
+            text,
+            transform=panels[0].transAxes,
+            fontsize=7,
+            color=COLORS[name],
+            va="top",
+        )
     values = part(tables["values"], "data", "w44")
     width = 0.2
     for shift, name in enumerate(("W itself", "joint", "block", "Muon")):
         rows = part(values, "way", name)
-        right.bar(rows["index"] + (shift - 1.5) * width, rows["value"], width * 0.9, label=name,
-                  color=COLORS.get(name, INK))  # fmt: skip
-    right.set(xticks=range(1, 5), yticks=(0, 0.5, 1), ylim=(0, 1.32), xlabel="singular value of W",
-              ylabel="over the largest", title="w44")  # fmt: skip
+        right.bar(
+            rows["index"] + (shift - 1.5) * width,
+            rows["value"],
+            width * 0.9,
+            label=name,
+            color=COLORS.get(name, INK),
+        )
+    right.set(
+        xticks=range(1, 5),
+        yticks=(0, 0.5, 1),
+        ylim=(0, 1.32),
+        xlabel="singular value of W",
+        ylabel="over the largest",
+        title="w44",
+    )
     right.legend(loc="upper right", handlelength=0.8, fontsize=6.5, ncols=2)
 
 
 @recipe(
-    "D-FIG-FACTORS", "Training K and Q in the place of W changes the norm, and may change the tokens",
-    draw=draw_factors, size=(7.0, 2.5), errata=("D-ERR-5", "D-ERR-8"),
-)  # fmt: skip
+    "D-FIG-FACTORS",
+    "Training K and Q in the place of W changes the norm, and may change the tokens",
+    draw=draw_factors,
+    size=(7.0, 2.5),
+    errata=("D-ERR-5", "D-ERR-8"),
+)
 def fig_factors(setting: Setting) -> Findings:
     """Factors trained in three ways from one small start, and with one column; W by itself beside them."""
     rows: dict[str, list[Any]] = {"data": [], "way": [], "step": [], "deficit": []}
@@ -94,30 +130,58 @@ def fig_factors(setting: Setting) -> Findings:
         "deficits": {column: np.concatenate(values) for column, values in rows.items()},
         "values": {column: np.concatenate(values) for column, values in spectra.items()},
     }
-    small = [part(part(tables["values"], "data", data), "way", way)["value"][2:]
-             for data in DATA for way in ("joint", "block")]  # fmt: skip
+    small = [
+        part(part(tables["values"], "data", data), "way", way)["value"][2:]
+        for data in DATA
+        for way in ("joint", "block")
+    ]
     third = part(part(tables["values"], "data", "w44"), "way", "Muon")["value"][2]
     long = [each for each in ORACLE if found[each][0][-1] >= 10_000]
     name = "D-FIG-FACTORS."
     claims = (
-        near(name + "early", "deficits after 1,000 steps: joint, block, Muon on w33, then on w44",
-             [at(*found[each], 1000) for each in ORACLE], [early for early, _ in ORACLE.values()], 2e-3),
-        near(name + "late", "the same after 10,000, where they were taken",
-             [at(*found[each], 10_000) for each in long], [ORACLE[each][1] for each in long], 5e-4),
-        near(name + "margins", "nuclear and spectral margins of what is selected",
-             [[margins[data, norm] for norm in ("nuclear", "spectral")] for data in DATA],
-             list(MARGINS.values()), 1e-7),
-        true(name + "tokens", "on w33 factors select (2, 2, 2), W itself and Muon the best, (2, 0, 2)",
-             [tokens["w33", way] for way in ("joint", "block", "W itself", "Muon")]
-             == [(2, 2, 2), (2, 2, 2), (2, 0, 2), (2, 0, 2)],
-             {way: list(tokens["w33", way]) for way in ("joint", "block", "W itself", "Muon")},
-             "(2, 2, 2) twice, (2, 0, 2) twice"),
-        at_most(name + "rank", "third singular value over the first, joint and block: rank two",
-                np.concatenate(small), 0.03),
+        near(
+            name + "early",
+            "deficits after 1,000 steps: joint, block, Muon on w33, then on w44",
+            [at(*found[each], 1000) for each in ORACLE],
+            [early for early, _ in ORACLE.values()],
+            2e-3,
+        ),
+        near(
+            name + "late",
+            "the same after 10,000, where they were taken",
+            [at(*found[each], 10_000) for each in long],
+            [ORACLE[each][1] for each in long],
+            5e-4,
+        ),
+        near(
+            name + "margins",
+            "nuclear and spectral margins of what is selected",
+            [[margins[data, norm] for norm in ("nuclear", "spectral")] for data in DATA],
+            list(MARGINS.values()),
+            1e-7,
+        ),
+        true(
+            name + "tokens",
+            "on w33 factors select (2, 2, 2), W itself and Muon the best, (2, 0, 2)",
+            [tokens["w33", way] for way in ("joint", "block", "W itself", "Muon")]
+            == [(2, 2, 2), (2, 2, 2), (2, 0, 2), (2, 0, 2)],
+            {way: list(tokens["w33", way]) for way in ("joint", "block", "W itself", "Muon")},
+            "(2, 2, 2) twice, (2, 0, 2) twice",
+        ),
+        at_most(
+            name + "rank",
+            "third singular value over the first, joint and block: rank two",
+            np.concatenate(small),
+            0.03,
+        ),
         at_least(name + "full", "third singular value over the first, Muon on w44", third, 0.3),
-        at_least(name + "one-column", "one column cannot have rank two: deficits at the end",
-                 [found[data, "one column"][1][-1] for data in DATA], 0.6),
-    )  # fmt: skip
+        at_least(
+            name + "one-column",
+            "one column cannot have rank two: deficits at the end",
+            [found[data, "one column"][1][-1] for data in DATA],
+            0.6,
+        ),
+    )
     notes = (
         "Rate 0.03/sqrt(t + 1) from small random K and Q; one column of K and Q gives W of rank one.",
         "W itself: normalised gradient descent of W, which minimises its Frobenius norm. At quick scale Muon "

@@ -10,8 +10,13 @@ import hardmax as hm
 from hardmax.figures.style import BLUE, GREEN, ORANGE, RED, TEAL
 
 COLORS = {"l1": ORANGE, "l1.5": TEAL, "l2": BLUE, "l3": GREEN, "linf": RED}
-NAMES = {"l1": r"$\ell_1$", "l1.5": r"$\ell_{1.5}$", "l2": r"$\ell_2$", "l3": r"$\ell_3$",
-         "linf": r"$\ell_\infty$"}  # fmt: skip
+NAMES = {
+    "l1": r"$\ell_1$",
+    "l1.5": r"$\ell_{1.5}$",
+    "l2": r"$\ell_2$",
+    "l3": r"$\ell_3$",
+    "linf": r"$\ell_\infty$",
+}
 
 
 def train(problem: hm.Problem, step: hm.steps.Step, steps: int, record: list[int] | None = None) -> hm.Run:

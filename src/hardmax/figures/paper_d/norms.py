@@ -26,7 +26,7 @@ CHANGES = {"1 1": ("strong", "strong", "strong", "no", "no"), "0 2": ("no", "no"
 MARGINS = {  # of the five norms, from the spec
     "1 1": (2.0, 2.0103628792945, 2.0615528128088, 2.1633743554611, 2.25),
     "0 2": (0.78571428571429, 0.98491285834266, 1.1, 1.2227815917384, 1.5),
-}  # fmt: skip
+}
 
 
 def half_integers(n: int, T: int, d: int, seed: int) -> hm.Problem:
@@ -46,8 +46,15 @@ def draw_norms(tables: Tables, canvas: Canvas) -> None:
         column = part(words, "norm", name)
         for height, selection in enumerate(reversed(chosen)):
             word = str(part(column, "selection", selection)["word"][0])
-            middle.plot(at, height, "o", markersize=7, markeredgewidth=0.9, color=COLORS[name],
-                        markerfacecolor=COLORS[name] if word == "strong" else "white")  # fmt: skip
+            middle.plot(
+                at,
+                height,
+                "o",
+                markersize=7,
+                markeredgewidth=0.9,
+                color=COLORS[name],
+                markerfacecolor=COLORS[name] if word == "strong" else "white",
+            )
     middle.set(xlim=(-0.5, len(POWERS) - 0.5), ylim=(-0.6, len(chosen) - 0.4))
     middle.set_title("plane: full if it attracts")
     middle.set_xticks(range(len(POWERS)), [NAMES[name] for name in POWERS])
@@ -56,10 +63,22 @@ def draw_norms(tables: Tables, canvas: Canvas) -> None:
     for side in middle.spines.values():
         side.set_visible(False)
     shares = tables["shares"]
-    right.errorbar(shares["d"], shares["share"], np.abs([shares["low"], shares["high"]] - shares["share"]),
-                   fmt="o", color=BLUE, markersize=4)  # fmt: skip
-    right.set(ylim=(0, 1), xlim=(1.5, 4.5), xticks=DIMENSIONS, xlabel="dimension", ylabel="share of problems",
-              title=r"$\ell_1, \ell_2, \ell_\infty$ disagree")  # fmt: skip
+    right.errorbar(
+        shares["d"],
+        shares["share"],
+        np.abs([shares["low"], shares["high"]] - shares["share"]),
+        fmt="o",
+        color=BLUE,
+        markersize=4,
+    )
+    right.set(
+        ylim=(0, 1),
+        xlim=(1.5, 4.5),
+        xticks=DIMENSIONS,
+        xlabel="dimension",
+        ylabel="share of problems",
+        title=r"$\ell_1, \ell_2, \ell_\infty$ disagree",
+    )
 
 
 def _balls(panel: Axes, tables: Tables) -> None:
@@ -70,15 +89,28 @@ def _balls(panel: Axes, tables: Tables) -> None:
         x, y = circle / np.linalg.norm(circle, power, axis=0)
         panel.plot(x, y, color=COLORS[name], linewidth=0.9, zorder=1)
         for row in zip(*(part(tables["words"], "norm", name)[c] for c in ("x", "y", "word")), strict=True):
-            panel.plot(*row[:2], "o", color=COLORS[name], markersize=4.5, zorder=3,
-                       markerfacecolor=COLORS[name] if row[2] == "strong" else "white")  # fmt: skip
+            panel.plot(
+                *row[:2],
+                "o",
+                color=COLORS[name],
+                markersize=4.5,
+                zorder=3,
+                markerfacecolor=COLORS[name] if row[2] == "strong" else "white",
+            )
     for x, y in zip(tables["borders"]["x"], tables["borders"]["y"], strict=True):
         panel.plot([0, 2 * x], [0, 2 * y], color=GRAY, linewidth=0.6, linestyle=(0, (1, 1.5)), zorder=0)
     middle = part(tables["words"], "norm", "l2")
     for x, y, tokens in zip(middle["x"], middle["y"], middle["selection"], strict=True):
         far = 1.33 / max(abs(x), abs(y))
-        panel.text(far * x, far * y, f"({str(tokens).replace(' ', ', ')})", ha="center", va="center",
-                   fontsize=7, color=INK)  # fmt: skip
+        panel.text(
+            far * x,
+            far * y,
+            f"({str(tokens).replace(' ', ', ')})",
+            ha="center",
+            va="center",
+            fontsize=7,
+            color=INK,
+        )
     panel.set(xlim=(-1.55, 1.55), ylim=(-1.5, 1.5), aspect="equal", xticks=[], yticks=[])
     panel.set_title("plane: directions in three norms")
     for side in panel.spines.values():
@@ -86,9 +118,12 @@ def _balls(panel: Axes, tables: Tables) -> None:
 
 
 @recipe(
-    "D-FIG-NORMS", "Which selections attract depends on the norm", draw=draw_norms, size=(7.0, 2.7),
+    "D-FIG-NORMS",
+    "Which selections attract depends on the norm",
+    draw=draw_norms,
+    size=(7.0, 2.7),
     errata=("D-ERR-5",),
-)  # fmt: skip
+)
 def fig_norms(setting: Setting) -> Findings:
     """All feasible selections of plane in five norms, and how often random data tell three norms apart."""
     problem = hm.data.named("plane")
@@ -113,32 +148,55 @@ def fig_norms(setting: Setting) -> Findings:
     steady = [tokens for tokens in sorted(set(words["selection"].tolist())) if tokens not in CHANGES]
     name = "D-FIG-NORMS."
     claims = (
-        true(name + "words", "plane, l1 to linf: (1, 1) and (0, 2)", found == CHANGES, found,
-             "(1, 1) attracts up to l2, (0, 2) only in linf"),
-        true(name + "steady", "the word of every other selection is the same in all norms",
-             all(len(set(part(words, "selection", tokens)["word"].tolist())) == 1 for tokens in steady),
-             steady, "1 2, 2 0, 2 1, 2 2"),
-        near(name + "margins", "margins of (1, 1) and (0, 2) in the five norms",
-             [part(words, "selection", tokens)["margin"] for tokens in MARGINS], list(MARGINS.values()),
-             1e-9),
-        at_least(name + "monotone", "margins grow with the power: least step",
-                 [np.diff(part(words, "selection", tokens)["margin"]) for tokens in (*CHANGES, *steady)],
-                 -1e-12),
-        true(name + "random", "27 of 60 problems in the plane and 33 of 60 in space (the spec's counts, of "
-             "draws of its own) are likely shares", all(
-                 low <= told / 60 <= high for told, (low, high) in zip((27, 33), bounds, strict=False)),
-             [list(each) for each in bounds[:2]], "0.45 and 0.55 in the intervals"),
+        true(
+            name + "words",
+            "plane, l1 to linf: (1, 1) and (0, 2)",
+            found == CHANGES,
+            found,
+            "(1, 1) attracts up to l2, (0, 2) only in linf",
+        ),
+        true(
+            name + "steady",
+            "the word of every other selection is the same in all norms",
+            all(len(set(part(words, "selection", tokens)["word"].tolist())) == 1 for tokens in steady),
+            steady,
+            "1 2, 2 0, 2 1, 2 2",
+        ),
+        near(
+            name + "margins",
+            "margins of (1, 1) and (0, 2) in the five norms",
+            [part(words, "selection", tokens)["margin"] for tokens in MARGINS],
+            list(MARGINS.values()),
+            1e-9,
+        ),
+        at_least(
+            name + "monotone",
+            "margins grow with the power: least step",
+            [np.diff(part(words, "selection", tokens)["margin"]) for tokens in (*CHANGES, *steady)],
+            -1e-12,
+        ),
+        true(
+            name + "random",
+            "27 of 60 problems in the plane and 33 of 60 in space (the spec's counts, of "
+            "draws of its own) are likely shares",
+            all(low <= told / 60 <= high for told, (low, high) in zip((27, 33), bounds, strict=False)),
+            [list(each) for each in bounds[:2]],
+            "0.45 and 0.55 in the intervals",
+        ),
         at_least(name + "often", "lower ends of the intervals, d = 2, 3, 4", [low for low, _ in bounds], 0.1),
-    )  # fmt: skip
+    )
     tables = {
         "words": words,
         "borders": _borders(problem),
         "shares": {
-            "d": np.array(DIMENSIONS), "problems": np.full(len(differ), count), "differ": np.array(differ),
-            "share": np.array(differ) / count, "low": np.array([low for low, _ in bounds]),
+            "d": np.array(DIMENSIONS),
+            "problems": np.full(len(differ), count),
+            "differ": np.array(differ),
+            "share": np.array(differ) / count,
+            "low": np.array([low for low, _ in bounds]),
             "high": np.array([high for _, high in bounds]),
         },
-    }  # fmt: skip
+    }
     notes = (
         "Left: a point is the max-margin direction of a selection in a norm, full if it attracts; dotted "
         "lines part the directions that select different tokens.",

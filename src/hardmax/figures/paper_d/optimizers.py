@@ -59,8 +59,9 @@ def draw_optimizers(tables: Tables, canvas: Canvas) -> None:
             panel.plot(rows["step"], np.maximum(rows["deficit"], FLOOR / 100), **_look(name))
         panel.set(xscale="log", yscale="log", ylim=(FLOOR, 3), xlim=span, xlabel="step", title=data)
     panels[0].set_ylabel("deficit in its own norm")
-    panels[0].annotate("sign, rate 0.1: 1/16", (span[1], 1 / 16), (span[1], 0.34), color=RED, fontsize=6.5,
-                       ha="right")  # fmt: skip
+    panels[0].annotate(
+        "sign, rate 0.1: 1/16", (span[1], 1 / 16), (span[1], 0.34), color=RED, fontsize=6.5, ha="right"
+    )
     panels[1].text(8, 1.8 * FLOOR, "sign and Signum: exactly 0", color=RED, fontsize=6.5)
     panels[2].text(4.5, 1.8 * FLOOR, r"all of $\ell_\infty$: 0 in the end", color=RED, fontsize=6.5)
     _timeline(below.subplots(gridspec_kw={"left": 0.2}), tables["selections"], span)
@@ -83,8 +84,9 @@ def _timeline(panel: Axes, selections: Table, span: tuple[float, float]) -> None
     panel.set_title("space-a: tokens selected on the way")
     panel.spines["left"].set_visible(False)
     for height, text in ((len(METHODS) - 1, "(0, 2), the best tokens"), (4, "(0, 1)")):
-        panel.text(0.985, height, text, transform=frame, ha="right", va="center_baseline", color="white",
-                   fontsize=7)  # fmt: skip
+        panel.text(
+            0.985, height, text, transform=frame, ha="right", va="center_baseline", color="white", fontsize=7
+        )
 
 
 def _look(name: str) -> dict[str, Any]:
@@ -95,9 +97,12 @@ def _look(name: str) -> dict[str, Any]:
 
 
 @recipe(
-    "D-FIG-OPTIMISERS", "Every optimiser goes to the max margin of its own norm, and may select other tokens",
-    draw=draw_optimizers, size=(7.0, 4.6), errata=("D-ERR-1", "D-ERR-5"),
-)  # fmt: skip
+    "D-FIG-OPTIMISERS",
+    "Every optimiser goes to the max margin of its own norm, and may select other tokens",
+    draw=draw_optimizers,
+    size=(7.0, 4.6),
+    errata=("D-ERR-1", "D-ERR-5"),
+)
 def fig_optimizers(setting: Setting) -> Findings:
     """Ten rules on three data sets from the origin: deficits, and on space-a what is selected."""
     last = STEPS[setting.scale]
@@ -127,30 +132,61 @@ def fig_optimizers(setting: Setting) -> Findings:
     linf = [name for name, method in METHODS.items() if method.step.norm == "linf"]
     others = [name for name in METHODS if name not in linf]
     oracle = {  # of the spec's runs, at 10,000 steps
-        ("triple", "normalised"): 1.44e-4, ("triple", "coordinate"): 1.846e-4, ("triple", "sign"): 0.06254,
-        ("skew", "coordinate"): 1.6e-4, ("space-a", "normalised"): 2.072e-3,
-    }  # fmt: skip
+        ("triple", "normalised"): 1.44e-4,
+        ("triple", "coordinate"): 1.846e-4,
+        ("triple", "sign"): 0.06254,
+        ("skew", "coordinate"): 1.6e-4,
+        ("space-a", "normalised"): 2.072e-3,
+    }
     selected = {name: list(ends["space-a", name][0]) for name in METHODS}
     constant = {"sign", "mirror", "Adam", "RMSprop"}
     name = "D-FIG-OPTIMISERS."
     claims = (
-        true(name + "tokens-linf", "on space-a sign, Signum, RMSprop and Adam select (0, 1)",
-             all(selected[each] == [0, 1] for each in linf), {each: selected[each] for each in linf},
-             "(0, 1) each"),
-        true(name + "tokens-others", "on space-a all others select the best tokens",
-             all(selected[each] == [0, 2] for each in others), {each: selected[each] for each in others},
-             "(0, 2) each"),
-        near(name + "digits", "deficits after 10,000 steps over those of the spec",
-             [late[each] / value for each, value in oracle.items()], 1.0, 0.02),
-        near(name + "stuck", "sign descent with rate 0.1 on triple stays 1/16 short",
-             ends["triple", "sign"][1], 1 / 16, 1e-4),
-        at_most(name + "falling", "with a falling rate it does not", ends["triple", "sign, falling"][1],
-                0.003),
-        near(name + "exact", "sign, with a constant and a falling rate, and Signum on skew: exactly 0",
-             [ends["skew", each][1] for each in ("sign", "sign, falling", "Signum")], 0.0, 0.0),
-        at_most(name + "own-norm", "deficit of all but sign, mirror, Adam and RMSprop at the end",
-                [gap for (_, each), (_, gap) in ends.items() if each not in constant], 0.03),
-    )  # fmt: skip
+        true(
+            name + "tokens-linf",
+            "on space-a sign, Signum, RMSprop and Adam select (0, 1)",
+            all(selected[each] == [0, 1] for each in linf),
+            {each: selected[each] for each in linf},
+            "(0, 1) each",
+        ),
+        true(
+            name + "tokens-others",
+            "on space-a all others select the best tokens",
+            all(selected[each] == [0, 2] for each in others),
+            {each: selected[each] for each in others},
+            "(0, 2) each",
+        ),
+        near(
+            name + "digits",
+            "deficits after 10,000 steps over those of the spec",
+            [late[each] / value for each, value in oracle.items()],
+            1.0,
+            0.02,
+        ),
+        near(
+            name + "stuck",
+            "sign descent with rate 0.1 on triple stays 1/16 short",
+            ends["triple", "sign"][1],
+            1 / 16,
+            1e-4,
+        ),
+        at_most(
+            name + "falling", "with a falling rate it does not", ends["triple", "sign, falling"][1], 0.003
+        ),
+        near(
+            name + "exact",
+            "sign, with a constant and a falling rate, and Signum on skew: exactly 0",
+            [ends["skew", each][1] for each in ("sign", "sign, falling", "Signum")],
+            0.0,
+            0.0,
+        ),
+        at_most(
+            name + "own-norm",
+            "deficit of all but sign, mirror, Adam and RMSprop at the end",
+            [gap for (_, each), (_, gap) in ends.items() if each not in constant],
+            0.03,
+        ),
+    )
     tables = {
         "deficits": {column: np.concatenate(values) for column, values in curves.items()},
         "selections": {column: np.concatenate(values) for column, values in timeline.items()},

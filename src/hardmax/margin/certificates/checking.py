@@ -20,8 +20,15 @@ MOST_DIGITS = 4_300  # of a numerator or a denominator, which is also where Pyth
 LABELS = "labels: they name the rows for a reader; the proof is about the rows by their numbers"
 GRAM = "gram: that it is positive semidefinite"
 _UNREADABLE = (
-    OSError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError, RecursionError,
-)  # fmt: skip
+    OSError,
+    KeyError,
+    ValueError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 _KINDS = ("certified exact", "certified float", "infeasible exact", "undecided float")
 
 

@@ -57,9 +57,11 @@ def ov_star(collocation: Sequence[int]) -> MaxMargin:
     wins = [(x, y, v) for x, y in enumerate(collocation) for v in range(V) if v != y]
     p = [Fraction(v == y) - Fraction(1, V) for v in range(V) for y in collocation]
     constraints = Constraints.between_entries(
-        (V, V), [y * V + x for x, y, _ in wins], [v * V + x for x, _, v in wins],
+        (V, V),
+        [y * V + x for x, y, _ in wins],
+        [v * V + x for x, _, v in wins],
         labels=[(x, v) for x, _, v in wins],
-    )  # fmt: skip
+    )
     return proved(constraints, p, [Fraction(1, V)] * len(wins))
 
 

@@ -150,9 +150,13 @@ def important_only(sequences: Sequence[Sequence[int]], important: Sequence[int])
             witness = witness or tuple(sorted(int(s) for s in first.optimal))  # type: ignore[call-overload]
     carried = _on_tree(tree, dict(enumerate(p)))
     rows = Constraints.between_entries(
-        (len(p),), np.array([s for s, _ in edges], int), np.array([j for _, j in edges], int),
-        h=1.0, equal=True, labels=edges,
-    )  # fmt: skip
+        (len(p),),
+        np.array([s for s, _ in edges], int),
+        np.array([j for _, j in edges], int),
+        h=1.0,
+        equal=True,
+        labels=edges,
+    )
     return ImportantOnly(proved(rows, p, [carried.get(edge, Fraction(0)) for edge in edges]), witness)
 
 

@@ -117,8 +117,13 @@ def solve_corner(
     if rows != n - int(is_l1):
         return 0.0, False
     B, X, work, b, z, r = (
-        np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n)), np.zeros(n), np.zeros(n), np.zeros(n),
-    )  # fmt: skip
+        np.zeros((n, n)),
+        np.zeros((n, n)),
+        np.zeros((n, n)),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+    )
     given, most = 0.0, 0.0
     for i in range(rows):
         rest = 0.0

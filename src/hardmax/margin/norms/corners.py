@@ -65,9 +65,19 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Norm, workers: int = 1)
 
 
 def measured_in(
-    norm: Norm, h: Floats, equal: Bools, weights: Floats, Mp: Floats, pull: Any, size: Any, other: Any,
-    lengths: Floats, d: int, shift: Any = 0.0, shifted: Bools | bool = False,
-) -> Measured:  # fmt: skip
+    norm: Norm,
+    h: Floats,
+    equal: Bools,
+    weights: Floats,
+    Mp: Floats,
+    pull: Any,
+    size: Any,
+    other: Any,
+    lengths: Floats,
+    d: int,
+    shift: Any = 0.0,
+    shifted: Bools | bool = False,
+) -> Measured:
     """`measure` in a norm: ``size`` = N(p), ``other`` = N*(u) and ``pull`` = u.p for u = sum_j l_j row_j.
 
     ``lengths`` are N* of the rows, or above. For one problem, or for a stack.
@@ -108,9 +118,14 @@ def by_highs(A: Floats, h: Floats, equal: Bools, norm: Norm) -> tuple[Floats, Fl
     goal[-1] = -1.0
     some = int((~equal).sum())
     found = linprog(
-        goal, np.vstack([lines[~equal], balls]), np.append(np.zeros(some), limits), lines[equal],
-        np.zeros(m - some), bounds=(None, None), method="highs",
-    )  # fmt: skip
+        goal,
+        np.vstack([lines[~equal], balls]),
+        np.append(np.zeros(some), limits),
+        lines[equal],
+        np.zeros(m - some),
+        bounds=(None, None),
+        method="highs",
+    )
     weights = np.zeros(m)
     if found.status != 0 or not found.x[-1] > 0:
         return np.zeros(d), weights

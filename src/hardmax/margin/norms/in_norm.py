@@ -123,22 +123,36 @@ def solve_many_in(
     Mp, u = (A @ p[..., None])[..., 0], (weights[:, None] @ A)[:, 0]
     lengths = ball.dual.of_rows(A) * (1 + ball.dual.rounding(A.shape[2]))
     measured = measured_in(
-        ball, h, equal, weights, Mp, (u * p).sum(axis=1), ball.of_rows(p), ball.dual.of_rows(u), lengths,
+        ball,
+        h,
+        equal,
+        weights,
+        Mp,
+        (u * p).sum(axis=1),
+        ball.of_rows(p),
+        ball.dual.of_rows(u),
+        lengths,
         A.shape[2],
-    )  # fmt: skip
+    )
     good = strict & proves(measured)
     kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
     return [
         only_optimum(
             MaxMargin(
-                c, "certified", "float", p[b].reshape(c.shape), weights[b], (lower[b], upper[b]), kkt[b],
+                c,
+                "certified",
+                "float",
+                p[b].reshape(c.shape),
+                weights[b],
+                (lower[b], upper[b]),
+                kkt[b],
                 norm_name=ball.name,
             )
         )
         if good[b]
         else solve_in(c, ball)
         for b, c in enumerate(problems)
-    ]  # fmt: skip
+    ]
 
 
 def only_optimum(best: MaxMargin) -> MaxMargin:

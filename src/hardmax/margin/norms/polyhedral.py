@@ -53,9 +53,14 @@ def solve_polyhedral(constraints: Constraints, norm: Norm, tight: Iterable[int] 
 
 
 def _exact(
-    constraints: Constraints, face: Face, unit: tuple[Fraction, ...], weights: list[Any], t: Any,
-    power: int, h_power: int,
-) -> Exact:  # fmt: skip
+    constraints: Constraints,
+    face: Face,
+    unit: tuple[Fraction, ...],
+    weights: list[Any],
+    t: Any,
+    power: int,
+    h_power: int,
+) -> Exact:
     """The answer for the rows as they are: rows are integers times 2^k, bounds integers times 2^l."""
     scale = Fraction(2) ** (power - h_power) * Fraction(int(t.p), int(t.q))  # the margin
     point = tuple(x / scale for x in unit)

@@ -191,11 +191,14 @@ class Survey(Verdict):
         whole, cut, samples = _kept(text.rows, text.starts, text.lengths, text.counts, number, table)
         word = self.text.vocabulary
         return Kept(
-            whole, cut, samples, self.of_samples,
+            whole,
+            cut,
+            samples,
+            self.of_samples,
             vocabulary=len({token for chain in chains.values() for token in chain}),
             teaches_attention=any(len({*chain[:-1]}) > 1 for chain in chains.values()),
             chains={word[start]: [word[token] for token in chain] for start, chain in chains.items()},
-        )  # fmt: skip
+        )
 
 
 def survey(
@@ -241,11 +244,21 @@ def survey(
     with ThreadPoolExecutor(workers or cores(), thread_name_prefix="hardmax-walk") as threads:
         waiting = [
             threads.submit(
-                walking.walked, text.rows, text.starts, text.counts, text.firsts, held.order, held.offsets,
-                int(low), int(high), n, text.longest, stop,
+                walking.walked,
+                text.rows,
+                text.starts,
+                text.counts,
+                text.firsts,
+                held.order,
+                held.offsets,
+                int(low),
+                int(high),
+                n,
+                text.longest,
+                stop,
             )
             for low, high in spans
-        ]  # fmt: skip
+        ]
         try:
             for (low, high), each in zip(spans, waiting, strict=True):
                 ended = False
@@ -263,9 +276,13 @@ def survey(
     heavy: list[Any] = [fact for place in total.heavy for fact in _heavier(held, n, place)]
     lost = [(place, held.path(place)[-1]) for place in total.lost]
     found = violations(
-        held, n, orders, Cases(int(total.tally[TORN]), total.torn),
-        Cases(int(total.tally[UNREACHABLE]), lost), Cases(int(total.tally[HEAVIER]), heavy[:SHOWN]),
-    )  # fmt: skip
+        held,
+        n,
+        orders,
+        Cases(int(total.tally[TORN]), total.torn),
+        Cases(int(total.tally[UNREACHABLE]), lost),
+        Cases(int(total.tally[HEAVIER]), heavy[:SHOWN]),
+    )
     samples, parents, least, most = total.tally[[SAMPLES, PARENTS, LEAST, MOST]].tolist()
     shares = total.shares[0], total.shares[1]
     return Survey(

@@ -62,7 +62,7 @@ def enlarged(keys, places):  # type: ignore[no-untyped-def]
 @kernel()
 def relate_all(  # type: ignore[no-untyped-def]
     path, d, leading, y, limit, n, place, times, tally, heavy, keys, places, used
-):  # fmt: skip
+):
     """Enter what the sample says whose sentence is path[:d] and whose next token y is the n of ``limit`` of
     its tokens, all of them ``leading``. Returns the relations, their places and how many there are.
 
@@ -93,7 +93,7 @@ def relate_all(  # type: ignore[no-untyped-def]
 @kernel()
 def gather(  # type: ignore[no-untyped-def]
     rows, starts, counts, firsts, order, low, high, held, at, sizes, times, first
-):  # fmt: skip
+):
     """Copy the sentences order[low:high], which lie far apart, behind one another: sentence k has the rows
     held[at[k]:at[k+1]]. Here no question to memory waits for the answer to another."""
     for k in range(high - low):
@@ -111,9 +111,23 @@ def gather(  # type: ignore[no-untyped-def]
 
 @kernel()
 def walk(  # type: ignore[no-untyped-def]
-    rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, stop, tally, shares,
-    torn, lost, heavy,
-):  # fmt: skip
+    rows,
+    starts,
+    counts,
+    firsts,
+    order,
+    offsets,
+    first_token,
+    last_token,
+    n,
+    longest,
+    stop,
+    tally,
+    shares,
+    torn,
+    lost,
+    heavy,
+):
     """Sort and walk through the sentences that begin with tokens first_token, ..., last_token - 1.
 
     It ends early, with results that say nothing, when another thread sets ``stop``.
@@ -221,12 +235,26 @@ def walk(  # type: ignore[no-untyped-def]
 
 def walked(  # type: ignore[no-untyped-def]
     rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, stop
-):  # fmt: skip
+):
     """The same: tally, shares, torn, lost, heavy, pairs, relations and places."""
     tally, shares = np.zeros(7, dtype=np.int64), np.empty(2)
     torn, lost, heavy = np.full((3, SHOWN), NOWHERE, dtype=np.int64)
     found = walk(
-        rows, starts, counts, firsts, order, offsets, first_token, last_token, n, longest, stop, tally,
-        shares, torn, lost, heavy,
-    )  # fmt: skip
+        rows,
+        starts,
+        counts,
+        firsts,
+        order,
+        offsets,
+        first_token,
+        last_token,
+        n,
+        longest,
+        stop,
+        tally,
+        shares,
+        torn,
+        lost,
+        heavy,
+    )
     return tally, shares, torn, lost, heavy, *found

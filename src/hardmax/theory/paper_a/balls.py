@@ -85,6 +85,8 @@ def first_step(corpus: Corpus, start: StructuredState, first_rate: float) -> dic
         alpha[corpus.tokens[slots]] += np.array([share * int(m) for m in corpus.counts[slots]])
     moved_E, moved_p = -step * (np.outer(A, p0) + np.outer(C, v)), -step * (E0.T @ A)
     return {
-        "E": E0 + moved_E, "p": p0 + moved_p, "err_p": moved_p,
+        "E": E0 + moved_E,
+        "p": p0 + moved_p,
+        "err_p": moved_p,
         "err_E": moved_E - np.outer(alpha, v) * (step / 2),
-    }  # fmt: skip
+    }

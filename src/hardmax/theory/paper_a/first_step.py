@@ -75,14 +75,14 @@ def initial_event_is_likely(
     likely = 1 - delta + float(at_most.mid())
     proof = f"ball arithmetic: a probability of at most {likely:.4f}" if at_most < 0 else None
     measured = {
-        "frequency": frequency, "largest overlap": max(each.overlap for each in found),
-        "overlap bound": bound, "largest norm": max(each.norm for each in found),
+        "frequency": frequency,
+        "largest overlap": max(each.overlap for each in found),
+        "overlap bound": bound,
+        "largest norm": max(each.norm for each in found),
         "probability at most": likely,
-    }  # fmt: skip
+    }
     within = 1 - bound / quarter if d >= least else math.inf
-    return Outcome(
-        (wide,), min(slack, within), measured, proof=proof, paper_slack=slack, paper_proof=proof
-    )  # fmt: skip
+    return Outcome((wide,), min(slack, within), measured, proof=proof, paper_slack=slack, paper_proof=proof)
 
 
 def error_bounds(first_rate: float, d: int) -> tuple[float, float]:
@@ -120,14 +120,22 @@ def one_step_learns_alpha(
     measured = {
         "largest |err_s| / eta0": largest / errors.first_rate,
         "|err_p| / eta0": errors.cls_error / errors.first_rate,
-        "over the sharp bound": share, "over the paper's bound": errors.largest / errors.bound(d),
-        "signal to noise of E1.v": float(np.abs(errors.alpha).max()) * errors.first_rate / 2
+        "over the sharp bound": share,
+        "over the paper's bound": errors.largest / errors.bound(d),
+        "signal to noise of E1.v": float(np.abs(errors.alpha).max())
+        * errors.first_rate
+        / 2
         * power_of_width(d, 0.5),
-    }  # fmt: skip
+    }
     return Outcome(
-        tuple(drawn.conditions), slack, measured, witness=int(errors.token_errors.argmax()), proof=proof,
-        paper_slack=paper_slack, paper_proof=paper_proof,
-    )  # fmt: skip
+        tuple(drawn.conditions),
+        slack,
+        measured,
+        witness=int(errors.token_errors.argmax()),
+        proof=proof,
+        paper_slack=paper_slack,
+        paper_proof=paper_proof,
+    )
 
 
 def stepped(corpus: Corpus, drawn: FirstStepDraw) -> dict[str, np.ndarray]:

@@ -155,18 +155,24 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
         m = corpus.per_slot(np.add.reduceat(corpus.weights * top, corpus.offsets[:-1]))
         q_top, q_low = q[top], q[~top]
         room = [
-            q_top - 1 / T[top], 1 / m[top] - q_top,
-            lost_share(m[~top], tau[~top]) - q_low, q_low - kept_share(T[~top], tau[~top]),
-        ]  # fmt: skip
+            q_top - 1 / T[top],
+            1 / m[top] - q_top,
+            lost_share(m[~top], tau[~top]) - q_low,
+            q_low - kept_share(T[~top], tau[~top]),
+        ]
         least = min(float(x.min(initial=np.inf)) for x in room)
         slack, worst = min((slack, worst), (least, a), key=lambda each: each[0])
         printed = min(printed, float((lost_share(1, tau[~top]) - q_low).min(initial=np.inf)))
     found = {"least distance to a bound": slack, "to the paper's (2)": printed}
     settled, proof = settle_slack(slack + BOUND, lambda: attention_room(corpus, worst))
     return Outcome(
-        hypotheses, settled, found, witness=worst if proof else None, proof=proof,
+        hypotheses,
+        settled,
+        found,
+        witness=worst if proof else None,
+        proof=proof,
         paper_slack=min(slack, printed) + BOUND,
-    )  # fmt: skip
+    )
 
 
 def attention_room(corpus: Corpus, a: np.ndarray) -> Any:
@@ -225,9 +231,12 @@ def everything_selected_is_no_limit(
     drift = float(np.abs(path.points @ unit - 1).max())
     cosine = float(path.p @ unit) / path.norm
     found = {
-        "largest share of a gradient along p_hat": worst, "change of p_hat.p_t": drift,
-        "cosine with p_hat at the end": cosine, "norm at the end": path.norm, "event": path.event,
-    }  # fmt: skip
+        "largest share of a gradient along p_hat": worst,
+        "change of p_hat.p_t": drift,
+        "cosine with p_hat at the end": cosine,
+        "norm at the end": path.norm,
+        "event": path.event,
+    }
     noise = ROUNDING * path.norm * v.size
     return Outcome(hypotheses, min(1 - worst / ROUNDING, 1 - drift / noise), found, witness=unit)
 

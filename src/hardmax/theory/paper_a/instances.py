@@ -50,9 +50,12 @@ def identity_embeddings(c: Any) -> tuple[np.ndarray, np.ndarray]:
 def generic_embeddings() -> list[list[float]]:
     """Five tokens in general position, as in the oracle A-ORC-5e."""
     return [
-        [1, 0, 1 / 2, -1 / 3, 2], [-1 / 2, 1, 0, 1 / 4, 0], [0, -1 / 3, 1, 1 / 2, 1 / 5],
-        [2 / 3, 1 / 2, -1, 1, 1], [1 / 4, 0, 1 / 3, -1, 3 / 2],
-    ]  # fmt: skip
+        [1, 0, 1 / 2, -1 / 3, 2],
+        [-1 / 2, 1, 0, 1 / 4, 0],
+        [0, -1 / 3, 1, 1 / 2, 1 / 5],
+        [2 / 3, 1 / 2, -1, 1, 1],
+        [1 / 4, 0, 1 / 3, -1, 3 / 2],
+    ]
 
 
 def generic_corpus() -> Corpus:
@@ -127,13 +130,21 @@ INSTANCES: list[Instance] = [
     Instance("A-LEM-3", "2 x 2", "holds", TWO),
     Instance("A-LEM-3", "2 x 2 with a tie", "holds", TWO, {"selection": [[0, 2], [1]]}),
     Instance(
-        "A-LEM-3", "2 x 2 with a tie, closed form", "fails", TWO, {"selection": [[0, 2], [1]]},
+        "A-LEM-3",
+        "2 x 2 with a tie, closed form",
+        "fails",
+        TWO,
+        {"selection": [[0, 2], [1]]},
         reading="paper",
     ),
     Instance("A-LEM-3", "slack constraints", "holds", SLACK),
     Instance("A-LEM-3", "slack constraints, closed form", "fails", SLACK, reading="paper"),
     Instance(
-        "A-LEM-3", "inconsistent M p = 1, closed form", "fails", THREE, {"selection": [[0, 2], [1]]},
+        "A-LEM-3",
+        "inconsistent M p = 1, closed form",
+        "fails",
+        THREE,
+        {"selection": [[0, 2], [1]]},
         reading="paper",
     ),
     Instance("A-LEM-3", "generic embeddings with a tie", "holds", generic_corpus, GENERIC),
@@ -167,18 +178,23 @@ INSTANCES: list[Instance] = [
     Instance("A-LEM-14", "slack constraints", "holds", SLACK),
     Instance("A-LEM-14", "eta0 = 0.5", "not applicable", SLACK, {"first_rate": 0.5}),
     Instance(
-        "A-LEM-17", "one tie", "holds", SLACK,
-        {"scores": [3.0, 4.0, 4.0, 4.0, 3.0, 1.0, 0.0], "first_rate": 64.0}
+        "A-LEM-17",
+        "one tie",
+        "holds",
+        SLACK,
+        {"scores": [3.0, 4.0, 4.0, 4.0, 3.0, 1.0, 0.0], "first_rate": 64.0},
     ),
-    Instance(
-        "A-LEM-17", "an irrelevant token first", "not applicable", TWO, {"scores": [0.0, 2.0, 1.0]}
-    ),
+    Instance("A-LEM-17", "an irrelevant token first", "not applicable", TWO, {"scores": [0.0, 2.0, 1.0]}),
     Instance("A-LEM-18", "2 x 2", "holds", TWO),
     Instance("A-LEM-18", "no Assumption 4", "not applicable", MIXED),
     Instance("A-LEM-19", "kindred important tokens", "holds", TWO, KINDRED),
     Instance("A-LEM-19", "2 x 2 after the first step", "not applicable", TWO),
-    Instance("A-LEM-19", "n = 6, T = 3 after the first step", "not applicable",
-             partial(assumption_4_corpus, 6, 3, rng=0)),
+    Instance(
+        "A-LEM-19",
+        "n = 6, T = 3 after the first step",
+        "not applicable",
+        partial(assumption_4_corpus, 6, 3, rng=0),
+    ),
     Instance("A-LEM-20", "slack constraints", "holds", SLACK),
     Instance("A-LEM-20", "generic embeddings with a tie", "holds", generic_corpus, GENERIC),
     Instance("A-LEM-20", "everything tied", "not applicable", TWO, {"selection": [[0, 2], [1, 2]]}),
@@ -197,8 +213,11 @@ INSTANCES: list[Instance] = [
     Instance("A-THM-5S", "random keys of the max-margin paper", "holds", designated_problem),
     Instance("A-THM-5S", "bad basin, from the origin", "holds", bad_basin),
     Instance(
-        "A-THM-5S", "bad basin, from inside it", "not applicable", bad_basin,
+        "A-THM-5S",
+        "bad basin, from inside it",
+        "not applicable",
+        bad_basin,
         {"start": bad_start(), "rival": BAD},
     ),
     Instance("A-THM-5S", "B-FIG-8, dependent keys", "not applicable", FIG8),
-]  # fmt: skip
+]

@@ -75,10 +75,11 @@ def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None
     implied = all(ours > 0 for mu, _, ours in rows if mu > 0)
     agree = all((mu > 0) == (ours > 0) for mu, tight, ours in rows if tight)
     measured = {
-        "selections": len(rows), "with a tight row in every input": both,
+        "selections": len(rows),
+        "with a tight row in every input": both,
         "locally optimal by Definition 16": sum(mu > 0 for mu, _, _ in rows),
         "by the max-margin paper": sum(ours > 0 for _, _, ours in rows),
-    }  # fmt: skip
+    }
     hypotheses = (head, Hypothesis("every input has a tight row", both > 0, both))
     return Outcome(hypotheses, 1.0 if implied and agree else -1.0, measured)
 

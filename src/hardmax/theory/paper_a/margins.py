@@ -93,15 +93,18 @@ def one_solution(
         return Outcome(tuple(hypotheses))
     apart, off = (float(np.linalg.norm(x - p_hat)) / best.norm for x in (again, closed))
     measured = {
-        "|p_hat|^2": best.norm**2, "distance of two solutions": apart, "distance of M^+ 1": off,
-        "|M^+ 1|^2": float(closed @ closed), "largest margin": float(row_margins(best).max()),
-    }  # fmt: skip
+        "|p_hat|^2": best.norm**2,
+        "distance of two solutions": apart,
+        "distance of M^+ 1": off,
+        "|M^+ 1|^2": float(closed @ closed),
+        "largest margin": float(row_margins(best).max()),
+    }
     paper_slack, proof = 1 - off / EQUAL, None
     if paper_slack < 0 and (exactly := in_rationals(best)) is not None:
         paper_slack, proof = (0.0, None) if is_all_tight(exactly) else (paper_slack, RATIONAL)
     return Outcome(
         tuple(hypotheses), 1 - apart / EQUAL, measured, p_hat, paper_slack=paper_slack, paper_proof=proof
-    )  # fmt: skip
+    )
 
 
 def in_rationals(best: MaxMargin) -> MaxMargin | None:
@@ -204,9 +207,13 @@ def when_all_is_tight(corpus: Corpus, *, first_rate: float | None = None) -> Out
     norm = abs(float(full @ full) / float(form.norm_squared) - 1)
     agrees = 1 - apart / EQUAL if form.is_max_margin else apart / EQUAL - 1
     measured = {
-        "Gale's condition": form.is_max_margin, "|M^+ 1|^2": form.norm_squared, "|p_hat|^2": best.norm**2,
-        "closed form to M^+ 1": off, "closed form to p_hat": apart, "v.M^+ 1": float(tight[-1]),
-    }  # fmt: skip
+        "Gale's condition": form.is_max_margin,
+        "|M^+ 1|^2": form.norm_squared,
+        "|p_hat|^2": best.norm**2,
+        "closed form to M^+ 1": off,
+        "closed form to p_hat": apart,
+        "v.M^+ 1": float(tight[-1]),
+    }
     slack, proof = min(1 - max(off, norm) / EQUAL, agrees), None
     if slack < 0 and (right := is_right(corpus, important, form)) is not None:
         slack, proof = (0.0, None) if right else (slack, RATIONAL)
@@ -259,11 +266,12 @@ def important_only_is_short(
     overlap = float(np.abs(K - np.diag(K.diagonal())).max())
     shortest = float(drawn.start.gram.token_norms.min())
     hypotheses = (
-        condition, *drawn.conditions,
+        condition,
+        *drawn.conditions,
         drawn.wide_for_the_norm(),
         Hypothesis("|E_s.E_s'| <= d^(-1/4)", overlap <= power_of_width(drawn.d, -0.25), overlap, "A-ERR-15"),
         Hypothesis("|E_s| >= 1/2", shortest >= 0.5, shortest, "A-ERR-15"),
-    )  # fmt: skip
+    )
     if unmet(hypotheses):
         return Outcome(hypotheses)
     best = pattern_max_margin(corpus, [[s] for s in important], drawn.after.E)

@@ -60,10 +60,14 @@ def far_enough(run: TheoremFive) -> Hypothesis:
 def described(run: TheoremFive) -> dict[str, Any]:
     """What every statement about a run reports."""
     return {
-        "d": to_float(Fraction(run.d)), "norm": run.path.norm, "event": run.path.event,
-        "selected": run.pattern, "only important tokens": run.selects_only_important,
-        "1 - cos to its own": run.misalignment_p, "(H1)-(H3)": run.conditions.holds,
-    }  # fmt: skip
+        "d": to_float(Fraction(run.d)),
+        "norm": run.path.norm,
+        "event": run.path.event,
+        "selected": run.pattern,
+        "only important tokens": run.selects_only_important,
+        "1 - cos to its own": run.misalignment_p,
+        "(H1)-(H3)": run.conditions.holds,
+    }
 
 
 def own_direction(run: TheoremFive) -> float:

@@ -14,13 +14,7 @@ from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin, realizable_patterns
 from hardmax.margin.closed_forms.next_token import kq_column
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.theory.paper_a.common import (
-    fixed_embeddings,
-    important_tokens,
-    late_enough,
-    score_lead,
-    step_of,
-)
+from hardmax.theory.paper_a.common import fixed_embeddings, important_tokens, late_enough, score_lead, step_of
 from hardmax.theory.paper_a.margins import RATIONAL
 from hardmax.train.flow import flow
 
@@ -146,15 +140,21 @@ def ties_are_cheaper(corpus: Corpus, *, first_rate: float | None = None) -> Outc
     hypotheses = (condition, Hypothesis("p_hat.v = 0", tilt == 0, float(tilt)))
     share = lone[cheapest] / norm_squared
     measured = {
-        "|p_hat|^2": float(norm_squared), "norm^2 of the tied pattern": float(lone[cheapest]),
+        "|p_hat|^2": float(norm_squared),
+        "norm^2 of the tied pattern": float(lone[cheapest]),
         "(N - 1)/N": float(flat),
         "ratio of norms": math.sqrt(share),
-    }  # fmt: skip
+    }
     slack = float(min(1 - share, square - flat))
     return Outcome(
-        hypotheses, slack, measured, witness=cheapest, proof=RATIONAL if slack < 0 and not tilt else None,
-        paper_slack=float(share - 1), paper_proof=RATIONAL if share < 1 and not tilt else None,
-    )  # fmt: skip
+        hypotheses,
+        slack,
+        measured,
+        witness=cheapest,
+        proof=RATIONAL if slack < 0 and not tilt else None,
+        paper_slack=float(share - 1),
+        paper_proof=RATIONAL if share < 1 and not tilt else None,
+    )
 
 
 def component_sizes(corpus: Corpus) -> np.ndarray:

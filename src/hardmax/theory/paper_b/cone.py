@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arrays import misalignment
-from hardmax.directions.direction import (
-    LocalConstants,
-    directional_margin,
-    slope_range,
-)
+from hardmax.directions.direction import LocalConstants, directional_margin, slope_range
 from hardmax.directions.enumerate import locally_optimal
 from hardmax.directions.position import general_position
 from hardmax.limits import LocalPath, local_path
@@ -98,9 +94,13 @@ def only_local_optima_attract_paths(
         return Outcome((Hypothesis("q is not zero", False),))
     position = general_position(problem, rng=0)
     nearest = min(
-        (misalignment(direction, found.direction) for found in locally_optimal(problem)
-         if found.direction is not None), default=np.inf,
-    )  # fmt: skip
+        (
+            misalignment(direction, found.direction)
+            for found in locally_optimal(problem)
+            if found.direction is not None
+        ),
+        default=np.inf,
+    )
     # two roundings of one direction are as far apart; an exact answer would need an exact q
     other = True if nearest > SAME else False if nearest <= 1e-15 else None
     hypotheses = (
@@ -119,9 +119,11 @@ def only_local_optima_attract_paths(
         path = local_path(problem, direction, mu=width, R0=inner, radii=[2.5 * inner, 10 * inner, 50 * inner])
         slack = 1.0 if path.is_bounded else distance_kept(path)
         found = {
-            "norms": path.norms, "degrees to q": np.degrees(path.angles), "sign of the excess": path.sign,
+            "norms": path.norms,
+            "degrees to q": np.degrees(path.angles),
+            "sign of the excess": path.sign,
             "half angle": np.degrees(path.half_angle),
-        }  # fmt: skip
+        }
         if R0 is not None:
             break
         inner *= 100

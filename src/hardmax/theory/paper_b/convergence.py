@@ -142,8 +142,10 @@ def correlation_rises(
     B = assumption_b(problem)
     separable, best = separable_best(problem)
     hypotheses: tuple[Hypothesis, ...] = (
-        Hypothesis("n = 1", problem.n == 1, problem.n), Hypothesis("B-ASM-B", B.holds, B.witness), separable
-    )  # fmt: skip
+        Hypothesis("n = 1", problem.n == 1, problem.n),
+        Hypothesis("B-ASM-B", B.holds, B.witness),
+        separable,
+    )
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
     swings = critical_rate(best)  # beyond it p swings about the limit for ever (B-NEW-3); nan: not known
@@ -166,9 +168,13 @@ def correlation_rises(
     as_printed = float(change.min(initial=1.0)) if last else 1.0
     proof = _falls(problem, path, best, rate, last) if as_printed < 0 else None
     return Outcome(
-        hypotheses, 1 - last / (TRANSIENT * steps), found, {"step": worst, "p": path.points[worst]},
-        paper_slack=as_printed, paper_proof=proof,
-    )  # fmt: skip
+        hypotheses,
+        1 - last / (TRANSIENT * steps),
+        found,
+        {"step": worst, "p": path.points[worst]},
+        paper_slack=as_printed,
+        paper_proof=proof,
+    )
 
 
 def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int) -> str | None:
@@ -218,9 +224,10 @@ def only_local_optima_attract(
     """
     position = general_position(problem, limit=10_000, rng=0)
     hypotheses = (
-        decreasing_loss(problem), distinct_scores(problem, "B-ERR-21"),
+        decreasing_loss(problem),
+        distinct_scores(problem, "B-ERR-21"),
         Hypothesis("general position", position.holds, position.witness, "B-ERR-21"),
-    )  # fmt: skip
+    )
     longest = longest_difference(problem)
     if unmet(hypotheses[:1]) or longest == 0:
         return unsaid(hypotheses)
@@ -232,9 +239,13 @@ def only_local_optima_attract(
         rooms += [room] if room is not None else []
     proof = _every_start_is_false(problem)
     return Outcome(
-        hypotheses, min(rooms, default=1.0), {"ends": ends, "best tokens": optimal_tokens(problem).sets},
-        vacuous=not rooms, paper_slack=-1.0 if proof else min(rooms, default=1.0), paper_proof=proof,
-    )  # fmt: skip
+        hypotheses,
+        min(rooms, default=1.0),
+        {"ends": ends, "best tokens": optimal_tokens(problem).sets},
+        vacuous=not rooms,
+        paper_slack=-1.0 if proof else min(rooms, default=1.0),
+        paper_proof=proof,
+    )
 
 
 def _where_to(problem: Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:

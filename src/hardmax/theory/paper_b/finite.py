@@ -76,9 +76,13 @@ def measure_bounds(problem: Problem, p_unit: np.ndarray, margin: float, sets: Se
     paper_slack, paper_proof = settle(problem, literal[0] + ROUNDING, literal[1])
     measured = {"least slack": tightest[0], "largest": max(room for room, _, _ in rooms)}
     return Outcome(
-        slack=slack, measured=measured, witness=literal[2], proof=proof,
-        paper_slack=paper_slack, paper_proof=paper_proof,
-    )  # fmt: skip
+        slack=slack,
+        measured=measured,
+        witness=literal[2],
+        proof=proof,
+        paper_slack=paper_slack,
+        paper_proof=paper_proof,
+    )
 
 
 def _best_room(sets: Sets, p: np.ndarray, margin: float, exact: BallProblem) -> Any:

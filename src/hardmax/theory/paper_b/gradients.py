@@ -167,9 +167,11 @@ def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) ->
     B = assumption_b(problem)
     separable, best = separable_best(problem)
     hypotheses = (
-        Hypothesis("n = 1", problem.n == 1, problem.n), Hypothesis("B-ASM-B", B.holds, B.witness),
-        decreasing_loss(problem), separable,
-    )  # fmt: skip
+        Hypothesis("n = 1", problem.n == 1, problem.n),
+        Hypothesis("B-ASM-B", B.holds, B.witness),
+        decreasing_loss(problem),
+        separable,
+    )
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
     directions = unit_directions(problem.d, draws, generator(rng))
@@ -238,18 +240,20 @@ def smooth_and_descending(
     # the risk of a step is known to its last digit only; a sum of falls is the sum of what the steps miss
     noise = 1e-14 * float(np.abs(risks).max())
     smooth, smooth_proof = settle(
-        problem, 1 + ROUNDING - curvature / min(bound.tight, bound.L_p),
+        problem,
+        1 + ROUNDING - curvature / min(bound.tight, bound.L_p),
         lambda exact: min(bound.tight, bound.L_p) * (1 + ROUNDING) - _secant(exact, *secant),
-    )  # fmt: skip
+    )
     falls, falls_proof = settle(
         problem, float(missed[t]) + noise, lambda exact: _fall(exact, path.points[t], eta)
     )
     found = {
-        "largest secant over L_p": curvature / bound.L_p, "largest secant over the tighter constant":
-        curvature / bound.tight, "least fall minus eta/2 |grad|^2": float(missed[t]),
+        "largest secant over L_p": curvature / bound.L_p,
+        "largest secant over the tighter constant": curvature / bound.tight,
+        "least fall minus eta/2 |grad|^2": float(missed[t]),
         "sum of |grad|^2": float(squares.sum()),
         "2/eta (L(0) - L(end))": 2 / eta * float(risks[0] - risks[-1]),
-    }  # fmt: skip
+    }
     witness: Any = None
     if smooth_proof or falls_proof:
         witness = {"secant": secant} if smooth_proof else {"p": path.points[t], "step": t}

@@ -87,9 +87,12 @@ def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
     asked = finite_indices(found)
     at_infinity = [each.index for each in found.directions]
     measured = {
-        "indices at infinity": at_infinity, "sum at infinity": found.sum, "radius": radius,
-        "degree of the gradient": sorted(turns, key=str), "1 - sum at infinity": asked,
-    }  # fmt: skip
+        "indices at infinity": at_infinity,
+        "sum at infinity": found.sum,
+        "radius": radius,
+        "degree of the gradient": sorted(turns, key=str),
+        "1 - sum at infinity": asked,
+    }
     if len(turns) > 1 or None in turns:
         return Outcome(tuple(hypotheses), None, measured)
     (turn,) = turns

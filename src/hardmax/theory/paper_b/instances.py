@@ -55,9 +55,8 @@ def bent_head(rng: int = 0) -> Problem:
     draw = np.random.default_rng(rng)
     X, v = draw.normal(size=(4, 5, 3)), draw.normal(size=3)
     return Problem.from_psi(
-        X, X, [1, -1, 1, -1],
-        lambda z: np.tanh(z @ v), lambda z: (1 - np.tanh(z @ v) ** 2)[:, None] * v,
-    )  # fmt: skip
+        X, X, [1, -1, 1, -1], lambda z: np.tanh(z @ v), lambda z: (1 - np.tanh(z @ v) ** 2)[:, None] * v
+    )
 
 
 def equal_losers(n: int = 2, T: int = 4, d: int = 8, best: float = 1.0, rng: int = 0) -> Problem:
@@ -179,7 +178,11 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-2", "opposed inputs, as the paper states it", "fails", opposed, reading="paper"),
     Instance("B-THM-2M", "B-FIG-1a from (0, 1), after the transient", "holds", FIG1A, {"start": [0.0, 1.0]}),
     Instance(
-        "B-THM-2M", "B-FIG-1a from (0, 1), from the start", "fails", FIG1A, {"start": [0.0, 1.0]},
+        "B-THM-2M",
+        "B-FIG-1a from (0, 1), from the start",
+        "fails",
+        FIG1A,
+        {"start": [0.0, 1.0]},
         reading="paper",
     ),
     Instance("B-THM-3", "B-FIG-1b, token 1", "holds", FIG1B, {"selection": (1,)}),
@@ -202,9 +205,7 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-8", "two winners, negative scores", "holds", partial(two_winners, best=-2.0)),
     Instance("B-THM-8", "B-FIG-8, a set of unequal scores", "not applicable", FIG8, {"sets": [[0, 1], [0]]}),
     Instance("B-THM-8N", "tanh", "holds", partial(random_tokens, [1, -1, 1, -1])),
-    Instance(
-        "B-THM-8N", "exp", "not applicable", partial(random_tokens, [1, -1, 1, -1]), {"shape": "exp"}
-    ),
+    Instance("B-THM-8N", "exp", "not applicable", partial(random_tokens, [1, -1, 1, -1]), {"shape": "exp"}),
     Instance("B-THM-L1", "random tokens", "holds", SPHERE),
     Instance("B-THM-L1", "random tokens, normalised", "holds", SPHERE, {"normalized": True}),
     Instance("B-THM-L1", "normalised, over |u|^2", "fails", SPHERE, {"normalized": True}, reading="paper"),
@@ -212,10 +213,7 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-L1", "B-FIG-8, no values", "not applicable", FIG8),
     Instance("B-THM-L2", "equal labels", "holds", partial(random_tokens, [1, 1, 1, 1])),
     Instance("B-THM-L2", "mixed labels", "not applicable", partial(random_tokens, [1, -1, 1, -1])),
-    Instance(
-        "B-THM-L2", "singular W", "not applicable",
-        partial(random_tokens, [1, 1, 1, 1], W="singular"),
-    ),
+    Instance("B-THM-L2", "singular W", "not applicable", partial(random_tokens, [1, 1, 1, 1], W="singular")),
     Instance("B-THM-L3", "random tokens", "holds", SPHERE),
     Instance("B-THM-L3", "nonlinear head", "not applicable", bent_head),
     Instance("B-THM-L4", "B-FIG-1a", "holds", FIG1A),
@@ -232,17 +230,22 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-L7", "B-FIG-8, tokens 0 and 1", "holds", FIG8, {"selection": (0, 1)}),
     Instance("B-THM-L7", "B-FIG-8, input by input", "fails", FIG8, {"selection": (0, 1)}, reading="paper"),
     Instance("B-THM-L7", "B-FIG-1b, token 2", "not applicable", FIG1B, {"selection": (2,)}),
-    Instance(
-        "B-THM-L8", "B-FIG-1b, case (i)", "holds", FIG1B, {"p": [-0.1, 1.0], "q": [0.3, 1.0]}
-    ),
+    Instance("B-THM-L8", "B-FIG-1b, case (i)", "holds", FIG1B, {"p": [-0.1, 1.0], "q": [0.3, 1.0]}),
     Instance("B-THM-L8", "B-FIG-1b, case (ii)", "holds", FIG1B, {"p": [1.0, 0.0], "q": [1.0, 0.5]}),
     Instance(
-        "B-THM-L8", "a high scorer behind the neighbour", "holds", high_scorer_behind,
+        "B-THM-L8",
+        "a high scorer behind the neighbour",
+        "holds",
+        high_scorer_behind,
         {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]},
     ),
     Instance(
-        "B-THM-L8", "the same, radius from the margins alone", "fails", high_scorer_behind,
-        {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]}, reading="paper",
+        "B-THM-L8",
+        "the same, radius from the margins alone",
+        "fails",
+        high_scorer_behind,
+        {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]},
+        reading="paper",
     ),
     Instance(
         "B-THM-L8", "B-FIG-1b, two selections", "not applicable", FIG1B, {"p": [0.0, 1.0], "q": [1.0, 0.0]}
@@ -255,4 +258,4 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-L14", "B-FIG-8", "holds", FIG8),
     Instance("B-THM-L14", "two winners per input", "holds", two_winners),
     Instance("B-THM-L14", "negative scores", "not applicable", partial(equal_losers, best=-1.0)),
-]  # fmt: skip
+]

@@ -91,9 +91,11 @@ def interpolated_limit(
     apart = max(degrees(p, limit.direction) for p in path.points[-20:])
     apart_v = degrees(path.heads[-1], label)
     found = {
-        "selected": chosen.tokens, "degrees to q*": apart, "degrees of v to v_mm": apart_v,
+        "selected": chosen.tokens,
+        "degrees to q*": apart,
+        "degrees of v to v_mm": apart_v,
         "rho*": limit.rho_star,
-    }  # fmt: skip
+    }
     return Outcome(tuple(hypotheses), 1 - max(apart, apart_v) / DEGREES, found, witness=path.p)
 
 

@@ -88,8 +88,9 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
     for factor in (1.0, 3.0, 10.0):
         for p, q in zip(
             cone_directions(best.direction, k.mu, draws, chance) * k.R_bar * factor,
-            cone_directions(best.direction, k.mu, draws, chance), strict=True,
-        ):  # fmt: skip
+            cone_directions(best.direction, k.mu, draws, chance),
+            strict=True,
+        ):
             pull = gradient(problem, p)
             mean_lost = float(np.logaddexp.reduce(log_lost(problem, p, sets))) - math.log(problem.n)
             size = math.exp(pull.log_norm - mean_lost)
@@ -110,10 +111,16 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
     tightest, again = min(rooms, key=lambda each: each[0])
     slack, proof = settle(problem, tightest + ROUNDING, again)
     found = {
-        "mu": k.mu, "R_bar": k.R_bar, "c": k.c, "C": k.C, "ratio": extremes["ratio"],
-        "least cosine": extremes["least cosine"][0], "cosine bound": k.cosine, "R_pi": radius,
+        "mu": k.mu,
+        "R_bar": k.R_bar,
+        "c": k.c,
+        "C": k.C,
+        "ratio": extremes["ratio"],
+        "least cosine": extremes["least cosine"][0],
+        "cosine bound": k.cosine,
+        "R_pi": radius,
         "worst radial ratio": worst if there else None,
-    }  # fmt: skip
+    }
     return _with_parts(problem, best, Outcome(tuple(hypotheses), slack, found, proof=proof))
 
 
@@ -127,9 +134,11 @@ def _cone_room(
     size, cosine = length(pull) / lost, dot(pull, along) / (length(pull) * length(along))
     ratio = cosine * size * arb(norm)
     rooms = [
-        give * ratio / arb(k.c) - 1, give - ratio / arb(k.C), give * cosine / arb(k.cosine) - 1,
+        give * ratio / arb(k.c) - 1,
+        give - ratio / arb(k.C),
+        give * cosine / arb(k.cosine) - 1,
         give - size / (arb(k.A_bar) * arb(k.C)),
-    ]  # fmt: skip
+    ]
     return least(rooms)
 
 
@@ -152,9 +161,12 @@ def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
     )
     logs = [math.log(abs(x)) if x else -math.inf for x in parts]
     return replace(
-        outcome, measured={**outcome.measured, "log of each input's part at radius 20": logs},
-        witness={"parts at radius 20": parts}, paper_slack=slack, paper_proof=proof,
-    )  # fmt: skip
+        outcome,
+        measured={**outcome.measured, "log of each input's part at radius 20": logs},
+        witness={"parts at radius 20": parts},
+        paper_slack=slack,
+        paper_proof=proof,
+    )
 
 
 def input_parts(problem: Problem, best: MaxMargin, R: float) -> list[float]:
@@ -214,10 +226,14 @@ def local_convergence(
     fall, over_stated = (_flow_inside(problem, best, k.mu, R, rim[:2]) for R in (radius, stated))
     good = over[-1] <= ROUNDING
     found = {
-        "radius from which it stays": radius, "R_bar": k.R_bar, "overshoot from each radius": over,
-        "half angle": k.half_angle, "end over start of 1 - cos": fall,
-        "paper's radius": stated, "end over start of 1 - cos from there": over_stated,
-    }  # fmt: skip
+        "radius from which it stays": radius,
+        "R_bar": k.R_bar,
+        "overshoot from each radius": over,
+        "half angle": k.half_angle,
+        "end over start of 1 - cos": fall,
+        "paper's radius": stated,
+        "end over start of 1 - cos from there": over_stated,
+    }
     # leaving the cone at these radii refutes nothing, and a flow that stops says nothing
     slack = None if fall is None or not good else 1 - fall
     paper_slack = math.nan if over_stated is None else 1 - over_stated  # undecided where it is out of reach

@@ -217,8 +217,11 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     swings = above.swing > 0 and below.swing == 0
     settled = 1 - abs(below.measured - below.predicted) / max(RATIO * below.predicted, ROUNDING)
     found = {
-        "eta_c": eta, "below: measured over predicted": below.ratio, "below: swing": below.swing,
-        "above: measured over predicted": above.ratio, "above: swing": above.swing,
+        "eta_c": eta,
+        "below: measured over predicted": below.ratio,
+        "below: swing": below.swing,
+        "above: measured over predicted": above.ratio,
+        "above: swing": above.swing,
         "|w|": float(np.linalg.norm(late.w)),
-    }  # fmt: skip
+    }
     return Outcome(tuple(hypotheses), settled if swings else -1.0, found)

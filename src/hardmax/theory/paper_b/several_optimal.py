@@ -98,8 +98,10 @@ def excess_follows_lost_attention(
         slack, proof = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
     measured = {
         "excess over lost attention": np.exp([ratios.min(), ratios.max()]).tolist(),
-        "bounds": [found.C_minus, found.C_plus], "pairs": pairs, "pairs out of order": len(wrong),
-    }  # fmt: skip
+        "bounds": [found.C_minus, found.C_plus],
+        "pairs": pairs,
+        "pairs out of order": len(wrong),
+    }
     return Outcome(hypotheses, slack, measured, worst if proof else None, vacuous=pairs == 0, proof=proof)
 
 
@@ -189,9 +191,10 @@ def composed_loss(loss: Loss, shape: str) -> Loss:
     """l after phi, as a loss of its own."""
     phi, slope = SHAPES[shape]
     return Loss(
-        f"{loss.name} of {shape}", value=lambda u: loss.value(phi(u)),
+        f"{loss.name} of {shape}",
+        value=lambda u: loss.value(phi(u)),
         log_slope=lambda u: loss.log_slope(float(phi(np.array(u)))) + math.log(float(slope(np.array(u)))),
-    )  # fmt: skip
+    )
 
 
 @statement(
@@ -226,9 +229,13 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
         return Outcome(hypotheses)
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
     nonlinear = Problem.from_psi(
-        keys, values, head.labels,
-        lambda z: phi(z @ head.v), lambda z: slope(z @ head.v)[:, None] * head.v, loss=problem.loss,
-    )  # fmt: skip
+        keys,
+        values,
+        head.labels,
+        lambda z: phi(z @ head.v),
+        lambda z: slope(z @ head.v)[:, None] * head.v,
+        loss=problem.loss,
+    )
     reduced = replace(problem, head=replace(head, loss=bent))
     chance, worst, witness = generator(rng), 0.0, None
     unit = unit_length(problem)

@@ -84,15 +84,21 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     off = max(abs(alpha + gap) / max(gap, ALIGNED) for alpha, gap in zip(alphas, gaps, strict=True))
     allowed = [printed.lemma_7(sizes, float(seen.norm[i])) for i in late]
     found = {
-        "t_0": t_0, "alpha": alphas[-1], "alpha at t_0": alphas[0], "1 - cos": gaps[-1],
-        "printed alpha at t_0": allowed[0], "printed alpha": allowed[-1],
+        "t_0": t_0,
+        "alpha": alphas[-1],
+        "alpha at t_0": alphas[0],
+        "1 - cos": gaps[-1],
+        "printed alpha at t_0": allowed[0],
+        "printed alpha": allowed[-1],
         "follows from Lemma 6 above": implied_by_lemma_6(run.star.norm),
-    }  # fmt: skip
+    }
     return Outcome(
-        tuple(hypotheses), 1 - off / RATIO, found,
+        tuple(hypotheses),
+        1 - off / RATIO,
+        found,
         paper_slack=min(bound - alpha for bound, alpha in zip(allowed, alphas, strict=True)),
         paper_vacuous=min(allowed) >= implied_by_lemma_6(run.star.norm),
-    )  # fmt: skip
+    )
 
 
 def scaled_gap(gap: float, t: float) -> float:
@@ -136,9 +142,12 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
 
     (slack, _), (paper_slack, paper) = room(True), room(False)
     found = {
-        "t": float(run.times[-1]), "1 - cos": gaps[-1], "allowed": paper, "norm over t eta": rates[-1],
+        "t": float(run.times[-1]),
+        "1 - cos": gaps[-1],
+        "allowed": paper,
+        "norm over t eta": rates[-1],
         "clock": run.clock,
-    }  # fmt: skip
+    }
     if middle in times and gaps[middle] > ALIGNED:
         fall = scaled_gap(gaps[-1], float(run.times[-1]))
         fall /= scaled_gap(gaps[middle], float(run.times[middle]))
@@ -148,9 +157,14 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     if paper_slack < 0 and not unmet(assumptions(data)) and is_above(missed := left_behind(run), paper):
         proof = f"ball arithmetic: rare queries alone keep 1 - cos above {float(missed.lower()):.4f}"
     return Outcome(
-        tuple(hypotheses), min(slack, between(SHARP)), found, {key: found[key] for key in ("t", "1 - cos")},
-        paper_slack=min(paper_slack, between(0.5)), paper_vacuous=paper >= 1, paper_proof=proof,
-    )  # fmt: skip
+        tuple(hypotheses),
+        min(slack, between(SHARP)),
+        found,
+        {key: found[key] for key in ("t", "1 - cos")},
+        paper_slack=min(paper_slack, between(0.5)),
+        paper_vacuous=paper >= 1,
+        paper_proof=proof,
+    )
 
 
 def critical_step(late: Late) -> float:
@@ -211,9 +225,13 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
     fall = float(seen.log_excess[-1] - seen.log_excess[i]) / (t - float(run.times[i]))
     fall /= late.excess_rate(run.rate)
     found = {
-        "ratio": ratio, "exponent": exponent, "|R|^2": late.norm_squared, "excess rate over predicted": fall,
-        "distance from R": float(np.linalg.norm(late.beside(run.a) - late.R)), "t": t,
+        "ratio": ratio,
+        "exponent": exponent,
+        "|R|^2": late.norm_squared,
+        "excess rate over predicted": fall,
+        "distance from R": float(np.linalg.norm(late.beside(run.a) - late.R)),
+        "t": t,
         "eta_c": critical_step(late),
-    }  # fmt: skip
+    }
     slack = min(1 - abs(ratio - 1) / RATIO, 1 - abs(exponent + 2) / EXPONENT, 1 - abs(fall - 1) / RATIO)
     return Outcome(tuple(hypotheses), slack, found)

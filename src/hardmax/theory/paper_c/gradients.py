@@ -134,10 +134,13 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
     least = float(((1 / (1 + np.exp(odds.max(axis=0)))) * length).min())  # m_* L >= 1
     right = [accuracy(pairs, a) for a in run.points[:2]]
     found = {
-        "largest rise of the odds per length": rise, "lead at the start": float(leads[0]),
-        "least lead from step 1": float(leads[1:].min()), "wrong signs": signs, "least m_* L": least,
+        "largest rise of the odds per length": rise,
+        "lead at the start": float(leads[0]),
+        "least lead from step 1": float(leads[1:].min()),
+        "wrong signs": signs,
+        "least m_* L": least,
         "accuracy at steps 0 and 1": right,
-    }  # fmt: skip
+    }
     slack = guarded(min(-rise, float(leads[1:].min())), least - 1, float(leads[0]))
     return Outcome(hypotheses, slack if not signs and right[1] == 1.0 else -1.0, found)
 
@@ -166,7 +169,10 @@ def norm_of_kq(data: Subject, *, steps: int = 900, rate: float | None = None) ->
         return guarded(min(ratio / constant, growth * length / constant) - 1 + RELATIVE, 1 - over)
 
     found = {
-        "least -<G, W*>/|G|": ratio, "least norm over t eta": growth, "|W_kq*|": length,
-        "its bound": SHARP / length, "its printed bound": 1 / (2 * L * length),
-    }  # fmt: skip
+        "least -<G, W*>/|G|": ratio,
+        "least norm over t eta": growth,
+        "|W_kq*|": length,
+        "its bound": SHARP / length,
+        "its printed bound": 1 / (2 * L * length),
+    }
     return Outcome(hypotheses, slack(SHARP), found, paper_slack=slack(1 / (2 * L)))

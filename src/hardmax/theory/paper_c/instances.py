@@ -160,12 +160,19 @@ INSTANCES: list[Instance] = [
     Instance("C-THM-3", "C-FIG-2, D.2 as printed", "vacuous", FIG2, reading="paper"),
     Instance("C-THM-3", "Example 1 by flow, D.2 as printed", "holds", FLOW, reading="paper"),
     Instance(
-        "C-THM-3", "Example 1, 100 steps, non-optimal tokens 3,000 times", "not applicable", EX1,
+        "C-THM-3",
+        "Example 1, 100 steps, non-optimal tokens 3,000 times",
+        "not applicable",
+        EX1,
         {"rate": 0.025, "steps": 100, "repeats": 3000},
     ),
     Instance(
-        "C-THM-3", "Example 1, however often they stand there", "fails", EX1,
-        {"rate": 0.025, "steps": 100, "repeats": 3000}, reading="paper",
+        "C-THM-3",
+        "Example 1, however often they stand there",
+        "fails",
+        EX1,
+        {"rate": 0.025, "steps": 100, "repeats": 3000},
+        reading="paper",
     ),
     Instance("C-THM-ASY", "C-FIG-2", "holds", FIG2),
     Instance("C-THM-ASY", "longer sentences", "holds", LONG, {"steps": 100_000}),
@@ -190,4 +197,4 @@ INSTANCES: list[Instance] = [
     Instance("C-THM-STRUCT", "C-FIG-2", "holds", FIG2),
     Instance("C-THM-STRUCT", "a uniform permutation", "holds", shuffled),
     Instance("C-THM-STRUCT", "n is not injective", "not applicable", CEX),
-]  # fmt: skip
+]

@@ -77,19 +77,27 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
     end = float(run.times[-1])
     last = printed.theorem_2_log_loss(sizes, end, run.rate, Delta)
     found = {
-        "late slope of log(L - L*)": slope, "predicted": predicted,
+        "late slope of log(L - L*)": slope,
+        "predicted": predicted,
         "predicted over C_1": -predicted / printed.attention_rate(sizes, run.rate),
-        "least log of bound over loss of a sentence": tight, "log L*": floor,
-        "least weight over its printed bound": weight, "least log of (4) over the loss": loss,
-        "log of (4)": last, "t": end, "asked of t": printed.steps_asked_of_stage_2(sizes, run.rate),
-    }  # fmt: skip
+        "least log of bound over loss of a sentence": tight,
+        "log L*": floor,
+        "least weight over its printed bound": weight,
+        "least log of (4) over the loss": loss,
+        "log of (4)": last,
+        "t": end,
+        "asked of t": printed.steps_asked_of_stage_2(sizes, run.rate),
+    }
     trivial = last >= math.log(printed.loss_at_start(sizes))
     trivial &= printed.theorem_2_weight(sizes, end, run.rate) <= 1 / sizes.L
     hypotheses.append(enough)
     return Outcome(
-        tuple(hypotheses), min(tight + RELATIVE, 1 - abs(slope / predicted - 1) / RATE), found,
-        paper_slack=min(weight, loss) + RELATIVE, paper_vacuous=trivial,
-    )  # fmt: skip
+        tuple(hypotheses),
+        min(tight + RELATIVE, 1 - abs(slope / predicted - 1) / RATE),
+        found,
+        paper_slack=min(weight, loss) + RELATIVE,
+        paper_vacuous=trivial,
+    )
 
 
 GROWTH = 0.01  # relative error of the late growth per step
@@ -167,15 +175,23 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     bounds = [printed.theorem_3(sizes, t, run.rate, float(gap)) for gap in apart]
     room = float((np.abs(np.asarray(run.a, dtype=np.float64)[moved]) - bounds).min()) / (t * run.rate)
     found = {
-        "least entry over its late growth, any step": ordered, "late growth off by": off,
+        "least entry over its late growth, any step": ordered,
+        "late growth off by": off,
         "C_0": float(np.abs(growth[moved]).min()),
-        "least entry over t": float(np.abs(run.a[moved]).min()) / t, "inputs": len(inputs),
-        "predicted otherwise": missed, "least bound of D.2": min(bounds), "t": t,
-    }  # fmt: skip
+        "least entry over t": float(np.abs(run.a[moved]).min()) / t,
+        "inputs": len(inputs),
+        "predicted otherwise": missed,
+        "least bound of D.2": min(bounds),
+        "t": t,
+    }
     right = -1.0 if missed else 1.0
     certain = bool(missed) and outweighs(repeats, t * run.rate)
     return Outcome(
-        tuple(hypotheses), min(ordered, 1 - off / GROWTH, right), found, missed or None,
-        paper_slack=min(room, right), paper_vacuous=max(bounds) <= 0,
+        tuple(hypotheses),
+        min(ordered, 1 - off / GROWTH, right),
+        found,
+        missed or None,
+        paper_slack=min(room, right),
+        paper_vacuous=max(bounds) <= 0,
         paper_proof=f"{repeats} copies outweigh x_0, as |W_kq| <= t eta" if certain else None,
-    )  # fmt: skip
+    )

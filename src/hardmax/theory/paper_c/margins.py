@@ -119,14 +119,16 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
         if not proved:
             wrong[q] = {str(token): (str(column[token]), str(value)) for token, value in true.items()}
     found = {
-        "|W*|^2 as printed": str(paper), "|W*|^2": str(best), "queries": len(graphs),
+        "|W*|^2 as printed": str(paper),
+        "|W*|^2": str(best),
+        "queries": len(graphs),
         "most optimal tokens of a query": several,
-    }  # fmt: skip
+    }
     slack = float(best / paper - 1)
     proof = "rational arithmetic: a shorter column keeps every relation" if shorter else None
     return Outcome(
         tuple(hypotheses), slack, found, wrong or None, proof=proof, paper_slack=slack, paper_proof=proof
-    )  # fmt: skip
+    )
 
 
 def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mapping[Any, Fraction]) -> bool:
@@ -159,9 +161,12 @@ def block_columns(data: Subject | Graphs) -> Outcome:
             unproved += not is_proved(edges, block, column)
         total += square(column)
     found = {
-        "least slack of a relation": str(least), "blocks": count, "queries": len(graphs),
-        "unproved blocks": unproved, "|W*|^2": str(total),
-    }  # fmt: skip
+        "least slack of a relation": str(least),
+        "blocks": count,
+        "queries": len(graphs),
+        "unproved blocks": unproved,
+        "|W*|^2": str(total),
+    }
     proof = "rational arithmetic: a relation is broken" if least < 0 else None
     if unproved and proof is None and any(shortest(e) < square(kq_column(e)) for e in graphs.values()):
         proof = "rational arithmetic: a shorter column keeps every relation"
@@ -223,9 +228,12 @@ def rigid(data: Subject) -> Outcome:
     given = [raw.tokens[a:b].tolist() for a, b in zip(raw.offsets[:-1], raw.offsets[1:], strict=True)]
     lost = len(prefixes(given) ^ prefixes(structure(analysis).sentences()))
     found |= {
-        "samples not decided by the optimal token": undecided, "samples lost or added": lost,
-        "equal first token and length": twice, "N": samples.n, "V(L_max - 1)": most_sentences(samples),
-    }  # fmt: skip
+        "samples not decided by the optimal token": undecided,
+        "samples lost or added": lost,
+        "equal first token and length": twice,
+        "N": samples.n,
+        "V(L_max - 1)": most_sentences(samples),
+    }
     faults = len(broken) + undecided + twice + lost + (most > 1)
     room = 1 - samples.n / most_sentences(samples)
     slack = room if not faults else -float(faults)

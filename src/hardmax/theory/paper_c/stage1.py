@@ -99,9 +99,14 @@ def norm_of_ov(
     found = {"least ratio": ratio, "norms": walked, "|W(0)|": first, "|W_ov*|": length}
     (slack, proof), (paper_slack, paper_proof) = judged(SHARP), judged(0.5)
     return Outcome(
-        (has_next,), slack, found, witness=worst if proof else None, proof=proof,
-        paper_slack=paper_slack, paper_proof=paper_proof,
-    )  # fmt: skip
+        (has_next,),
+        slack,
+        found,
+        witness=worst if proof else None,
+        proof=proof,
+        paper_slack=paper_slack,
+        paper_proof=paper_proof,
+    )
 
 
 def lemma_2_term(V: int) -> float:
@@ -143,9 +148,7 @@ def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome
     (slack, proof), (paper_slack, paper_proof) = judged(slacks, lemma_2_term(V)), judged(paper, logarithm)
     names = ("least difference", "least difference, with the logarithm")
     found = {name: min(x for x, _ in part) for name, part in zip(names, (slacks, paper), strict=True)}
-    return Outcome(
-        (has_next,), slack, found, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof
-    )  # fmt: skip
+    return Outcome((has_next,), slack, found, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof)
 
 
 def wrong_logits(n: Ints, table: Floats) -> Floats:
@@ -222,14 +225,20 @@ def stage_1_converges(
             paper = guarded(min(paper, bound - W_ov.misalignment_ov, below), above)
     last = {c: printed.proposition_1(sizes, steps, rate, c) for c in (printed.MAIN, printed.APPENDIX)}
     found = {
-        "deviation over rounding": off, "log of the loss over its bound": excess,
-        "1 - cos": walked[-1][1].misalignment_ov, "allowed by constant": last, "t": steps,
+        "deviation over rounding": off,
+        "log of the loss over its bound": excess,
+        "1 - cos": walked[-1][1].misalignment_ov,
+        "allowed by constant": last,
+        "t": steps,
         "steps taken, then the closed form": min(steps, BY_STEPS),
-    }  # fmt: skip
+    }
     return Outcome(
-        hypotheses, min(1 - off, EXACT_LOSS - excess), found,
-        paper_slack=paper, paper_vacuous=last[printed.MAIN] >= 1,
-    )  # fmt: skip
+        hypotheses,
+        min(1 - off, EXACT_LOSS - excess),
+        found,
+        paper_slack=paper,
+        paper_vacuous=last[printed.MAIN] >= 1,
+    )
 
 
 def margin_of(sizes: printed.Sizes, T: int, rate: float) -> float:
@@ -267,10 +276,13 @@ def margins_of_ov(
     found = {"margins": [least, most], "Delta": Delta, "margin over Delta": most / Delta}
     proved = margin_above(len(n)) and asked_of_stage_1(len(n), steps, rate)
     return Outcome(
-        tuple(hypotheses), 1 - off / EXACT, found, {"margin": most, "3 Delta": 3 * Delta},
+        tuple(hypotheses),
+        1 - off / EXACT,
+        found,
+        {"margin": most, "3 Delta": 3 * Delta},
         paper_slack=min(least / Delta - 1, 1 - most / (3 * Delta)),
         paper_proof="rational arithmetic: (margin/Delta)^2 = 16 (V - 1) > 9" if proved else None,
-    )  # fmt: skip
+    )
 
 
 @statement(

@@ -68,8 +68,12 @@ def factored_norms(
         A = np.eye(m) + chance.uniform(0.0, 1.0) * chance.normal(size=(m, m)) / math.sqrt(m)
         if np.linalg.cond(A) < 1e3:
             lowest = np.minimum(lowest, sizes(K @ A, Q @ np.linalg.inv(A).T) / least - 1)
-    found = {"rank": rank, "norms": least.tolist(), "attained over them": (1 + attained).tolist(),
-             "least of random factors over them": (1 + lowest).tolist()}  # fmt: skip
+    found = {
+        "rank": rank,
+        "norms": least.tolist(),
+        "attained over them": (1 + attained).tolist(),
+        "least of random factors over them": (1 + lowest).tolist(),
+    }
     slack = min(float(lowest.min()), -float(np.abs(attained).max())) + ROUNDING
     return Outcome((queries, enough), slack / ROUNDING, found)
 
@@ -97,9 +101,11 @@ def factored_optimum(
         return Outcome((queries, free, Hypothesis("stationary", None, "no local minimum was found")))
     point = factored_point(problem, *factors, best.selection)
     hypotheses = (
-        queries, free, Hypothesis("stationary", point.residual < SOLVED or None, point.residual),
+        queries,
+        free,
+        Hypothesis("stationary", point.residual < SOLVED or None, point.residual),
         Hypothesis("unique multipliers", point.unique or None),
-    )  # fmt: skip
+    )
     if not all(each.holds for each in hypotheses):
         return Outcome(hypotheses)
     top, share = point.operator_norm, point.interval[0] / best.margin  # a share of 1 is optimal
@@ -136,10 +142,13 @@ def _stationary(best: MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.nd
         start = math.sqrt(best.norm) * chance.normal(size=(rows + columns) * rank)
         ends.append(
             minimize(
-                lambda x: float(x @ x) / 2, start, jac=lambda x: x, method="SLSQP",
+                lambda x: float(x @ x) / 2,
+                start,
+                jac=lambda x: x,
+                method="SLSQP",
                 constraints={"type": "ineq", "fun": excess, "jac": slopes},
                 options={"ftol": 1e-15, "maxiter": 500},
             )
-        )  # fmt: skip
+        )
     good = [each for each in ends if float(excess(each.x).min()) > -1e-7]
     return split(min(good, key=lambda each: float(each.fun)).x) if good else None

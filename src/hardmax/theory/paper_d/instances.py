@@ -96,7 +96,10 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-CONJ-0", "space-b, tokens 0 and 0 in linf", "consistent", SPACE_B, {"selection": (0, 0)}),
     Instance("D-CONJ-0", "triple, l3", "consistent", TRIPLE, {"norm": "l3"}),
     Instance(
-        "D-CONJ-0", "space-b, tokens 0 and 0 in l1: weak", "not applicable", SPACE_B,
+        "D-CONJ-0",
+        "space-b, tokens 0 and 0 in l1: weak",
+        "not applicable",
+        SPACE_B,
         {"selection": (0, 0), "norm": "l1"},
     ),
     Instance("D-CONJ-1", "w33, joint", "consistent", W33),
@@ -113,4 +116,4 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-CONJ-4", "skew: it separates", "not applicable", partial(named, "skew", "log")),
     Instance("D-CONJ-5", "opposed inputs and a third one", "consistent", half_opposed),
     Instance("D-CONJ-5", "skew: one token each", "not applicable", SKEW),
-)  # fmt: skip
+)

@@ -48,9 +48,13 @@ GROWN = 1e-6  # least relative growth of p meanwhile
     errata=("D-ERR-4",),
 )
 def frozen_momentum(
-    problem: Problem, *, norm: str = "l2", beta: float = 0.9, selection: Iterable[int] | None = None,
+    problem: Problem,
+    *,
+    norm: str = "l2",
+    beta: float = 0.9,
+    selection: Iterable[int] | None = None,
     steps: int = 3000,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """One run at 0.8 of the threshold, one at twice the threshold.
 
     A gradient may be silent for thousands of steps and come back, along a move whose margins are too small to
@@ -72,9 +76,13 @@ def frozen_momentum(
         return Outcome((finite, *same))
     reached = reach(fast, best, beta)
     found = {
-        "threshold": threshold, "below: event": slow.event, "below: deficit": slow.deficit(best),
-        "above: event": fast.event, "above: deficit": fast.deficit(best), "above: reach": reached,
-    }  # fmt: skip
+        "threshold": threshold,
+        "below: event": slow.event,
+        "below: deficit": slow.deficit(best),
+        "above: event": fast.event,
+        "above: deficit": fast.deficit(best),
+        "above: reach": reached,
+    }
     if frozen(slow, best, beta):
         return Outcome((finite, *same), -1.0, found)
     settled = frozen(fast, best, beta) and slow.event is None
@@ -152,9 +160,12 @@ def growth(run: Run, margins: np.ndarray, at: int) -> float:
     errata=("D-ERR-3",),
 )
 def adam_runs_away(
-    problem: Problem, *, betas: tuple[float, float] = (0.9, 0.5), selection: Iterable[int] | None = None,
+    problem: Problem,
+    *,
+    betas: tuple[float, float] = (0.9, 0.5),
+    selection: Iterable[int] | None = None,
     steps: int = 20_000,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Two runs, 2 percent below and above the rate, from where it is late: at a margin of 40 or more.
 
     From the origin p may run away below it too, while other rows fall faster than those of the margin; what

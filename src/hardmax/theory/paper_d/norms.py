@@ -61,9 +61,13 @@ def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "
     label="conjecture",
 )
 def strong_attracts(
-    problem: Problem, *, norm: str = "linf", selection: Iterable[int] | None = None, steps: int = 20_000,
+    problem: Problem,
+    *,
+    norm: str = "linf",
+    selection: Iterable[int] | None = None,
+    steps: int = 20_000,
     rng: int = 0,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """From a point far out, a little off the max margin; step t moves no margin by more than 1/sqrt t."""
     best = separable(problem, norm, selection)
     if isinstance(best, Hypothesis):

@@ -116,11 +116,14 @@ def steepest_threshold(
         kicked = at_rest.p + KICK * eta * generator(0).normal(size=problem.d)
         runs = [
             trained(
-                problem, Normalized(factor * eta, norm=norm), steps=many, start=kicked,
+                problem,
+                Normalized(factor * eta, norm=norm),
+                steps=many,
+                start=kicked,
                 record=range(many - 6, many + 1),
             )
             for factor in (1 - NEAR, 1 + NEAR)
-        ]  # fmt: skip
+        ]
         keeps = all(run.event is None for run in (at_rest, *runs))
         below, above = (swing(run) / eta for run in runs)
         found = {"eta_c": eta, "swing over the rate, below": below, "above": above, "steps": many}

@@ -67,9 +67,12 @@ def is_won(rows: np.ndarray, j: int) -> bool | None:
         return False  # every p ties a row of zeros
     scale = np.abs(rows).max()
     found = linprog(
-        -rows[j] / scale, A_ub=np.vstack([-rows, rows[j]]) / scale, b_ub=np.append(np.zeros(len(rows)), 1.0),
-        bounds=(None, None), method="highs",
-    )  # fmt: skip
+        -rows[j] / scale,
+        A_ub=np.vstack([-rows, rows[j]]) / scale,
+        b_ub=np.append(np.zeros(len(rows)), 1.0),
+        bounds=(None, None),
+        method="highs",
+    )
     return None if found.status != 0 else bool(-found.fun > 0.5)
 
 
@@ -113,14 +116,21 @@ def partition_of_rows(problem: Problem) -> Outcome:
     cycles = inside_components(constraints)[0]
     other = [constraints.label(j) for j in np.flatnonzero(cycles != np.array(bound)).tolist()]
     told = {
-        "bound": sum(bound), "separable": len(bound) - sum(bound), "certificates stand": proved,
-        "linear programs agree": agree, "bound outside components": other,
-    }  # fmt: skip
+        "bound": sum(bound),
+        "separable": len(bound) - sum(bound),
+        "certificates stand": proved,
+        "linear programs agree": agree,
+        "bound outside components": other,
+    }
     known = Hypothesis("fractions are at hand", proved is not None or None)
     return Outcome(
-        (few, known), 1.0 if proved and agree else -1.0, told, witness=found.circulation,
-        paper_slack=-1.0 if other else 1.0, paper_proof="fractions" if other and proved else None,
-    )  # fmt: skip
+        (few, known),
+        1.0 if proved and agree else -1.0,
+        told,
+        witness=found.circulation,
+        paper_slack=-1.0 if other else 1.0,
+        paper_proof="fractions" if other and proved else None,
+    )
 
 
 def _differences(problem: Problem, found: Decomposition) -> list[list[Fraction]]:

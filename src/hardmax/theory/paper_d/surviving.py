@@ -125,8 +125,9 @@ def kept_and_lost(problem: Problem, sets: Sequence[np.ndarray]) -> tuple[Problem
     keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
     left = Problem.from_scores(
         [own[s] for own, s in zip(keys, sets, strict=True)],
-        [own[s] for own, s in zip(scores, sets, strict=True)], problem.loss,
-    )  # fmt: skip
+        [own[s] for own, s in zip(scores, sets, strict=True)],
+        problem.loss,
+    )
     lost = [
         (keys[i][inside[0]] - keys[i][t], i, float(scores[i][t]))
         for i, inside in enumerate(sets)

@@ -105,13 +105,39 @@ def advance(x, V, log_scale, k, rates, kind, constants, update, state, unit):  #
     signature=lambda: ENDED(
         *PROBLEM, float64, OUT, int64, int64, INDEX, OUT_TABLE, SLOPE, boolean, float64, *RULE, *RULE
     )
-)  # fmt: skip
+)
 def descend_factors(  # type: ignore[no-untyped-def]
-    left, right, token, query, tokens, offsets, counts, scores, log_weights, log_total, x, m, split, record,
-    points, log_slope, in_log, limit,
-    rates, kind, constants, update, state, unit,
-    rates_2, kind_2, constants_2, update_2, state_2, unit_2,
-):  # fmt: skip
+    left,
+    right,
+    token,
+    query,
+    tokens,
+    offsets,
+    counts,
+    scores,
+    log_weights,
+    log_total,
+    x,
+    m,
+    split,
+    record,
+    points,
+    log_slope,
+    in_log,
+    limit,
+    rates,
+    kind,
+    constants,
+    update,
+    state,
+    unit,
+    rates_2,
+    kind_2,
+    constants_2,
+    update_2,
+    state_2,
+    unit_2,
+):
     """Steps x = (K, Q) in place: its first ``split`` entries by one rule, the others by another."""
     V, before, saved = np.empty(x.size), np.empty(x.size), 0
     for k in range(rates.size + 1):
@@ -121,9 +147,21 @@ def descend_factors(  # type: ignore[no-untyped-def]
         if k == rates.size:
             break
         common = factor_force(
-            left, right, token, query, tokens, offsets, counts, scores, log_weights, x, m, log_slope, in_log,
+            left,
+            right,
+            token,
+            query,
+            tokens,
+            offsets,
+            counts,
+            scores,
+            log_weights,
+            x,
+            m,
+            log_slope,
+            in_log,
             V,
-        )  # fmt: skip
+        )
         before[:] = x
         total = common - log_total
         first = advance(x[:split], V[:split], total, k, rates, kind, constants, update, state, unit)

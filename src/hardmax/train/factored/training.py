@@ -115,14 +115,19 @@ def train_factors(
     kept, x = steps_to_record(record, steps), np.concatenate([K.ravel(), Q.ravel()])
     blocks = _blocks(problem, step, steps, K.shape, Q.shape)
     points, status, states = _run(problem, x, K.shape[1], blocks, kept)
-    Ks, Qs = (part.reshape(len(kept), *of.shape) for part, of in zip(
-        np.split(points, [K.size], axis=1), (K, Q), strict=True))  # fmt: skip
+    Ks, Qs = (
+        part.reshape(len(kept), *of.shape)
+        for part, of in zip(np.split(points, [K.size], axis=1), (K, Q), strict=True)
+    )
     Ws = np.array([k @ q.T for k, q in zip(Ks, Qs, strict=True)]).reshape(len(kept), -1)
     seen = {"K": Ks, "Q": Qs, "balance": np.array([k.T @ k - q.T @ q for k, q in zip(Ks, Qs, strict=True)])}
     event = EVENTS[status]
     if status == DONE:
-        told = (block.rule.step.event(state) for block, state in zip(blocks, states, strict=True)
-                if block.rule.kind == BY_RULE)  # fmt: skip
+        told = (
+            block.rule.step.event(state)
+            for block, state in zip(blocks, states, strict=True)
+            if block.rule.kind == BY_RULE
+        )
         event = next((each for each in told if each is not None), None)
     return FactorRun(problem, "step", kept, Ws, event, None, _method(step), seen, step=step)
 
@@ -189,10 +194,28 @@ def _run(
     split = x.size if len(blocks) == 1 else blocks[0].part.stop
     other, state_2 = (blocks[1].rule, states[1]) if len(blocks) == 2 else (first, np.empty((0, 0)))
     status, _ = descend_factors(
-        *layout, log_total, x, m, split, record, points, *problem.kernel_slope, LARGEST,
-        first.rates, first.kind, first.constants, first.update or nothing, state, first.unit,
-        other.rates, other.kind, other.constants, other.update or nothing, state_2, other.unit,
-    )  # fmt: skip
+        *layout,
+        log_total,
+        x,
+        m,
+        split,
+        record,
+        points,
+        *problem.kernel_slope,
+        LARGEST,
+        first.rates,
+        first.kind,
+        first.constants,
+        first.update or nothing,
+        state,
+        first.unit,
+        other.rates,
+        other.kind,
+        other.constants,
+        other.update or nothing,
+        state_2,
+        other.unit,
+    )
     return points, status, states
 
 

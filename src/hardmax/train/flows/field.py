@@ -42,10 +42,7 @@ Solver = Callable[[float], Callable[[np.ndarray], np.ndarray]]
 
 
 def extrapolated(
-    sigma: float,
-    speed: Callable[[float, np.ndarray], np.ndarray],
-    heading: np.ndarray,
-    solver: Solver,
+    sigma: float, speed: Callable[[float, np.ndarray], np.ndarray], heading: np.ndarray, solver: Solver
 ) -> tuple[np.ndarray, float]:
     """z at the end of a step of length sigma, and an error estimate.
 
@@ -67,10 +64,7 @@ def extrapolated(
 
 
 def explicit(
-    sigma: float,
-    speed: Callable[[float, np.ndarray], np.ndarray],
-    heading: np.ndarray,
-    velocity: np.ndarray,
+    sigma: float, speed: Callable[[float, np.ndarray], np.ndarray], heading: np.ndarray, velocity: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
     """The same by an explicit step of order 8 (Dormand and Prince), from the speed at its start.
 
@@ -202,25 +196,58 @@ class Field:
         if self.is_compiled:
             F = np.empty(D.shape[1])
             shifted_force(
-                gaps, D, tops, self.scores, slots.counts, slots.offsets, problem.log_weights, problem.total,
-                tau, *problem.kernel_slope, OVERFLOW, *self.scratch, F,
-            )  # fmt: skip
+                gaps,
+                D,
+                tops,
+                self.scores,
+                slots.counts,
+                slots.offsets,
+                problem.log_weights,
+                problem.total,
+                tau,
+                *problem.kernel_slope,
+                OVERFLOW,
+                *self.scratch,
+                F,
+            )
             return F
         settled = settle_gaps(self.reduced, slots, gaps, tops, tau)
         scale = np.exp(np.minimum(settled.log_scale, OVERFLOW)) / problem.total
         return (settled.per_slot(scale) * settled.weights) @ D
 
     def extrapolated(
-        self, sigma: float, tau: float, exponents: np.ndarray, rise: np.ndarray, D: np.ndarray,
-        heading: np.ndarray, jacobian: np.ndarray, tops: np.ndarray,
-    ) -> tuple[np.ndarray, float]:  # fmt: skip
+        self,
+        sigma: float,
+        tau: float,
+        exponents: np.ndarray,
+        rise: np.ndarray,
+        D: np.ndarray,
+        heading: np.ndarray,
+        jacobian: np.ndarray,
+        tops: np.ndarray,
+    ) -> tuple[np.ndarray, float]:
         """`extrapolated` in one compiled call, where `is_compiled`."""
         slots, problem, z = self.slots, self.reduced, np.empty(len(heading))
         error = extrapolated_step(
-            sigma, ORDER, tau, exponents, rise, D, heading, jacobian, tops, self.scores, slots.counts,
-            slots.offsets, problem.log_weights, problem.total, *problem.kernel_slope, OVERFLOW,
-            *self.scratch, z,
-        )  # fmt: skip
+            sigma,
+            ORDER,
+            tau,
+            exponents,
+            rise,
+            D,
+            heading,
+            jacobian,
+            tops,
+            self.scores,
+            slots.counts,
+            slots.offsets,
+            problem.log_weights,
+            problem.total,
+            *problem.kernel_slope,
+            OVERFLOW,
+            *self.scratch,
+            z,
+        )
         return z, error
 
     def bend(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -13,14 +13,28 @@ from hardmax.train.softmax import settle, take_logs
 
 @njit(
     types.void(
-        VECTOR, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, SLOPE, boolean, OUT, OUT, OUT, OUT, OUT, OUT,
+        VECTOR, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, SLOPE, boolean, OUT, OUT, OUT, OUT, OUT, OUT
     ),
-    cache=True, nogil=True,
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+)
 def shifted_scales(  # type: ignore[no-untyped-def]
-    gaps, tops, scores, counts, offsets, log_weights, shift, log_slope, in_log,
-    weights, u, depth, lean, log_mass, log_scale,
-):  # fmt: skip
+    gaps,
+    tops,
+    scores,
+    counts,
+    offsets,
+    log_weights,
+    shift,
+    log_slope,
+    in_log,
+    weights,
+    u,
+    depth,
+    lean,
+    log_mass,
+    log_scale,
+):
     """Weights of the slots, and log of what those of each input are to be multiplied with."""
     settle(gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass)
     if in_log:
@@ -31,20 +45,68 @@ def shifted_scales(  # type: ignore[no-untyped-def]
 
 @njit(
     types.void(
-        VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, VECTOR, float64, float64, SLOPE, boolean,
-        float64, OUT, OUT, OUT, OUT, OUT, OUT, OUT,
+        VECTOR,
+        TABLE,
+        INDEX,
+        VECTOR,
+        VECTOR,
+        INDEX,
+        VECTOR,
+        float64,
+        float64,
+        SLOPE,
+        boolean,
+        float64,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
     ),
-    cache=True, nogil=True,
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+)
 def shifted_force(  # type: ignore[no-untyped-def]
-    gaps, D, tops, scores, counts, offsets, log_weights, total, shift, log_slope, in_log, cap,
-    weights, u, depth, lean, log_mass, log_scale, F,
-):  # fmt: skip
+    gaps,
+    D,
+    tops,
+    scores,
+    counts,
+    offsets,
+    log_weights,
+    total,
+    shift,
+    log_slope,
+    in_log,
+    cap,
+    weights,
+    u,
+    depth,
+    lean,
+    log_mass,
+    log_scale,
+    F,
+):
     """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
     shifted_scales(
-        gaps, tops, scores, counts, offsets, log_weights, shift, log_slope, in_log,
-        weights, u, depth, lean, log_mass, log_scale,
-    )  # fmt: skip
+        gaps,
+        tops,
+        scores,
+        counts,
+        offsets,
+        log_weights,
+        shift,
+        log_slope,
+        in_log,
+        weights,
+        u,
+        depth,
+        lean,
+        log_mass,
+        log_scale,
+    )
     F[:] = 0.0
     for i in range(offsets.size - 1):
         scale = math.exp(min(log_scale[i], cap)) / total
@@ -57,8 +119,9 @@ def shifted_force(  # type: ignore[no-untyped-def]
 
 @njit(
     types.void(VECTOR, VECTOR, float64, float64, VECTOR, VECTOR, INDEX, float64, boolean[::1], OUT_INDEX),
-    cache=True, nogil=True,
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+)
 def weigh(logits, ends, tau, last, log_counts, base, offsets, cut, kept, tops):  # type: ignore[no-untyped-def]
     """Which slots may weigh more than exp(cut) between a start and an end, and the top slots at the start.
 
@@ -137,15 +200,61 @@ def _moved_gaps(exponents, rise, sigma, D, z, gaps):  # type: ignore[no-untyped-
 
 @njit(
     float64(
-        float64, int64, float64, VECTOR, VECTOR, TABLE, VECTOR, TABLE, INDEX, VECTOR, VECTOR, INDEX, VECTOR,
-        float64, SLOPE, boolean, float64, OUT, OUT, OUT, OUT, OUT, OUT, OUT,
+        float64,
+        int64,
+        float64,
+        VECTOR,
+        VECTOR,
+        TABLE,
+        VECTOR,
+        TABLE,
+        INDEX,
+        VECTOR,
+        VECTOR,
+        INDEX,
+        VECTOR,
+        float64,
+        SLOPE,
+        boolean,
+        float64,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
     ),
-    cache=True, nogil=True, error_model="numpy",
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
 def extrapolated_step(  # type: ignore[no-untyped-def]
-    sigma, order, tau, exponents, rise, D, heading, jacobian, tops, scores, counts, offsets, log_weights,
-    total, log_slope, in_log, cap, weights, u, depth, lean, log_mass, log_scale, end,
-):  # fmt: skip
+    sigma,
+    order,
+    tau,
+    exponents,
+    rise,
+    D,
+    heading,
+    jacobian,
+    tops,
+    scores,
+    counts,
+    offsets,
+    log_weights,
+    total,
+    log_slope,
+    in_log,
+    cap,
+    weights,
+    u,
+    depth,
+    lean,
+    log_mass,
+    log_scale,
+    end,
+):
     """`field.extrapolated` with the speed (F, 1)/|(F, 1)| of (p, tau): fills in z, returns the error."""
     size = heading.size
     r = size - 1
@@ -164,9 +273,26 @@ def extrapolated_step(  # type: ignore[no-untyped-def]
             _moved_gaps(exponents, rise, along, D, z, gaps)
             now = tau + along * heading[r] + z[r]
             shifted_force(
-                gaps, D, tops, scores, counts, offsets, log_weights, total, now, log_slope, in_log, cap,
-                weights, u, depth, lean, log_mass, log_scale, F,
-            )  # fmt: skip
+                gaps,
+                D,
+                tops,
+                scores,
+                counts,
+                offsets,
+                log_weights,
+                total,
+                now,
+                log_slope,
+                in_log,
+                cap,
+                weights,
+                u,
+                depth,
+                lean,
+                log_mass,
+                log_scale,
+                F,
+            )
             square = 1.0
             for j in range(r):
                 square += F[j] * F[j]

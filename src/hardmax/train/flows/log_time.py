@@ -95,9 +95,15 @@ class LogLeg:
         """((p, tau) at the end of a step of length sigma, error estimate)."""
         if self.compiles and self.field.is_compiled and len(self.x) <= SMALL:
             z, error = self.field.extrapolated(
-                sigma, float(self.x[-1]), self.exponents, self.rise, self.D, self.heading, self.jacobian,
+                sigma,
+                float(self.x[-1]),
+                self.exponents,
+                self.rise,
+                self.D,
+                self.heading,
+                self.jacobian,
                 self.tops,
-            )  # fmt: skip
+            )
         else:
             z, error = extrapolated(sigma, self.speed, self.heading, self._solver)
         end = self.x + np.longdouble(sigma) * self.heading.astype(np.longdouble) + z.astype(np.longdouble)

@@ -122,9 +122,13 @@ class WorkingField(LogField):
         self.whole_size = len(keys)
 
     def _hold(
-        self, keys: np.ndarray, offsets: np.ndarray, counts: np.ndarray, scores: np.ndarray,
+        self,
+        keys: np.ndarray,
+        offsets: np.ndarray,
+        counts: np.ndarray,
+        scores: np.ndarray,
         weights: np.ndarray,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Become the field on these slots."""
         tokens, head = all_slots(offsets), Scores(scores, self.problem.loss)
         self.reduced = Problem(Dense(keys), tokens, offsets, head, counts=counts, weights=weights)
@@ -192,9 +196,17 @@ class WorkingField(LogField):
         base = self.base + room + self.spreads * (room + rounding)
         kept, tops = np.empty(len(keys), np.bool_), np.empty(len(base), np.intp)
         weigh(
-            logits[0], logits[1], start[-1], start[-1] + move[-1], self.log_counts, base, self.slots.offsets,
-            cut, kept, tops,
-        )  # fmt: skip
+            logits[0],
+            logits[1],
+            start[-1],
+            start[-1] + move[-1],
+            self.log_counts,
+            base,
+            self.slots.offsets,
+            cut,
+            kept,
+            tops,
+        )
         return kept, tops
 
     # -- the field on them --------------------------------------------------------------------------------
@@ -217,9 +229,17 @@ class WorkingField(LogField):
         slots, problem = self.slots, self.reduced
         log_slope, in_log = problem.kernel_slope
         shifted_scales(
-            gaps, tops, self.scores, slots.counts, slots.offsets, problem.log_weights, tau, log_slope, in_log,
+            gaps,
+            tops,
+            self.scores,
+            slots.counts,
+            slots.offsets,
+            problem.log_weights,
+            tau,
+            log_slope,
+            in_log,
             *self.scratch,
-        )  # fmt: skip
+        )
         weights, scales = self.scratch[0], np.exp(np.minimum(self.scratch[-1], OVERFLOW)) / problem.total
         weights *= np.repeat(scales, np.diff(slots.offsets))
         return np.asarray(weights @ D)
@@ -238,9 +258,14 @@ class WorkingField(LogField):
             offsets = bounds[first : last + 1] - low
             tokens, counts = all_slots(offsets), self.slots.counts[low:high]
             some = replace(
-                problem, table=Dense(self.slots.keys[low:high]), tokens=tokens, offsets=offsets,
-                head=Scores(self.scores[low:high], problem.loss), counts=counts, weights=weights[first:last],
-            )  # fmt: skip
+                problem,
+                table=Dense(self.slots.keys[low:high]),
+                tokens=tokens,
+                offsets=offsets,
+                head=Scores(self.scores[low:high], problem.loss),
+                counts=counts,
+                weights=weights[first:last],
+            )
             slots = Slots(some.table, tokens, offsets, counts, tokens)
             at = settle_gaps(some, slots, gaps[low:high], tops[first:last] - low, tau)
             parts.append(expand(some, at, D[low:high]))
@@ -261,9 +286,15 @@ class WorkingLeg(LogLeg):
     jacobian: np.ndarray
 
     def __init__(
-        self, work: WorkingField, view: WorkingField, x: np.ndarray, heading: np.ndarray | None,
-        tops: np.ndarray, room: float, is_explicit: bool,
-    ) -> None:  # fmt: skip
+        self,
+        work: WorkingField,
+        view: WorkingField,
+        x: np.ndarray,
+        heading: np.ndarray | None,
+        tops: np.ndarray,
+        room: float,
+        is_explicit: bool,
+    ) -> None:
         self.work, self.room, self.is_explicit, self.given = work, room, is_explicit, tops
         # an error of 1e-11 of p is one of 1e-22 in 1 - cos, and keys of unlike sizes need no more
         self.size = float(np.linalg.norm(x[:-1].astype(float)))

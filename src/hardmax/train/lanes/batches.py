@@ -102,9 +102,14 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
         for lane, its_points, event in zip(few, points, events, strict=False):
             if event != NOT_HERE:
                 runs[lane.place] = Run(
-                    lane.problem, "step", record, lane.scale.back(its_points), event,
-                    method=group.rule.step.name, step=group.rule.step,
-                )  # fmt: skip
+                    lane.problem,
+                    "step",
+                    record,
+                    lane.scale.back(its_points),
+                    event,
+                    method=group.rule.step.name,
+                    step=group.rule.step,
+                )
     return runs
 
 
@@ -129,10 +134,23 @@ def _by_rule(
     points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(each.start) for each in lanes])
     status = np.empty(len(lanes), np.intp)
     descend_lanes_by_rule(
-        keys, lanes[0].slots.tokens, *_layout(lanes), p, record, points,
-        lanes[0].scale.problem.kernel_slope[0], rule.rates, rule.constants, rule.update, states, rule.unit,
-        rule.limit, rule.step.by_coordinate, count, status,
-    )  # fmt: skip
+        keys,
+        lanes[0].slots.tokens,
+        *_layout(lanes),
+        p,
+        record,
+        points,
+        lanes[0].scale.problem.kernel_slope[0],
+        rule.rates,
+        rule.constants,
+        rule.update,
+        states,
+        rule.unit,
+        rule.limit,
+        rule.step.by_coordinate,
+        count,
+        status,
+    )
     ended = zip(status.tolist(), states, strict=True)
     events = [NOT_HERE if how == CANCELLED else event_of(how, rule, state) for how, state in ended]
     return points.transpose(1, 0, 2), events
@@ -153,9 +171,18 @@ def _along(
     logits = np.ascontiguousarray((rows @ starts[:, :, None])[:, :, 0].T)
     c, status = np.empty((len(record), m, lanes_)), np.empty(lanes_, np.intp)
     descend_lanes(
-        gram, spans.row, *_layout(lanes), logits, rule.rates, record, c, rule.kind == UNIT_ALONG,
-        rule.constants[0], lanes[0].scale.problem.kernel_slope[0], status,
-    )  # fmt: skip
+        gram,
+        spans.row,
+        *_layout(lanes),
+        logits,
+        rule.rates,
+        record,
+        c,
+        rule.kind == UNIT_ALONG,
+        rule.constants[0],
+        lanes[0].scale.problem.kernel_slope[0],
+        status,
+    )
     points = np.empty((lanes_, len(record), rows.shape[2]))
     for s in range(len(record)):  # one by one: each the same to the bit whatever the others are
         moved = np.ascontiguousarray(c[s].T)

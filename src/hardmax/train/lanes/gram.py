@@ -21,14 +21,7 @@ from hardmax.train.lanes.vectors import (
     store,
     where,
 )
-from hardmax.train.loops import (
-    CANCELLATION,
-    CANCELLED,
-    DONE,
-    NO_COMPETITOR,
-    STATIONARY,
-    step_factor,
-)
+from hardmax.train.loops import CANCELLATION, CANCELLED, DONE, NO_COMPETITOR, STATIONARY, step_factor
 
 CUBE = types.Array(float64, 3, "C", readonly=True)
 OUT_CUBE = float64[:, :, ::1]
@@ -85,15 +78,41 @@ def rescale(beta, shrunk):  # type: ignore[no-untyped-def]
 
 @kernel(
     signature=lambda: types.void(
-        CUBE, INDEX, INDEX, TABLE, TABLE, TABLE, VECTOR, TABLE, VECTOR, INDEX, OUT_CUBE, boolean, float64,
-        SLOPE, OUT_INDEX,
+        CUBE,
+        INDEX,
+        INDEX,
+        TABLE,
+        TABLE,
+        TABLE,
+        VECTOR,
+        TABLE,
+        VECTOR,
+        INDEX,
+        OUT_CUBE,
+        boolean,
+        float64,
+        SLOPE,
+        OUT_INDEX,
     ),
     error_model="numpy",
-)  # fmt: skip
+)
 def descend_lanes(  # type: ignore[no-untyped-def]
-    gram, row, offsets, counts, scores, log_weights, log_total, start, rates, record, coefficients,
-    normalized, epsilon, log_slope, status,
-):  # fmt: skip
+    gram,
+    row,
+    offsets,
+    counts,
+    scores,
+    log_weights,
+    log_total,
+    start,
+    rates,
+    record,
+    coefficients,
+    normalized,
+    epsilon,
+    log_slope,
+    status,
+):
     """Arrays have a last axis of lanes; ``coefficients`` receives c, ``status`` how each lane ended.
 
     A lane that has ended stays where it is while the others go on.

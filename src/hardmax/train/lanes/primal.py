@@ -64,15 +64,51 @@ def gather(rows, weights, V, sizes):  # type: ignore[no-untyped-def]
 
 @kernel(
     signature=lambda: types.void(
-        CUBE, INDEX, INDEX, TABLE, TABLE, TABLE, VECTOR, OUT_TABLE, INDEX, OUT_CUBE, SLOPE, VECTOR, VECTOR,
-        UPDATE, OUT_CUBE, float64, float64, boolean, int64, OUT_INDEX,
+        CUBE,
+        INDEX,
+        INDEX,
+        TABLE,
+        TABLE,
+        TABLE,
+        VECTOR,
+        OUT_TABLE,
+        INDEX,
+        OUT_CUBE,
+        SLOPE,
+        VECTOR,
+        VECTOR,
+        UPDATE,
+        OUT_CUBE,
+        float64,
+        float64,
+        boolean,
+        int64,
+        OUT_INDEX,
     ),
     error_model="numpy",
-)  # fmt: skip
+)
 def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, scores, log_weights, log_total, p, record, points, log_slope, rates,
-    constants, update, states, unit, limit, by_coordinate, count, status,
-):  # fmt: skip
+    keys,
+    tokens,
+    offsets,
+    counts,
+    scores,
+    log_weights,
+    log_total,
+    p,
+    record,
+    points,
+    log_slope,
+    rates,
+    constants,
+    update,
+    states,
+    unit,
+    limit,
+    by_coordinate,
+    count,
+    status,
+):
     """Steps p (LANES, d) in place, in the first ``count`` lanes; the rest of the arrays end with the lanes.
 
     ``keys`` are filled up with zeros to a multiple of BLOCK.

@@ -27,8 +27,10 @@ SMALL = 1e-280  # a coordinate whose terms sum to less, beside the largest, is t
 
 @njit(
     types.void(VECTOR, INDEX, VECTOR, VECTOR, INDEX, VECTOR, VECTOR, VECTOR, VECTOR, OUT, OUT),
-    cache=True, nogil=True, error_model="numpy",
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
 def log_weights(  # type: ignore[no-untyped-def]
     gaps, tops, scores, counts, offsets, depth, lean, log_mass, log_scale, logs, signs
 ):
@@ -52,15 +54,47 @@ def log_weights(  # type: ignore[no-untyped-def]
 
 @njit(
     types.Tuple((float64, boolean))(
-        TABLE, INDEX, INDEX, INDEX, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR,
-        OUT, OUT, OUT, OUT, OUT,
+        TABLE,
+        INDEX,
+        INDEX,
+        INDEX,
+        VECTOR,
+        VECTOR,
+        VECTOR,
+        VECTOR,
+        VECTOR,
+        VECTOR,
+        VECTOR,
+        VECTOR,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
+        OUT,
     ),
-    cache=True, nogil=True, error_model="numpy",
-)  # fmt: skip
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
 def gather_by_coordinate(  # type: ignore[no-untyped-def]
-    table, tokens, offsets, tops, weights, log_scale, gaps, scores, counts, depth, lean, log_mass,
-    logs, signs, V, sizes, exponents,
-):  # fmt: skip
+    table,
+    tokens,
+    offsets,
+    tops,
+    weights,
+    log_scale,
+    gaps,
+    scores,
+    counts,
+    depth,
+    lean,
+    log_mass,
+    logs,
+    signs,
+    V,
+    sizes,
+    exponents,
+):
     """V and exponents of minus the gradient times the total; `logs`, `signs` and `sizes` are for the work.
 
     Returns the largest exponent of an input, -inf if none pulls, and whether V is zero by cancellation alone.
@@ -122,9 +156,18 @@ def pull_by_coordinate(settled: Settled, table: Keys, total: float) -> tuple[np.
     slots, M = settled.slots, len(settled.gaps)
     logs, signs = np.empty(M), np.empty(M)
     log_weights(
-        settled.gaps, settled.tops, settled.scores, slots.counts, slots.offsets, settled.depth, settled.lean,
-        settled.log_mass, settled.log_scale, logs, signs,
-    )  # fmt: skip
+        settled.gaps,
+        settled.tops,
+        settled.scores,
+        slots.counts,
+        slots.offsets,
+        settled.depth,
+        settled.lean,
+        settled.log_mass,
+        settled.log_scale,
+        logs,
+        signs,
+    )
     pulling = np.flatnonzero(logs > -np.inf)
     if not len(pulling):
         return np.zeros(table.shape[1]), np.zeros(table.shape[1]), False

@@ -48,15 +48,57 @@ def rule_loop(by_coordinate: bool, summing: bool) -> Any:
 
     @njit(
         ENDED(
-            TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, float64, OUT, INDEX, OUT_TABLE, SLOPE, boolean,
-            VECTOR, VECTOR, UPDATE, OUT_TABLE, float64, float64, int64, float64, boolean, OUT,
+            TABLE,
+            INDEX,
+            INDEX,
+            VECTOR,
+            VECTOR,
+            VECTOR,
+            float64,
+            OUT,
+            INDEX,
+            OUT_TABLE,
+            SLOPE,
+            boolean,
+            VECTOR,
+            VECTOR,
+            UPDATE,
+            OUT_TABLE,
+            float64,
+            float64,
+            int64,
+            float64,
+            boolean,
+            OUT,
         ),
-        cache=True, nogil=True, error_model="numpy",
-    )  # fmt: skip
+        cache=True,
+        nogil=True,
+        error_model="numpy",
+    )
     def descend_by_rule(  # type: ignore[no-untyped-def]
-        keys, tokens, offsets, counts, scores, log_weights, log_total, p, record, points, log_slope, in_log,
-        rates, constants, update, state, unit, limit, batch, power, normalized, totals,
-    ):  # fmt: skip
+        keys,
+        tokens,
+        offsets,
+        counts,
+        scores,
+        log_weights,
+        log_total,
+        p,
+        record,
+        points,
+        log_slope,
+        in_log,
+        rates,
+        constants,
+        update,
+        state,
+        unit,
+        limit,
+        batch,
+        power,
+        normalized,
+        totals,
+    ):
         n, slots, d = offsets.size - 1, tokens.size, p.size
         gaps, weights = np.empty(slots), np.empty(slots)
         logs, signs = np.empty(slots), np.empty(slots)
@@ -93,9 +135,24 @@ def rule_loop(by_coordinate: bool, summing: bool) -> Any:
             rounding = False
             if by_coordinate:
                 common, rounding = gather_by_coordinate(
-                    keys, tokens, offsets, tops, weights, log_scale, gaps, scores, counts, deep, lean,
-                    log_mass, logs, signs, V, sizes, exponents,
-                )  # fmt: skip
+                    keys,
+                    tokens,
+                    offsets,
+                    tops,
+                    weights,
+                    log_scale,
+                    gaps,
+                    scores,
+                    counts,
+                    deep,
+                    lean,
+                    log_mass,
+                    logs,
+                    signs,
+                    V,
+                    sizes,
+                    exponents,
+                )
                 exponents += math.log(unit) - log_total
                 pulls = False
                 for j in range(d):

@@ -62,10 +62,23 @@ def descend_compiled(
     state, points = rule.begin(p), np.empty((len(record), len(p)))
     loop = rule_loop(rule.step.by_coordinate, totals is not None)
     status, _ = loop(
-        keys, slots.tokens, *layout, log_total, p, record, points, *problem.kernel_slope, rule.rates,
-        rule.constants, rule.update, state, rule.unit, rule.limit, batch or problem.n,
+        keys,
+        slots.tokens,
+        *layout,
+        log_total,
+        p,
+        record,
+        points,
+        *problem.kernel_slope,
+        rule.rates,
+        rule.constants,
+        rule.update,
+        state,
+        rule.unit,
+        rule.limit,
+        batch or problem.n,
         *((2.0, False, np.empty(0)) if totals is None else (*_dual(rule), totals)),
-    )  # fmt: skip
+    )
     return points, event_of(status, rule, state)
 
 

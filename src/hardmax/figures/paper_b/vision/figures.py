@@ -153,9 +153,12 @@ def _shown_epochs(epochs: int) -> list[int]:
 
 
 @recipe(
-    "B-FIG-6", "Vision transformer: the map of [CLS] on the patches becomes sparse over the epochs",
-    draw=draw_6, size=(5.2, 3.4), errata=("B-ERR-05",),
-)  # fmt: skip
+    "B-FIG-6",
+    "Vision transformer: the map of [CLS] on the patches becomes sparse over the epochs",
+    draw=draw_6,
+    size=(5.2, 3.4),
+    errata=("B-ERR-05",),
+)
 def fig_6(setting: Setting) -> Findings:
     """Maps of a few test images, from the start to the end of a training."""
     images, why = source_of(setting)
@@ -167,9 +170,13 @@ def fig_6(setting: Setting) -> Findings:
         claims: tuple[Claim, ...] = (
             at_least(name + "start", "nnz/T of the mean map at the start", course.sparsity[0], 0.9),
             at_most(name + "end", "nnz/T at the end: one patch", course.sparsity[-1], 0.05),
-            at_least(name + "salient", "shown images whose top patch is the salient one",
-                     float(np.mean(found == test.salient[shown])), 1.0),
-        )  # fmt: skip
+            at_least(
+                name + "salient",
+                "shown images whose top patch is the salient one",
+                float(np.mean(found == test.salient[shown])),
+                1.0,
+            ),
+        )
         notes: tuple[str, ...] = (DEFINITION, _surrogate_note(why))
     else:
         protocol, note = protocol_of(setting.scale)
@@ -177,11 +184,19 @@ def fig_6(setting: Setting) -> Findings:
         labels = [CLASSES[c] for c in images.test_labels[: len(course.maps[0])]]
         claims = (
             at_least(name + "start", "nnz/T of the mean map at the start", course.sparsity[0], 0.9),
-            at_most(name + "end", f"nnz/T after {course.epochs} epochs, mean over 512 test images",
-                    course.sparsity[-1], _bounds(course)[0]),
-            at_most(name + "heads", "nnz/T of single heads over nnz/T of the mean map: averaging hides some",
-                    course.head_sparsity[-1] / course.sparsity[-1], 1.0),
-        )  # fmt: skip
+            at_most(
+                name + "end",
+                f"nnz/T after {course.epochs} epochs, mean over 512 test images",
+                course.sparsity[-1],
+                _bounds(course)[0],
+            ),
+            at_most(
+                name + "heads",
+                "nnz/T of single heads over nnz/T of the mean map: averaging hides some",
+                course.head_sparsity[-1] / course.sparsity[-1],
+                1.0,
+            ),
+        )
         notes = (DEFINITION, _told(images, protocol), *([note] if note else []))
     tables = {
         "maps": maps_table(course, _shown_epochs(course.epochs)),
@@ -220,8 +235,15 @@ def draw_7(tables: Tables, canvas: Canvas) -> None:
         else:
             right.set_yticklabels([])
         growth = rows["norm"][-1] / rows["norm"][0]
-        panel.text(0.96, 0.5, f"$|W|$ grows\n{growth:.2g} times", transform=panel.transAxes, ha="right",
-                   fontsize=7, color=INK)  # fmt: skip
+        panel.text(
+            0.96,
+            0.5,
+            f"$|W|$ grows\n{growth:.2g} times",
+            transform=panel.transAxes,
+            ha="right",
+            fontsize=7,
+            color=INK,
+        )
     if bool(tables["data"]["surrogate"][0]):
         canvas.suptitle("surrogate images: not CIFAR-10", color=RED, fontsize=7)
 
@@ -232,9 +254,12 @@ def _bounds(course: Course) -> tuple[float, float, float]:
 
 
 @recipe(
-    "B-FIG-7", "Attention becomes sparse from every start; the norm of W grows much only from a small one",
-    draw=draw_7, size=(7.0, 2.6), errata=("B-ERR-05", "B-ERR-22"),
-)  # fmt: skip
+    "B-FIG-7",
+    "Attention becomes sparse from every start; the norm of W grows much only from a small one",
+    draw=draw_7,
+    size=(7.0, 2.6),
+    errata=("B-ERR-05", "B-ERR-22"),
+)
 def fig_7(setting: Setting) -> Findings:
     """nnz/T and |W| over the epochs, from two starts, and with PyTorch's own backward."""
     images, why = source_of(setting)
@@ -245,12 +270,17 @@ def fig_7(setting: Setting) -> Findings:
         claims: tuple[Claim, ...] = (
             at_least(name + "start", "nnz/T at the start", small.sparsity[0], 0.9),
             at_most(name + "end", "nnz/T at the end", small.sparsity[-1], 0.05),
-            at_most(name + "spearman", "Spearman's correlation of nnz/T and |W| over the epochs",
-                    small.correlation, -0.8, paper="sparsifies while the norm grows"),
+            at_most(
+                name + "spearman",
+                "Spearman's correlation of nnz/T and |W| over the epochs",
+                small.correlation,
+                -0.8,
+                paper="sparsifies while the norm grows",
+            ),
             at_least(name + "growth", "|W| at the end over |W| at the start", small.growth, 10.0),
             at_most(name + "xavier-end", "nnz/T at the end from Xavier's start", xavier.sparsity[-1], 0.05),
             at_most(name + "xavier-growth", "growth of |W| from there", xavier.growth, 2.5),
-        )  # fmt: skip
+        )
         notes: tuple[str, ...] = (DEFINITION, _surrogate_note(why))
     else:
         protocol, note = protocol_of(setting.scale)
@@ -274,16 +304,29 @@ def _real_claims(name: str, small: Course, xavier: Course, theirs: Course) -> tu
     return (
         at_least(name + "start", "nnz/T at the start", small.sparsity[0], 0.9),
         at_most(name + "end", f"nnz/T {after}", small.sparsity[-1], most),
-        at_least(name + "growth", f"|W| {after} over |W| at the start, heads together and apart",
-                 [small.growth, small.head_norm[-1] / small.head_norm[0]], growth),
-        at_most(name + "spearman", "Spearman's correlation of nnz/T and |W| over the epochs",
-                small.correlation, correlation, paper="sparsifies while the norm grows"),
+        at_least(
+            name + "growth",
+            f"|W| {after} over |W| at the start, heads together and apart",
+            [small.growth, small.head_norm[-1] / small.head_norm[0]],
+            growth,
+        ),
+        at_most(
+            name + "spearman",
+            "Spearman's correlation of nnz/T and |W| over the epochs",
+            small.correlation,
+            correlation,
+            paper="sparsifies while the norm grows",
+        ),
         at_most(name + "xavier-end", f"nnz/T {after} from Xavier's start", xavier.sparsity[-1], most),
         at_most(name + "xavier-growth", "growth of |W| from there: hardly any", xavier.growth, 1.5),
         at_most(name + "torch-end", f"nnz/T {after} with PyTorch's backward", theirs.sparsity[-1], most),
-        at_most(name + "torch-first", "difference of both backwards in nnz/T after the first epoch",
-                abs(small.sparsity[1] - theirs.sparsity[1]), 0.02),
-    )  # fmt: skip
+        at_most(
+            name + "torch-first",
+            "difference of both backwards in nnz/T after the first epoch",
+            abs(small.sparsity[1] - theirs.sparsity[1]),
+            0.02,
+        ),
+    )
 
 
 def _backwards(small: Course, xavier: Course, theirs: Course) -> str:

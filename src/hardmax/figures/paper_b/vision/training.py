@@ -54,9 +54,15 @@ def train(
     """One training: Adam at a constant rate, cross-entropy, images in a new order every epoch."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = VisionTransformer(
-        patch=protocol.patch, dim=protocol.dim, depth=protocol.depth, heads=protocol.heads,
-        ratio=protocol.ratio, start=start, backward=backward, rng=seed,
-    ).to(device)  # fmt: skip
+        patch=protocol.patch,
+        dim=protocol.dim,
+        depth=protocol.depth,
+        heads=protocol.heads,
+        ratio=protocol.ratio,
+        start=start,
+        backward=backward,
+        rng=seed,
+    ).to(device)
     x, y = _tensor(images.train[: protocol.train]), torch.tensor(images.train_labels[: protocol.train])
     test, classes = _tensor(images.test[: protocol.test]), torch.tensor(images.test_labels[: protocol.test])
     x, y, test, classes = (each.to(device) for each in (x, y, test, classes))

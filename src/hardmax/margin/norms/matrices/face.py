@@ -17,13 +17,7 @@ import numpy as np
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.engines import by_daqp, polish
 from hardmax.margin.norms.definition import Norm
-from hardmax.margin.norms.matrices.newton import (
-    clipped,
-    counting,
-    every_basis,
-    semidefinite,
-    symmetric_basis,
-)
+from hardmax.margin.norms.matrices.newton import clipped, counting, every_basis, semidefinite, symmetric_basis
 from hardmax.margin.norms.pair import Pair, scored
 
 FLAT = 1e-6  # singular values of the tight rows, relative to the largest, that stand for zero
