@@ -52,7 +52,7 @@ reproduce: $(core)
 # checked, and the tests of kernels run once more without the compiler, where an index out of bounds is an error.
 # Every core has a process of its own, so BLAS gets one thread in each.
 test: $(dev)
-	@$(python) -m ruff check --quiet .
+	@$(python) -m ruff check --quiet . && $(python) -m ruff format --check --quiet .
 	@mkdir -p build
 	@{ $(python) -m mypy && $(plain); } >build/beside.txt 2>&1 & \
 	trap 'kill $$! 2>/dev/null' INT TERM; \
@@ -62,7 +62,7 @@ test: $(dev)
 
 # For those who are changing code, in a minute or so: what would be worst to break.
 check: $(dev)
-	@$(python) -m ruff check --quiet .
+	@$(python) -m ruff check --quiet . && $(python) -m ruff format --check --quiet .
 	@$(python) -m mypy & $(pytest) $(spread) -m "not extra and not slow" $(matter); status=$$?; wait $$! && exit $$status
 
 # Tracing doubles the time of the tests. Lines inside compiled kernels can only be counted in the run without the

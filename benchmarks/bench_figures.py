@@ -19,7 +19,7 @@ import numpy as np
 import report
 from rich.table import Table
 
-from hardmax.figures.paper_b import random_claims, random_trials
+from hardmax.figures.paper_b import random_data
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
@@ -44,15 +44,15 @@ def main() -> None:
         return made
 
     trials = run(
-        "sweep: descent, certified p_mm, verdicts", lambda: random_trials.sweep_table("paper", _quietly)
+        "sweep: descent, certified p_mm, verdicts", lambda: random_data.sweep_table("paper", _quietly)
     )
-    arithmetic = run("official arithmetic beside it", lambda: random_trials.arithmetic_table(trials))
-    claims = random_claims.rates_claims({"trials": trials, "arithmetic": arithmetic})
+    arithmetic = run("official arithmetic beside it", lambda: random_data.arithmetic_table(trials))
+    claims = random_data.rates_claims({"trials": trials, "arithmetic": arithmetic})
     if arguments.all:
-        control = run("control stream", lambda: random_trials.control_table(1000))
-        run("official arithmetic on the control", lambda: random_trials.control_arithmetic_table(control))
-        run("trials with a negative gap, 100,000 steps", lambda: random_trials.negative_table(control))
-        run("other losses, starts and steps", random_trials.sensitivity_table)
+        control = run("control stream", lambda: random_data.control_table(1000))
+        run("official arithmetic on the control", lambda: random_data.control_arithmetic_table(control))
+        run("trials with a negative gap, 100,000 steps", lambda: random_data.negative_table(control))
+        run("other losses, starts and steps", random_data.sensitivity_table)
 
     table = Table(title="B-FIG-9 at the paper's scale")
     for name in ("what", "wall s", "CPU s"):
@@ -61,7 +61,7 @@ def main() -> None:
         table.add_row(row["what"], f"{row['wall_s']:.1f}", f"{row['cpu_s']:.1f}")
     console.print(table)
     certified = int(trials["certified"].sum())
-    per_d = {int(d): random_claims.Tally.of(trials, d=d).correlation for d in random_trials.DIMENSIONS}
+    per_d = {int(d): random_data.Tally.of(trials, d=d).correlation for d in random_data.DIMENSIONS}
     console.print(f"{certified:,} of {len(trials['d']):,} directions certified, {os.cpu_count()} cores")
     console.print("mean correlation by d: " + ", ".join(f"{d}: {each:.5f}" for d, each in per_d.items()))
     failed = [claim.id for claim in claims if not claim.holds]

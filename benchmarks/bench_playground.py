@@ -69,7 +69,7 @@ def opened(browser: Browser, address: str, problem: hm.Problem) -> Page:
     """The page with a problem, when it has nothing left to ask."""
     page = browser.new_page(viewport={"width": 1280, "height": 860})
     page.goto(address + encoded(plane_state(problem, rules=["flow", "normalized"])))
-    page.wait_for_selector(".hmx[data-ready]", timeout=120_000)
+    page.wait_for_selector(".hmx[data-ready][data-engine='ready']", timeout=600_000)  # all is compiled
     time.sleep(0.3)
     page.wait_for_selector(".hmx[data-idle='yes']", timeout=120_000)
     return page

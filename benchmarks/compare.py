@@ -109,6 +109,113 @@ def trainer() -> Callable[[], object]:
     return lambda: train(corpus, 256, rate=1e-3, **options)
 
 
+def adam_batch() -> Callable[[], object]:
+    import hardmax as hm
+
+    problems = [hm.data.sphere(4, 6, 10, rng=seed) for seed in range(50)]
+    return lambda: hm.descend_batch(problems, hm.steps.Adam(0.1), steps=1000, workers=1)
+
+
+def joint() -> Callable[[], object]:
+    import hardmax as hm
+
+    problem = hm.data.sphere(4, 6, 10, rng=0)
+    return lambda: hm.descend(problem, hm.steps.Normalized(0.1), steps=5000, wrt=("p", "v"), record=())
+
+
+def factors() -> Callable[[], object]:
+    import numpy as np
+
+    import hardmax as hm
+
+    rng = np.random.default_rng(0)
+    tokens, queries, scores = rng.normal(size=(6, 5, 8)), rng.normal(size=(6, 8)), rng.normal(size=(6, 5))
+    problem = hm.Problem.from_queries(tokens, queries, scores)
+    start = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
+    return lambda: hm.descend(
+        problem, hm.steps.Normalized(0.1), steps=5000, factors=3, start=start, record=()
+    )
+
+
+def _corpus(n: int, d: int) -> tuple[object, tuple[object, object, object]]:
+    import hardmax as hm
+
+    corpus = hm.embeddings.KLevel.surrogate().draw(n, rng=0)
+    return corpus, hm.embeddings.initial_vectors(corpus.S, d, rng=1)
+
+
+def two_layers() -> Callable[[], object]:
+    import hardmax as hm
+
+    corpus, vectors = _corpus(32, 16)
+    state = hm.embeddings.TwoLayerGram.from_vectors(*vectors)
+    return lambda: hm.embeddings.descend_two_layer(corpus, state, steps=10, rate=0.1, record=[10])
+
+
+def embeddings() -> Callable[[], object]:
+    import hardmax as hm
+
+    corpus, vectors = _corpus(128, 64)
+    return lambda: hm.embeddings.descend_embeddings(corpus, *vectors, steps=200, rate=0.1, record=[200])
+
+
+def sweep() -> Callable[[], object]:
+    import hardmax as hm
+
+    grid = {"experiment": ["sphere"], "d": [5, 20]}
+    function = "hardmax.trials.experiments:built_in"
+    return lambda: hm.sweep(function, grid, 100, batched=True, workers=0)
+
+
+def store() -> Callable[[], object]:
+    import tempfile
+
+    import hardmax as hm
+
+    def run() -> object:
+        with tempfile.TemporaryDirectory() as folder:
+            return hm.sweep(_nothing, {"a": [1, 2]}, 5000, store=f"{folder}/trials.sqlite", workers=0)
+
+    return run
+
+
+def _nothing(parameters: dict[str, object], seed: int) -> dict[str, object]:
+    return {"x": seed % 7, "odd": seed % 2 == 1}
+
+
+def texts() -> Callable[[], object]:
+    import tempfile
+
+    import numpy as np
+
+    import hardmax as hm
+
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice([*"abcdefghij"], size=5)) for _ in range(500)]
+    rows = [f"{' '.join(rng.choice(words, size=100))},{k % 2}" for k in range(500)]
+
+    def run() -> object:
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["HARDMAX_CACHE"] = f"{folder}/cache"  # an empty one
+            file = Path(folder, "reviews.csv")
+            file.write_text("text,label\n" + "\n".join(rows))
+            return hm.embeddings.text_corpus(file, least=5, workers=1)
+
+    return run
+
+
+def classifier() -> Callable[[], object]:
+    import numpy as np
+
+    import hardmax as hm
+
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice([*"abcdefghij"], size=5)) for _ in range(300)]
+    texts = [" ".join(rng.choice(words, size=60)) for _ in range(400)]
+    labels = [int(words[0] in text or words[1] in text) for text in texts]
+    return lambda: hm.text.AttentionClassifier(n_jobs=1).fit(texts, labels)
+
+
 def solve() -> Callable[[], object]:
     command = [sys.executable, "-m", "hardmax", "solve", str(EXAMPLE)]
     return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -116,7 +223,27 @@ def solve() -> Callable[[], object]:
 
 CASES = {
     each.__name__: each
-    for each in (primal, gram, batch, flow, margin, margin_batch, enumeration, nexttoken, trainer, solve)
+    for each in (
+        primal,
+        gram,
+        batch,
+        adam_batch,
+        joint,
+        factors,
+        flow,
+        margin,
+        margin_batch,
+        enumeration,
+        nexttoken,
+        trainer,
+        embeddings,
+        two_layers,
+        sweep,
+        store,
+        texts,
+        classifier,
+        solve,
+    )
 }
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -137,5 +138,29 @@ def command(capsys):
     def run(*arguments: Any) -> tuple[int, str]:
         code = cli.run([*map(str, arguments)])
         return code, capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def confined():
+    """Run code in a process of its own that may take little memory and time; return what it printed."""
+
+    def run(code: str, setup: str = "", megabytes: int = 150, seconds: int = 20) -> str:
+        script = f"""
+import resource
+{setup}
+resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
+resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{code}
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+        pytest.importorskip("resource", reason="memory is measured on POSIX systems only")
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-2000:]}"
+        *lines, grown = done.stdout.splitlines()
+        assert float(grown) < megabytes, f"took {grown} MiB"
+        return "\n".join(lines)
 
     return run

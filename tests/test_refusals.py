@@ -12,7 +12,7 @@ import hardmax
 POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 SOURCE = Path(hardmax.__file__).parent
 # What names its violations as the keys of a table, and shares nothing with the rest.
-APART = {"margin/certificates/checking.py", "margin/certificates/norms.py"}
+APART = {f"margin/certificates/{name}.py" for name in ("checking", "layout", "norms")}
 
 
 def refusals():
@@ -56,14 +56,16 @@ def verbs_of_a_problem():
 
 @pytest.mark.parametrize("verb, rest", [*verbs_of_a_problem()])
 def test_what_is_no_problem_is_refused_in_words(verb, rest):
-    with pytest.raises(ValueError, match=r"problem must be a hardmax\.Problem, got str; "):
+    with pytest.raises(
+        ValueError, match=r"problem must be a hardmax\.Problem( or hardmax\.Constraints)?, got str; "
+    ):
         next(iter(verb("three-inputs.json", *rest)))
 
 
 def test_one_problem_is_no_list_and_no_workers_are_no_number():
     problem = hardmax.data.named("B-FIG-8")
     for verb in (hardmax.descend_batch, hardmax.max_margin_batch):
-        with pytest.raises(ValueError, match="problems must be a list, got one problem"):
+        with pytest.raises(ValueError, match=r"problems must be a list of hardmax\.Problem.*, got Problem"):
             verb(problem)
     with pytest.raises(ValueError, match="workers must be an integer of at least 1, got 0"):
         hardmax.max_margin_batch([problem], [[0, 0]], workers=0)

@@ -56,6 +56,7 @@ _NAMES = {
     "hunt": "answers.hunts",
     "is_globally_optimal": "problem.selection",
     "is_locally_optimal": "directions.neighbors",
+    "ledger": "answers.ledger",
     "locally_optimal": "directions.enumerate",
     "max_margin": "margin.att_svm",
     "max_margin_batch": "margin.att_svm",

@@ -20,6 +20,7 @@ from . import trials as trials
 from ._lib.arrays import misalignment as misalignment
 from .answers.certified import certify as certify
 from .answers.hunts import hunt as hunt
+from .answers.ledger import ledger as ledger
 from .answers.reproduction import reproduce as reproduce
 from .answers.solving import solve as solve
 from .answers.verified import verify as verify

@@ -100,7 +100,7 @@ PAPERS = {
             "B-THM-L2": "foundations",
             "B-THM-3": "local",
             "B-THM-L3": "gradients",
-            "B-THM-4": "cone",
+            "B-THM-4": "local",
             "B-THM-L4": "gradients",
             "B-THM-5": "joint_training",
             "B-THM-L5": "gradients",

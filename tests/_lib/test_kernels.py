@@ -1,5 +1,6 @@
 """Kernels without the compiler: the same bits, no numba in the process, and only while little is asked."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hardmax as hm
 from hardmax._lib import kernels
 from hardmax._lib.arrays import find_leaders
+from hardmax._lib.compiling import Compiled
 from hardmax._lib.kernels import Kernel
 from hardmax.directions import search
 from hardmax.margin import batch, kernel
@@ -89,3 +92,59 @@ def test_the_compiler_is_asked_when_there_is_enough_to_do(monkeypatch):
 def test_long_sums_are_left_to_the_compiler():
     assert kernel.work(np.zeros((2, 3, kernel._ORDERED))) == 2 * 3 * 8 * 5
     assert kernel.work(np.zeros((3, kernel._ORDERED + 1))) == np.inf
+
+
+def test_a_command_runs_little_plain_beside_numba_until_it_is_compiled(monkeypatch):
+    def double(x):
+        return np.float64(2.0) * x, np.int64(3)
+
+    own = Kernel(double, lambda x: 1.0, None, {})
+    monkeypatch.setattr(Kernel, "_taken", 0.0)
+    monkeypatch.setitem(sys.modules, "numba", sys)
+    monkeypatch.setattr(Kernel, "compiled", property(lambda self: lambda x: "compiled"))
+    kept = []
+    monkeypatch.setattr("hardmax._lib.caching.has_kernel", lambda function: bool(kept))
+    assert own(2) == "compiled"  # not in a command
+    monkeypatch.setattr(Compiled, "hurries", True)
+    found = own(2)
+    assert (found, [type(each) for each in found]) == ((4.0, 3), [float, int])
+    kept.append(1)
+    assert Kernel(double, lambda x: 1.0, None, {})(2) == "compiled"
+    monkeypatch.setattr(Kernel, "_taken", 1e9)
+    assert own(2) == "compiled"
+
+
+def _texts():
+    """Sentences with repeated and torn beginnings, with words beyond ASCII, long ones, and odd spaces."""
+    rng = np.random.default_rng(5)
+    words = ["a", "b", "c", "d", "ü", "longer-than-eight", "longer-than-nine", "\u4e2d\u6587", "e\u2003f"]
+    for n, V, T in [(1, 2, 3), (6, 3, 5), (40, 4, 6), (60, 9, 9), (30, 9, 70)]:
+        lines = [" ".join(words[k] for k in rng.integers(V, size=rng.integers(1, T))) for _ in range(n)]
+        yield "\n".join([*lines, *lines[::3]]) + "\n"
+
+
+@pytest.mark.compiled
+def test_sentences_are_checked_the_same_without_the_compiler(monkeypatch, tmp_path):
+    """Also more of them than a command leaves to the plain source: relations outgrow their first table."""
+
+    def plain(self, *arguments):
+        with np.errstate(all="ignore"):
+            return kernels._boxed(self.plain(*arguments))
+
+    told = {}
+    for form in (plain, lambda self, *arguments: self.compiled(*arguments)):
+        monkeypatch.setattr(Kernel, "__call__", form)
+        for k, text in enumerate(_texts()):
+            file = tmp_path / f"{k}.txt"
+            file.write_text(text, encoding="utf-8")
+            answer = hm.answers.ntp_check(file)
+            told.setdefault(k, []).append(json.dumps([answer.fields(), answer.analysis.teaches_attention]))
+    assert [ours == theirs for ours, theirs in told.values()] == 5 * [True]
+
+
+@pytest.mark.compiled
+def test_a_small_text_is_checked_without_numba():
+    line = "import sys; from hardmax.cli import run; code = run({!r}); print('numba' in sys.modules, code)"
+    command = [sys.executable, "-c", line.format(["ntp", "check", str(ROOT / "examples" / "svop.txt")])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False 0"

@@ -11,9 +11,10 @@ import pytest
 
 import hardmax as hm
 from hardmax import cli
-from hardmax._lib import extras
+from hardmax._lib import caching, extras
 from hardmax._lib.compiling import Compiled
-from hardmax.answers import Diagnosis, Finding, diagnosis
+from hardmax.answers import Diagnosis, Finding, compilation, diagnosis
+from hardmax.answers.compilation import Compilation
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
@@ -108,14 +109,14 @@ def test_compile_cache_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 @pytest.mark.compiled
-def test_no_compile_cache_at_all(monkeypatch):
-    def refuse(**_):
-        raise RuntimeError("no locator available")
-
-    monkeypatch.setattr(numba, "njit", refuse)
+def test_no_compile_cache_at_all(monkeypatch, tmp_path):
+    lent = caching.Place(tmp_path, False, ("/a: Read-only file system",))
+    monkeypatch.setattr(caching, "place", lambda: lent)
     found = diagnosis.compile_cache()
     assert not found.ok
+    assert "compiles its kernels again, up to half a minute (/a: Read-only file system)" in found.detail
     assert "set NUMBA_CACHE_DIR" in found.detail
+    assert diagnosis.kernels().detail.startswith("not compiled beforehand")
 
 
 def test_compile_cache_without_the_compiler(monkeypatch):
@@ -130,33 +131,30 @@ def test_without_numba_the_doctor_still_speaks(monkeypatch):
 
 
 @pytest.mark.compiled
-def test_the_doctor_compiles_what_is_not_compiled(monkeypatch):
-    monkeypatch.setattr(diagnosis, "compile_kernels", lambda: None)
+def test_the_doctor_compiles_what_is_not_compiled_and_lists_what_remains(monkeypatch, capsys):
+    made = Compilation(0, {})
+    monkeypatch.setattr(compilation, "compile_parts", lambda report: made)
     assert diagnosis.kernels() == Finding("kernels", True, "compiled")
-
-    def compile_two():
-        Compiled.count += 2
-
-    monkeypatch.setattr(diagnosis, "compile_kernels", compile_two)
-    assert diagnosis.kernels().detail.startswith("2 compiled now")
-
-    def broken():
-        raise RuntimeError("no\nLLVM")
-
-    monkeypatch.setattr(diagnosis, "compile_kernels", broken)
-    assert diagnosis.kernels() == Finding("kernels", False, "a kernel broke off: RuntimeError: no LLVM")
+    made = Compilation(2, {})
+    assert diagnosis.kernels().detail.startswith("2 compiled now, in ")
+    made = Compilation(0, {"flow": "RuntimeError: no LLVM", "probe": "MemoryError"})
+    listed = "compiled; not compiled: flow (RuntimeError: no LLVM), probe (MemoryError)"
+    assert diagnosis.kernels() == Finding("kernels", False, listed)
+    assert capsys.readouterr().err == ""  # nothing was compiled, so nothing announces it
 
 
 @pytest.mark.compiled
-def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile():
+def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile(command, tmp_path):
+    assert compilation.compile_parts().remaining == {}
+    assert compilation.remaining() == []
     before = Compiled.count
-    diagnosis.compile_kernels()
     problem = hm.data.sphere(n=3, T=4, d=2, rng=1)
-    compiled = Compiled.count
     hm.flow(problem, until_norm=10.0)
     list(hm.feasible_selections(problem))
     hm.descend(problem, hm.steps.Normalized(0.1), steps=3)
-    assert Compiled.count == compiled >= before
+    hm.critical_directions(problem)
+    hm.descend_batch([problem] * 2, hm.steps.Adam(0.1), steps=3)
+    assert Compiled.count == before
 
 
 def test_long_findings_fit_80_columns(monkeypatch, capsys):

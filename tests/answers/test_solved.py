@@ -155,7 +155,7 @@ def test_budgets_of_python(valid_json):
     assert valid_json(every)["feasible"] == every.found > 5
     with pytest.raises(ValueError, match="seconds"):
         hm.solve(problem, seconds=0.0)
-    with pytest.raises(ValueError, match="problem must be a Problem or the name of a file, got list"):
+    with pytest.raises(ValueError, match=r"must be a hardmax\.Problem or the name of a file, got list"):
         hm.solve([[1.0]])
 
 

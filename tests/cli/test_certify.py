@@ -98,6 +98,7 @@ def test_a_number_of_a_million_digits_is_not_expanded(certify, proof, number):
 def test_rows_that_would_fill_the_memory_are_not_made(certify, proof):
     content = json.loads(proof.read_text())
     content |= {"plus": [0] * 100_000, "minus": [1] * 100_000, "table": [["1"] * 1_000] * 2}
+    content |= {name: [content[name][0]] * 100_000 for name in ("h", "equal", "labels", "multipliers")}
     proof.write_text(json.dumps(content))
     assert "rows of at most 10,000,000 numbers" in " ".join(certify(proof)[1].split())
 

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from hardmax import __version__, cli
-from hardmax._lib.terminal import fitted
+from hardmax._lib.terminal import brief, fitted
 from hardmax.answers import Answer
 from hardmax.cli import commands, output
 from hardmax.cli.output import Output, command
@@ -265,3 +265,31 @@ def test_colours_survive_the_fitting():
     folded = fitted(text, 40)
     bold = "".join(folded.plain[span.start : span.end] for span in folded.spans if span.style == "bold")
     assert bold.count("bold") == 30
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["solve", "/nowhere/" + "x" * 6000 + ".json"],
+        ["solve", "/nowhere/" + "two words/" * 600 + "b.json"],
+        ["certify", "/nowhere/" + "a/" * 3000 + "b.json"],
+        ["solve", "problem.json", "--" + "y" * 5000],
+        ["y" * 5000],
+        ["verify", "y" * 5000],
+    ],
+    ids=["name", "spaces", "folders", "option", "command", "id"],
+)
+def test_long_names_are_cut_in_messages(arguments, capsys):
+    """A path of 6,000 characters once came back whole."""
+    assert cli.run([*arguments, "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert len(err) < 600
+    assert " ... " in err
+    assert json.loads(out)["error"] in err
+
+
+def test_a_command_to_copy_stays_whole():
+    path = "/nowhere/" + "x" * 600
+    told = brief(f"{path} is not finished; go on with: hardmax ntp train {path} --resume")
+    assert told.endswith(f"hardmax ntp train {path} --resume")
+    assert len(told) < 900

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -81,10 +83,13 @@ def test_each_violation_is_named_with_a_witness(oracles, answer, file, number):
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("A B C\nA C\nB C\nC A", "[A] goes on with B, C"),
+        (
+            "A B C\nA C\nB C\nC A",
+            "several next tokens 1 (sentences with several next tokens) [A] is followed by B, C",
+        ),
         ("A B\nB C", "C: no sentence begins with it"),
         ("a q q\nb y z q y\ny z\nz q\nq a", "a, z all lead to q"),
-        ("A B A\nB C\nC A", "[A B] goes on with A, but C leads there"),
+        ("A B A\nB C\nC A", "[A B] is followed by A, but no token in it leads there; C does"),
         ("p q q\nr p q p\nq r", "under q: r > p in [r p q] -> p, but p > q in [p q] -> q"),
         ("A B B\nC A B C\nB C", "under B: A > B > A"),
         ("p q q q\nq p", "[p q q] -> q: q occurs 2 times, what decides 1"),
@@ -95,6 +100,79 @@ def test_each_violation_in_words(ntp, file, text, words):
     assert code == 1
     assert "not realizable" in out
     assert words in " ".join(out.split())
+
+
+def test_a_next_token_that_was_made_up_is_called_so(ntp, file):
+    """The table once read: [The cat] goes on with sat, but sat leads there."""
+    code, out, _ = ntp("check", file("The cat sat\n"), "--repair")
+    assert code == 1
+    told = " ".join(out.split())
+    assert (
+        "[The cat] is followed by sat, but no token in it leads there; sat itself does, as --repair" in told
+    )
+
+
+def test_people_read_plain_names_and_json_keeps_its_words(ntp, answer, file):
+    text = file("p q q\nr p q p\nq r")
+    _, out, _ = ntp("check", text)
+    assert "contradictory order" in out
+    assert not {"nondeterministic", "missing_collocation", "not_injective", "assumption3"} & set(out.split())
+    assert "confused" in [each["kind"] for each in answer("check", text)[1]["violations"]]
+
+
+@pytest.mark.parametrize(
+    "how, vocabulary, realizable",
+    [("keep", ["She", "sings.", "sings"], False), ("split", ["She", "sings", "."], False)],
+)
+def test_punctuation_is_kept_or_becomes_tokens(answer, file, how, vocabulary, realizable):
+    raw = file("She sings.\nShe sings\n")
+    _, found = answer("check", raw, "--punctuation", how)
+    assert (list(found["collocation"]), found["realizable"]) == (vocabulary, realizable)
+    assert found["punctuation"] == how
+    assert any("sings. and sings" in note for note in found["notes"]) is (how == "keep")
+
+
+def test_punctuation_is_stripped_in_what_is_checked_saved_and_trained_on(answer, ntp, file, tmp_path):
+    raw, part = file("She sings.\n(sings) she!\n-- she sings --\n"), tmp_path / "part.txt"
+    code, found = answer("check", raw, "--punctuation", "strip", "--save-realizable", part)
+    assert list(found["collocation"]) == ["She", "sings", "she"]
+    assert set(part.read_text().split()) <= {"She", "sings", "she"}
+    raw = file("we sing.\n(sing) we!\n")
+    code, _, err = ntp(
+        "train", raw, "--out", tmp_path / "model.npz", "--steps", "0", "--punctuation", "strip"
+    )
+    assert code == 0, err
+    code, out, _ = ntp("predict", tmp_path / "model.npz", "we")
+    assert "sing" in out.split()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc")
+@pytest.mark.parametrize("command", ["check", "train", "generate"])
+def test_json_is_alone_on_standard_output(command, file, tmp_path):
+    """A file that is written to standard output would come before the object, or after it."""
+    option = {"check": "--save-realizable"}.get(command, "--out")
+    words = [
+        command,
+        *([] if command == "generate" else [str(file("a b\nb a\n"))]),
+        option,
+        "/proc/self/fd/1",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "hardmax", "ntp", *words, "--json"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert f"{option} /proc/self/fd/1: --json prints its object to standard output" in done.stderr
+    assert json.loads(done.stdout)["schema"] == "hardmax.error/1"
+
+
+def test_an_unknown_way_with_punctuation_is_refused(ntp, file, tmp_path):
+    for command in (["check"], ["train", "--out", tmp_path / "model.npz"]):
+        code, _, err = ntp(*command, file("a b\n"), "--punctuation", "drop")
+        assert code == 2
+        assert "punctuation must be one of keep, split, strip, got 'drop'" in err
 
 
 def test_the_realizable_part_is_measured_saved_and_realizable(answer, ntp, file, tmp_path):
@@ -259,7 +337,7 @@ def test_bad_usage_is_exit_code_2(ntp, tmp_path):
 def test_real_text_is_told_briefly(ntp, shared_data):
     code, out, _ = ntp("check", shared_data / "tinyshakespeare.txt.xz")
     assert code == 1
-    assert len(out.splitlines()) < 55  # of 80 columns
+    assert len(out.splitlines()) < 60  # of 80 columns
     assert "C-THM-STRUCT" in out
 
 

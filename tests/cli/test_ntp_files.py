@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hardmax.answers import ntp_check
-from hardmax.nexttoken.checking import survey, total
+from hardmax.nexttoken.checking import survey
 from hardmax.nexttoken.checking.walking import TORN
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "svop.txt")
@@ -108,12 +108,12 @@ def signals():
     "where, name, text, words",
     [
         (
-            total.Total,
+            survey.Total,
             "add",
             "a b\nb a\n",
             "2 sentences that were read were checked: they are realizable; start",
         ),
-        (total.Total, "orders", "a b\na c\nb a\n", "3 sentences that were read were checked; start"),
+        (survey.Total, "orders", "a b\na c\nb a\n", "3 sentences that were read were checked; start"),
         (survey.Survey, "part", "a b\na c\nb a\n", "were checked: they are not realizable; start"),
     ],
 )
@@ -136,14 +136,14 @@ def test_an_interrupt_behind_the_reading_is_not_swallowed(
 
 def test_an_interrupt_of_the_walk_says_what_it_met(ntp, file, monkeypatch, signals):
     monkeypatch.setattr(survey, "SHARE", 1)
-    add = total.Total.add
+    add = survey.Total.add
 
     def interrupted(self, *found):
         add(self, *found)
         if self.tally[TORN]:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(total.Total, "add", interrupted)
+    monkeypatch.setattr(survey.Total, "add", interrupted)
     code, out, _ = ntp("check", file("b a\na b\na c\nc c\n"), "--json")
     told = json.loads(out)
     assert (code, told["schema"], told["code"]) == (130, "hardmax.error/1", 130)

@@ -66,7 +66,7 @@ def test_data_that_is_not_realizable(ntp, tmp_path):
     file.write_text("p q q\nr p q p\nq r\n")
     code, out, err = ntp("train", file, "--out", tmp_path / "m")
     assert (code, out) == (2, "")
-    assert "not realizable (confused)" in err
+    assert "not realizable (contradictory order)" in err
     assert "hardmax ntp check" in err
     assert "--save-realizable" in err
     assert not (tmp_path / "m").exists()

@@ -13,7 +13,7 @@ import pytest
 from hardmax import cli
 from hardmax.cli import output
 from hardmax.figures import figure
-from hardmax.figures.claims import at_least, true
+from hardmax.figures.claims import at_least, on_stand_in, true
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.paper_a.reviews import reviews_of
 from hardmax.figures.paper_b.vision import figures
@@ -182,3 +182,49 @@ def test_the_bar_names_the_figure(reproduce, monkeypatch):
     code, _, err = reproduce("B-FIG-90", "C-FIG-91")
     assert code == 0
     assert "C-FIG-91 (2 of 2)" in err
+
+
+def test_claims_on_stand_ins_are_counted_apart(reproduce, monkeypatch, tmp_path):
+    """On the terminal, in the JSON and on the page."""
+    claims = (
+        at_least("A-FIG-94.a", "own", 1.0, 0.5),
+        *on_stand_in([at_least("A-FIG-94.b", "other", 1.0, 2.0)]),
+    )
+    recipe("A-FIG-94", "both", draw=draw)(lambda setting: Findings(TABLES, claims))
+    words = "1 of 1 claims hold on the papers' own data, 0 of 1 on stand-ins"
+    monkeypatch.setenv("COLUMNS", "150")
+    code, out, err = reproduce("A-FIG-94")
+    assert code == 1
+    assert err.startswith(f"A-FIG-94: {words} (")
+    assert out.splitlines()[-1].startswith(f"{words}; report: ")
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert page.count(words.replace("'", "&#x27;")) == 3  # title, heading and the figure's own line
+    answer = json.loads(reproduce("A-FIG-94", "--json")[1])
+    jsonschema.validate(answer, SCHEMA)
+    assert answer["counts"] == {"own_data": {"held": 1, "claims": 1}, "stand_ins": {"held": 0, "claims": 1}}
+    assert [claim["stand_in"] for claim in answer["figures"][0]["claims"]] == [False, True]
+
+
+def test_a_day_is_the_paper_where_nothing_is_reduced(reproduce, tmp_path):
+    seen = []
+    for id, reduced in (("A-FIG-95", False), ("A-FIG-96", True)):
+        recipe(id, "of a day", draw=draw, reduced=reduced)(
+            lambda setting: seen.append((setting.scale, setting.logits)) or Findings(TABLES, ())
+        )
+    code, _, _ = reproduce("A-FIG-95", "A-FIG-96", "--scale", "day", "--logits", "scaled")
+    assert (code, seen) == (0, [("paper", "scaled"), ("day", "scaled")])
+    records = [json.loads((tmp_path / "out" / f"{id}.json").read_text()) for id in ("A-FIG-95", "A-FIG-96")]
+    assert [record["scale"] for record in records] == ["paper", "day"]
+    assert "--scale day --logits scaled" in records[0]["run"]["command"]
+
+
+def test_the_ledger_by_paper(capsys, validated):
+    assert cli.run(["reproduce", "--ledger", "--paper", "C", "--json"]) == 0
+    answer = validated(capsys.readouterr().out)
+    assert {row["paper"] for row in answer["rows"]} == {"C"}
+    assert sum(answer["counts"].values()) == len(answer["rows"])
+    assert cli.run(["reproduce", "--ledger"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("134 rows: ")
+    assert cli.run(["reproduce", "--ledger", "B-FIG-1a"]) == 2
+    assert "leave IDs out" in capsys.readouterr().err

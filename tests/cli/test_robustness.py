@@ -3,7 +3,6 @@
 import contextlib
 import importlib.abc
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from hardmax import cli
-from hardmax._lib import compiling
 from hardmax._lib.extras import install
-from hardmax.answers.diagnosis import compile_cache
 from hardmax.cli import errors
 from hardmax.theory.instances import Instance
 
@@ -174,33 +171,6 @@ def test_a_narrow_terminal_loses_no_column(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     code, out, _ = command("verify", "B-ASM-B")
     assert (code, out.count("B-ASM-B")) == (0, 2)
-
-
-@pytest.mark.compiled
-def test_nowhere_to_keep_kernels(monkeypatch, tmp_path):
-    import numba
-
-    def refuse():
-        raise RuntimeError("no locator available")
-
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(compiling.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(compiling.atexit, "register", lambda *_, **__: None)
-    compiling.lend()
-    assert not compiling.is_lent()  # this folder can be written to
-    monkeypatch.setattr(compiling.os, "access", lambda *_: False)
-    compiling.lend()
-    assert not compiling.is_lent()  # and numba says so
-    monkeypatch.setattr(compiling, "place", refuse)
-    compiling.lend()
-    assert Path(numba.config.CACHE_DIR).parent == tmp_path
-    assert os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR
-    found = compile_cache()
-    assert (found.ok, "compiles its kernels again" in found.detail) == (False, True)
-    monkeypatch.setattr(compiling.tempfile, "mkdtemp", lambda **_: Path("/proc/nothing").mkdir())
-    with pytest.raises(ValueError, match="set NUMBA_CACHE_DIR"):
-        compiling.lend()
 
 
 def test_a_missing_extra_is_named_before_the_sweep(command, monkeypatch, tmp_path):

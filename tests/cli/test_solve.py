@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hardmax as hm
 from hardmax import cli
 from hardmax._lib.arrays import misalignment
 from hardmax.data import named, sphere
@@ -115,6 +116,41 @@ def test_tables_fit_80_columns(d, tmp_path, capsys, monkeypatch):
         cli.run(["solve", str(tmp_path / "wide.npz"), "--all", "--limit", "20", "--no-color"])
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 80 or str(tmp_path) in max(lines, key=len)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("n, d", [(5, 3), (12, 6)])
+def test_selections_and_directions_are_whole(n, d, width, tmp_path, monkeypatch, solve, capsys):
+    """At n = 5, d = 3 and 80 columns rows once read `0 3 3...` twice."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    problem = sphere(n=n, T=4, d=d, rng=0)
+    _, answer, _ = solve(problem, "--limit", "60")
+    cli.run(["solve", str(tmp_path / "problem.npz"), "--limit", "60", "--no-color"])
+    out = capsys.readouterr().out
+    table = out[out.index("#") : out.index("best-scoring")]
+    lines = " ".join(table.split())
+    assert len(answer["selections"]) > 1
+    for each in answer["selections"][:40]:
+        selection = " ".join(map(str, each["selection"]))
+        direction = " ".join(f"{x:+.4f}" for x in each["direction"])
+        assert f"{selection} direction {direction}" in lines or f" {selection} {direction} " in lines
+    assert "..." not in table
+    assert max(map(len, table.splitlines())) <= width
+
+
+@pytest.mark.parametrize("n, d", [(60, 3), (5, 60), (120, 2)])
+def test_rows_that_differ_look_different(n, d, monkeypatch):
+    """Where a selection of 60 tokens is cut, the inputs that tell it from the other rows are named."""
+    monkeypatch.setenv("COLUMNS", "80")
+    found = hm.solve(sphere(n=n, T=3, d=d, rng=1), all=True, limit=50, seconds=20)
+    text = str(found)
+    rows = [" ".join(row.split()) for row in re.findall(r"(?m)^ +selection ((?s:.*?))direction", text)]
+    assert len(rows) == min(len(found.selections), 40) > 1
+    assert len(set(rows)) == len(rows)
+    for row, each in zip(rows, found.selections, strict=False):
+        for i, t in re.findall(r"(\d+):(\d+)", row):
+            assert each.selection[int(i)] == int(t)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_infeasible_data_come_with_a_proof(solve):
@@ -333,6 +369,7 @@ def test_a_real_interrupt(tmp_path, validated):
     sphere(n=25, T=8, d=30, rng=0).save(tmp_path / "large.npz")
     script = """
 import sys
+import hardmax as hm
 from hardmax import cli
 from hardmax.answers.solving import Solving
 run = Solving.run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import shlex
 import signal
@@ -17,8 +18,10 @@ import pytest
 
 import hardmax as hm
 from hardmax import cli
+from hardmax.cli.sweep import _Watch
 from hardmax.trials import summary
 from hardmax.trials.experiments import built_in, outcomes
+from hardmax.trials.work import Progress
 
 OWN = """
 import math, random, time
@@ -374,3 +377,26 @@ def test_a_table_of_many_results_fits_80_columns():
     assert max(map(len, lines)) <= 80
     assert [word for line in lines for word in line.split() if word in names] == names
     assert sum(line.startswith("alpha  trials") for line in lines) == 4
+
+
+@pytest.mark.parametrize(
+    "progress, words",
+    [
+        (Progress(0, 0, 400, 0.0, math.inf), "0 of 400 trials, none finished yet"),
+        (Progress(0, 0, 400, 0.0, math.inf, compiling=True), "0 of 400 trials, compiling kernels"),
+        (Progress(4, 1, 400, 0.5, 790.0), "5 of 400 trials, 1 failed, 0.5 trials/s, 13 min left"),
+    ],
+)
+def test_progress_is_never_infinite(progress, words):
+    class Bar:
+        total, done, allowed, what = 0, 0, True, ""
+
+        def rename(self, what):
+            self.what = what
+
+        def advance(self, more):
+            self.done += more
+
+    bar = Bar()
+    _Watch(None, bar, None).see(progress)
+    assert bar.what == words

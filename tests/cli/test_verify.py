@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import hardmax as hm
 from hardmax import cli
 from hardmax.theory.instances import instances
 from hardmax.theory.paper_b import instances as table
@@ -115,6 +116,45 @@ def test_the_wrong_file_is_told_which_one_is_wanted(verify, id, file, words):
     assert (code, out) == (2, "")
     assert words in err
     assert verify("--on", str(EXAMPLES / file))[0] == 2
+
+
+def test_where_the_best_tokens_do_not_separate_others_are_named(verify):
+    """The option that is printed works."""
+    file = str(EXAMPLES / "opposed.json")
+    code, out, _ = verify("D-THM-5", "--on", file, "--json")
+    (found,) = json.loads(out)["checks"]
+    jsonschema.validate(json.loads(out), SCHEMA)
+    assert (code, found["verdict"]) == (0, "not applicable")
+    told, _, option = found["advice"].partition("add ")
+    assert told.startswith("the best tokens cannot be separated; tokens [0, 1] can.")
+    assert option == "--given selection=[0,1]"
+    (found,) = json.loads(verify("D-THM-5", "--on", file, "--json", *option.split())[1])["checks"]
+    assert found["advice"] is None
+    assert "selection separable" not in [h["id"] for h in found["hypotheses"] if h["holds"] is False]
+    assert (
+        "Advice: the given tokens cannot" in verify("B-THM-3", "--on", file, "--given", "selection=[0,0]")[1]
+    )
+
+
+def test_a_statement_about_the_best_tokens_names_the_one_about_any(verify):
+    code, out, _ = verify("B-THM-1", "--on", str(EXAMPLES / "opposed.json"), "--json")
+    (found,) = json.loads(out)["checks"]
+    command = found["advice"].rpartition("run: ")[2].split()
+    assert (code, command[:3]) == (0, ["hardmax", "verify", "B-THM-3"])
+    (found,) = json.loads(verify(*command[2:], "--json")[1])["checks"]
+    met = {h["id"]: h["holds"] for h in found["hypotheses"]}
+    assert (met["selection separable"], met["locally optimal"]) == (True, False)
+
+
+def test_python_passes_a_selection():
+    problem = hm.Problem.load(EXAMPLES / "opposed.json")
+    (first,) = hm.verify("B-THM-3", on=problem).checks
+    assert first.advice.endswith('add given={"selection": [0, 1]}')
+    (second,) = hm.verify("B-THM-3", on=problem, given={"selection": [0, 1]}).checks
+    assert second.advice is None
+    same_keys = hm.Problem.from_scores([[[1.0], [1.0]]], [[1.0, 0.0]])
+    (third,) = hm.verify("B-THM-1", on=same_keys).checks
+    assert third.advice == "the best tokens cannot be separated, and no selection was found that can."
 
 
 class _Holds:

@@ -101,3 +101,70 @@ def test_what_is_missing_or_broken_is_told(tmp_path):
     (broken / "cifar-10-python.tar.gz").write_bytes(b"no archive")
     with pytest.raises(ValueError, match="folder must hold archives that can be read"):
         cifar10(broken)
+
+
+class Odd:
+    """An array as a pickle holds it: made by numpy, of whatever type and shape."""
+
+    def __init__(self, kind, shape, content):
+        self.kind, self.shape, self.content = kind, shape, content
+
+    def __reduce__(self):
+        make = np.zeros(1).__reduce__()[0]
+        return make, (np.ndarray, (0,), b"b"), (1, self.shape, self.kind, False, self.content)
+
+
+GOOD = {b"data": planes(PARTS[0]), b"labels": LABELS[PARTS[0]].tolist()}
+FORGED = {
+    "an object inside of a structure": {b"data": Odd(np.dtype([("a", "O")]), (PER, 3072), b"x" * 8)},
+    "objects": {b"data": np.array([["x"] * 3072] * PER, dtype=object)},
+    "other numbers": {b"data": planes(PARTS[0]).astype(np.int32)},
+    "another shape": {b"data": planes(PARTS[0]).reshape(-1)},
+    "too few bytes": {b"data": Odd(np.dtype("u1"), (PER, 3072), b"x" * 8)},
+    "a shape beyond memory": {b"data": Odd(np.dtype("u1"), (2**50, 3072), b"x")},
+    "no array": {b"data": b"x" * 3072 * PER},
+    "labels in an array": {b"labels": LABELS[PARTS[0]]},
+    "labels of another type": {b"labels": [1.0] * PER},
+    "true and false": {b"labels": [True] * PER},
+    "labels out of range": {b"labels": [10] * PER},
+    "too few labels": {b"labels": [1]},
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_only_the_known_layout_of_a_batch_is_read(name, tmp_path):
+    write_python(tmp_path)
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps(GOOD | FORGED[name], protocol=2))
+    with pytest.raises(ValueError, match="data_batch_1 must be a batch of CIFAR-10's python version"):
+        cifar10(tmp_path, train=4, test=1)
+
+
+BOMBS = {
+    "data_batch_1": b"\x80\x02}r\xff\xff\xff\x7f.",  # a place in the memo beyond memory
+    "data_batch_1.bin": b"\x0a" + bytes(3072),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_forged_batches_take_little_memory(name, tmp_path, confined):
+    (tmp_path / name).write_bytes(BOMBS[name])
+    code = f"""
+try:
+    cifar10({str(tmp_path)!r})
+except ValueError as error:
+    print(error)
+"""
+    assert f"{name} must" in confined(code, "from hardmax.data.images import cifar10")
+
+
+def test_damaged_pictures_are_told(tmp_path):
+    write_npm(tmp_path)
+    good = (tmp_path / "data_batch_1.png").read_bytes()
+    for content in (b"", good[:60], good[:20] + b"\xff" * 8 + good[28:]):
+        (tmp_path / "data_batch_1.png").write_bytes(content)
+        with pytest.raises(ValueError, match=r"data_batch_1\.png must be"):
+            cifar10(tmp_path, train=4, test=1)
+    (tmp_path / "data_batch_1.png").write_bytes(good)
+    (tmp_path / "train_lables.json").write_text('{"a": 1}')
+    with pytest.raises(ValueError, match=r"train_lables\.json must be the labels of CIFAR-10"):
+        cifar10(tmp_path, train=4, test=1)

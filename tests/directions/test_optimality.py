@@ -169,12 +169,12 @@ def test_what_is_no_selection_is_refused_in_a_sentence() -> None:
     problem = named("B-FIG-8")
     for function in (is_locally_optimal, is_globally_optimal, score_gap, neighbors):
         for wrong in (3, [0], [0, 2], "ab", [0.5, 0.0], object()):
-            with pytest.raises(ValueError, match="selection"):
+            with pytest.raises(ValueError, match=r"selection|chosen"):
                 function(problem, wrong)
     for function in (is_locally_optimal, score_gap, neighbors):  # no silent choice of the best tokens
-        with pytest.raises(ValueError, match="one per input, got None"):
+        with pytest.raises(ValueError, match="list of integers, got None"):
             function(problem, None)
-    with pytest.raises(ValueError, match="call max_margin"):
+    with pytest.raises(ValueError, match="problems must be a list of"):
         max_margin_batch(problem)
 
 

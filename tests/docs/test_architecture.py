@@ -67,14 +67,3 @@ def test_the_files_of_formulas_exist():
     named = re.findall(r"`(\w+/\w+(?:\.py)?)`", section("Where a formula lives"))
     assert len(named) > 5
     assert [each for each in named if not (SOURCE / each).exists()] == []
-
-
-def test_files_of_one_idea_and_folders_one_can_look_through():
-    files = [*SOURCE.rglob("*.py")]
-    long = {
-        str(each.relative_to(SOURCE)): len(each.read_text(encoding="utf-8").splitlines()) for each in files
-    }
-    assert {name: lines for name, lines in long.items() if lines > 350} == {}
-    beside = {each.parent for each in files}
-    full = {str(folder.relative_to(SOURCE)): len([*folder.glob("*.py")]) for folder in beside}
-    assert {name: count for name, count in full.items() if count > 16} == {}

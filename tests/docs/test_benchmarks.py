@@ -103,3 +103,12 @@ def test_what_cannot_run_is_missing(harness, tmp_path, monkeypatch):
         "with data": "bench_part.py: its data is not here",
     }
     assert [row["ours"] for row in found["rows"]] == [2]
+
+
+def test_a_title_names_the_data_that_a_benchmark_ran_on(harness):
+    line = next(line for line in harness.LINES if line.script == "bench_text.py")
+    numbers = {"cold_seconds": 2.0, "cold_ratio": 10.0, "warm_seconds": 0.1, "reviews": 20_000}
+    assert line.read(numbers | {"data": "IMDB"})["title"] == line.title
+    title = line.read(numbers | {"data": "made-up words"})["title"]
+    assert title == "20,000 reviews of made-up words through paper A's pipeline, CPU time"
+    assert "IMDB" not in title

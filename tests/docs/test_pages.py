@@ -106,7 +106,7 @@ def test_every_public_name_has_one_entry():
     assert sorted(entries) == sorted(names.homes())
 
 
-@pytest.mark.parametrize("tool", ["docstrings", "names", "root_files", "tutorials"])
+@pytest.mark.parametrize("tool", ["docstrings", "house", "names", "root_files", "tutorials"])
 def test_tools_do_as_they_say(tool):
     found = doctest.testmod(importlib.import_module(tool))
     assert found.attempted > 0

@@ -1,4 +1,4 @@
-"""The five walks of the architecture page: data visits their files in that order, and seldom comes back."""
+"""Six walks, traced: data visits files in the order of the architecture page, and no more than in 0.2."""
 
 import json
 import re
@@ -17,13 +17,14 @@ WALKS = {
     for part in SECTION.split("\n### ")[1:]
 }
 
-# Returns to a package already left that each walk may have: half of what they were in 0.1.
-RETURNS = {
-    "A problem is solved": 7,
-    "Flow, and the margin it tends to": 3,
-    "Sentences are learned": 6,
-    "Texts are learned": 5,
-    "A figure is made": 7,
+# Files outside _lib that a walk calls, and returns to a package already left, counted on the trace of 0.2.
+LIMITS = {
+    "A problem is solved": (31, 9),
+    "Flow, and the margin it tends to": (28, 10),
+    "Sentences are learned": (29, 7),
+    "Texts are learned": (23, 4),
+    "A figure is made": (51, 12),
+    "A counterexample is hunted": (62, 17),
 }
 
 # Runs every walk twice, since the first time imports, and prints which file was called first, second, ...
@@ -60,6 +61,9 @@ walks = {
     "Sentences are learned": command("ntp", "train", "examples/svop.txt", "--out", f"{folder}/m.npz"),
     "Texts are learned": texts,
     "A figure is made": command("reproduce", "B-FIG-1a", "--out", f"{folder}/figures"),
+    "A counterexample is hunted": command(
+        "hunt", "B-THM-1", "--reading", "paper", "--tries", "5", "--workers", "1"
+    ),
 }
 root = os.path.dirname(hm.__file__) + os.sep
 found = {}
@@ -99,17 +103,20 @@ def returns(files):
 
 
 def test_every_walk_is_told():
-    assert list(WALKS) == list(RETURNS)
-    assert all(len(files) >= 10 for files in WALKS.values())
+    assert {*WALKS} <= {*LIMITS}
+    assert all(len(files) >= 7 for files in WALKS.values())
 
 
-@pytest.mark.parametrize("title", RETURNS)
+@pytest.mark.parametrize("title", WALKS)
 def test_data_visits_the_files_in_this_order(title, visited):
     order = visited[title]
     assert [file for file in WALKS[title] if file not in order] == []
     assert sorted(WALKS[title], key=order.index) == WALKS[title]
 
 
-@pytest.mark.parametrize("title", RETURNS)
-def test_data_seldom_comes_back(title):
-    assert returns(WALKS[title]) <= RETURNS[title]
+@pytest.mark.parametrize("title", LIMITS)
+def test_a_walk_gets_no_worse(title, visited):
+    files, back = LIMITS[title]
+    traced = [file for file in visited[title] if not file.startswith("_lib/")]
+    assert len(traced) <= files
+    assert returns(traced) <= back

@@ -7,8 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.embeddings import descend_embeddings, initial_vectors
-from hardmax.embeddings.gram import GramState, descend_gram
-from hardmax.embeddings.gram_flow import conserved_spectrum, flow_gram
+from hardmax.embeddings.gram import GramState, conserved_spectrum, descend_gram, flow_gram
 
 from .conftest import Instance
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.embeddings import TwoLayer, initial_vectors
-from hardmax.embeddings.two_layer_gram import TwoLayerGram, descend_two_layer
+from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
 
 from .conftest import Instance, numbers
 

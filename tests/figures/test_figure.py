@@ -99,7 +99,7 @@ def test_scale_data_and_progress_reach_the_computation(table, tmp_path):
 
 
 def test_a_scale_that_does_not_exist(table):
-    with pytest.raises(ValueError, match="quick or paper, got 'big'"):
+    with pytest.raises(ValueError, match="one of quick, day, paper, got 'big'"):
         figure("B-FIG-90", scale="big")
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from hardmax.answers.reproduction import reproduce
 from hardmax.figures.record import read_records
-from hardmax.figures.report import page, write_report
-from hardmax.figures.reproduce import Job
+from hardmax.figures.reproduce import Job, page, write_report
 
 SCRIPT = "<script>alert(1)</script>"
 DEEP = "[" * 100_000 + "]" * 100_000

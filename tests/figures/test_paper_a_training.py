@@ -303,6 +303,62 @@ def test_an_interrupted_training_goes_on_and_a_finished_one_stays(folder, tmp_pa
             assert np.array_equal(again.tables[name][column], values), (name, column)
 
 
+def test_logits_are_scaled_on_reviews_only_and_the_figure_names_it(folder):
+    printed, scaled = (hm.figure("A-FIG-3", data=folder, logits=logits) for logits in ("printed", "scaled"))
+    says = scaled.tables["cases"]["says"].tolist()
+    assert says[0].endswith("; logits over sqrt(d), not printed")
+    assert says[1] == printed.tables["cases"]["says"][1]
+    losses = [part(each.tables["losses"], "case", "IMDB")["loss"] for each in (printed, scaled)]
+    assert abs(losses[0] - losses[1]).max() > 1e-3
+    yelp = [part(each.tables["losses"], "case", "Yelp surrogate")["loss"] for each in (printed, scaled)]
+    np.testing.assert_array_equal(*yelp)
+    with pytest.raises(ValueError, match="logits must be one of printed, scaled, got 'both'"):
+        hm.figure("A-FIG-3", logits="both")
+
+
+def test_claims_about_a_surrogate_are_marked(folder):
+    figure = hm.figure("A-FIG-3", data=folder)
+    marks = {claim.id: claim.stand_in for claim in figure.claims}
+    assert marks["A-FIG-3.yelp.r_v"]
+    assert marks["A-FIG-3.yelp.signs"]
+    assert not marks["A-FIG-3.imdb.signs"]
+
+
+def stored(name, scale, **other):
+    course = [
+        {"epochs": k, "mean_loss": 0.1 / k, "r_v": 0.5, "r_p": 0.3, "sign_accuracy": 0.9}
+        for k in (1, 10, 100)
+    ]
+    end = {"loss": 2e-5, "mass": 0.07, "r_v": 0.7, "r_p": 0.26, "sign_accuracy": 0.95}
+    plan = {"data": "yelp", "layers": 2, "d": 2048, "rate": 1e-2, "seed": 0, "epochs_done": 100}
+    return {"name": name, "scale": scale, "course": course, **end, **plan, **other}
+
+
+def test_stored_runs_stand_beside_the_figure_each_with_its_reading(one_layer_case, monkeypatch):
+    runs = {"p": stored("p", None, loss=0.3), "s": stored("s", "1/sqrt(d)"), "i": stored("i", None, layers=1)}
+    monkeypatch.setattr(reviews, "read_runs", lambda: runs)
+    case = replace(one_layer_case, name="Yelp surrogate")
+    found = reviews.findings(reviews.Part(case, (), ()), layers=2, sources=["Yelp"])
+    rows = found.tables["stored"]
+    readings = dict(zip(rows["run"].tolist(), rows["reading"].tolist(), strict=True))
+    assert readings == {"p": "as printed", "s": "logits over sqrt(d)"}
+    assert any(x.startswith("Stored run s, logits over sqrt(d): d = 2048, 100 epochs") for x in found.notes)
+    canvas = Figure()
+    reviews.draw_source(canvas, found.tables, case.name)
+    labels = [text.get_text() for text in canvas.axes[-1].get_legend().get_texts()]
+    assert labels == ["as printed, 2048", "logits over √d, 2048"]
+    assert canvas.axes[-1].get_title() == "(d) stored runs, Yelp"
+    monkeypatch.setattr(reviews, "read_runs", dict)
+    assert "stored" not in reviews.findings(reviews.Part(case, (), ()), layers=2, sources=["Yelp"]).tables
+
+
+def test_a_day_is_less_than_the_paper_where_that_takes_days():
+    sizes = two_layers.SIZES
+    assert sizes["paper"]["IMDB"].schedule == two_layers.schedule(2048, 500, (100, 200))
+    assert sizes["day"]["IMDB"].schedule == two_layers.schedule(2048, 30, (5, 25), rate=1e-3)
+    assert [each.id for each in recipes_of() if each.reduced] == ["B-FIG-6", "B-FIG-7", "A-FIG-1"]
+
+
 @pytest.mark.slow
 def test_yelp_as_it_is(shared_data, tmp_path, monkeypatch):
     """Acceptance of the addendum on real reviews, at quick scale."""

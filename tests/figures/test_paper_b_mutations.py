@@ -102,7 +102,7 @@ def test_the_basins_exchanged(monkeypatch):
 
 def test_a_late_map_without_its_normaliser_has_other_periods(monkeypatch):
     """Plain gradient descent on F agrees with descent only where it settles."""
-    from hardmax.limits.late_map import LateMap
+    from hardmax.limits.late import LateMap
 
     def plain(self, z, rate):
         return z + np.asarray(rate * self.length)[..., None] * (self._shares(z) @ self.rows)

@@ -5,7 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.figures.paper_b.official import OFFICIAL, Arithmetic, official_end
-from hardmax.figures.paper_b.random_claims import DAMPED, SINGLE, STRONGLY_DAMPED, UNDAMPED
+from hardmax.figures.paper_b.random_data import DAMPED, SINGLE, STRONGLY_DAMPED, UNDAMPED
 from hardmax.trials.experiments import outcomes
 
 pytestmark = pytest.mark.compiled

@@ -8,9 +8,16 @@ from matplotlib.figure import Figure as Canvas
 
 import hardmax as hm
 from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_b import random_claims, random_trials
-from hardmax.figures.paper_b.random_claims import DAMPED, SINGLE, STRONGLY_DAMPED, UNDAMPED, Tally
-from hardmax.figures.paper_b.random_trials import DIMENSIONS, EXACT
+from hardmax.figures.paper_b import random_data
+from hardmax.figures.paper_b.random_data import (
+    DAMPED,
+    DIMENSIONS,
+    EXACT,
+    SINGLE,
+    STRONGLY_DAMPED,
+    UNDAMPED,
+    Tally,
+)
 from hardmax.figures.style import style
 from hardmax.trials.experiments import outcomes
 from hardmax.trials.grid import cell_key, seeds
@@ -25,12 +32,12 @@ def expected(oracles):
 
 @pytest.fixture(scope="module")
 def control():
-    return random_trials.control_table(200)
+    return random_data.control_table(200)
 
 
 @cache
 def whole_control():
-    return random_trials.control_table(1000)
+    return random_data.control_table(1000)
 
 
 def made_up(kind, correlations, gap=0.1):
@@ -52,7 +59,7 @@ def tables(control):
         *made_up(UNDAMPED, [0.99, 0.97, 0.78, 0.44, 0.46, 0.46]),
     ]
     trials = {name: column.copy() for name, column in control.items()}
-    return {"trials": trials, "control": control, "arithmetic": random_trials.plain_table(rows)}
+    return {"trials": trials, "control": control, "arithmetic": random_data.plain_table(rows)}
 
 
 # -- the control stream -----------------------------------------------------------------------------------
@@ -66,14 +73,14 @@ def test_first_trials_of_the_control(control, expected):
             [wanted[name] for name in ("nonsat", "lmm", "gmm", "neg")], abs=1e-12
         )
     assert control["certified"].all()
-    assert {c.id for c in random_claims.control_claims({"trials": control, "control": control})} >= {
+    assert {c.id for c in random_data.control_claims({"trials": control, "control": control})} >= {
         "B-FIG-10.control-gmm",
         "B-FIG-10.control-correlation-bound",
     }
 
 
 def test_expected_numbers_are_the_oracles(expected):
-    known = random_claims.KNOWN[1000]
+    known = random_data.KNOWN[1000]
     for at, d in enumerate(DIMENSIONS):
         wanted = expected["per_d"][str(d)]
         for ours, theirs in {"nonsaturated": "nonsat", "lmm": "lmm", "gmm": "gmm", "negative": "neg"}.items():
@@ -81,11 +88,11 @@ def test_expected_numbers_are_the_oracles(expected):
         assert known.correlation[at] == pytest.approx(wanted["corr"], abs=6e-8)
         assert known.least[at] == pytest.approx(wanted["corr_min"], abs=6e-8)
         first = expected["first_200_trials"][str(d)]
-        assert random_claims.KNOWN[200].gmm[at] == pytest.approx(200 * first["gmm"], abs=1e-9)
+        assert random_data.KNOWN[200].gmm[at] == pytest.approx(200 * first["gmm"], abs=1e-9)
         accepted = expected["acceptance_N200"][str(d)]
-        assert random_claims.BANDS[d] == tuple(tuple(accepted[kind]) for kind in ("nonsat", "lmm", "gmm"))
+        assert random_data.BANDS[d] == tuple(tuple(accepted[kind]) for kind in ("nonsat", "lmm", "gmm"))
     cdf = {float(gap): share for gap, share in expected["pooled"]["gap_cdf"].items()}
-    assert pytest.approx(cdf, abs=5.1e-6) == random_claims.CDF
+    assert pytest.approx(cdf, abs=5.1e-6) == random_data.CDF
 
 
 @pytest.mark.slow
@@ -114,7 +121,7 @@ def test_the_whole_control(expected):
 @pytest.mark.slow
 def test_claims_about_the_whole_control():
     control = whole_control()
-    claims = whole_claims(control, random_trials.negative_table(control))
+    claims = whole_claims(control, random_data.negative_table(control))
     assert [claim.id for claim in claims if not claim.holds] == []
     assert len(claims) == len({claim.id for claim in claims}) == 31
 
@@ -132,12 +139,12 @@ def whole_claims(control, negative):
             made = made_up(kind, [value] * 6)[0] | {"d": d}
             rows += [made] * saturated
         rows[-negatives:] = [made | {"score_gap": -0.1, "misalignment": 1 - there}] * negatives
-    return random_claims.control_claims(
+    return random_data.control_claims(
         {
             "trials": control,
             "control": control,
             "negative": negative,
-            "control_arithmetic": random_trials.plain_table(rows),
+            "control_arithmetic": random_data.plain_table(rows),
             "sensitivity": sensitivity_made_up(),
         }
     )
@@ -145,14 +152,11 @@ def whole_claims(control, negative):
 
 def sensitivity_made_up():
     """200 trials per variant and d with the shares that are known of them."""
-    known = random_claims.KNOWN[200]
+    known = random_data.KNOWN[200]
     rows = []
     for variant in ("exponential loss", "correlation loss", "start 0.01 N(0, I)", "10,000 steps"):
-        special = {
-            ("correlation loss", 2): (114, 83),
-            ("10,000 steps", 2): (106, 90),
-            ("10,000 steps", 5): (3, 197),
-        }
+        special = {("correlation loss", 2): (114, 83), ("10,000 steps", 2): (106, 90),
+                   ("10,000 steps", 5): (3, 197)}  # fmt: skip
         for at, d in enumerate(DIMENSIONS):
             open_, lmm = special.get((variant, d), (known.nonsaturated[at], known.lmm[at]))
             rows += [
@@ -162,11 +166,11 @@ def sensitivity_made_up():
                 | {"globally_optimal": open_ <= trial < open_ + known.gmm[at]}
                 for trial in range(200)
             ]
-    return random_trials.trials_table(rows) | {"variant": np.array([row["variant"] for row in rows])}
+    return random_data.trials_table(rows) | {"variant": np.array([row["variant"] for row in rows])}
 
 
 def test_sensitivity_trains_what_it_says():
-    table = random_trials.sensitivity_table(count=3)
+    table = random_data.sensitivity_table(count=3)
     problems = list(hm.data.fig9_oracle(5, 3))
     found = {name: Tally.of(table, variant=name, d=5).rows for name in np.unique(table["variant"])}
     assert found["10,000 steps"]["norm"] == pytest.approx(
@@ -189,20 +193,20 @@ def test_sensitivity_trains_what_it_says():
 
 @pytest.mark.slow
 def test_sweep_runs_once_from_seeds_that_can_be_drawn_again(monkeypatch):
-    monkeypatch.setattr(random_trials, "TRIALS", {"quick": 3})
-    monkeypatch.setattr(random_trials, "_swept", {})
+    monkeypatch.setattr(random_data, "TRIALS", {"quick": 3})
+    monkeypatch.setattr(random_data, "_swept", {})
     seen = []
-    table = random_trials.sweep_table("quick", seen.append)
+    table = random_data.sweep_table("quick", seen.append)
     assert seen[-1] == 1.0
     monkeypatch.setattr(hm, "sweep", None)
-    assert random_trials.sweep_table("quick", seen.append) is table
+    assert random_data.sweep_table("quick", seen.append) is table
     for d in (5, 100):
         of = table["d"] == d
         key = cell_key({"experiment": "sphere", "n": 4, "T": 6, "d": d})
-        assert table["seed"][of].tolist() == seeds(random_trials.SEED, key, 0, 3)
+        assert table["seed"][of].tolist() == seeds(random_data.SEED, key, 0, 3)
         again = outcomes([hm.data.sphere(4, 6, d, rng=int(seed)) for seed in table["seed"][of]])
         assert table["misalignment"][of].tolist() == [row["misalignment"] for row in again]
-    arithmetic = random_trials.arithmetic_table(table, 2)
+    arithmetic = random_data.arithmetic_table(table, 2)
     exact = Tally.of(arithmetic, arithmetic=EXACT).rows["norm"]
     assert exact.tolist() == table["norm"][table["trial"] < 2].tolist()
     assert {DAMPED, STRONGLY_DAMPED, UNDAMPED, SINGLE, EXACT} == set(arithmetic["arithmetic"])
@@ -214,9 +218,9 @@ def test_sweep_runs_once_from_seeds_that_can_be_drawn_again(monkeypatch):
 
 def all_claims(tables):
     return (
-        *random_claims.rates_claims(tables),
-        *random_claims.gap_claims(tables),
-        *random_claims.control_claims(tables),
+        *random_data.rates_claims(tables),
+        *random_data.gap_claims(tables),
+        *random_data.control_claims(tables),
     )
 
 
@@ -361,8 +365,8 @@ def test_histogram_and_distribution_count_the_saturated_trials(tables):
 def test_three_figures_share_one_sweep(monkeypatch, control):
     """9b costs nothing after 9a; a figure's seed is the sweep's."""
     swept = {"quick": control | {"seed": np.zeros(len(control["d"]), dtype=int)}}
-    monkeypatch.setattr(random_trials, "_swept", swept)
+    monkeypatch.setattr(random_data, "_swept", swept)
     found = recipes()["B-FIG-9b"].compute(Setting())
     assert found.tables["trials"] is swept["quick"]
-    assert found.seed == random_trials.SEED
+    assert found.seed == random_data.SEED
     assert all(claim.holds for claim in found.claims)

@@ -5,9 +5,9 @@ import pytest
 
 from hardmax._lib.extras import install
 from hardmax.figures.figure import Setting, make, recipes
-from hardmax.figures.paper_b.vision import course as of_epochs
+from hardmax.figures.paper_b.vision import figures
+from hardmax.figures.paper_b.vision import figures as of_epochs
 from hardmax.figures.paper_b.vision import figures as vision
-from hardmax.figures.paper_b.vision import surrogate
 from hardmax.figures.reproduce import load_tables, save
 from hardmax.figures.tables import part
 
@@ -46,11 +46,11 @@ def test_the_surrogates_gradient_is_the_loss_derivative():
     cls = chance.normal(size=48)
 
     def loss():
-        _, mixed = surrogate._attend(x, cls, patches)
+        _, mixed = figures._attend(x, cls, patches)
         out = np.einsum("hcd,nhd->nc", x[2], mixed)
         return float(np.mean(np.log(np.exp(out).sum(axis=1)) - out[np.arange(5), classes]))
 
-    for array, gradient in zip(x, surrogate._gradients(x, cls, patches, classes), strict=True):
+    for array, gradient in zip(x, figures._gradients(x, cls, patches, classes), strict=True):
         direction = chance.normal(size=array.shape)
         step = 1e-6
         array += step * direction
@@ -73,7 +73,7 @@ def test_soft_sparsity_of_heads_and_of_their_mean():
 
 
 def test_a_start_that_never_moves_fails_its_claims(monkeypatch):
-    monkeypatch.setattr(surrogate, "RATE", 1e-9)
+    monkeypatch.setattr(figures, "RATE", 1e-9)
     found = recipes()["B-FIG-7"].compute(Setting())
     failed = {claim.id for claim in found.claims if not claim.holds}
     assert {"B-FIG-7.end", "B-FIG-7.growth", "B-FIG-7.xavier-end"} <= failed
@@ -141,3 +141,42 @@ def test_norms_of_the_last_layer_in_both_readings():
     assert head_norm == pytest.approx(np.hypot(*each), rel=1e-12)
     np.testing.assert_allclose(maps.sum(axis=1), 1.0)
     assert 0.99 < sparsity <= 1.0
+
+
+@pytest.mark.extra
+def test_a_killed_training_goes_on_to_the_same_course(tmp_path):
+    pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
+    from dataclasses import replace
+
+    from hardmax.data.images import Images
+    from hardmax.figures.paper_b.vision import training
+
+    chance = np.random.default_rng(0)
+    images, labels = chance.integers(0, 256, size=(2, 40, 32, 32, 3)).astype(np.uint8), np.arange(40) % 10
+    data = Images(images[0], labels, images[1], labels, "drawn")
+    tiny = training.Protocol(train=40, test=40, epochs=3, patch=16, dim=8, depth=1, heads=2, batch=20)
+    kind, path = ("normal", "exact"), tmp_path / "state.pt"
+    straight = training.train(data, tiny, *kind, 0, lambda share: None)
+    training.train(data, replace(tiny, epochs=1), *kind, 0, lambda share: None, path)
+    heard: list[float] = []
+    resumed = training.train(data, tiny, *kind, 0, heard.append, path)
+    assert len(heard) == 4  # two batches of the second and the third epoch
+    for name in ("norm", "sparsity", "accuracy"):
+        np.testing.assert_array_equal(getattr(resumed, name), getattr(straight, name))
+    np.testing.assert_array_equal(resumed.maps, straight.maps)
+    with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*\(seed\)"):
+        training.train(data, tiny, *kind, 1, lambda share: None, path)
+
+
+@pytest.mark.extra
+def test_the_papers_size_needs_a_gpu_and_a_day_names_what_differs():
+    torch = pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match=r"needs a GPU, and none is here; take --scale day"):
+            vision.protocol_of("paper")
+    day = vision.protocol_of("day")
+    assert (day.train, day.tokens, day.heads, day.rate) == (50_000, 256, 12, 3e-3)
+    assert vision._differs(day) == [
+        "Differs from the printed training: dimension 96, printed 768; layers 2, printed 12; epochs 12, "
+        "printed 400."
+    ]

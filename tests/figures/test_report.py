@@ -11,7 +11,7 @@ import pytest
 from hardmax.figures.claims import at_least, shown, true
 from hardmax.figures.figure import Figure, Recipe, recipes
 from hardmax.figures.record import ClaimRecord, Record, Run, read_records
-from hardmax.figures.report import page, write_report
+from hardmax.figures.reproduce import page, write_report
 from hardmax.papers import ERRATA
 
 ROOT = Path(__file__).parents[2]

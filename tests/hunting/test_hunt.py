@@ -11,9 +11,9 @@ import hardmax as hm
 from hardmax.answers.hunts import judge_file
 from hardmax.cli import run as cli
 from hardmax.hunting.claims import claim_of, outcome_from
+from hardmax.hunting.driving import look_again, shrink
 from hardmax.hunting.problems import ProblemCandidate
 from hardmax.hunting.search import explore
-from hardmax.hunting.shrink import look_again, shrink
 from hardmax.hunting.space import candidate_of, read_ranges
 from hardmax.hunting.words import WordsCandidate
 from hardmax.theory import Hypothesis, Outcome
@@ -93,6 +93,109 @@ def test_what_a_function_raises_is_told():
     assert "each was refused" in str(found)
 
 
+def test_a_hunt_whose_every_call_raises_stops():
+    def broken(problem):
+        return problem.nonsense
+
+    found = hm.hunt(broken, seconds=600, workers=0)
+    assert (found.tries, found.exit_code, found.words) == (3, 3, {"refused": found.instances})
+    assert 100 < found.instances < 400
+    assert found.refusal == "AttributeError: 'Problem' object has no attribute 'nonsense'"
+    assert "every call raised, so the hunt stopped after 3 units" in str(found)
+    assert found.json()["notes"] == list(found.notes)
+
+
+def test_one_call_that_returns_keeps_a_hunt_going():
+    def often_broken(problem):
+        return 1.0 if problem.n == 1 else 1 / 0
+
+    found = hm.hunt(often_broken, tries=4, workers=0)
+    assert (found.tries, found.notes) == (4, ())
+    assert set(found.words) == {"refused", "holds"}
+
+
+@pytest.mark.parametrize("proof", [None, "counted"])
+def test_a_fraction_in_an_outcome_proves_itself(proof):
+    def few(problem):
+        slack = Fraction(3) - Fraction(float(problem.scores.max()))
+        return Outcome((Hypothesis("two inputs", problem.n == 2),), slack, proof=proof)
+
+    found = hm.hunt(few, tries=3, workers=0)
+    assert (found.verdict, found.proof) == ("refuted (proved)", proof or "fractions")
+    assert found.candidate.size == (2, 4, 1)
+    assert found.judged.slack == float(3 - Fraction(float(found.subject().scores.max())))
+
+
+def test_a_numpy_bool_is_a_bool():
+    assert outcome_from(np.bool_(False)).slack == -1.0
+    unmet = Outcome((Hypothesis("never", np.bool_(False)),), -1.0, proof="none")
+    assert claim_of(lambda problem: unmet).judge(OPPOSED).word == "not applicable"
+
+
+def test_an_outcome_without_a_number_is_refused():
+    judged = claim_of(lambda problem: Outcome(slack="low")).judge(OPPOSED)
+    assert judged.word == "refused"
+    assert "a slack must be a number" in judged.measured["error"]
+
+
+# claims about positions
+
+
+@pytest.mark.parametrize(
+    "claim, verdict, orders",
+    [
+        (lambda problem: float(1 - problem.scores[0]), "suspected (15 digits)", ["tokens"]),
+        (lambda problem: Fraction(1) - Fraction(float(problem.scores[0])), "refuted (proved)", ["tokens"]),
+        (
+            lambda problem: float(1 - problem.split(problem.scores)[0].max()),
+            "suspected (15 digits)",
+            ["inputs"],
+        ),
+        (lambda problem: float(1 + problem.keys[:, 0].min()), "suspected (15 digits)", ["coordinates"]),
+        (lambda problem: float(1 - problem.scores.max()), "suspected (15 digits)", []),
+    ],
+)
+def test_a_claim_that_depends_on_an_order_is_told(claim, verdict, orders):
+    found = hm.hunt(claim, tries=2, workers=0, space="n=2,T=2,d=2")
+    assert found.verdict == verdict
+    assert found.exit_code == (1 if verdict.startswith("refuted") else 3)
+    told = "".join(found.notes)
+    assert [name for name in ("inputs", "tokens", "coordinates") if name in told] in (
+        orders,
+        ["inputs", *orders],
+    )
+    assert bool(told) == bool(orders)
+
+
+# one loss
+
+
+def test_one_loss(tmp_path, capsys):
+    claim = lambda problem: -1.0 if problem.loss.name == "correlation" else 1.0  # noqa: E731
+    assert hm.hunt(claim, tries=1, workers=0).verdict.startswith("suspected")
+    found = hm.hunt(claim, tries=2, workers=0, loss="exponential")
+    assert (found.exit_code, set(found.words), found.loss) == (0, {"holds"}, "exponential")
+    assert found.commands[0].endswith("--loss exponential")
+    arguments = ["hunt", "margin <= 3", "--loss", "correlation", "--tries", "1", "--workers", "0", "--json"]
+    assert cli(arguments) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["loss"], told["counterexample"]["loss"]) == ("correlation", "correlation")
+
+
+@pytest.mark.parametrize(
+    "claim, loss, words",
+    [
+        ("margin <= 3", "hinge", "logistic or exponential or correlation"),
+        ("margin <= 3", "log", "logistic or exponential or correlation"),
+        ("D-THM-11", "logistic", "loss must be log"),
+        ("C-THM-P2", "logistic", "left out for claims about sentences"),
+    ],
+)
+def test_refused_losses(claim, loss, words):
+    with pytest.raises(ValueError, match=words):
+        hm.hunt(claim, loss=loss, tries=1, workers=0)
+
+
 def test_sentences_keep_a_next_token():
     """Shrinking and moves never make sentences of one token each."""
     drawn = WordsCandidate(((0, 1), (1,)))
@@ -164,6 +267,14 @@ def test_a_line_is_parsed_and_proved():
 def test_a_line_is_arithmetic_and_nothing_else(line):
     with pytest.raises(ValueError, match=r"conjecture|exponent|argument|claim must be"):
         claim_of(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["(n-9)**0.5 <= 1", "abs((n-9)**0.5) <= 1", "log(n-2) <= 1", "1 / (n-2) <= 1"]
+)
+def test_an_undefined_number_decides_nothing(line):
+    judged = claim_of(line).judge(OPPOSED)  # n = 2
+    assert (judged.word, judged.measured.get("error")) == ("undecided", None)
 
 
 def test_a_condition_is_a_hypothesis():
@@ -268,6 +379,8 @@ def test_bad_command_lines(capsys):
         ["hunt", HEAD_START, "--on", FILE],
         ["hunt", HEAD_START, "--on", FILE, "--given", "x=1"],
         ["verify", "B-THM-1", "--given", "p=1"],
+        ["hunt", "B-THM-1", "--loss", "hinge"],
+        ["hunt", HEAD_START, "--on", FILE, "--given", "start=[0,1]", "--loss", "logistic"],
     ):
         assert cli(arguments) == 2
         assert "Traceback" not in capsys.readouterr().err

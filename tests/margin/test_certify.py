@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 import hardmax.margin.certificates.checking as module
-from hardmax.margin.certificates.checking import certify
+from hardmax.margin.certificates.checking import Power, certify
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 
@@ -135,13 +137,13 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 
 def test_the_checker_stands_alone() -> None:
-    """Two files of readable length that import each other and the standard library, nothing of the solver."""
-    own = "hardmax.margin.certificates.norms"
-    for name in ("checking.py", "norms.py"):
+    """Files of readable length that import each other and the standard library, nothing of the solver."""
+    own = {"hardmax.margin.certificates.checking", "hardmax.margin.certificates.layout"}
+    for name in ("checking.py", "layout.py"):
         lines = Path(module.__file__).with_name(name).read_text().splitlines()
         imports = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
-        assert {each.split(".")[0] for each in imports - {own}} <= sys.stdlib_module_names
-        assert len(lines) < 260
+        assert {each.split(".")[0] for each in imports - own} <= sys.stdlib_module_names
+        assert len(lines) < 500
 
 
 def test_numbers_that_are_not_finite_prove_nothing_and_labels_are_said_to_be_names() -> None:
@@ -164,3 +166,101 @@ def _signed(content: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in content.items() if name != "digest"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return {**rest, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def test_a_power_of_1e58_is_not_believed() -> None:
+    """The norm of (1, 1, 1) is above 1 in every power: r ln(ratio) needs more digits than r has zeros."""
+    rows = [["0x1p+0", "0x1p+0", "0x1p+0"]]
+    for name in ("l1.2e58", "l3e57", "l1e300", "l7"):
+        for margin in (3.0, math.nextafter(3.0, 4.0)):
+            proof = dict(solve(Constraints.dense([[1.0, 1.0, 1.0]])).to_dict())
+            ends = [margin.hex(), math.nextafter(margin, 4.0).hex()]
+            proof |= {"norm_name": name, "p": rows[0], "multipliers": ["1"], "margin_interval": ends}
+            assert not certify(_signed(proof))["valid"], (name, margin)
+    x = [Fraction(1)] * 3
+    for text in ("1.2e58", "1e30", "3e57", "1e300"):
+        root = Fraction(3) ** 400 if float(text) < 400 else 1 + Fraction(11, 10) / Fraction(float(text))
+        # |x|_r = 3^(1/r) is just below 1 + ln(3)/r + ..., and ln(3) is 1.0986
+        assert Power(f"l{text}").at_most(x, root, lambda *_: Fraction(0))
+        assert not Power(f"l{text}").at_most(
+            x, 1 + Fraction(109, 100) / Fraction(float(text)), lambda *_: Fraction(0)
+        )
+
+
+LIES = {
+    "equal": ["false", ["false"] * 4, [0] * 4, [None] * 4, [False] * 3],
+    "plus": [[True] * 4, [0.0] * 4, ["0"] * 4, [99] * 4, [-1] * 4, {}, None],
+    "minus": [[0] * 3, [-2] * 4, "0000", None],
+    "h": ["1111", [1.0] * 4, [[1]] * 4, ["1"] * 5],
+    "labels": ["abcd", [1] * 4, {}],
+    "p": ["12", [1, 2], ["1"], [["1"], ["1"]]],
+    "multipliers": ["1111", {"0": "1"}, ["1"] * 5],
+    "farkas": [[], ""],
+    "norm_squared": [1, ["1"]],
+    "margin_interval": ["11", [0.1, 0.2], ["0x1p+0"] * 3],
+    "table": [["12"] * 4, [["1"], ["1", "2"], ["1"], ["1"]], [[1.0] * 2] * 4, {}],
+    "gram": [[["1"]], "1"],
+    "right": [[["1"]], ["1"], [["1"], ["1", "2"]]],
+    "right_of": [[0] * 4],
+    "status": [None, 1, ["certified"]],
+    "certificate": [None, {"float": 1}],
+    "schema": [1],
+    "digest": [None, 1],
+    "norm_name": [2, ["l2"], {}],
+    "shape": ["12", [2.0, 1.0]],
+    "factors": [[], {"left": []}, {"left": [["1"], []], "right": [["1"]]}],
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_fields_of_another_type_or_shape_are_refused_before_any_work(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = solve(Constraints.dense(ROWS)).to_dict()
+    assert certify(good)["valid"]
+    monkeypatch.setattr(module, "_Rows", None)  # what would do the work
+    for lie in LIES[name]:
+        spoilt = {**good, name: lie}
+        found = certify(spoilt if name == "digest" else _signed(spoilt))
+        assert not found["valid"], lie
+        assert name in found["violations"][0], (lie, found)
+        assert "NoneType' object is not callable" not in found["violations"][0]
+
+
+HOSTILE = {
+    # 106 kB: the first row of right has one number, the others have thousands
+    "ragged right": lambda good: (
+        good
+        | {"right": [["1"], *[["1"] * 8_000] * 3], "right_of": [1, 2, 3] * 2_000}
+        | {"plus": [0] * 6_000, "minus": [1] * 6_000}
+    ),
+    "many rows of two tokens": lambda good: (
+        good
+        | {
+            name: [value] * 10_000
+            for name, value in (("plus", 0), ("minus", 1), ("h", "1"), ("equal", False))
+        }
+        | {"labels": [""] * 10_000, "multipliers": ["1"] * 10_000, "table": [["1"] * 1_000, ["2"] * 1_000]}
+        | {"p": ["1"] * 1_000}
+    ),
+    "equalities": lambda good: (
+        good
+        | {"table": [[str((i * j) % 997) for j in range(300)] for i in range(300)], "p": ["1"] * 300}
+        | {"plus": [*range(300)], "minus": [-1] * 300, "h": ["1"] * 300, "equal": [True] * 300}
+        | {"labels": [""] * 300, "multipliers": ["1"] * 300}
+    ),
+    "denominators": lambda good: (
+        good
+        | {"table": [["1"] * 2] * 200, "plus": [*range(200)], "minus": [-1] * 200, "h": ["1"] * 200}
+        | {"equal": [False] * 200, "labels": [""] * 200}
+        | {"multipliers": [f"1/{10**4_000 + k}" for k in range(200)]}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_certificates_end_soon_in_little_memory(name: str, tmp_path: Path, confined: Any) -> None:
+    file = tmp_path / "proof.json"
+    file.write_text(json.dumps(_signed(HOSTILE[name](solve(Constraints.dense(ROWS)).to_dict()))))
+    code = f"from hardmax.margin.certificates.checking import certify; print(certify({str(file)!r})['valid'])"
+    assert confined(code) == "False"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.margin.certificates.norms import semidefinite
+from hardmax.margin.certificates.checking import semidefinite
 from hardmax.margin.norms.definition import norm
 from hardmax.margin.norms.in_norm import solve_in
 

@@ -245,13 +245,9 @@ def test_matrices_without_the_extra(paper_d: dict[str, Any], monkeypatch: pytest
 def test_matrices_with_equalities_and_of_no_solution() -> None:
     pytest.importorskip("clarabel", reason="the extra cone")
     rows = hm.Constraints.pairs(
-        np.eye(2),
-        [0, 1],
-        [-1, -1],
-        equal=np.array([False, True]),
-        right=[[1.0, 1.0], [1.0, -1.0]],
+        np.eye(2), [0, 1], [-1, -1], equal=np.array([False, True]), right=[[1.0, 1.0], [1.0, -1.0]],
         right_of=[0, 1],
-    )
+    )  # fmt: skip
     # W_00 + W_01 >= 1 and W_10 = W_11: the first row of W is all that is asked
     for each, size in (("nuclear", math.sqrt(0.5)), ("spectral", math.sqrt(0.5))):
         best = solve_in(rows, each)
@@ -290,13 +286,56 @@ def test_large_problems_are_certified_in_floats() -> None:
         assert hm.certify(best.to_dict()).valid
 
 
-def test_extreme_sizes() -> None:
-    for factor in (1e-150, 1e150):
-        rows = hm.Constraints.dense(np.array([[1.0, 2.0], [3.0, 1.0]]) * factor)
-        for name in ("l1", "l1.5", "l3", "linf"):
-            best, plain = solve_in(rows, name), solve_in(hm.Constraints.dense([[1.0, 2.0], [3.0, 1.0]]), name)
-            assert best.is_certified
-            assert best.margin == pytest.approx(plain.margin * factor, rel=1e-12)
+SCALES = (1e-160, 1e-100, 1e-20, 1e-8, 1e-6, 1e-5, 1e5, 1e6, 1e20, 1e160)
+
+
+@pytest.mark.parametrize("name", ["l1", "l2", "linf", "l1.1", "l1.5", "l3", "l20", "nuclear", "spectral"])
+def test_margins_do_not_depend_on_the_unit_of_the_keys(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        keys = np.vstack([np.zeros((1, 3)), rng.normal(size=(4, 3)) + np.array([2.0, 0.0, 0.0])])
+
+        def posed_in(unit: float, keys: Any = keys) -> hm.Constraints:
+            queries = {"right": [[1.0, 0.5], [0.3, 1.0]], "right_of": [0, 1, 0, 1]}
+            extra: Any = queries if name in ("nuclear", "spectral") else {}
+            return hm.Constraints.pairs(unit * keys, [1, 2, 3, 4], [0] * 4, **extra)
+
+        plain = hm.max_margin(posed_in(1.0), norm=name)
+        for unit in SCALES:
+            best = hm.max_margin(posed_in(unit), norm=name)
+            assert best.is_certified, unit
+            assert best.margin == pytest.approx(plain.margin * unit, rel=1e-12)
+            if name != "spectral":  # of whose several optima the rounding decides
+                assert best.p * unit == pytest.approx(plain.p, rel=1e-6, abs=1e-8)
+            assert best.support == plain.support
+            assert hm.certify(best.to_dict()).valid, unit
+        for power in (-300, -20, -3, 19, 300):
+            best = hm.max_margin(posed_in(2.0**power), norm=name)
+            assert np.ldexp(best.p, power).tolist() == plain.p.tolist()
+
+
+def test_rows_of_a_millionth_are_certified() -> None:
+    """The engines' tolerances are absolute; rows of 1e-6 used to reach them as they are."""
+    assert solve_in(hm.Constraints.dense(1e-6 * np.array([[-1.0, 1.0], [1.0, -2.0]])), "l1.5").is_certified
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        rows = rng.normal(size=(4, 3)) + np.array([1.5, 0.0, 0.0])
+        small, plain = (solve_in(hm.Constraints.dense(unit * rows), "l1.5") for unit in (1e-6, 1.0))
+        assert small.status == plain.status != "undecided"
+        if plain.is_certified:
+            assert small.margin == pytest.approx(1e-6 * plain.margin, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["l1", "linf"])
+def test_batches_do_not_depend_on_the_unit_of_the_keys(name: str) -> None:
+    rows = np.random.default_rng(3).normal(size=(30, 5, 3)) + np.array([2.0, 0.0, 0.0])
+    plain = hm.max_margin_batch([hm.Constraints.dense(each) for each in rows], norm=name)
+    for power in (-12, -5, 15):
+        small = hm.max_margin_batch([hm.Constraints.dense(np.ldexp(each, power)) for each in rows], norm=name)
+        assert [best.certificate for best in small] == [best.certificate for best in plain]
+        for best, same in zip(small, plain, strict=True):
+            if best.p is not None:
+                assert np.ldexp(best.p, power).tolist() == same.p.tolist()
 
 
 def forged(proof: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hardmax.answers.nexttoken.checked import ntp_check
-from hardmax.data.sentences import parts
+from hardmax.data.sentences import streaming
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def workers_that(monkeypatch):
     "name, content, words",
     [
         ("bad.txt", b"a b\n" * 9 + b"a \xff b\n", "bad.txt: line 10 must be in UTF-8"),
-        ("bad.txt.gz", gzip.compress(b"a b\na \xff\n"), "bad.txt.gz: line 2 must be in UTF-8"),
+        ("bad.txt.gz", gzip.compress(b"a b\na \xff\n", mtime=0), "bad.txt.gz: line 2 must be in UTF-8"),
         ("bad.txt.gz", b"a b\n", "bad.txt.gz: the file must be packed"),
         ("bad.json", b"[[0.5]]", "bad.json: sentences"),
     ],
 )
 def test_a_backend_names_a_file_as_it_was_given(tmp_path, monkeypatch, workers_that, name, content, words):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(parts.parts_of, "__defaults__", (8,))
+    monkeypatch.setattr(streaming.parts_of, "__defaults__", (8,))
     (tmp_path / "good.txt").write_text("a b\n")
     (tmp_path / name).write_bytes(content)
     workers_that(lambda part: None)  # no worker could read it, so it is read here
@@ -58,7 +58,7 @@ def test_a_pipe_is_read_here_and_once_whoever_reads_files(tmp_path, workers_that
     pipe, file = tmp_path / "pipe", tmp_path / "file.txt"
     os.mkfifo(pipe)
     file.write_text("c a\n")
-    workers_that(parts.count_part)
+    workers_that(streaming.count_part)
     with ThreadPoolExecutor(1) as writer:
         writer.submit(pipe.write_text, "a b\nb c\n")
         found = ntp_check(file, pipe, file, backend="dask")
@@ -75,17 +75,18 @@ def test_a_backend_gives_the_same_answer_although_a_worker_is_killed(tmp_path, m
         lines = (" ".join(f"w{x}" for x in rng.integers(0, 40, rng.integers(1, 6))) for _ in range(400))
         files[-1].write_text("\n".join(lines) + "\n")
     here = json.dumps(ntp_check(*files).json())
-    monkeypatch.setattr(parts.parts_of, "__defaults__", (2000,))
+    monkeypatch.setattr(streaming, "PART", 2000)
     flag = tmp_path / "killed"
     task = tmp_path / "deadly.py"
     task.write_text(
-        "import os, signal\nfrom pathlib import Path\nfrom hardmax.data.sentences.parts import count_part\n"
+        "import os, signal\nfrom pathlib import Path\n"
+        "from hardmax.data.sentences.streaming import count_part\n"
         "def work(parameters, seed):\n"
         f"    if parameters['start'] > 3000 and not Path({str(flag)!r}).exists():\n"
         f"        Path({str(flag)!r}).touch()\n        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return count_part(parameters, seed)\n"
     )
-    monkeypatch.setattr(parts, "TASK", f"{task}:work")
+    monkeypatch.setattr(streaming, "TASK", f"{task}:work")
     assert json.dumps(ntp_check(*files, backend=backend, workers=2).json()) == here
     assert flag.exists()
 
@@ -100,8 +101,8 @@ def test_the_end_of_rays_own_node_is_no_verdict(tmp_path):
         "    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(600)\n"
     )
     script = (
-        "from hardmax import cli\nfrom hardmax.data.sentences import parts\n"
-        "parts.TASK = 'deadly.py:work'\ncli.main()\n"
+        "from hardmax import cli\nfrom hardmax.data.sentences import streaming\n"
+        "streaming.TASK = 'deadly.py:work'\ncli.main()\n"
     )
     command = ["ntp", "check", "text.txt", "--backend", "ray", "--workers", "1"]
     done = subprocess.run(

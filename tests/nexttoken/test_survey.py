@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.answers.nexttoken.checked import ntp_check
-from hardmax.data.sentences import counting, parts, streaming
+from hardmax.data.sentences import counting, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.data.sentences.gathering import Decoded
 from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
@@ -98,8 +98,8 @@ def test_files_and_parts_of_them_are_one_text(tmp_path_factory, text, cuts, size
     if all(path.read_bytes().endswith(b"\n") for path in files[:-1]):
         assert held(streaming.read_distinct(files, 5, size=7)) == whole
     made = Making(5)
-    for part in parts.parts_of([folder / "all.txt"], 5, size=size):
-        made.add(parts.unpacked(parts.count_part(part)["part"]))
+    for part in streaming.parts_of([folder / "all.txt"], 5, size=size):
+        made.add(streaming.unpacked(streaming.count_part(part)["part"]))
     assert held(streaming.finished(made, [])) == whole
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hardmax.nexttoken import Model, OutputValue, Pairs, Samples, generate, train
 from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.observables import _sentence_losses, accuracy, loss, target_masses
-from hardmax.problem.output_value import best_loss
+from hardmax.problem.heads import best_loss
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 ETA = 0.05 / np.sqrt(20)

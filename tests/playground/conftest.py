@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import time
+import urllib.request
 
 import pytest
 
@@ -31,6 +33,13 @@ def address():
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     line = json.loads(server.stdout.readline())
     assert line["schema"] == "hardmax.play/1"
+    url, _, token = line["address"].partition("?t=")
+    question = urllib.request.Request(f"{url}ask", b'{"v": 1, "ask": "status"}', {"X-Hardmax-Token": token})
+    state = ""
+    while state != "ready":  # compiled, with the usual deadlines
+        time.sleep(0.2)
+        with urllib.request.urlopen(question) as told:
+            state = json.load(told)["answer"]["state"]
     yield line["address"]
     server.terminate()
     assert server.wait(20) == 130

@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -60,6 +64,94 @@ def told(page):
 def centre(page, selector):
     box = page.locator(selector).bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"scene": "sentences", "sentences": ["a b", "b a"], "prompt": 5},
+        {"scene": "sentences", "sentences": ["a b", "b a"], "prompt": ["a"]},
+        {"scene": "words", "texts": None, "epochs": "many"},
+        {"scene": "plane", "problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]], "loss": 3}},
+        {"scene": "plane", "problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}, "norm": [2]},
+    ],
+)
+def test_a_link_with_a_value_of_another_kind_is_refused(opened, state):
+    """A prompt that is not text once stopped the script; `opened` fails on any error of the page."""
+    page = opened(link=encoded(state))
+    assert "A link must hold a state" in page.locator(".hmx-problem").inner_text()
+    assert page.locator("[data-step='0'][aria-current='step']").count() == 1
+
+
+def test_a_file_leads_to_the_page(browser, address, tmp_path):
+    """As `hardmax play` opens it: the browser names a foreign site, the token lets it in."""
+    file = tmp_path / "open.html"
+    file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">')
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    page.wait_for_selector(READY, timeout=120_000)
+    assert page.url.startswith(address.partition("?")[0])
+    page.close()
+
+
+def test_a_state_that_is_too_long_for_an_address_opens(browser, tmp_path):
+    file = tmp_path / "notes.txt"
+    wide = "\u8a9e" * 350
+    lines = [f"{wide} eat{k} bread{k}" for k in range(55)]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    command = [sys.executable, "-m", "hardmax", "play", str(file), "--no-browser", "--json"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    address = json.loads(server.stdout.readline())["address"]
+    assert len(address) < 100
+    page = browser.new_page()
+    page.goto(address)
+    page.wait_for_selector(READY, timeout=120_000)
+    assert "too large for a link" in page.locator(".hmx-problem").inner_text()
+    assert page.locator("textarea").first.input_value().split("\n") == lines
+    settle(page)
+    page.reload()
+    page.wait_for_selector(READY, timeout=120_000)
+    assert page.locator("textarea").first.input_value().split("\n") == lines
+    page.close()
+    server.terminate()
+    assert "too large for an address" in server.communicate(timeout=30)[1]
+
+
+def test_a_fresh_installation_answers_while_it_compiles(browser, tmp_path):
+    """The page shows tokens and how far compiling is; a drag is answered by plain source, to the bit."""
+    cache = {"XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "hardmax", "play", "--no-browser", "--json"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **cache})
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+    page.goto(json.loads(server.stdout.readline())["address"])
+    page.wait_for_selector(READY, timeout=120_000)
+    assert page.locator("[data-token]").count() == 3
+    page.wait_for_selector(".hmx[data-engine='compiling']", timeout=120_000)
+    line = page.locator(".hmx-status").inner_text()
+    assert re.fullmatch(r"Compiling, \d+ of 10: answers are slower for now", line)
+    page.wait_for_selector(".hmx-direction", timeout=120_000)
+    page.locator("[data-token='0.0']").focus()
+    page.keyboard.press("ArrowLeft")
+    settle(page)
+    shown = told(page)
+    moved = shown["state"]["problem"]
+    assert moved["keys"][0][0] != [-0.1, 1.0]
+    found = hm.solve(hm.Problem.from_scores(moved["keys"], moved["scores"]))
+    assert [each["margin"] for each in shown["solved"]["selections"]] == [
+        each.max_margin.margin for each in found.selections
+    ]
+    assert page.locator(".hmx[data-engine='compiling']").count() == 1
+    assert page.locator(".hmx-problem:not([hidden])").count() == 0
+    page.close()
+    server.terminate()
+    assert server.wait(30) == 130
+    server.stdout.close()
+
+
+def test_the_status_disappears_when_all_is_compiled(opened):
+    page = opened()
+    page.wait_for_selector(".hmx[data-engine='ready']", timeout=400_000)
+    assert page.locator(".hmx-status").is_hidden()
 
 
 def test_a_dragged_token_changes_the_directions(opened):
@@ -203,7 +295,7 @@ def test_sentences(opened):
     page.click("[data-step='5']")
     settle(page)
     assert page.locator(".hmx-verdict").inner_text().startswith("✗ Not realizable")
-    assert "[we eat] goes on with fresh, bread" in page.locator(".hmx-faults").inner_text()
+    assert "[we eat] is followed by fresh, bread" in page.locator(".hmx-faults").inner_text()
     area = page.get_by_label("Sentences, one on each line")
     area.fill("\n".join(area.input_value().split("\n")[:-1]))
     settle(page)
@@ -281,7 +373,7 @@ def test_a_link_that_holds_no_state_says_so(opened):
 
 def test_errors_are_sentences_in_the_page(opened):
     problem = {"keys": [[[0, 0]] * 300], "scores": [[0] * 300]}
-    rest = {"norm": "l2", "rules": ["flow"], "rate": 0.1, "starts": [[0, 0]], "span": 3, "field": None}
+    rest = {"norm": "l2", "rules": ["flow"], "rate": 0.1, "starts": [[0, 0]], "span": 3, "field": "flow"}
     state = {"scene": "plane", "problem": problem, **rest, "needles": False}
     page = opened(link=encoded(state))
     assert "must hold at most 240" in page.locator(".hmx-problem").inner_text()

@@ -167,7 +167,7 @@ def test_sentences_are_those_of_ntp_check():
     found = hm.answers.ntp_check([*BREAD, "we eat bread"])
     assert told["realizable"] is found.json()["realizable"] is False
     assert [each["kind"] for each in told["told"]] == [v.kind for v in found.analysis.violations]
-    assert told["told"][0]["witnesses"] == ["[we eat] goes on with fresh, bread"]
+    assert told["told"][0]["witnesses"] == ["[we eat] is followed by fresh, bread"]
     assert not told["learnable"]
     good = answer({"ask": "check", "sentences": BREAD})
     assert good["realizable"]
@@ -247,11 +247,36 @@ def test_a_downloaded_file_is_one_that_commands_read(scenes, tmp_path):
 def test_a_link_holds_the_state(scenes):
     for state in scenes:
         assert links.state_of("http://127.0.0.1:1/" + links.encoded(state)) == json.loads(json.dumps(state))
-    assert links.state_hash(None) == ""
+    assert links.opening(None) == ("", None)
     with pytest.raises(ValueError, match="a link must hold a state"):
         links.state_of("http://127.0.0.1:1/#nonsense")
     with pytest.raises(ValueError, match="problem must be a Problem"):
         links.state_of(3.0)
+
+
+def test_a_file_with_a_number_sign_in_its_name_is_not_a_link(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hm.data.named("B-FIG-8").save("my#1.json")
+    hm.data.named("B-FIG-8").save("#1.json")
+    (tmp_path / "all#notes").write_text("not a problem")
+    for name in ("my#1.json", "#1.json", str(tmp_path / "my#1.json")):
+        assert links.state_of(name)["problem"]["keys"] == B8["keys"]
+    with pytest.raises(FileNotFoundError, match="my#2"):
+        links.state_of("my#2.json")
+    with pytest.raises(ValueError, match="all#notes"):
+        links.state_of("all#notes")
+
+
+def test_what_is_too_long_for_an_address_is_kept(tmp_path):
+    """Sentences of 5 MB once made an address of 6.9 MB."""
+    assert links.opening(BREAD)[1] is None
+    many = [f"word{k} next{k}" for k in range(5_000)]
+    end, state = links.opening(many)
+    assert (end, state["sentences"]) == ("", many)
+    file = tmp_path / "large.txt"
+    file.write_text("word next\n" * 500_000)
+    with pytest.raises(ValueError, match=r"must open with at most 4,000,000 bytes, got 6,"):
+        links.opening(file)
 
 
 def test_a_file_of_a_problem_or_of_sentences_opens(tmp_path):

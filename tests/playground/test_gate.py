@@ -45,6 +45,18 @@ def test_origins_and_tokens():
     assert gate.refusal(request(token=""), with_token=False) is None
 
 
+def test_only_the_page_may_be_opened_from_outside():
+    """A file with the address leads there; what the page asks comes from itself."""
+    gate, navigation = Gate("127.0.0.1", 80, "secret"), {"sec_fetch_mode": "navigate"}
+    outside = request(sec_fetch_site="cross-site", **navigation)
+    assert gate.refusal(outside, with_token=True, from_outside=True) is None
+    assert "own page" in gate.refusal(outside, with_token=True)
+    fetched = request(sec_fetch_site="cross-site", sec_fetch_mode="cors")
+    assert "own page" in gate.refusal(fetched, with_token=True, from_outside=True)
+    stolen = request(token="guess", sec_fetch_site="cross-site", **navigation)
+    assert "token" in gate.refusal(stolen, with_token=True, from_outside=True)
+
+
 def test_what_cannot_be_served_is_refused():
     with pytest.raises(ValueError, match="port must be a whole number from 0 to 65535, got 70000"):
         hm.playground.serve(port=70000)

@@ -1,18 +1,32 @@
 """Attacks on the server: each is refused or limited, and the next honest request is answered."""
 
+import html
 import http.client
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from hardmax.playground.server import HEADERS
+
 pytestmark = [pytest.mark.extra, pytest.mark.slow]
 pytest.importorskip("starlette", reason="starlette is not installed: make test-extras installs it")
 
+PATIENCE = pytest.importorskip("hardmax.playground.connections").PATIENCE
 MANY = {"keys": [[[0, 0]] * 10_000], "scores": [[0] * 10_000]}
+BROWSER = """
+import json, os, sys, urllib.request
+file = urllib.request.url2pathname(sys.argv[1].removeprefix("file://"))
+modes = [oct(os.stat(each).st_mode & 0o777) for each in (file, os.path.dirname(file))]
+told = {"argument": sys.argv[1], "file": file, "content": open(file).read(), "modes": modes}
+open(os.environ["NOTE"], "w").write(json.dumps(told))
+"""
 SCRIPT = "<img src=x onerror=alert(1)>"
 
 
@@ -139,6 +153,40 @@ def test_methods(client):
     assert client.request("OPTIONS", "/ask")[0] == 405  # no preflight is ever granted
 
 
+@pytest.mark.parametrize(
+    "method, path, status",
+    [("GET", "/nothing", 404), ("DELETE", "/", 405), ("GET", "/", 403), ("GET", "/front.js", 200)],
+)
+def test_every_answer_has_the_headers(client, method, path, status):
+    got, _, headers = client.request(method, path)
+    assert got == status
+    for name, value in HEADERS.items():
+        assert headers[name.lower()] == value
+
+
+@pytest.mark.parametrize("start", [b"", b"GET / HT", b"POST /ask HTTP/1.1\r\nHost: x\r\n"])
+def test_a_request_that_never_ends_is_dropped(client, start):
+    """Also if a letter comes now and then."""
+    began = time.monotonic()
+    with socket.create_connection((client.host, client.port), timeout=PATIENCE + 20) as slow:
+        slow.sendall(start)
+        if start:
+            time.sleep(0.6 * PATIENCE)
+            slow.sendall(b"X")
+        assert slow.recv(100) == b""
+    assert PATIENCE - 1 < time.monotonic() - began < PATIENCE + 15
+
+
+def test_a_connection_is_kept_for_the_next_request(client):
+    """Longer than a request may take to arrive, because a request was answered on it."""
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=30)
+    for pause in (0.0, PATIENCE + 1):
+        time.sleep(pause)
+        connection.request("GET", "/front.js")
+        assert connection.getresponse().read()
+    connection.close()
+
+
 def test_questions_that_would_take_long_from_one_page_do_not_stop_another(client, honest):
     """They are ended at their deadline; meanwhile another page is answered."""
     texts = [[" ".join(f"w{(7 * k + j) % 2900}" for j in range(90)), 1 - 2 * (k % 2)] for k in range(5000)]
@@ -188,6 +236,49 @@ def test_a_message_that_never_ends_is_given_up(client):
         slow.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode())
         slow.sendall(b"{")
         assert b" 408 " in slow.recv(200)
+
+
+def test_clients_that_disconnect_print_nothing(tmp_path):
+    """Each once printed a traceback of 40 lines."""
+    command = [sys.executable, "-m", "hardmax", "play", "--no-browser", "--json"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    url = urlsplit(json.loads(server.stdout.readline())["address"])
+    head = f"POST /ask HTTP/1.1\r\nHost: {url.netloc}\r\nX-Hardmax-Token: {url.query[2:]}\r\n"
+    for _ in range(3):
+        with socket.create_connection((url.hostname, url.port), timeout=30) as client:
+            client.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+            time.sleep(0.3)
+    time.sleep(0.5)
+    server.terminate()
+    _, err = server.communicate(timeout=30)
+    assert [line for line in err.splitlines() if line] == [
+        "hardmax: the playground has ended; the same command opens it again"
+    ]
+
+
+def test_the_token_is_in_no_argument_of_the_browser(tmp_path):
+    """Every user of a machine can list them. The browser gets a private file that leads to the page."""
+    browser = tmp_path / "browser"
+    browser.write_text(f"#!{sys.executable}\n{BROWSER}")
+    browser.chmod(0o700)
+    note = tmp_path / "note.json"
+    environment = {**os.environ, "BROWSER": f"{browser} %s", "NOTE": str(note)}
+    command = [sys.executable, "-m", "hardmax", "play", "--json"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    address = json.loads(server.stdout.readline())["address"]
+    for _ in range(300):
+        if note.exists() and note.read_text().endswith("}"):
+            break
+        time.sleep(0.1)
+    told = json.loads(note.read_text())
+    assert told["argument"].startswith("file://")
+    assert parse_qs(urlsplit(address).query)["t"][0] not in told["argument"]
+    assert html.escape(address) in told["content"]
+    assert told["modes"] == ["0o600", "0o700"]
+    server.terminate()
+    assert server.wait(30) == 130
+    server.stdout.close()
+    assert not os.path.exists(told["file"])
 
 
 def test_the_server_listens_on_loopback_only(client):

@@ -8,9 +8,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.nexttoken import Samples
-from hardmax.problem.heads import CrossEntropy
+from hardmax.problem.heads import CrossEntropy, OutputValue
 from hardmax.problem.keys import OneHot
-from hardmax.problem.output_value import OutputValue
 
 SOURCE = Path(hm.__file__).parent
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.problem import Problem
-from hardmax.problem.keys import Dense
-from hardmax.problem.products import Products
+from hardmax.problem.keys import Dense, Products
 
 seeds = st.integers(0, 2**32 - 1)
 

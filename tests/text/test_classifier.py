@@ -84,9 +84,9 @@ def test_several_classes(draw):
 def test_threads_do_not_change_a_bit(reviews, monkeypatch):
     (texts, labels), (more, _) = reviews
     monkeypatch.setattr("hardmax.text.counting.vectorizer.workers", lambda n_jobs: n_jobs)
-    monkeypatch.setattr("hardmax.text.scoring.workers", lambda n_jobs: n_jobs)
+    monkeypatch.setattr("hardmax.text.classifier.workers", lambda n_jobs: n_jobs)
     monkeypatch.setattr("hardmax.text.counting.vectorizer.DOCUMENTS", 37)
-    monkeypatch.setattr("hardmax.text.scoring.TEXTS", 41)
+    monkeypatch.setattr("hardmax.text.classifier.TEXTS", 41)
     one, four = (AttentionClassifier(n_jobs=n).fit(texts, labels) for n in (1, 4))
     assert np.array_equal(one.attention_, four.attention_)
     assert np.array_equal(one.values_, four.values_)
@@ -248,3 +248,31 @@ def test_texts_and_counts_are_not_mixed(reviews):
     hashed = AttentionClassifier(vectorizer=HashingVectorizer())
     with pytest.raises(ValueError, match=r"Negative values in data passed to .* see alternate_sign"):
         hashed.fit(texts, labels)
+
+
+def test_no_texts_are_refused_by_that_name():
+    for empty in ([], ()):
+        with pytest.raises(ValueError, match="X must hold at least two texts, got none"):
+            AttentionClassifier().fit(empty, [])
+
+
+def test_explain_as_a_step_of_a_pipeline():
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.pipeline import make_pipeline
+
+    texts, labels = ["good film", "bad film", "good plot", "bad plot"] * 5, ["+", "-", "+", "-"] * 5
+    pipeline = make_pipeline(CountVectorizer(), AttentionClassifier()).fit(texts, labels)
+    model, counts = pipeline[-1], pipeline[:-1].transform(["good film"])
+    for text in ("good film", ["good film"], np.ones((2, 4)), [1.0]):
+        with pytest.raises(
+            ValueError, match=r"text must be one row of 4 counts, .* pipeline\[:-1\]\.transform"
+        ):
+            model.explain(text)
+    explained = [model.explain(row) for row in (counts, counts.toarray(), counts.toarray()[0].tolist())]
+    assert {each.label for each in explained} == {"+"}
+    assert len({each.score for each in explained}) == 1
+
+
+def test_weights_whose_scores_are_not_floats_are_refused():
+    with pytest.raises(ValueError, match="the model has larger weights; train it with smaller rates"):
+        AttentionClassifier(rate=1e300, epochs=2).fit(["good", "bad"] * 9, ["+", "-"] * 9)

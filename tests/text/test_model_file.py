@@ -120,3 +120,42 @@ def test_no_pickle_is_opened(tmp_path):
     (tmp_path / "bomb.npz").write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(ValueError, match="got another file"):
         AttentionClassifier.load(tmp_path / "bomb.npz")
+
+
+HOSTILE = [
+    lambda head, arrays: head.update(kind="<U500000000"),
+    lambda head, arrays: head.update(kind="S500000000"),
+    lambda head, arrays: head.update(kind="V500000000"),
+    lambda head, arrays: head.update(kind="(100000,10000)f8"),
+    lambda head, arrays: head.update(classes={"a": 1}),
+    lambda head, arrays: head["vectorizer"].update(dtype="<U500000000"),
+    lambda head, arrays: arrays.update(attention=arrays["attention"] + 1e5),
+    lambda head, arrays: arrays.update(values=np.full_like(arrays["values"], 1e300)),
+]
+
+
+def test_hostile_models_take_little_memory(saved, confined, tmp_path):
+    good, names = saved.read_bytes(), []
+    for k, change in enumerate(HOSTILE):
+        saved.write_bytes(good)
+        rewritten(saved, change)
+        names.append(str(saved.rename(tmp_path / f"hostile{k}.npz")))
+    code = f"""
+for name in {names!r}:
+    try:
+        load(name)
+    except ValueError as error:
+        print(error)
+"""
+    setup = "import hardmax.text.classifier\nfrom hardmax.text.model_file import load"
+    said = confined(code, setup).splitlines()
+    assert len(said) == len(HOSTILE)
+    assert all("must be a model that AttentionClassifier.save wrote" in each for each in said)
+
+
+def test_labels_keep_their_type(saved, draw, tmp_path):
+    texts, labels = draw(60, 0)
+    for names in (["no", "yes"], np.array(["no", "yes"], dtype="<U30"), [True, False], [2, 1], ["nó", "ja"]):
+        model = AttentionClassifier().fit(texts, np.array(names)[labels])
+        model.save(tmp_path / "own.npz")
+        assert AttentionClassifier.load(tmp_path / "own.npz").classes_.dtype == model.classes_.dtype

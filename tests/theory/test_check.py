@@ -2,12 +2,15 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
 import pytest
+from flint import arb
 
 import hardmax as hm
 from hardmax.theory import Hypothesis, check, checks
-from hardmax.theory.check import Outcome, paper_verdict_of, verdict_of
+from hardmax.theory.check import Outcome, outcome_of, paper_verdict_of, verdict_of
 from hardmax.theory.paper_b.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
@@ -98,3 +101,34 @@ def test_theorem_3_judges_a_given_path():
     short = hm.descend(problem, hm.steps.Normalized(0.1), steps=20)
     assert check("B-THM-3", problem, short).verdict == "not applicable"
     assert check("B-THM-3", problem).holds  # around the best tokens
+
+
+@pytest.mark.parametrize(
+    "slack, proved, as_float",
+    [
+        (Fraction(-1, 4), "fractions", -0.25),
+        (arb(-1), "balls", -1.0),
+        (Fraction(-1, 10**400), "fractions", -math.ulp(0.0)),  # below zero, though no double tells
+        (-(10**400), None, -math.inf),
+        (-0.25, None, -0.25),
+        (np.float32(-0.25), None, -0.25),
+        (arb(0, 1), None, None),
+        (Fraction(1, 4), None, 0.25),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_exact_slack_proves_itself_except_of_a_limit(slack, proved, as_float):
+    for kind, wanted in (("finite", proved), ("limit", None)):
+        tested = replace(stated(kind), test=lambda subject: Outcome((MET,), slack, paper_slack=slack))
+        found = outcome_of(tested, opposed())
+        assert (found.slack, found.proof) == (as_float, wanted)
+        assert (found.paper_slack, found.paper_proof) == (as_float, wanted)
+        given = replace(tested, test=lambda subject: Outcome((MET,), slack, proof="counted"))
+        assert outcome_of(given, opposed()).proof == "counted"
+
+
+def test_a_numpy_bool_is_a_condition_like_any():
+    assert Hypothesis("h", np.bool_(False)).holds is False
+    assert (
+        verdict_of(stated(), (Hypothesis("h", np.bool_(False)),), -1.0, False, "a proof") == "not applicable"
+    )

@@ -1,14 +1,19 @@
 """Every statement on every instance, and that the table of instances leaves nothing out."""
 
+import json
 from collections import defaultdict
+from pathlib import Path
 
+import jsonschema
 import pytest
 
 import hardmax as hm
+from hardmax.answers.verified import Judged, Verified
 from hardmax.theory import checks
 from hardmax.theory.instances import Instance, instances
 
 ALL = instances()
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "verify.schema.json").read_text())
 
 
 @pytest.mark.parametrize("instance", ALL, ids=lambda each: f"{each.id}: {each.name}")
@@ -17,6 +22,8 @@ def test_the_verdict_is_the_expected_one(instance: Instance) -> None:
     assert found.verdict == instance.expected, (found.slack, found.hypotheses, found.measured)
     assert found.claim
     assert found.label in ("proved", "derived", "measured", "conjecture")
+    answer = Verified((Judged(found, instance.expected),)).json()
+    jsonschema.validate(json.loads(json.dumps(answer, allow_nan=False)), SCHEMA)
 
 
 def test_every_statement_holds_somewhere_and_breaks_somewhere() -> None:

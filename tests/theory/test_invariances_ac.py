@@ -13,7 +13,7 @@ import hardmax as hm
 from hardmax.nexttoken import Model, Samples, generate
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
-from hardmax.problem.output_value import OutputValue
+from hardmax.problem.heads import OutputValue
 from hardmax.theory import check, checks
 from hardmax.theory.paper_c import gradients
 

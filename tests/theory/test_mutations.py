@@ -16,7 +16,6 @@ from hardmax.problem.selection import Selection
 from hardmax.theory import checks
 from hardmax.theory.instances import instances
 from hardmax.theory.paper_b import (
-    cone,
     convergence,
     directions,
     finite,
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.no_cover
 cosine = gradients.descent_cosine
 separator, offset_path, critical = foundations.explicit_separator, paths.predicted, paths.critical_step
 locally_optimal, smoothness = convergence.is_locally_optimal, gradients.smoothness
-kept = cone.distance_kept
+kept = local.distance_kept
 compose, sandwich = several_optimal.composed_loss, several_optimal.sandwich
 
 
@@ -137,7 +136,7 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
     (
         "B-THM-4",
         "B-FIG-1b, best direction turned by 5 degrees",
-        cone,
+        local,
         "distance_kept",
         lambda path: kept(path) - 1,
     ),

@@ -15,7 +15,7 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named_sentences, train
 from hardmax.nexttoken.stages import gradient_ov
-from hardmax.problem.output_value import star_norm, star_table
+from hardmax.problem.heads import star_norm, star_table
 from hardmax.theory import check, checks
 from hardmax.theory.paper_c import gradients, printed
 from hardmax.theory.paper_c import instances as examples

@@ -13,7 +13,7 @@ from tests.theory.test_paper_c_mutations import MUTATIONS as OF_C
 import hardmax as hm
 from hardmax.nexttoken import Samples, named_sentences, train
 from hardmax.nexttoken.stages import gradient_ov
-from hardmax.problem.output_value import star_table
+from hardmax.problem.heads import star_table
 from hardmax.theory import check, checks
 from hardmax.theory.instances import instances
 from hardmax.theory.paper_a import balls, convergence, first_step

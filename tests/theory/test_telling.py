@@ -3,8 +3,7 @@
 from typing import get_args
 
 import hardmax as hm
-from hardmax.theory import telling
-from hardmax.theory.check import Verdict
+from hardmax.theory.check import MEANING, Verdict
 
 
 def test_a_check_is_printed_as_a_paragraph():
@@ -28,4 +27,4 @@ def test_a_condition_that_is_not_met_is_told_with_its_number():
 
 
 def test_every_verdict_has_its_words():
-    assert set(telling.MEANING) >= set(get_args(Verdict))
+    assert set(MEANING) >= set(get_args(Verdict))

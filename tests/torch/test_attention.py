@@ -61,6 +61,22 @@ def test_heads_that_share_keys():
     torch.testing.assert_close(ours, other, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.parametrize("kind, unit", [("bfloat16", 2.0**-8), ("float16", 2.0**-11)])
+@pytest.mark.parametrize("shared", [1, 8])
+def test_gradients_of_shared_keys_are_rounded_once(kind, unit, shared):
+    """Each entry of dK and dV is within one rounding of the true sum over the heads of its group."""
+    inputs = drawn((2, 32, 16, 16), (2, shared, 16, 16), (2, shared, 16, 16), (2, 32, 16, 16), kind=kind)
+
+    def gradients(precision):
+        q, k, v, go = (x.to(precision) for x in inputs)
+        of = [x.requires_grad_() for x in (q, k, v)]
+        return torch.autograd.grad(hm.torch.attention(*of, enable_gqa=True), of, go)
+
+    for found, truth in zip(gradients(inputs[0].dtype), gradients(torch.float64), strict=True):
+        small = 1e-6 * truth.abs().max()  # what float32 inside and subnormal numbers of float16 may add
+        assert ((found - truth).abs() <= 1.01 * unit * truth.abs() + small).all()
+
+
 def true_gradient(q, k, v, go):
     """The gradient of the query by the plain formula with 60 digits."""
     with mpmath.workdps(60):
@@ -217,6 +233,7 @@ def test_bad_input_is_refused_in_a_sentence():
         ("attn_mask must end with the shape (2, 2), got (3, 2)", (q, q, q, torch.ones(3, 2)), {}),
         ("enable_gqa must be set", (four, two, two), {}),
         ("key must have a number of heads that divides 4", (four, three, three), {"enable_gqa": True}),
+        ("value must have a number of heads that divides 4", (four, two, three), {"enable_gqa": True}),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
             hm.torch.attention(*inputs, **options)

@@ -95,6 +95,24 @@ def test_a_hard_head_still_learns():
     assert hm.misalignment(theirs, truth) > 1e-2
 
 
+def test_the_gradient_of_the_bias_token_is_rounded_once():
+    """In bfloat16 the bias token's gradient is a sum over 512 inputs, within one rounding of the true one."""
+    torch.manual_seed(0)
+    module = hm.torch.ExactAttention(8, 2, add_bias_kv=True, batch_first=True).bfloat16()
+    k = torch.randn(512, 4, 8).bfloat16()
+    go = torch.randn(512, 5, 8)
+    found = {}
+    for kind in (torch.bfloat16, torch.float64):
+        module = module.to(kind)
+        _, keys, values = module._projected(*(k.float().to(kind),) * 3)
+        joined = torch.cat([keys, values], dim=-1).transpose(1, 2).flatten(-2)
+        assert joined.dtype == torch.promote_types(kind, torch.float32)
+        weight = go.to(joined.dtype).repeat(1, 1, 2)
+        found[kind] = torch.autograd.grad((joined * weight).sum(), (module.bias_k, module.bias_v))
+    for ours, truth in zip(*found.values(), strict=True):
+        assert ((ours - truth).abs() / truth.abs()).max() < 2.0**-8
+
+
 def test_in_the_place_of_pytorchs_in_an_encoder():
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,10 @@ from hardmax import cli
 
 torch = pytest.importorskip("torch", reason="this is about PyTorch: make test-extras")
 transformers = pytest.importorskip("transformers", reason="real architectures need it: make test-extras")
-pytestmark = [pytest.mark.extra, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.extra,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:[0-9]+ random heads cannot reach"),
+]
 
 ROOT = Path(__file__).parents[2]
 TINY = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 24}
@@ -68,7 +72,7 @@ def batch(model):
 
 def dense_check(head):
     """Margin and cosine of a head against matrices that are written out."""
-    from hardmax.torch.probing.closeness import closeness
+    from hardmax.torch.probing.heads import closeness
     from hardmax.torch.probing.rows import choices, hard_queries, rows_of
 
     i = head.inputs
@@ -217,6 +221,20 @@ def test_refusals():
         hm.torch.probe(broken, torch.randn(4, 5, 24), **FEW)
 
 
+def test_too_few_random_heads_are_a_warning():
+    torch.manual_seed(0)
+    model = encoder()
+    with pytest.warns(UserWarning, match=r"9 random heads cannot reach p = 0\.05: the least p is 1/10; set"):
+        few = hm.torch.probe(model, batch(model), null=9, queries=12)
+    assert len(few.notes) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        enough = hm.torch.probe(model, batch(model), null=19, queries=12)
+    assert enough.notes == []
+    assert min(head.all.random.p for head in few.heads if head.all) >= 0.05
+    assert min(one.p for head in few.heads if head.all for one in head.all.null.values()) >= 0.1
+
+
 def test_a_head_of_zero_weights():
     model = encoder()
     model.layers[0].self_attn.in_proj_weight.data[:8] = 0.0  # the queries of head 0
@@ -268,7 +286,13 @@ def test_the_command(folder, tmp_path, capsys):
     page = tmp_path / "page.html"
     arguments = ["probe", str(folder), "--texts", str(texts), "--null", "5", "--page", str(page)]
     assert cli.run([*arguments, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)
+    assert told["notes"] == [
+        "5 random heads cannot reach p = 0.05: the least p is 1/6; set null to 19 or more (99 by default)"
+    ]
+    assert f"warning: {told['notes'][0]}" in printed.err
+    assert "UserWarning" not in printed.err
     jsonschema.validate(told, json.loads((ROOT / "docs" / "schemas" / "probe.schema.json").read_text()))
     assert (told["texts"], len(told["heads"])) == (8, 6)
     written = page.read_text()

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.margin.constraints import Constraints
-from hardmax.torch.probing import names
-from hardmax.torch.probing.closeness import closeness, nuclear, picks
-from hardmax.torch.probing.heads import STATISTICS, Settings, probe_head
+from hardmax.torch.probing import heads as names
+from hardmax.torch.probing.heads import STATISTICS, Settings, closeness, nuclear, picks, probe_head
 from hardmax.torch.probing.inputs import Head, Inputs, singular_values, turned
 from hardmax.torch.probing.margins import by_gram, margin_of, span_of
 from hardmax.torch.probing.null import benjamini_hochberg, random_tokens, rank_p, rotated

@@ -234,6 +234,56 @@ def test_zero_weights_one_token_and_nan():
     assert np.isnan(seen.table["frobenius"]).all()
 
 
+class Uncounted(torch.nn.Module):
+    """Attention written by hand, which keeps the number of its heads in a local variable."""
+
+    def __init__(self, packed=False):
+        super().__init__()
+        self.packed = packed
+        if packed:
+            self.qkv = torch.nn.Linear(8, 24)
+        else:
+            self.q_proj, self.k_proj, self.v_proj = (torch.nn.Linear(8, n) for n in (8, 4, 4))
+
+    def forward(self, x):
+        if self.packed:
+            q, k, v = self.qkv(x).chunk(3, dim=-1)
+        else:
+            q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        q, k, v = (y.unflatten(-1, (-1, 2)).transpose(1, 2) for y in (q, k, v))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_heads_that_a_module_does_not_declare(packed):
+    torch.manual_seed(0)
+    model = torch.nn.ModuleDict({"block": Uncounted(packed)})
+    message = "layer block must declare its heads as num_heads, n_head or head_dim, got none of them; set one"
+    for call in (
+        lambda: hm.torch.watch(model),
+        lambda: hm.torch.watch(model, given=["block"]),
+        lambda: hm.torch.probe(model, torch.randn(4, 5, 8)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(ValueError, match=r"heads of layer block must divide its .* rows.*, got 5; correct"):
+        hm.torch.watch(model, heads=5)
+    with pytest.raises(ValueError, match="heads must be an integer of at least 1, got 0"):
+        hm.torch.watch(model, heads=0)
+    with hm.torch.watch(model, heads=4, every=1) as seen:
+        model["block"](torch.randn(3, 5, 8))
+        seen.step()
+    [layer] = seen.layers
+    assert (layer.heads, layer.key_heads, layer.head_dim) == (4, 4 if packed else 2, 2)
+    assert seen.table["head"].tolist() == [0, 1, 2, 3]
+    assert np.isfinite(seen.table["entropy"]).all()
+    for name, value in (("num_heads", 4), ("n_head", 4), ("head_dim", 2)):
+        declared = Uncounted(packed)
+        setattr(declared, name, value)
+        assert hm.torch.attention_layers(declared)[0].heads == 4
+        assert hm.torch.attention_layers(declared, heads=1)[0].heads == 4  # declared heads win
+
+
 def test_bad_input_is_refused_in_a_sentence():
     model = encoder()
     for message, make in [

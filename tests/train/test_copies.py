@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.problem.layout import slots_of
+from hardmax.problem.problem import slots_of
 
 THREE = [[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]
 seeds = st.integers(0, 2**32 - 1)

@@ -261,12 +261,18 @@ def test_bad_factors():
     for call, message in (
         (lambda: hm.descend(plain, factors=1, start=(K, K)), "got a problem without queries, whose p is a"),
         (lambda: hm.descend(problem, factors=0, start=(K, K)), "the number of columns .* at least 1, got 0"),
-        (lambda: hm.descend(problem, factors=1.0, start=(K, K)), r"columns of K and Q, at least 1, got 1\.0"),
+        (
+            lambda: hm.descend(problem, factors=1.0, start=(K, K)),
+            r"factors must be an integer or None, got 1\.0",
+        ),
         (lambda: hm.descend(problem, factors=1), r"start must be a pair \(K, Q\) of shapes \(2, 1\) and"),
         (lambda: hm.descend(problem, factors=1, start=np.ones((3, 1))), "start must be a pair"),
         (lambda: hm.descend(problem, factors=2, start=(K, K)), r"start\[0\] must have shape \(2, 2\)"),
         (lambda: hm.descend(problem, factors=1, start=(0 * K, 0 * K)), "K = Q = 0 is a stationary point"),
-        (lambda: hm.descend(problem, (step,) * 3, factors=1, start=(K, K)), "one of K and one of Q, got 3"),
+        (
+            lambda: hm.descend(problem, (step,) * 3, factors=1, start=(K, K)),
+            "a tuple of 2 values, each a step rule",
+        ),
         (lambda: hm.descend(problem, "sign", factors=1, start=(K, K)), "step must be a step rule"),
         (lambda: hm.descend(problem, hm.steps.GD("1/L_p"), factors=1, start=(K, K)), "rate must be a number"),
         (lambda: hm.descend(problem, factors=1, start=(K, K), coordinates="gram"), "coordinates must be"),

@@ -79,7 +79,9 @@ def test_follows_an_explicit_solver_at_any_scale_of_keys(norm, scale):
 def test_l2_is_the_flow_without_a_norm():
     problem = hm.data.named("triple")
     plain = hm.flow(problem, until_norm=100.0)
-    for path in (hm.flow(problem, until_norm=100.0, norm=n, mirror=m) for n in ("l2", 2) for m in (0, 1)):
+    for path in (
+        hm.flow(problem, until_norm=100.0, norm=n, mirror=m) for n in ("l2", 2) for m in (False, True)
+    ):
         assert (path.p == plain.p).all()
         assert (path.method, path.norm_name) == ("gradient flow", "l2")
 

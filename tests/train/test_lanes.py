@@ -49,16 +49,11 @@ def test_exponentials_are_right_to_one_ulp():
 
     rng = np.random.default_rng(0)
     halves = -math.log(2.0) * (np.arange(1, 2001) / 2)  # where k changes: r is largest
-    x = np.concatenate(
-        [
-            -rng.uniform(0, 745, 6000),
-            -rng.uniform(0, 1, 3000),
-            -(10.0 ** rng.uniform(-300, 0, 1000)),
-            halves[halves > -745],
-            np.nextafter(halves[halves > -745], 0),
-            [0.0, -0.0, -1.0, -745.13, -708.4, -708.39, -700.0, -699.999],
-        ]
-    )
+    x = np.concatenate([
+        -rng.uniform(0, 745, 6000), -rng.uniform(0, 1, 3000), -10.0 ** rng.uniform(-300, 0, 1000),
+        halves[halves > -745], np.nextafter(halves[halves > -745], 0),
+        [0.0, -0.0, -1.0, -745.13, -708.4, -708.39, -700.0, -699.999],
+    ])  # fmt: skip
     x = np.concatenate([x, np.zeros(-len(x) % 4)])
     found = exponentials(x, UNDERFLOW)
     with mpmath.workdps(40):

@@ -224,18 +224,11 @@ def test_warnings(posed):
     with pytest.warns(RateWarning, match="above a rate of 0.329496 p swings and its direction is not"):
         hm.descend(posed["triple"], steps.Normalized(0.34, norm="l3"), steps=3)
     quiet = [
-        steps.Momentum(0.047),
-        steps.Momentum(1.0, decay=0.5),
-        steps.Momentum([1.0] * 3),
-        steps.Momentum(1.0, normalized=False),
-        steps.Adam(0.01, (0.9, 0.5)),
-        steps.Adam(9.0, epsilon=0.0),
-        steps.Adam(0.0095, (0.9, 0.5), 0.0),
-        steps.Sign(9.0),
-        steps.Mirror(9.0, 1.5),
-        steps.RMSprop(9.0),
+        steps.Momentum(0.047), steps.Momentum(1.0, decay=0.5), steps.Momentum([1.0] * 3),
+        steps.Momentum(1.0, normalized=False), steps.Adam(0.01, (0.9, 0.5)), steps.Adam(9.0, epsilon=0.0),
+        steps.Adam(0.0095, (0.9, 0.5), 0.0), steps.Sign(9.0), steps.Mirror(9.0, 1.5), steps.RMSprop(9.0),
         steps.Normalized(100.0),
-    ]
+    ]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for rule in quiet:

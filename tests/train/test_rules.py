@@ -256,7 +256,7 @@ def trained(rule, **options):
         (lambda: trained(steps.Muon(0.1)), "another norm, or make the problem with Problem.from_queries"),
         (lambda: trained(steps.Sign([0.1, 0.2]), steps=3), "one for each of the 3 steps, got 2; give as"),
         (lambda: trained(steps.Sign(0.1), coordinates="gram"), 'coordinates must be "auto" or "primal"'),
-        (lambda: trained(steps.Sign(0.1), coordinates="polar"), 'coordinates must be "auto", "primal"'),
+        (lambda: trained(steps.Sign(0.1), coordinates="polar"), "coordinates must be one of auto, primal"),
         (
             lambda: hm.descend(hm.data.named("B-FIG-3a"), steps.GD(0.1, norm="l3"), wrt="W", prompt=[1, 1]),
             "step must be GD or Normalized in l2",

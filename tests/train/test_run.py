@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.embeddings.gram import GramState, descend_gram
-from hardmax.embeddings.gram_flow import flow_gram
-from hardmax.embeddings.two_layer_gram import TwoLayerGram, descend_two_layer
+from hardmax.embeddings.gram import GramState, descend_gram, flow_gram
+from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
 
 CORPUS = hm.Corpus.from_sequences([[0, 2, 2], [1, 2], [0, 1, 0]], [1, -1, 1])
 VECTORS = hm.embeddings.initial_vectors(3, 6, rng=0)

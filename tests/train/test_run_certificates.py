@@ -128,12 +128,9 @@ def test_runs_without_a_certificate():
 def test_a_run_on_disk_keeps_its_rule(posed, tmp_path):
     """The rule and the batch, so that a run that was read proves what it proved; not a rule of one's own."""
     rules = [
-        steps.Mirror([0.1, 0.2, 0.1], 1.5),
-        steps.Adam(0.1, (0.9, 0.99)),
-        steps.GD("1/L_p"),
-        steps.Muon(0.1),
+        steps.Mirror([0.1, 0.2, 0.1], 1.5), steps.Adam(0.1, (0.9, 0.99)), steps.GD("1/L_p"), steps.Muon(0.1),
         steps.Normalized(0.1, norm=3, decay=0.5),
-    ]
+    ]  # fmt: skip
     assert [from_text(as_text(rule)) for rule in rules] == rules
     run = hm.descend(posed["triple"], steps.Sign(0.1), steps=30, batch=1)
     run.save(tmp_path / "run.npz")

@@ -179,7 +179,7 @@ def test_a_users_compiled_rule():
         ),
         (lambda: hm.descend(PROBLEM, hm.steps.GD(0.1), wrt="W"), "prompt must be the vector u"),
         (lambda: hm.descend(PROBLEM, hm.steps.AdamW(0.1), wrt="W", prompt=[1] * 5), "step must be GD or"),
-        (lambda: hm.descend(PROBLEM, (hm.steps.GD(0.1), 3), wrt=("p", "v")), "step of v must be a step rule"),
+        (lambda: hm.descend(PROBLEM, (hm.steps.GD(0.1), 3), wrt=("p", "v")), "each a step rule"),
         (lambda: hm.descend(PROBLEM, hm.steps.Step(0.1)), "Step has no update"),
     ],
 )

@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.limits.late import late_residual
 from hardmax.train.descent import descend_quietly
-from hardmax.trials.experiments import COLUMNS, FIGURES, MEASURE, built_in, check_parameters, outcomes
+from hardmax.trials.experiments import (
+    COLUMNS,
+    FIGURES,
+    MEASURE,
+    built_in,
+    check_parameters,
+    outcomes,
+    rule_of,
+)
 from hardmax.trials.grid import cell_key, seeds
-from hardmax.trials.rules import rule_of
 
 # B-FIG-9 on the first 200 trials of the streams: non-saturated, LMM, GMM, mean and least correlation.
 FIRST_200 = {2: (0.640, 0.345, 0.130, 0.99996, 0.9984), 10: (0.0, 1.0, 0.345, 0.99984, 0.9816)}

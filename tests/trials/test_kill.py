@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.trials.store.lock import StoreBusy
+from hardmax.trials.store import StoreBusy
 
 TASKS = Path(__file__).with_name("tasks.py")
 GRID, TRIALS, BATCH = {"a": [1, 2.5]}, 60, 4

@@ -14,8 +14,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.trials import provenance
-from hardmax.trials.store import Store
-from hardmax.trials.store.lock import StoreBusy
+from hardmax.trials.store import Store, StoreBusy
 
 TASKS = Path(__file__).with_name("tasks.py")
 

@@ -11,6 +11,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.trials import work
+from hardmax.trials.backends.local import Here
 from hardmax.trials.provenance import load, named
 
 TASKS = Path(__file__).with_name("tasks.py")
@@ -261,7 +262,7 @@ def test_batches_grow_to_half_a_second_and_shrink_in_a_new_cell():
         ({"backend": "slurm"}, "backend must be one of local, dask, ray, got 'slurm'"),
         ({"address": "tcp://x:1"}, "address is for the backends dask and ray"),
         ({"backend": "ray", "workers": 0}, "workers=0 means this process"),
-        ({"function": 3}, "function must be callable"),
+        ({"function": 3}, "function must be a function or a text"),
         ({"function": "rows"}, "function must be 'module:name'"),
         ({"function": "no_such_module:f"}, "cannot import 'no_such_module'"),
         ({"function": "no_such_file.py:f"}, "no such file"),
@@ -305,3 +306,54 @@ def test_a_script_without_a_guard_is_told_what_to_do(tmp_path):
     script.write_text(script.read_text().replace("print(", 'if __name__ == "__main__":\n    print('))
     run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, cwd=os.sep)
     assert (run.stdout, run.stderr) == ("3\n", "")
+
+
+class _Time:
+    now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+def test_the_others_wait_while_the_first_worker_compiles(monkeypatch):
+    clock, compiles = _Time(), [True]
+    monkeypatch.setattr(work, "time", clock)
+    monkeypatch.setattr("hardmax._lib.caching.is_compiling", lambda: compiles[0])
+    first = work.First(alone=True)
+    assert (first.is_alone(), first.compiles) == (True, False)  # too early to look
+    clock.now += 60.0
+    assert (first.is_alone(), first.compiles) == (True, True)
+    compiles[0] = False
+    clock.now += work.IDLE - 0.1
+    assert first.is_alone()  # it may go on compiling
+    first.ends()
+    assert (first.is_alone(), first.compiles) == (False, False)
+
+
+def test_a_long_first_trial_holds_up_nobody(monkeypatch):
+    clock = _Time()
+    monkeypatch.setattr(work, "time", clock)
+    monkeypatch.setattr("hardmax._lib.caching.is_compiling", lambda: False)
+    first = work.First(alone=True)
+    clock.now += work.IDLE
+    assert first.is_alone()  # a worker that starts
+    clock.now += 0.1
+    assert not first.is_alone()
+    assert not work.First(alone=False).is_alone()
+
+
+def test_one_batch_is_under_way_until_it_ends(monkeypatch):
+    """The driver submits one batch, and all that fit as soon as that is finished."""
+    sizes = []
+
+    class Pool(Here):
+        capacity = 4
+
+        def wait(self, handles, seconds=None):
+            sizes.append(len(handles))
+            return super().wait(handles, seconds)
+
+    monkeypatch.setattr("hardmax.trials.sweep.open_backend", lambda *_: Pool(load(f"{TASKS}:rows"), False, 0))
+    monkeypatch.setattr("hardmax.trials.sweep.Here", int)  # this pool counts as one with workers
+    hm.sweep(f"{TASKS}:rows", {"a": [1]}, 9, batch=1)
+    assert sizes == [1, 4, 4]

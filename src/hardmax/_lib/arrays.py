@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.kernels import kernel
 
 
@@ -25,7 +27,9 @@ def _pairs(keys: Any, tokens: Any, offsets: np.ndarray, marks: Any) -> float:
 @kernel(cost=_pairs, signature=_signature)
 def find_leaders(keys: np.ndarray, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
     """For every slot, the first slot of its input with the same key and row of marks (may be empty)."""
-    leader = np.arange(tokens.size)
+    leader = np.empty(tokens.size, np.intp)
+    for slot in range(tokens.size):
+        leader[slot] = slot
     for i in range(offsets.size - 1):
         for slot in range(offsets[i], offsets[i + 1]):
             for other in range(offsets[i], slot):
@@ -126,6 +130,7 @@ def half_squares(rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
     return 0.5 * np.square(rows - unit).sum(axis=1)
 
 
+@check_arguments
 def misalignment(p: Any, other: Any) -> float:
     """1 - cos between two directions, without the 1e-16 floor of computing a cosine.
 
@@ -144,7 +149,9 @@ def _unit(name: str, x: Any) -> np.ndarray:
     vector = x if isinstance(x, (np.ndarray, list, tuple)) else getattr(x, "direction", x)
     if vector is None:
         raise ValueError(f"{name} has no direction: it is zero, infeasible or undecided")
-    array = expect.finite_array(name, np.ravel(vector), (None,))
+    with suppress(TypeError, ValueError):  # lists of several lengths are refused below, by name
+        vector = np.ravel(vector)
+    array = expect.finite_array(name, vector, (None,))
     largest = np.abs(array).max(initial=0.0)
     if largest == 0.0:
         raise ValueError(f"{name} is zero and has no direction")

@@ -1,13 +1,19 @@
-"""What compiled kernels share: the types of their arguments, the bounds of exp, a vectorised dot product."""
+"""What compiled kernels share: the decorator, types of arguments, the bounds of exp, a dot product."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
+from typing import Any, cast
+
+import numba
 import numpy as np
-from numba import float64, int64, intp, njit, types
+from numba import float64, int64, intp, types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import is_jitted
 
-from hardmax._lib import compiling
-
-compiling.listen()
+from hardmax._lib import caching, compiling
 
 # Kernels are compiled once, for read-only inputs (which writable arrays may stand in for).
 VECTOR = types.Array(float64, 1, "C", readonly=True)
@@ -26,6 +32,55 @@ UNDERFLOW = -745.2
 VECTORIZED = {"reassoc", "contract"}
 
 
+def njit(*signature: Any, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile as numba.njit does; ``cache`` keeps it in hardmax's cache.
+
+    Three things that numba does take time and serve nobody here: it compiles for the signatures when a module
+    is imported, where most commands use few of its kernels; it adds a wrapper for callers in C (a kernel that
+    is passed as a function needs it and sets ``no_cfunc_wrapper=False``); and it compiles a kernel that is
+    called with a constant, as 0 is before a loop changes it, once more for that constant.
+    """
+    compiling.listen()
+    signatures = [each for one in signature for each in (one if isinstance(one, list) else [one])]
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        compiled = numba.njit(**{"no_cfunc_wrapper": True} | options)(function)
+        if not is_jitted(compiled):  # NUMBA_DISABLE_JIT
+            return compiled
+        if cache:
+            compiled._cache = caching.KernelCache(cast(FunctionType, function), options)
+        compiled.get_call_template = partial(_call_template, compiled, compiled.get_call_template)
+        if signatures:
+            compiled.declared = signatures
+            compiled._compile_for_args = partial(_answer_first_call, compiled)
+        return compiled
+
+    return decorate
+
+
+def compile_declared(compiled: Any) -> None:
+    """Compile a kernel for the signatures that it was declared with, and for no other from then on."""
+    with global_compiler_lock:
+        declared = getattr(compiled, "declared", ())
+        if declared and compiled._can_compile:
+            for each in declared:
+                compiled.compile(each)
+            compiled.disable_compile()
+
+
+def _call_template(compiled: Any, resolve: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
+    """Resolve a call inside a kernel by the types of its arguments, without the values of constants."""
+    compile_declared(compiled)
+    named = {name: types.unliteral(each) for name, each in keywords.items()}
+    return resolve(tuple(map(types.unliteral, arguments)), named)
+
+
+def _answer_first_call(compiled: Any, *_: Any, **__: Any) -> Any:
+    """Return what numba is to call in place of a kernel that it has not compiled yet."""
+    compile_declared(compiled)
+    return compiled
+
+
 @njit(float64(VECTOR, VECTOR), cache=True, nogil=True, fastmath=VECTORIZED)
 def dot(a: np.ndarray, b: np.ndarray) -> float:
     """a.b, with the freedom to vectorise."""
@@ -33,3 +88,32 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
     for j in range(a.size):
         total += a[j] * b[j]
     return total
+
+
+# Assigning an array to a part of another makes numba compile the formatted errors of shapes that do not fit,
+# several seconds of work, and so do its maximum and its sorting; loops do not.
+
+
+@njit(types.void(OUT_TABLE, intp, VECTOR), cache=True, nogil=True)
+def set_row(table, k, row):  # type: ignore[no-untyped-def]
+    """table[k] = row."""
+    for j in range(row.size):
+        table[k, j] = row[j]
+
+
+@njit(types.void(OUT_TABLE, intp, VECTOR), cache=True, nogil=True)
+def fill_rows(table, first, row):  # type: ignore[no-untyped-def]
+    """table[first:] = row."""
+    for k in range(first, table.shape[0]):
+        for j in range(row.size):
+            table[k, j] = row[j]
+
+
+@njit(float64(VECTOR), cache=True, nogil=True)
+def maximum(x):  # type: ignore[no-untyped-def]
+    """Return the maximum of x, which is not empty; NaN if x holds one."""
+    top = x[0]
+    for value in x:
+        if value > top or value != value:
+            top = value
+    return top

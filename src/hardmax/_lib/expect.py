@@ -48,12 +48,34 @@ def detached(x: Any) -> Any:
 
 def ids(name: str, x: Any, n: int) -> np.ndarray:
     """n whole numbers; a column (n, 1), as top-k functions return it, is taken as well."""
-    given = np.asarray(detached(x))
+    try:
+        given = np.asarray(detached(x))
+    except (TypeError, ValueError, OverflowError):  # lists of several lengths
+        given = np.empty(0)
     if given.shape == (n, 1):
         given = given[:, 0]
     if given.shape != (n,) or given.dtype.kind not in "iu":
         raise ValueError(f"{name} must be {n} token numbers, one per input, got {_short(x)}")
     return given
+
+
+def whole_array(name: str, x: Any) -> np.ndarray:
+    """Integers as an array of any shape."""
+    try:
+        given = np.asarray(detached(x))
+    except (TypeError, ValueError, OverflowError):  # lists of several lengths
+        given = np.empty(0)
+    if given.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, got {_short(x)}")
+    return given.astype(np.int64)
+
+
+def real_array(name: str, x: Any) -> np.ndarray:
+    """Real numbers as a fresh float64 array of any shape."""
+    try:
+        return np.array(_real(x), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be numbers, got {_short(x)}") from None
 
 
 def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +184,7 @@ def nonnegative(name: str, x: Any) -> float:
 
 def one_of(name: str, x: str, known: tuple[str, ...]) -> str:
     """One of some words."""
-    if x not in known:
+    if not isinstance(x, str) or x not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {_short(x)}")
     return x
 
@@ -196,5 +218,9 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
 
 
 def _short(x: Any) -> str:
-    text = _BRIEF.repr(x)
+    """What came, in at most 60 characters."""
+    try:
+        text = _BRIEF.repr(x)
+    except Exception:  # an integer of thousands of digits, or an object that cannot be printed
+        text = f"a value of type {type(x).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -91,6 +91,14 @@ def is_stream(path: Path) -> bool:
     return stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode) or _is_standard(path, found)
 
 
+def is_standard_output(path: Path) -> bool:
+    """Whether what is written there comes out where standard output goes; nowhere does not count."""
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return os.path.samestat(found, os.fstat(1)) and not os.path.samestat(found, os.stat(os.devnull))
+    return False
+
+
 def sweep(folder: Path) -> None:
     """Remove the drafts that killed processes left in a folder."""
     for draft in folder.glob(f"{PREFIX}*{ENDING}"):

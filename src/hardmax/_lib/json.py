@@ -4,22 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Reduce arrays to lists and numbers that JSON lacks (infinite, undefined) to None.
+    """Reduce arrays to lists, numbers of any kind to JSON's, and anything that JSON lacks to its text.
 
+    Infinite and undefined numbers, and those beyond the range of a double, become None.
+
+    >>> from fractions import Fraction
     >>> from hardmax._lib.json import plain
-    >>> plain({"margin": float("inf"), "selection": (0, 2)})
-    {'margin': None, 'selection': [0, 2]}
+    >>> plain({"margin": float("inf"), "selection": (0, 2), "share": Fraction(1, 4)})
+    {'margin': None, 'selection': [0, 2], 'share': 0.25}
     """
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | str):
+        return value
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return value
+    if isinstance(value, AbstractSet):
+        return sorted(map(plain, value), key=_order)
+    if hasattr(value, "__float__"):
+        return _number(value)
+    return str(value)
+
+
+def _order(item: Any) -> tuple[float, str]:
+    """Numbers by their size, then everything else by its text."""
+    return (item, "") if isinstance(item, int | float) else (math.inf, repr(item))
+
+
+def _number(value: Any) -> int | float | None:
+    """A whole number as an int, any other as the nearest double, None where there is none."""
+    try:
+        near = float(value)
+    except (OverflowError, ValueError):  # a fraction or an int beyond doubles; a signaling NaN
+        return None
+    if not math.isfinite(near):
+        return None
+    return int(value) if hasattr(value, "__index__") else near

@@ -1,8 +1,9 @@
 """Kernels that are compiled when there is enough for them to do.
 
-Importing numba takes half a second and compiling a kernel several, once per installation, so a process that
-asks for little is answered by the same source as plain Python. Nobody can tell by the result: a kernel that
-may run either way computes in one order only, and both give the same bits.
+Importing numba takes half a second and compiling a kernel several, once per user, so a process that
+asks for little is answered by the same source as plain Python; a command also beside numba, as long as the
+cache does not have the kernel. Nobody can tell by the result: a kernel that may run either way computes in
+one order only, and both give the same bits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
+
+from hardmax._lib.compiling import Compiled
 
 LITTLE = 200_000  # elementary steps that a process takes without the compiler, some tenths of a second
 
@@ -60,6 +63,7 @@ class Kernel:
         functools.update_wrapper(self, function)
         self._function = function
         self._cost, self._signature, self._options = cost, signature, options
+        self._missing: bool | None = None
         self._plain: Callable[..., Any] | None = None
         self._compiled: Callable[..., Any] | None = None
 
@@ -68,14 +72,27 @@ class Kernel:
             return self._compiled(*arguments)
         if self._is_little(arguments):
             with np.errstate(all="ignore"):  # compiled arithmetic does not warn
-                return self.plain(*arguments)
+                return _boxed(self.plain(*arguments))
         return self.compiled(*arguments)
 
     def _is_little(self, arguments: tuple[Any, ...]) -> bool:
-        if self._cost is None or "numba" in sys.modules:
+        if self._cost is None or ("numba" in sys.modules and not (Compiled.hurries and self._is_missing())):
             return False
         Kernel._taken += self._cost(*arguments)
         return Kernel._taken <= LITTLE
+
+    def _is_missing(self) -> bool:
+        """Whether the cache has no compilation of this function."""
+        if self._missing is None:
+            from hardmax._lib.caching import has_kernel
+
+            self._missing = not has_kernel(self._function)
+        return self._missing
+
+    @property
+    def has_signature(self) -> bool:
+        """Whether the function can be compiled before it is called."""
+        return self._signature is not None
 
     @property
     def plain(self) -> Callable[..., Any]:
@@ -89,11 +106,8 @@ class Kernel:
         """The function as numba compiles it, or finds it in its cache."""
         with self._lock:
             if self._compiled is None:
-                from numba import njit
+                from hardmax._lib.compiled import njit
 
-                from hardmax._lib import compiling
-
-                compiling.listen()
                 given = () if self._signature is None else (self._signature(),)
                 function = self._with(lambda each: each.compiled)
                 self._compiled = njit(*given, cache=True, nogil=True, **self._options)(function)
@@ -106,3 +120,10 @@ class Kernel:
         called = {name: names.get(name) for name in function.__code__.co_names}
         own = {name: form(each) for name, each in called.items() if isinstance(each, Kernel)}
         return FunctionType(function.__code__, names | own, function.__name__, function.__defaults__)
+
+
+def _boxed(result: Any) -> Any:
+    """Return numbers of numpy as those of Python, as a compiled function does."""
+    if isinstance(result, tuple):
+        return tuple(map(_boxed, result))
+    return result.item() if isinstance(result, np.generic) else result

@@ -57,6 +57,8 @@ def image(figure: Figure) -> str:
 
 def save_picture(figure: Figure, path: Path) -> None:
     """Write a figure as .svg, .png or .pdf, whole or not at all; the same picture is the same file."""
+    if path.suffix not in (".svg", ".png", ".pdf"):
+        raise ValueError(f"{path}: a picture must be a .svg, .png or .pdf file; give it such a name")
     from matplotlib import rc_context
 
     dated = "CreationDate" if path.suffix == ".pdf" else "Date"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ LARGEST_UNPACKED = (
     2**30
 )  # bytes of all packed arrays of an npz file; arrays that are not packed are as they are
 PIECE = 2**20
+LONGEST_NAME = 200  # letters of the name of an array
+PLAIN_KINDS = "biufcmMSU"  # of arrays: numbers, dates and texts
+WIDEST = 64  # bytes that a value of an array without data may have
 
 
 def size_of(amount: int) -> str:
@@ -93,14 +97,11 @@ def arrays_in(stream: IO[bytes], name: str) -> dict[str, np.ndarray]:
     """The arrays of an npz file that is open; refusals speak of ``name``."""
     try:
         with zipfile.ZipFile(stream) as archive:  # np.load would take another file for a pickle
-            packed = [each for each in archive.infolist() if each.compress_type != zipfile.ZIP_STORED]
-        unpacked = sum(each.file_size for each in packed)
-        if unpacked <= LARGEST_UNPACKED:
-            stream.seek(0)
-            with _quiet(), np.load(stream, allow_pickle=False) as found:
-                arrays = {each: found[each] for each in found.files}
-            if all(isinstance(each, np.ndarray) for each in arrays.values()):
-                return arrays
+            members = archive.infolist()
+            unpacked = sum(each.file_size for each in members if each.compress_type != zipfile.ZIP_STORED)
+            plain = sum(each.file_size for each in members if each.compress_type == zipfile.ZIP_STORED)
+            if unpacked <= LARGEST_UNPACKED and plain <= stream.seek(0, 2):  # entries may overlap
+                return _arrays(archive, members)
     except MemoryError:
         raise
     except Exception:  # a damaged file leads zipfile, zlib and numpy into any error there is
@@ -113,10 +114,47 @@ def arrays_in(stream: IO[bytes], name: str) -> dict[str, np.ndarray]:
     raise ValueError(f"{name} is not a readable npz file") from None
 
 
+def _arrays(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[str, np.ndarray]:
+    """All arrays, after all headers were found to fit their data."""
+    names = [each.filename.removesuffix(".npy") for each in members]
+    if len(set(names)) < len(names) or max(map(len, names), default=0) > LONGEST_NAME:
+        raise ValueError("names")
+    for each in members:
+        with archive.open(each) as stream:
+            _check_header(stream, each.file_size)
+    arrays = {}
+    for name, each in zip(names, members, strict=True):
+        with _quiet(), archive.open(each) as stream:
+            arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
+    return arrays
+
+
+def _check_header(stream: IO[bytes], size: int) -> None:
+    """Refuse an array of ``size`` bytes unless its header describes plain values of just this many bytes.
+
+    numpy makes the array of a header before it reads the data.
+    """
+    with _quiet():
+        version = np.lib.format.read_magic(stream)
+        if version == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    count, held = math.prod(shape), size - stream.tell()
+    if dtype.kind not in PLAIN_KINDS or dtype.shape or dtype.names is not None or min(shape, default=0) < 0:
+        raise ValueError("dtype")
+    if count * dtype.itemsize != held or dtype.itemsize > max(held, WIDEST) or (count > 1 and not held):
+        raise ValueError("size")
+
+
 def read_array(path: str | PathLike[str]) -> np.ndarray:
     """The array of an npy file, never a pickle."""
     with open(path, "rb") as stream:
         try:
+            size = stream.seek(0, 2)
+            stream.seek(0)
+            _check_header(stream, size)
+            stream.seek(0)
             with _quiet():
                 return np.lib.format.read_array(stream, allow_pickle=False)
         except MemoryError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ INTERRUPTED = 130
 COMMAND = "hardmax "  # in a line that a reader may copy
 NARROWEST = 60  # columns; a narrower terminal breaks the lines, where a table would leave columns out
 LONGEST = 80  # characters of a user's sentence
+LONG_NAME = 200  # characters of a path or another name in a message
 
 # What steers a terminal, breaks a line unseen or turns the direction of reading; tabs and line feeds stay.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -59,6 +60,29 @@ def spelled(text: str) -> str:
     encoding = sys.stdout.encoding or "utf-8"
     known = text.encode(encoding, "replace").decode(encoding) == text
     return text if known and text.isprintable() else ascii(text)
+
+
+def brief(message: str, names: Iterable[str] = ()) -> str:
+    """A message with its long words and those ``names`` that are long cut in the middle.
+
+    What follows a command of hardmax stays whole, because a reader may copy it.
+
+    >>> from hardmax._lib.terminal import brief
+    >>> len(brief("/" + 3000 * "long/" + "name.json: no such file"))
+    212
+    >>> brief("a short name")
+    'a short name'
+    """
+    told, command, rest = message.partition(COMMAND)
+    for name in sorted(names, key=len, reverse=True):
+        if len(name) > LONG_NAME:
+            told = told.replace(name, _middle_cut(name))
+    return re.sub(rf"\S{{{LONG_NAME + 1},}}", lambda found: _middle_cut(found.group()), told) + command + rest
+
+
+def _middle_cut(name: str) -> str:
+    half = LONG_NAME // 2 - 3
+    return f"{name[:half]} ... {name[-half:]}"
 
 
 def others(count: int) -> str:

@@ -5,8 +5,9 @@ from .certified import Certified as Certified
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import Finding as Finding
 from .diagnosis import examine as examine
-from .hunted import Catalogued as Catalogued
-from .hunted import Hunted as Hunted
+from .hunts import Catalogued as Catalogued
+from .hunts import Hunted as Hunted
+from .ledger import Ledger as Ledger
 from .nexttoken.checked import Checked as Checked
 from .nexttoken.checked import ntp_check as ntp_check
 from .nexttoken.sentences import Drawn as Drawn
@@ -18,8 +19,8 @@ from .nexttoken.trained import ntp_train as ntp_train
 from .probed import Probed as Probed
 from .probed import probe_file as probe_file
 from .reproduction import Reproduction as Reproduction
-from .solved import FlowEnd as FlowEnd
-from .solved import Solved as Solved
+from .solving import FlowEnd as FlowEnd
+from .solving import Solved as Solved
 from .swept import OneTrial as OneTrial
 from .swept import Swept as Swept
 from .text import TextExplained as TextExplained

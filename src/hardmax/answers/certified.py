@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
 from hardmax.answers.answer import Answer
 
@@ -51,6 +52,7 @@ class Certified(Answer):
         return Text("\n".join([f"valid: {self.what}", *(f"not checked: {each}" for each in self.trusted)]))
 
 
+@check_arguments
 def certify(certificate: Any) -> Certified:
     """Check a certificate in exact arithmetic, by code that shares nothing with the solver.
 
@@ -63,6 +65,7 @@ def certify(certificate: Any) -> Certified:
     >>> hm.certify(proof).valid, hm.certify({**proof, "digest": ""}).violations
     (True, ('digest: the file was changed',))
     """
+    from hardmax._lib.annotations import read_path
     from hardmax._lib.reading import read_json
     from hardmax.margin.certificates.checking import certify as check
 
@@ -70,7 +73,7 @@ def certify(certificate: Any) -> Certified:
         got = type(certificate).__name__
         raise ValueError(f"certificate must be the name of a file or what it holds, got {got}")
     if not isinstance(certificate, Mapping):
-        file = Path(certificate)
+        file = Path(read_path("certificate", certificate))
         certificate = read_json(file, "a certificate")
         if not isinstance(certificate, dict) or certificate.get("schema") != "hardmax.certificate/1":
             raise ValueError(

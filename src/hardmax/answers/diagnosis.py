@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import sys
-import tempfile
 import textwrap
 import time
 from dataclasses import asdict, dataclass
@@ -14,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax import __version__
-from hardmax._lib import compiling
-from hardmax._lib.compiling import Compiled
+from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax._lib.extras import install
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, columns
+from hardmax.answers import compilation
 from hardmax.answers.answer import Answer
 
 if TYPE_CHECKING:
@@ -100,7 +99,6 @@ def examine() -> Diagnosis:
     >>> [each.name for each in hm.answers.examine().checks][:2]
     ['python', 'hardmax']
     """
-    compiling.lend()
     findings = [*versions(), cores(), *threads(), *extras(), compile_cache(), kernels(), numerics()]
     return Diagnosis(tuple(findings))
 
@@ -202,17 +200,19 @@ def compile_cache() -> Finding:
         return Finding(name, False, "unknown: numba cannot be imported")
     if numba.config.DISABLE_JIT:
         return Finding(name, True, "not in use: NUMBA_DISABLE_JIT is set, so nothing is compiled")
-    if compiling.is_lent():
-        why = "no folder can be written to, so every command compiles its kernels again, up to half a minute"
-        return Finding(name, False, f"{why}; {compiling.ADVICE}")
+    from hardmax._lib import caching
+
     try:
-        chosen = compiling.place()
-    except RuntimeError as error:
-        return Finding(name, False, f"no folder can be written to ({_line(error)}); {compiling.ADVICE}")
-    asked = numba.config.CACHE_DIR
-    if asked and not chosen.is_relative_to(asked):
-        return Finding(name, False, f"{asked} cannot be written to, so {chosen} is used; {compiling.ADVICE}")
-    return Finding(name, True, f"{chosen} (can be written to)")
+        chosen = caching.place()
+    except ValueError as error:
+        return Finding(name, False, _line(error))
+    refused = "; ".join(chosen.refused)
+    if not chosen.lasts:
+        why = "no folder can be written to, so every command compiles its kernels again, up to half a minute"
+        return Finding(name, False, f"{why}{refused and f' ({refused})'}; {caching.ADVICE}")
+    if refused:
+        return Finding(name, False, f"{refused}; {chosen.folder} is used; {caching.ADVICE}")
+    return Finding(name, True, f"{chosen.folder} (can be written to)")
 
 
 def kernels() -> Finding:
@@ -222,62 +222,24 @@ def kernels() -> Finding:
         import numba
     except (ImportError, OSError):
         return Finding(name, False, "unknown: numba cannot be imported")
-    if numba.config.DISABLE_JIT or compiling.is_lent():
+    from hardmax._lib import caching
+
+    if numba.config.DISABLE_JIT or not caching.place().lasts:
         return Finding(name, True, "not compiled beforehand: nothing would keep them")
-    start, before = time.monotonic(), Compiled.count
-    try:
-        compile_kernels()
-    except Exception as error:  # whatever breaks here is what a doctor is for
-        return Finding(name, False, f"a kernel broke off: {type(error).__name__}: {_line(error)}")
-    new = Compiled.count - before
+    start = time.monotonic()
+    made = compilation.compile_parts(report=_announce)
     seconds = time.monotonic() - start
-    return Finding(name, True, f"{new} compiled now, in {seconds:.0f} s" if new else "compiled")
+    compiled = f"{made.kernels} compiled now, in {seconds:.0f} s" if made.kernels else "compiled"
+    if not made.remaining:
+        return Finding(name, True, compiled)
+    absent = not _is_installed("scikit-learn") and [*made.remaining] == ["text classifier"]
+    listed = ", ".join(f"{part} ({why})" for part, why in made.remaining.items())
+    return Finding(name, absent, f"{compiled}; not compiled: {listed}")
 
 
-def compile_kernels() -> None:
-    """Use every kernel once, on something small: what numba's cache lacks is compiled and kept."""
-    import numpy as np
-
-    import hardmax as hm
-    import hardmax.embeddings.minibatch.train  # its kernels are compiled on import
-    from hardmax.figures.paper_b.official import OFFICIAL, official_end
-    from hardmax.margin.batch import solve_batch
-    from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
-    from hardmax.torch.probing.inputs import Inputs
-    from hardmax.torch.probing.margins import part
-    from hardmax.torch.probing.rows import rows_of
-
-    problem = hm.data.sphere(n=4, T=6, d=3, rng=0)
-    for coordinates in ("primal", "gram", "qr"):
-        hm.descend(problem, steps=2, coordinates=coordinates)
-    rules = hm.steps
-    for rule in (rules.Adam(0.1), rules.SGD(0.1), rules.Sign(0.1), rules.Mirror(0.1, 3), rules.Momentum(0.1)):
-        hm.descend(problem, rule, steps=2)
-    hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
-    hm.descend_batch([problem], steps=2)
-    hm.flow(problem, until_norm=2.0)
-    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
-    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)), norm="l1")
-    list(hm.locally_optimal(problem))
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "sentences.txt"
-        file.write_text("A B A\nB C\nC A\n")
-        hm.answers.ntp_check(file)
-    for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
-        analyze(named_sentences(name))
-        samples = Samples.from_sentences(named_sentences(name))
-        train(samples, steps=50, rate=0.02)
-        for W_ov in (stage_1(collocation(samples), steps=20, rate=0.1), np.eye(samples.V)):
-            hm.gradient(samples.problem(W_ov), None)
-    for arithmetic in OFFICIAL:
-        official_end([problem], arithmetic, steps=1)
-    texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))
-    part(rows_of(texts, np.arange(3), np.arange(3)).gram(), np.arange(2))
-    if _is_installed("scikit-learn"):  # the extra text
-        for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
-            notes = [["a", "b", "c"]] * 3
-            model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])
-            model.keep_top(["a b", "c a"])
+def _announce(done: int, total: int) -> None:
+    if done == 0 and Compiled.may_say:
+        print(MESSAGE, file=sys.stderr, flush=True)
 
 
 def numerics() -> Finding:

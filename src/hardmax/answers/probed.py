@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from html import escape
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import plain
 from hardmax._lib.terminal import columns, fitted, shown
 from hardmax.answers.answer import Answer
 
@@ -17,6 +24,32 @@ if TYPE_CHECKING:
 
     from hardmax.torch.probing.heads import Against, ProbedHead, Selected
     from hardmax.torch.probing.tables import Heads
+
+
+def page(answer: Probed) -> str:
+    """The template with the answer in it."""
+    told = answer.json()
+    heads = {(head.layer, head.head): head for head in answer.heads.heads}
+    data: dict[str, Any] = {**told, "words": _words(answer)}
+    for each in data["heads"]:
+        head = heads[each["layer"], each["head"]]
+        each["top"] = head.top.tolist()
+        each["gaps"] = plain(np.round(head.gaps, 2).tolist())
+    # "<" may not appear inside a script; the browser reads \u003c as the same character
+    inside = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    lines = "".join(f"<p>{escape(line)}</p>" for line in answer.findings("inner" if answer.inner else "all"))
+    template = resources.files("hardmax.answers").joinpath("probe_page.html").read_text("utf-8")
+    return template.replace("<!-- SENTENCES -->", lines).replace("/* DATA */", inside)
+
+
+def _words(answer: Probed) -> list[list[str]]:
+    """The tokens; those without words, such as patches of images, by their numbers."""
+    found = []
+    for s, words in enumerate(answer.heads.words):
+        length = int(np.isfinite(answer.heads.heads[0].gaps[s]).sum()) + 1
+        found.append(list(words) or [str(t) for t in range(length)])
+    return found
+
 
 SHOWN = 24  # heads in the table
 LEVEL = 0.05
@@ -49,6 +82,7 @@ class Probed(Answer):
             "rotary": self.heads.rotary,
             "heads": [_head(each) for each in self.heads.ranked],
             "summary": {kind: self.heads.summary(kind) for kind in ("all", "inner")},
+            "notes": self.heads.notes,
         }
 
     def table(self) -> RenderableType:
@@ -115,7 +149,6 @@ class Probed(Answer):
 
     def page(self) -> str:
         """A page that needs nothing else: a map of layers and heads, the texts with what a head selects."""
-        from hardmax.answers.probe_page import page
 
         return page(self)
 
@@ -220,6 +253,7 @@ def _selected(found: Selected) -> dict[str, Any]:
     }
 
 
+@check_arguments
 def probe_file(
     model: str | os.PathLike[str],
     texts: str | os.PathLike[str] | list[str] | None = None,

@@ -8,8 +8,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.answers.answer import Answer
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from hardmax.figures.figure import Scale
-    from hardmax.figures.record import ClaimRecord, Record
+    from hardmax.figures.figure import Logits
+    from hardmax.figures.record import ClaimRecord, Counts, Record
     from hardmax.figures.reproduce import Job
 
 HEAD = ("", "claim", "expected", "measured")
@@ -63,6 +64,13 @@ class Reproduction(Answer):
         """Whether every figure could be made and every claim holds."""
         return all(record.holds for record in self.figures)
 
+    def counts(self, *, stand_in: bool) -> Counts:
+        """How many claims hold on data that stand in for the papers' own, or on all other data."""
+        from hardmax.figures.record import Counts
+
+        claims = (claim for record in self.figures for claim in record.claims)
+        return Counts.of(claims, stand_in=stand_in)
+
     @property
     def exit_code(self) -> int:
         """0 if all claims hold, 1 if not, 130 if figures are left."""
@@ -86,6 +94,10 @@ class Reproduction(Answer):
                 for record in self.figures
             ],
             "report": str(self.report),
+            "counts": {
+                name: self.counts(stand_in=there)._asdict()
+                for name, there in (("own_data", False), ("stand_ins", True))
+            },
         }
 
     def table(self) -> RenderableType:
@@ -114,20 +126,24 @@ class Reproduction(Answer):
         return Group(*parts, "", *_more(records, self.data), last)
 
 
+@check_arguments
 def reproduce(
     ids: Iterable[str] | None = None,
     *,
     paper: str | None = None,
-    scale: Scale = "quick",
+    scale: Literal["quick", "day", "paper"] = "quick",
     data: str | Path | None = None,
     out: str | Path = "results",
+    logits: Logits = "printed",
 ) -> Reproduction:
     """Make figures of the papers, all or those named, with their numbers and one page that shows them.
 
     The folder ``out`` gets pictures, numbers, a record per figure and index.html, which shows every figure
     that the folder holds. A figure that cannot be computed is recorded as such and the others are made.
     Long trainings leave their state in ``out``/checkpoints: one that was interrupted or killed goes on from
-    there, and a finished one is not done again.
+    there, and a finished one is not done again. ``scale`` is "quick", "paper" for the paper's own numbers, or
+    "day" for less where these take days; ``logits="scaled"`` divides those of paper A's trainings on text by
+    sqrt(d), which the paper does not print.
 
     >>> import tempfile
     >>> import hardmax as hm
@@ -139,7 +155,8 @@ def reproduce(
     from hardmax.figures.figure import recipes_of
     from hardmax.figures.reproduce import Job
 
-    job = Job(recipes_of(ids, paper), scale, None if data is None else Path(data), Path(out))
+    folder = None if data is None else Path(data)
+    job = Job(recipes_of(ids, paper), scale, folder, Path(out), logits)
     try:
         for recipe in job.recipes:
             job.make(recipe)

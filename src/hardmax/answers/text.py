@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import spelled
 from hardmax.answers.answer import Answer
 
@@ -96,6 +97,7 @@ class TextTrained(Answer):
         return Group(table, "", self.important.table())
 
 
+@check_arguments
 def text_train(
     data: str | PathLike[str] | Iterable[tuple[str, Any]],
     model: str | PathLike[str] | None = None,
@@ -139,6 +141,8 @@ def text_train(
     share = expect.nonnegative("held_out", held_out)
     if share >= 1.0:
         raise ValueError(f"held_out must be a share below 1, got {held_out!r}")
+    if expect.whole("rng", rng) >= 2**32:
+        raise ValueError(f"rng must be a seed below 2**32, got {rng}")
     texts, labels, left_out = _read(data, text, label)
     own = np.arange(len(texts))
     aside: list[str] = []
@@ -161,7 +165,7 @@ def text_train(
         epochs=epochs,
         sparse=sparse,
         checkpoint=checkpoint,
-        random_state=expect.whole("rng", rng),
+        random_state=rng,
         n_jobs=workers,
     )
     tell = None if progress is None else lambda done, of, loss, score: progress(done, of)
@@ -241,6 +245,7 @@ class TextExplained(Answer):
         return self.explanation._repr_html_()
 
 
+@check_arguments
 def text_explain(
     model: AttentionClassifier | str | PathLike[str],
     text: str | Sequence[str],
@@ -294,6 +299,7 @@ class TextImportant(Answer):
         return self.important.table()
 
 
+@check_arguments
 def text_important(
     model: AttentionClassifier | str | PathLike[str],
     *,

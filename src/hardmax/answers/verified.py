@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.answers.answer import Answer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from hardmax.problem import Problem
     from hardmax.theory.check import Check, Verdict
     from hardmax.theory.instances import Instance
 
@@ -31,6 +35,7 @@ class Judged:
 
     check: Check
     expected: Verdict | None
+    advice: str | None = None  # on own data: what to do where a condition is not met
 
     @property
     def good(self) -> bool:
@@ -38,6 +43,17 @@ class Judged:
         if self.expected is not None:
             return self.check.verdict == self.expected
         return self.check.verdict not in ("fails", "refuted")
+
+    def paragraph(self) -> str:
+        """The check in words, then what to do."""
+        import textwrap
+
+        from hardmax.theory.check import WIDTH
+
+        if self.advice is None:
+            return str(self.check)
+        lines = textwrap.wrap(f"Advice: {self.advice}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        return "\n".join([str(self.check), *lines])
 
     def fields(self) -> dict[str, Any]:
         """An element of `checks` in the JSON."""
@@ -59,6 +75,10 @@ class Judged:
             "witness": check.witness,
             "kind": check.kind,
             "proof": check.proof,
+            "advice": self.advice,
+            "paper_verdict": check.paper_verdict,
+            "errata": list(check.errata),
+            "label": check.label,
         }
 
 
@@ -107,7 +127,7 @@ class Verified(Answer):
         from rich.table import Table
 
         if self.on is not None:
-            return "\n\n".join(escape(str(each.check)) for each in self.checks)
+            return "\n\n".join(escape(each.paragraph()) for each in self.checks)
         table = Table(box=None, pad_edge=False)
         for name in ("id", "on", "verdict", "expected", "slack"):
             table.add_column(name, no_wrap=name != "on", overflow="fold")
@@ -122,13 +142,17 @@ class Verified(Answer):
         return Group(table, f"{good} of {len(self.checks)} verdicts as expected")
 
 
-def verify(ids: str | Iterable[str] | None = None, on: Any = None) -> Verified:
+@check_arguments
+def verify(
+    ids: str | Iterable[str] | None = None, on: Any = None, given: Mapping[str, Any] | None = None
+) -> Verified:
     """Check the papers' statements where they should hold and where not, as `hardmax verify` does.
 
     Args:
         ids: which statements, as in "B-THM-3"; all if none are given.
         on: own data instead of the instances: a file, or what the statements are about (a `Problem`, a
             `Corpus`, sentences).
+        given: with ``on``: options of the statements by name, as {"selection": [0, 1]}.
 
     >>> import hardmax as hm
     >>> hm.verify("B-THM-L9").exit_code
@@ -136,10 +160,26 @@ def verify(ids: str | Iterable[str] | None = None, on: Any = None) -> Verified:
     >>> [each.check.verdict for each in hm.verify("B-ASM-B", on=hm.data.named("B-FIG-1b")).checks]
     ['fails']
     """
-    job = Verifying([ids] if isinstance(ids, str) else ids, on)
+    job = Verifying([ids] if isinstance(ids, str) else ids, on, given=given)
     for each in job.instances:
         job.run(each)
     return job.answer()
+
+
+def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None:
+    """A selection that some p makes, one that attracts if there is one; None if none is found in time.
+
+    >>> import hardmax as hm
+    >>> from hardmax.answers.verified import separating
+    >>> separating(hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]]))
+    (0, 1)
+    """
+    from hardmax.directions.enumerate import feasible_selections, locally_optimal
+
+    for search in (locally_optimal, feasible_selections):
+        for found in search(problem, seconds=seconds):
+            return found.selection
+    return None
 
 
 class Verifying:
@@ -162,10 +202,11 @@ class Verifying:
             )
 
         self.on: str | None = None
+        self.is_file = isinstance(on, str | os.PathLike)
         self.done: list[Judged] = []
         if on is None:
             self.instances = instances(ids)
-        elif isinstance(on, str | os.PathLike):
+        elif self.is_file:
             self.on = os.fspath(on)
             self.instances = own_instances(ids or (), Path(on))
         else:
@@ -181,9 +222,34 @@ class Verifying:
 
     def run(self, each: Instance) -> Judged:
         """Check one of the instances."""
-        judged = Judged(each.run(), each.expected)
+        found = each.run()
+        judged = Judged(found, each.expected, None if self.on is None else self._advice(each, found))
         self.done.append(judged)
         return judged
+
+    def _advice(self, each: Instance, found: Check) -> str | None:
+        """A selection that separates, where the one that was tested does not, and how to pass it."""
+        from hardmax.theory.check import statement_of
+
+        unmet = {h.id for h in found.hypotheses if h.holds is False}
+        takes = "selection" in signature(statement_of(each.id).test).parameters
+        if not ("best tokens separable" in unmet or ("selection separable" in unmet and takes)):
+            return None
+        tested = "the given tokens" if "selection" in each.options else "the best tokens"
+        tokens = separating(each.subject())
+        if tokens is None:
+            return f"{tested} cannot be separated, and no selection was found that can."
+        passed = f"selection={json.dumps(tokens, separators=(',', ':'))}"
+        if self.is_file:
+            option = f"--given {passed}"
+            other = f"hardmax verify B-THM-3 --on {shlex.quote(str(self.on))} {option}"
+        else:
+            option = f'given={{"selection": {list(tokens)}}}'
+            other = f'hm.verify("B-THM-3", on=problem, {option})'
+        told = f"{tested} cannot be separated; tokens {list(tokens)} can."
+        if takes:
+            return f"{told} To test the statement there, add {option}"
+        return f"{told} {each.id} is about the best tokens; for a selection, run: {other}"
 
     def answer(self) -> Verified:
         """What has been checked so far."""

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from hardmax._lib.compiling import Compiled
 from hardmax._lib.terminal import INTERRUPTED
 from hardmax.cli.errors import complain, take_over
 
@@ -12,6 +13,7 @@ from hardmax.cli.errors import complain, take_over
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     _stand_ready()
+    Compiled.hurries = True  # the first answer does not wait for kernels that have little to do
     sys.exit(run(sys.argv[1:]))
 
 

@@ -90,4 +90,5 @@ def _call(arguments: Sequence[str], session: Session) -> int:
 
 
 def _complain(message: str, code: int, arguments: Sequence[str], session: Session) -> int:
-    return complain(message, code, as_json="--json" in arguments and not session.answered)
+    as_json = "--json" in arguments and not session.answered
+    return complain(message, code, as_json=as_json, names=arguments)

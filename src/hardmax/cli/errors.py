@@ -10,12 +10,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from hardmax import __version__
-from hardmax._lib.terminal import visible
+from hardmax._lib.terminal import brief, visible
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -24,12 +24,14 @@ class Interrupted(Exception):
     """An interrupt whose partial results are kept; the message gives the command that goes on."""
 
 
-def complain(message: str, code: int, *, as_json: bool = False) -> int:
+def complain(message: str, code: int, *, as_json: bool = False, names: Iterable[str] = ()) -> int:
     """Print what went wrong, on one line of standard error, and return the exit code.
 
-    With ``as_json`` standard output gets it as well, as the one object that every command owes.
+    With ``as_json`` standard output gets it as well, as the one object that every command owes. Long words
+    and those of ``names`` that are long are cut in the middle.
     """
-    message = visible(" ".join(message.split()))
+    names = [" ".join(name.split()) for name in names]
+    message = visible(brief(" ".join(message.split()), names))
     with contextlib.suppress(OSError):  # where nobody listens the code still speaks
         print("hardmax:", message, file=sys.stderr)
     if as_json:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hardmax.answers.hunted import Hunted
-from hardmax.answers.hunts import Hunting, catalogue, judge_file
+from hardmax.answers.hunts import Hunted, Hunting, catalogue, judge_file
 from hardmax.cli.checks import options_of
 from hardmax.cli.errors import Interrupted
 from hardmax.cli.output import Output, Progress, command
@@ -19,13 +18,23 @@ def hunt(
     out: Output,
     claim: Annotated[
         str | None,
-        typer.Argument(metavar="CLAIM", help="An ID, FILE.py:NAME, or a line such as 'selection == 1'."),
+        typer.Argument(
+            metavar="CLAIM",
+            help="An ID, FILE.py:NAME (the file is executed), or a line such as 'selection == 1'.",
+        ),
     ] = None,
     reading: Annotated[
         str, typer.Option(metavar="corrected|paper", help="A statement as corrected, or as printed.")
     ] = "corrected",
     space: Annotated[
         str | None, typer.Option(metavar="RANGES", help="Sizes to try, as n=2..4,T=2..4,d=2..3.")
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Loss of every problem: logistic, exponential or correlation; all by default.",
+        ),
     ] = None,
     tries: Annotated[
         int | None, typer.Option(metavar="N", help="Units of work; 100 without --seconds.")
@@ -57,10 +66,14 @@ def hunt(
 ) -> int:
     """Search for a counterexample, shrink it and prove it.
 
+    FILE.py:NAME executes the file, as Python does; hunt files that you trust.
+
     Example: hardmax hunt B-THM-1 --reading paper, or hardmax hunt "selection == 1 given margin > 0.5"
     """
     if whole == (claim is not None):
         raise ValueError("give a CLAIM to hunt, or --catalogue, one of the two")
+    if loss is not None and (whole or on is not None):
+        raise ValueError("--loss must be left out with --catalogue and with --on, whose file has its loss")
     if claim is None:
         with out.progress("hunting", 24) as bar:
             found = catalogue(seconds or 60.0, seed=seed, workers=workers, tell=partial(_next, bar))
@@ -79,6 +92,7 @@ def hunt(
             backend=backend,
             address=address,
             workers=workers,
+            loss=loss,
             tell=lambda count: bar.advance(count - bar.done),
         )
         try:

@@ -10,6 +10,7 @@ from hardmax.answers.nexttoken.sentences import ntp_generate, ntp_predict
 from hardmax.answers.nexttoken.trained import STEPS, Learning
 from hardmax.cli.errors import Interrupted, noted
 from hardmax.cli.output import Output, command, writable
+from hardmax.data.sentences.punctuation import KEEP
 
 MOST_STEPS = 10**15  # years
 
@@ -26,6 +27,12 @@ Sentences = Annotated[
 ]
 Uniform = Annotated[
     bool, typer.Option("--uniform", help="Every distinct sentence weighs the same, however frequent.")
+]
+Punctuation = Annotated[
+    str,
+    typer.Option(
+        metavar="keep|split|strip", help="Marks at the ends of words: kept, tokens of their own, or left out."
+    ),
 ]
 Repair = Annotated[
     bool, typer.Option("--repair", help="Give tokens that begin no sentence a next token; they are named.")
@@ -48,6 +55,7 @@ def check(
         int, typer.Option(min=2, max=10_000, help="Check longer raw sentences up to here.")
     ] = MAX_LENGTH,
     repair: Repair = False,
+    punctuation: Punctuation = KEEP,
     save_realizable: Annotated[
         Path | None,
         typer.Option(metavar="OUT", help="Write the realizable part that was found; .json for JSON."),
@@ -73,6 +81,7 @@ def check(
                 uniform=uniform,
                 max_length=max_length,
                 repair=repair,
+                punctuation=punctuation,
                 backend=backend,
                 address=address,
                 workers=workers,
@@ -164,6 +173,7 @@ def train(
         int, typer.Option(min=2, max=10_000, help="Cut longer raw sentences.")
     ] = MAX_LENGTH,
     repair: Repair = False,
+    punctuation: Punctuation = KEEP,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Train on data that is not realizable too.")
     ] = False,
@@ -182,10 +192,10 @@ def train(
         if given is not None:
             expect.positive(name, given)
     writable("--out", model, file)
-    sentences = read_sentences(file, max_length=max_length)
+    sentences = read_sentences(file, max_length=max_length, punctuation=punctuation)
     for note in sentences.notes:
         out.say(f"{file}: {note}")
-    settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume)
+    settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume, punctuation)
     job = Learning(sentences, str(file), model, *settings)
     with out.progress("training", steps) as bar, noted() as interrupted:
         answer = job.run(bar.advance, interrupted)

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax._lib.compiling import Compiled
-from hardmax._lib.files import refusal
-from hardmax._lib.terminal import page, visible
+from hardmax._lib.files import is_standard_output, refusal
+from hardmax._lib.terminal import brief, page, visible
 
 if TYPE_CHECKING:
     import rich.progress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hardmax.answers.answer import Answer
 
 
+_as_json: ContextVar[bool] = ContextVar("as_json", default=False)  # of the command under way
 PATIENCE = 2.0  # seconds of work before the bar appears
 
 
@@ -120,7 +122,7 @@ class Output:
         """Tell the person at the terminal something that is not the result."""
         if not self.quiet:
             with contextlib.suppress(OSError):  # a message is no reason to lose the result
-                print(visible(message), file=sys.stderr)
+                print(visible(brief(message)), file=sys.stderr)
 
     def progress(self, what: str, total: int) -> Progress:
         """Return a progress bar for `total` steps, to be entered with `with`."""
@@ -136,6 +138,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         session: Session = ctx.obj
         out = Output(as_json, quiet or session.quiet, session)
         Compiled.may_say = not out.quiet
+        _as_json.set(as_json)
         try:
             return function(out, **own)
         except BrokenPipeError as error:  # not of standard output, and typer would end the process
@@ -160,6 +163,8 @@ def writable(option: str, path: Path, *needed: Path) -> None:
     reason = refusal(path)
     if reason is not None:
         raise ValueError(f"{option} {path}: {reason}")
+    if _as_json.get() and is_standard_output(path):
+        raise ValueError(f"{option} {path}: --json prints its object to standard output; name another file")
     spared(option, path, *needed)
 
 

@@ -27,11 +27,17 @@ def play(
     Example: hardmax play examples/three-inputs.json
     """
     from hardmax._lib import expect
-    from hardmax.playground.server import serve
+    from hardmax.playground.server import Serving, serve
 
     expect.positive("--seconds", seconds)
+
+    def ready(serving: Serving) -> None:
+        out.show(serving)
+        if serving.kept:
+            out.say(f"{what} is too large for an address; the page gets it from this server")
+
     try:
-        serve(what, host=host, port=port, seconds=seconds, browser=browser, ready=out.show)
+        serve(what, host=host, port=port, seconds=seconds, browser=browser, ready=ready)
     except KeyboardInterrupt:
         raise Interrupted("the playground has ended; the same command opens it again") from None
     return 0

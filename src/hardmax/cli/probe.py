@@ -1,5 +1,6 @@
 """`hardmax probe`: what the heads of a trained model select, how hard, and whether chance comes as close."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,9 @@ def probe(
     queries: Annotated[
         int, typer.Option(min=1, help="Hardest queries of a head that make its problem.")
     ] = 64,
-    null: Annotated[int, typer.Option(min=1, help="Random heads that each head is compared with.")] = 99,
+    null: Annotated[
+        int, typer.Option(min=1, help="Random heads that each head is compared with; 19 or more.")
+    ] = 99,
     length: Annotated[int, typer.Option(min=2, help="Tokens of a text that are kept.")] = 12,
     lift: Annotated[
         bool, typer.Option("--lift", help="Rotary positions: the relaxation with a matrix for each distance.")
@@ -47,10 +50,14 @@ def probe(
     from dataclasses import replace
 
     from hardmax.answers.probed import probe_file
+    from hardmax.torch.probing.tables import null_notes
 
+    for note in null_notes(null):  # before a long run, not after it
+        out.say(f"warning: {note}")
     if page is not None:
         writable("--page", page, model, *([] if texts is None else [texts]))
-    with out.progress("probing", 1) as bar:
+    with out.progress("probing", 1) as bar, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "[0-9]+ random head")  # the notes of the answer have it
 
         def told(done: int, total: int) -> None:
             bar.total = total

@@ -11,6 +11,7 @@ from hardmax.cli.errors import Interrupted
 from hardmax.cli.output import Output, command
 
 if TYPE_CHECKING:
+    from hardmax.answers.ledger import Ledger
     from hardmax.figures.record import Record
 
 STEPS = 100  # of the progress bar, for each figure
@@ -29,7 +30,15 @@ class Scale(StrEnum):
     """How much is computed."""
 
     quick = "quick"
+    day = "day"
     paper = "paper"
+
+
+class Logits(StrEnum):
+    """What stands before the logits of paper A's trainings on text."""
+
+    printed = "printed"
+    scaled = "scaled"
 
 
 @command
@@ -39,24 +48,36 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="ID", help="Figures, as in B-FIG-9a; all if none.")
     ] = None,
     paper: Annotated[Paper | None, typer.Option(help="Only the figures of this paper.")] = None,
-    scale: Annotated[Scale, typer.Option(help="quick, or the paper's own sizes.")] = Scale.quick,
+    scale: Annotated[
+        Scale, typer.Option(help="quick; the paper's own numbers; or day, less where those take days.")
+    ] = Scale.quick,
+    logits: Annotated[
+        Logits, typer.Option(help="Paper A on text: as printed, or divided by sqrt(d).")
+    ] = Logits.printed,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of real data, for the figures that use it.")
     ] = None,
     folder: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where pictures, numbers and index.html go.")
     ] = Path("results"),
+    ledger: Annotated[
+        bool, typer.Option("--ledger", help="Make nothing: list all the papers print, with our verdicts.")
+    ] = False,
 ) -> int:
     """Make the papers' figures, test their claims and write a report.
 
     Example: hardmax reproduce B-FIG-9a --scale paper --out nine
     """
+    if ledger:
+        return out.show(_ledger(ids or [], paper))
+
     from hardmax.figures.figure import recipes_of
     from hardmax.figures.reproduce import Job
 
     if data is not None and not data.is_dir():
         raise ValueError(f"--data: there is no folder {data}; give the folder that holds the datasets")
-    job = Job(recipes_of(ids or None, paper and paper.value), scale.value, data, folder)
+    recipes = recipes_of(ids or None, paper and paper.value)
+    job = Job(recipes, scale.value, data, folder, logits.value)
     with out.progress("reproducing", STEPS * len(job.recipes)) as bar:
         try:
             for place, recipe in enumerate(job.recipes):
@@ -78,8 +99,18 @@ def reproduce(
     return code
 
 
+def _ledger(ids: list[str], paper: Paper | None) -> "Ledger":
+    """The ledger, or the rows of one paper."""
+    from hardmax.answers.ledger import Ledger, ledger
+
+    if ids or paper is Paper.D:
+        raise ValueError("--ledger lists the rows of papers A, B and C, all or by --paper; leave IDs out")
+    return Ledger(tuple(row for row in ledger().rows if paper is None or row.paper == paper.value))
+
+
 def _line(record: "Record") -> str:
     if record.error is not None:
         return f"{record.id}: could not be made: {record.error}"
-    held = len(record.claims) - len(record.failed)
-    return f"{record.id}: {held} of {len(record.claims)} claims hold ({record.seconds:.1f} s)"
+    from hardmax.figures.record import summary
+
+    return f"{record.id}: {summary(record.claims)} ({record.seconds:.1f} s)"

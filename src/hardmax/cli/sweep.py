@@ -165,7 +165,12 @@ class _Watch:
     def see(self, progress: "Progress") -> None:
         """Take note of a finished batch."""
         settled = progress.done + progress.failed
-        pace = f"{progress.rate:,.3g} trials/s, {_duration(progress.remaining)} left"
+        if progress.compiling:
+            pace = "compiling kernels"
+        elif math.isfinite(progress.remaining):
+            pace = f"{progress.rate:,.3g} trials/s, {_duration(progress.remaining)} left"
+        else:
+            pace = "none finished yet"
         failed = f", {progress.failed:,} failed" if progress.failed else ""
         self.bar.total = progress.total
         self.bar.rename(f"{settled:,} of {progress.total:,} trials{failed}, {pace}")

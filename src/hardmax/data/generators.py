@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.expect import generator, whole
 from hardmax.problem import Problem
 
 
+@check_arguments
 def sphere(
     n: int = 4, T: int = 6, d: int = 10, *, rng: int | np.random.Generator, loss: str = "logistic"
 ) -> Problem:
@@ -24,6 +26,7 @@ def sphere(
     return Problem.from_tokens(X, Y, v, loss=loss)
 
 
+@check_arguments
 def gaussian(
     n: int = 4, T: int = 6, d: int = 10, *, rng: int | np.random.Generator, loss: str = "logistic"
 ) -> Problem:
@@ -38,6 +41,7 @@ def gaussian(
     return Problem.from_scores(rng.normal(size=shape), rng.normal(size=shape[:2]), loss)
 
 
+@check_arguments
 def fig9_oracle(d: int, trials: int = 1000) -> Iterator[Problem]:
     """The random stream behind the expected numbers of B-FIG-9: one sequential generator per d.
 
@@ -45,7 +49,7 @@ def fig9_oracle(d: int, trials: int = 1000) -> Iterator[Problem]:
     >>> [round(float(p.scores[0]), 6) for p in hm.data.fig9_oracle(d=2, trials=2)]
     [-0.884893, -0.643423]
     """
-    rng = np.random.default_rng([1, d])
+    rng = np.random.default_rng([1, whole("d", d, 1)])
     for _ in range(trials):
         X, v, Y = _sphere_draw(rng, 4, 6, d)
         rng.normal(size=d)  # draws the protocol makes and does not use

@@ -6,7 +6,6 @@ A folder is searched, its archives (.tar.gz, .tgz) too; nothing is downloaded, a
 from __future__ import annotations
 
 import io
-import json
 import pickle
 import re
 import tarfile
@@ -17,8 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib.reading import parse_json, read_bytes, size_of
+
 PARTS = (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch")
 EACH, PIXELS = 10_000, 3072
+LARGEST = 2**26  # bytes of a batch, which has 2^25
 Read = Callable[[str], bytes]
 
 
@@ -89,7 +91,7 @@ def _places(folder: Path) -> Iterator[tuple[set[str], Read, str]]:
 
 
 def _reader(place: Path) -> Read:
-    return lambda name: (place / name).read_bytes()
+    return lambda name: read_bytes(place / name, LARGEST)
 
 
 def _archive(path: Path) -> Iterator[tuple[set[str], Read, str]]:
@@ -105,7 +107,10 @@ def _archive(path: Path) -> Iterator[tuple[set[str], Read, str]]:
         with tarfile.open(path) as archive:
             held = archive.extractfile(members[name])
             assert held is not None
-            return held.read()
+            content = held.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise ValueError(f"{name} must be at most {size_of(LARGEST)}, got more; fetch it again")
+        return content
 
     yield set(members), read, path.name
 
@@ -130,42 +135,104 @@ def _from_binary(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
             f"{part}.bin must be rows of {PIXELS + 1} bytes, got {rows.size} bytes; fetch it again"
         )
     rows = rows.reshape(-1, PIXELS + 1)
+    if rows[:, 0].max(initial=0) > 9:
+        raise ValueError(f"{part}.bin must hold classes from 0 to 9, got {rows[:, 0].max()}; fetch it again")
     return _planes(rows[:, 1:]), rows[:, 0].astype(np.int64)
 
 
 def _from_pickle(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
     try:
         held = _Plain(io.BytesIO(read(part)), encoding="bytes").load()
-        return _planes(np.asarray(held[b"data"], dtype=np.uint8)), np.array(held[b"labels"], dtype=np.int64)
-    except (pickle.UnpicklingError, KeyError, EOFError, TypeError, ValueError) as broken:
+        if type(held) is not dict or not {b"data", b"labels"} <= held.keys():
+            raise ValueError("no dictionary of data and labels")
+        pixels = held[b"data"]
+        if type(pixels) is not _Array or pixels.rows is None:
+            raise ValueError("data that are not an array")
+        return _planes(pixels.rows), _labels(held[b"labels"], len(pixels.rows))
+    except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError) as broken:
+        raise ValueError(f"{part} must be a batch of CIFAR-10's python version, got {broken!r}") from broken
+    except (pickle.UnpicklingError, ValueError) as broken:
         raise ValueError(f"{part} must be a batch of CIFAR-10's python version, got {broken}") from broken
 
 
-class _Plain(pickle.Unpickler):
-    """A reader of arrays and plain values alone: a pickle could otherwise run whatever it likes."""
+def _labels(labels: Any, count: int) -> np.ndarray:
+    if type(labels) is not list or not all(type(each) is int and 0 <= each <= 9 for each in labels):
+        raise ValueError("labels that are not a list of classes from 0 to 9")
+    if len(labels) != count:
+        raise ValueError(f"{len(labels)} labels for {count} images")
+    return np.array(labels, dtype=np.int64)
+
+
+class _Type:
+    """What stands for numpy.dtype in a batch: bytes, and nothing else."""
+
+    def __init__(self, name: Any = None, *_: Any) -> None:
+        if name not in ("u1", b"u1"):
+            raise pickle.UnpicklingError(f"an array of type {name!r:.40} instead of bytes")
+
+    def __setstate__(self, state: Any) -> None:
+        """What numpy adds to the name of a type says nothing of bytes."""
+
+
+class _Array:
+    """What stands for an array in a batch: rows of 3,072 bytes, made here and not by the pickle."""
+
+    rows: np.ndarray | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, fortran, content = state
+        good = type(shape) is tuple and len(shape) == 2 and all(type(side) is int for side in shape)
+        if not (good and 0 < shape[0] <= EACH and shape[1] == PIXELS):
+            raise pickle.UnpicklingError(f"an array of the shape {shape!r:.40}")
+        if type(kind) is not _Type or type(content) is not bytes or len(content) != shape[0] * PIXELS:
+            raise pickle.UnpicklingError("an array that does not hold as many bytes as its shape")
+        self.rows = np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
+
+
+def _encode(text: Any, encoding: Any) -> bytes:
+    if type(text) is not str or encoding not in ("latin1", b"latin1"):
+        raise pickle.UnpicklingError("a text in another encoding than latin1")
+    return text.encode("latin1")
+
+
+class _Plain(pickle._Unpickler):  # type: ignore[misc, name-defined, unused-ignore]  # its memo is a dictionary
+    """A reader of the layout of a batch: of no name that a pickle asks for is anything run but these."""
 
     ALLOWED = {  # noqa: RUF012
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        ("_codecs", "encode"),
+        ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),
+        ("numpy._core.multiarray", "_reconstruct"): lambda *_: _Array(),
+        ("numpy", "ndarray"): _Array,
+        ("numpy", "dtype"): _Type,
+        ("_codecs", "encode"): _encode,
     }
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self.ALLOWED:
             raise pickle.UnpicklingError(f"a pickle that asks for {module}.{name}")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+        return self.ALLOWED[module, name]
 
 
 def _from_png(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
     from PIL import Image  # comes with matplotlib
 
-    with Image.open(io.BytesIO(read(f"{part}.png"))) as picture:
-        rows = np.asarray(picture.convert("RGB"))
-    if rows.shape[1:] != (1024, 3):
-        raise ValueError(f"{part}.png must be 1,024 pixels wide, got {rows.shape[1]}; fetch it again")
+    content = read(f"{part}.png")
+    try:
+        with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
+            width, height = picture.size
+            good = width == 1024 and height <= EACH
+            rows = np.asarray(picture.convert("RGB")) if good else np.empty(0)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as broken:
+        raise ValueError(f"{part}.png must be a picture, got {broken}; fetch it again") from broken
+    if not good:
+        raise ValueError(
+            f"{part}.png must be 1,024 pixels wide and at most {EACH:,} high, got {width} x {height}; "
+            "fetch it again"
+        )
     name = "test_lables.json" if part == "test_batch" else "train_lables.json"  # so they are spelt
-    labels = np.array(json.loads(read(name)), dtype=np.int64)
     first = 0 if part == "test_batch" else EACH * PARTS.index(part)
-    return rows.reshape(-1, 32, 32, 3), labels[first : first + len(rows)]
+    try:
+        labels = parse_json(read(name))
+        labels = _labels(labels[first : first + len(rows)] if type(labels) is list else labels, len(rows))
+    except ValueError as broken:
+        raise ValueError(f"{name} must be the labels of CIFAR-10, got {broken}; fetch it again") from None
+    return rows.reshape(-1, 32, 32, 3), labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.problem import Problem
 
 _TRIANGLE = [[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]]
@@ -172,6 +173,7 @@ _QUERIED: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
+@check_arguments
 def named(name: str, loss: str | None = None) -> Problem:
     """A small problem by its name.
 

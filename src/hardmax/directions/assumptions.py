@@ -10,7 +10,8 @@ from itertools import combinations, islice, pairwise, product
 import numpy as np
 from scipy.optimize import minimize
 
-from hardmax._lib.expect import generator
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.expect import generator, whole
 from hardmax.directions.direction import slope_range
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Floats
@@ -33,6 +34,7 @@ class AssumptionB:
     witness: tuple[int, int, int] | None
 
 
+@check_arguments
 def assumption_b(problem: Problem) -> AssumptionB:
     """Test Assumption B: gamma_it = gamma_is < gamma_i,opt for all other tokens t, s of every input.
 
@@ -74,6 +76,7 @@ class AssumptionC:
     witness: tuple[Floats, ...]
 
 
+@check_arguments
 def assumption_c(
     problem: Problem,
     selection: Iterable[int],
@@ -104,12 +107,14 @@ def assumption_c(
     tokens = tuple(selection)
     chosen_slots(problem, tokens)
     kept = sorted(range(problem.n) if inputs is None else inputs)
+    if not kept or not 0 <= kept[0] <= kept[-1] < problem.n:
+        raise ValueError(f"inputs must be some of 0 to {problem.n - 1}, got {inputs!r:.60}")
     values = [labels[i] * v for i, v in enumerate(problem.split(table[problem.tokens]))]
     mixing = _Mixing([values[i] for i in kept], [tokens[i] for i in kept])
     Gamma = float(mixing.margins(np.zeros((1, mixing.width)))[0])
     if Gamma == 0 or mixing.width == 0:  # nothing to mix with: nothing is lost
         return AssumptionC(Gamma > 0, Gamma, Gamma, mixing.weights(np.zeros(mixing.width)))
-    points = np.concatenate([mixing.draw(draws, generator(rng)), mixing.corners()])
+    points = np.concatenate([mixing.draw(whole("draws", draws), generator(rng)), mixing.corners()])
     ratios = mixing.ratios(points, Gamma)
     best, nu = points[int(np.argmin(ratios))], float(ratios.min())
     for start in points[np.argsort(ratios)[:3]]:
@@ -211,6 +216,7 @@ class AssumptionD:
         return -2 * (1 + 1 / Delta) * math.log(self.Theta)
 
 
+@check_arguments
 def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD:
     """Test the conditions of Lemma 14 for the best-scoring tokens (or other ``sets``) and give its constants.
 

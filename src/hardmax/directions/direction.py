@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import misalignment
 from hardmax.directions.neighbors import Chosen, is_locally_optimal, row_gaps, solution, tight_rows
 from hardmax.problem import Problem
@@ -40,6 +42,7 @@ class Direction:
     delta: float
 
 
+@check_arguments
 def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) -> Direction:
     """Selected tokens, margin and neighbours of a direction q that is not zero.
 
@@ -74,6 +77,7 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) ->
     return Direction(selected, Gamma, tuple(pairs), bool((above > 0).all()), True, delta)
 
 
+@check_arguments
 def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
     """Whether p lies in the cone C_(mu,R)(q): cos(p, q) >= 1 - mu and |p| >= R.
 
@@ -83,6 +87,10 @@ def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
     >>> hm.directions.in_cone([10.0, 0.1], [1.0, 0.0], mu=1e-3, R=5.0)
     True
     """
+    p = expect.finite_array("p", p, (None,))
+    if not p.size:
+        raise ValueError("p must have at least one number, got none")
+    q = expect.finite_array("q", getattr(q, "direction", q), p.shape)
     return misalignment(p, q) <= mu and float(np.linalg.norm(p)) >= R
 
 
@@ -123,6 +131,7 @@ class LocalConstants:
         return self.c * self.Theta / (self.A_bar * self.C)
 
 
+@check_arguments
 def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     """The constants for a locally optimal selection with a neighbour; its solution, or its tokens.
 

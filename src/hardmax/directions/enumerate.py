@@ -5,25 +5,243 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import cached_property, cmp_to_key
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.notebook import table
-from hardmax.directions.leaves import Leaf, Leaves
-from hardmax.directions.neighbors import Word, attracts, unsettled
-from hardmax.directions.plane_sweep import sweep
+from hardmax.directions.neighbors import Word, attracts, known_gap, unsettled
 from hardmax.directions.search import Block, Tree
-from hardmax.margin.constraints import Floats
+from hardmax.margin.att_svm import RESOLUTION
+from hardmax.margin.constraints import Floats, Ints
+from hardmax.margin.measure import Tight, enclose, measure
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
-from hardmax.margin.norms.in_norm import check_norm
+from hardmax.margin.norms.in_norm import check_norm, solve_in
+from hardmax.margin.rationals import integers
 from hardmax.margin.solution import MaxMargin
+from hardmax.margin.solve import kept, proves
 from hardmax.problem import Problem, need_problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import optimal_tokens, slot_gaps
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A feasible selection with its certified solution, and the score gap of every row of it."""
+
+    tokens: tuple[int, ...]
+    best: MaxMargin
+    gaps: Floats
+    known: float | None = None  # the least gap over its tight rows, where there is no doubt
+
+    @property
+    def gap(self) -> float:
+        """The least gap over its tight rows."""
+        return known_gap(self.best, self.gaps) if self.known is None else self.known
+
+
+class Leaves:
+    """What a tree ends in."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._own_gaps: dict[tuple[int, int], Floats] = {}
+        self._every_gap: dict[int, list[Floats]] = {}  # of all inputs that select this token
+
+    @cached_property
+    def inputs(self) -> list[int]:
+        """Inputs with a choice, as the problem orders them; their rows stand in this order."""
+        return sorted(self.tree.order)
+
+    def of(self, block: Block) -> Iterator[Leaf]:
+        """Full selections of a block that are feasible, each certified on its own rows."""
+        if not len(block):
+            return
+        tree, inputs = self.tree, self.inputs
+        tokens = block.tokens[:, np.argsort(tree.order)]
+        A = np.concatenate([tree.rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
+        weights = block.weights[:, self._row_order()]
+        norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
+        Mp = np.einsum("bmd,bd->bm", A, block.p)
+        u = np.einsum("bmd,bm->bd", A, weights)
+        norm_p, norm_u, gap = (np.sqrt(np.einsum("bd,bd->b", x, x)) for x in (block.p, u, block.p - u))
+        h, equal = np.ones_like(Mp), np.zeros(Mp.shape, dtype=bool)
+        measured = measure(Mp, h, equal, weights, norms, norm_p, norm_u, gap, tree.problem.d)
+        good = proves(measured)
+        if tree.problem.gram is not None:
+            good &= measured.lower > RESOLUTION * norms.max(axis=1)
+        # Slacks are enclosed here, for a block at once; the rows of a Gram matrix carry its rounding, too.
+        tight = enclose(A, h, equal, weights, block.p) if tree.problem.gram is None else None
+        with np.errstate(over="ignore", under="ignore"):
+            p, multipliers = np.ldexp(block.p, -tree.power), np.ldexp(weights, -2 * tree.power)
+            lower, upper = (np.ldexp(x, tree.power).tolist() for x in (measured.lower, measured.upper))
+        good &= kept(block.p, p) & kept(weights, multipliers)
+        residuals = measured.kkt.tolist()
+        gaps = np.concatenate([self._gaps(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
+        known = _least(gaps, tight)
+        selections = map(tuple, self._named(tokens).tolist())
+        every = zip(selections, tree.rows.each(inputs, tokens), good.tolist(), strict=True)
+        for b, (selection, constraints, is_good) in enumerate(every):
+            if is_good:
+                best = MaxMargin(
+                    constraints,
+                    "certified",
+                    "float",
+                    p[b],
+                    multipliers[b],
+                    (lower[b], upper[b]),
+                    residuals[b],
+                    selection=selection,
+                )
+                if tight is not None:
+                    best.__dict__["enclosure"] = Tight(tight.certain[b], tight.possible[b])
+                yield Leaf(selection, best, gaps[b], known[b])
+                continue
+            best = replace(tree.decide(inputs, tokens[b]), selection=selection)
+            if best.is_certified and best.slack is not None:
+                yield Leaf(selection, best, gaps[b])
+            elif not best.is_certified and best.is_feasible is not False:
+                tree.undecided.append(selection)
+
+    def in_norm(self, leaves: Iterator[Leaf], norm: Norm, goes_on: Callable[[], bool]) -> Iterator[Leaf]:
+        """The same selections, because feasibility knows no norm, each solved in this one."""
+        for leaf in leaves:
+            if not goes_on():
+                return
+            self.tree.qps += 1
+            best = solve_in(leaf.best.constraints, norm)
+            if best.is_certified:
+                yield Leaf(leaf.tokens, best.selecting(leaf.tokens), leaf.gaps)
+            else:
+                self.tree.undecided.append(leaf.tokens)
+
+    def nothing_to_select(self) -> Leaf:
+        """The one selection of a problem whose inputs have one token each: p is zero."""
+        tokens = (0,) * self.tree.problem.n
+        return Leaf(tokens, replace(self.tree.rows.solve([]), selection=tokens), np.zeros(0))
+
+    def _named(self, tokens: Ints) -> Ints:
+        """Selections by the numbers of the problem, inputs without a choice included."""
+        named = np.zeros((len(tokens), self.tree.problem.n), dtype=np.int64)
+        for j, i in enumerate(self.inputs):
+            named[:, i] = self.tree.rows.names[i][tokens[:, j]]
+        return named
+
+    def _gaps(self, i: int, chosen: Ints) -> Floats:
+        """Score gaps of the rows of one input, for each of these tokens of it."""
+        used = sorted(set(chosen.tolist()))
+        return np.stack([self._gaps_to_rivals(i, t) for t in used])[np.searchsorted(used, chosen)]
+
+    def _gaps_to_rivals(self, i: int, t: int) -> Floats:
+        """Of one token; kept, because thousands of selections share them."""
+        if (i, t) not in self._own_gaps:
+            problem, names = self.tree.problem, self.tree.rows.names[i]
+            token = int(names[t])
+            if token not in self._every_gap:
+                same = np.minimum(token, problem.sizes - 1)
+                self._every_gap[token] = problem.split(slot_gaps(problem, same))
+            self._own_gaps[i, t] = self._every_gap[token][i][names[names != token]]
+        return self._own_gaps[i, t]
+
+    def _row_order(self) -> Ints:
+        """Where the rows of each input, in the problem's order, stand in the order of the search."""
+        order = self.tree.order
+        sizes = {i: len(self.tree.others[i]) - 1 for i in order}
+        first = dict(zip(order, np.cumsum([0, *(sizes[i] for i in order)]).tolist(), strict=False))
+        return np.concatenate([first[i] + np.arange(sizes[i]) for i in self.inputs])
+
+
+def _least(gaps: Floats, tight: Tight | None) -> list[float | None]:
+    """The least gap over the tight rows of each leaf; None where rows in doubt matter to it."""
+    if tight is None:
+        return [None] * len(gaps)
+    least, most = (np.where(rows, gaps, np.inf).min(axis=1) for rows in (tight.possible, tight.certain))
+    same = (least == most).tolist()
+    return [gap if sure else None for gap, sure in zip(least.tolist(), same, strict=True)]
+
+
+Point = tuple[int, int]
+
+
+class Turn(NamedTuple):
+    """At the normal of an edge an input passes from one token to another."""
+
+    edge: Point
+    input: int
+    before: int
+    after: int
+
+
+def sweep(keys: list[Floats], goes_on: Callable[[], bool] = lambda: True) -> Iterator[tuple[int, ...]]:
+    """Every selection that some direction makes strictly, once each; inputs have two tokens or more.
+
+    ``goes_on`` is asked before each input; its no ends the search.
+
+    >>> import numpy as np
+    >>> list(sweep([np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.5]])]))
+    [(0, 1), (0, 0), (1, 0), (1, 1)]
+    """
+    turns: list[Turn] = []
+    twins: list[set[int]] = []
+    for i, part in enumerate(keys):
+        if not goes_on():
+            return
+        entries, _ = integers(part)
+        points = list(zip(entries[::2], entries[1::2], strict=True))
+        if len(set(points)) == 1:
+            return  # the tokens are one point, so none beats the others
+        first = {point: t for t, point in reversed(list(enumerate(points)))}
+        twins.append({first[point] for point, count in Counter(points).items() if count > 1})
+        corners = _hull(sorted(first))
+        for a, b in zip(corners, corners[1:] + corners[:1], strict=True):
+            turns.append(Turn((b[0] - a[0], b[1] - a[1]), i, first[a], first[b]))
+    angle = cmp_to_key(_compare)
+    turns.sort(key=lambda turn: angle(turn.edge))
+    current = [-1] * len(keys)
+    for turn in reversed(turns):
+        current[turn.input] = turn.before
+    for turn, after in zip(turns, turns[1:] + turns[:1], strict=True):
+        current[turn.input] = turn.after
+        is_last_here = _compare(turn.edge, after.edge) != 0  # several inputs may turn at once
+        if is_last_here and not any(t in twins[i] for i, t in enumerate(current)):
+            yield tuple(current)
+
+
+def _hull(points: list[Point]) -> list[Point]:
+    """Strict vertices of the convex hull of sorted points, counter-clockwise (Andrew's monotone chain)."""
+
+    def chain(along: list[Point]) -> list[Point]:
+        kept: list[Point] = []
+        for point in along:
+            while len(kept) > 1 and _cross(_from(kept[-2], kept[-1]), _from(kept[-2], point)) <= 0:
+                kept.pop()
+            kept.append(point)
+        return kept[:-1]
+
+    return chain(points) + chain(points[::-1])
+
+
+def _from(a: Point, b: Point) -> Point:
+    return b[0] - a[0], b[1] - a[1]
+
+
+def _cross(a: Point, b: Point) -> int:
+    return a[0] * b[1] - a[1] * b[0]
+
+
+def _compare(a: Point, b: Point) -> int:
+    """Order of two edges by their angle in [0, 2 pi), the same as that of their outward normals."""
+    half_a, half_b = a < (0, 0) if a[1] == 0 else a[1] < 0, b < (0, 0) if b[1] == 0 else b[1] < 0
+    if half_a != half_b:
+        return 1 if half_a else -1
+    cross = _cross(a, b)
+    return -1 if cross > 0 else int(cross < 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +496,7 @@ class Enumeration(Iterator[FeasibleSelection]):
         yield from sorted(leaves, key=lambda leaf: -leaf.best.margin)
 
 
+@check_arguments
 def feasible_selections(
     problem: Problem,
     *,
@@ -309,6 +528,7 @@ def feasible_selections(
     return Enumeration(problem, budget, only_local=False, progress=progress, norm=norm)
 
 
+@check_arguments
 def locally_optimal(
     problem: Problem,
     *,

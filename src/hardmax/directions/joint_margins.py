@@ -9,6 +9,7 @@ from typing import Literal, cast
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.directions.enumerate import feasible_selections
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.label_svm import InterpolatedMaxMargin, label_svm, rho_svm
@@ -18,6 +19,7 @@ from hardmax.problem import Problem
 from hardmax.problem.selection import chosen_slots, leaders
 
 
+@check_arguments
 def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool = False) -> MaxMargin:
     """The label SVM on the selected values: the shortest v with Y_i v.x_selected >= 1 (B-DEF-14).
 
@@ -37,6 +39,7 @@ def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool 
     return replace(label_svm(chosen, labels, exact), selection=leaders(problem, tokens))
 
 
+@check_arguments
 def relaxed_max_margin(
     problem: Problem, selection: Iterable[int], relax: Collection[int] | None = None, *, exact: bool = False
 ) -> MaxMargin:
@@ -64,6 +67,7 @@ def relaxed_max_margin(
     return replace(solve(replace(constraints, h=h), exact), selection=tokens)
 
 
+@check_arguments
 def interpolated_max_margin(
     problem: Problem, rho: float, selection: Iterable[int] | Literal["best"]
 ) -> InterpolatedMaxMargin:

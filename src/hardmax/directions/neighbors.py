@@ -14,6 +14,7 @@ from typing import Literal, cast
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Floats
 from hardmax.margin.measure import Tight
@@ -47,6 +48,7 @@ class Neighbors:
         return tuple((i, t) for i, near in enumerate(self.sets) for t in near)
 
 
+@check_arguments
 def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
     """The tokens that compete with a selection: (k_selected - k_t).p_mm = 1.
 
@@ -64,6 +66,7 @@ def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
     return Neighbors(tuple(tuple(tokens) for tokens in near), doubtful)
 
 
+@check_arguments
 def score_gap(problem: Problem, chosen: Chosen) -> float:
     """Least score by which a selected token beats its neighbours; negative if it does not, inf without any.
 
@@ -79,6 +82,7 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
     return known_gap(best, row_gaps(problem, best))
 
 
+@check_arguments
 def is_locally_optimal(
     problem: Problem, chosen: Chosen, *, norm: Norm | str | float | None = None
 ) -> bool | None:
@@ -101,6 +105,7 @@ def is_locally_optimal(
 Word = Literal["strong", "weak", "no", "doubtful"]
 
 
+@check_arguments
 def local_optimality(problem: Problem, chosen: Chosen, *, norm: Norm | str | float | None = None) -> Word:
     """How a selection attracts in a norm, l2 by default (D-DEF-5): "strong", "weak", "no" or "doubtful".
 

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.expect import generator
 from hardmax.problem import Problem
 
@@ -35,6 +36,7 @@ class GeneralPosition:
     witness: tuple[Row, ...] | None
 
 
+@check_arguments
 def general_position(
     problem: Problem, *, limit: int = 100_000, rng: int | np.random.Generator | None = None
 ) -> GeneralPosition:

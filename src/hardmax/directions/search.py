@@ -29,7 +29,8 @@ _NUMBERS = 2_000_000  # in the rows of one block
 @kernel(cost=work)
 def _solve_each(A: Floats, norms: Floats, p: Floats, weights: Floats, verdicts: Ints) -> None:
     B, m, _ = A.shape
-    h, equal = np.ones(m), np.zeros(m, np.bool_)
+    h, equal = np.empty(m), np.zeros(m, np.bool_)
+    h[:] = 1.0
     for b in range(B):
         verdicts[b], _ = active_set(A[b], h, equal, norms[b], p[b], weights[b])
 

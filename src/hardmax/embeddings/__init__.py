@@ -5,7 +5,6 @@ from hardmax.data.corpora.generators import KLevel, assumption_4_corpus
 from hardmax.data.corpora.statistics import Assumption4, Assumption4Witness, TokenStatistics, assumption_4
 from hardmax.data.text import TextCorpus, TextReport, imdb_corpus, text_corpus, yelp_corpus
 from hardmax.embeddings import key_query, one_layer
-from hardmax.embeddings.descent import EmbeddingDescent, descend_embeddings
 from hardmax.embeddings.first_step import (
     FirstStep,
     FirstStepErrors,
@@ -18,10 +17,17 @@ from hardmax.embeddings.first_step import (
     initial_vectors,
     take_first_step,
 )
-from hardmax.embeddings.gram import GramDescent, GramState, descend_gram
-from hardmax.embeddings.gram_flow import GramFlow, conserved_spectrum, flow_gram
+from hardmax.embeddings.gram import (
+    GramDescent,
+    GramFlow,
+    GramState,
+    conserved_spectrum,
+    descend_gram,
+    flow_gram,
+)
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings, train_two_layer
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
+from hardmax.embeddings.one_layer import EmbeddingDescent, descend_embeddings
 from hardmax.embeddings.patterns import (
     TokenSelection,
     important_pattern,
@@ -40,8 +46,13 @@ from hardmax.embeddings.theorem5 import (
     strong_conditions,
     theorem_5_thresholds,
 )
-from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGradients
-from hardmax.embeddings.two_layer_gram import TwoLayerDescent, TwoLayerGram, descend_two_layer
+from hardmax.embeddings.two_layer import (
+    TwoLayer,
+    TwoLayerDescent,
+    TwoLayerGradients,
+    TwoLayerGram,
+    descend_two_layer,
+)
 
 __all__ = [
     "Assumption4",

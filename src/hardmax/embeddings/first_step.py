@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import AnyInteger, check_arguments
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
 
@@ -25,8 +26,9 @@ from hardmax.embeddings import one_layer
 LARGEST_TABLE = 2**31
 
 
+@check_arguments
 def initial_vectors(
-    S: int, d: int, *, rng: int | np.random.Generator
+    S: int, d: AnyInteger, *, rng: int | np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """E0 and p0 with independent N(0, 1/d) entries, and v uniform on the unit sphere (A-DEF-4).
 
@@ -67,6 +69,7 @@ class InitialEvent:
         return self.overlap <= self.overlap_bound and self.norm <= self.norm_bound
 
 
+@check_arguments
 def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
     """The event (14) on vectors; its probability is at least 1 - delta for those of `initial_vectors`.
 
@@ -79,8 +82,9 @@ def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
     return initial_event_from_gram((E * E).sum(axis=1), E @ p, E @ v, p @ p, p @ v, d=len(p), delta=delta)
 
 
+@check_arguments
 def initial_event_from_gram(
-    diagonal: Any, a: Any, c: Any, pi: float, rho: float, *, d: int, delta: float
+    diagonal: Any, a: Any, c: Any, pi: float, rho: float, *, d: AnyInteger, delta: float
 ) -> InitialEvent:
     """The same from inner products: |E_s|^2, E p, E v, |p|^2 and p.v; d may be any Python integer.
 
@@ -149,6 +153,7 @@ class FirstStep:
     errors: FirstStepErrors
 
 
+@check_arguments
 def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, first_rate: float) -> FirstStep:
     """One simultaneous gradient step of size eta0 on E and p, with v fixed.
 
@@ -172,6 +177,7 @@ def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, first_rate: float) -
     return FirstStep(E - first_rate * by.E, p - first_rate * by.p, err_E, err_p, errors)
 
 
+@check_arguments
 def first_step_errors(
     corpus: Corpus, K: Any, a: Any, c: Any, pi: float, rho: float, nu: float, first_rate: float
 ) -> FirstStepErrors:
@@ -266,6 +272,7 @@ def loss_bound(gains: np.ndarray, first_rate: float) -> float:
     return float(one_layer.LOGISTIC.value(0.5 * first_rate * gains - 1.0 / (22.0 * first_rate)).mean())
 
 
+@check_arguments
 def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
     """What one step of size eta0 leaves when d is infinite.
 

@@ -13,13 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import isometric_keys
+from hardmax._lib.scales import read_scale
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
 from hardmax.problem import Problem
@@ -129,8 +131,10 @@ class GramState:
         stack = isometric_keys(self.matrix)
         return stack[:-2], stack[-2], stack[-1]
 
-    def step(self, corpus: Corpus, rate: float, train: Iterable[str] = ("E", "p")) -> GramState:
-        """One gradient step on what ``train`` names, all at once (A-RED-2).
+    def step(
+        self, corpus: Corpus, rate: float, train: Iterable[str] = ("E", "p"), *, scale: float | None = None
+    ) -> GramState:
+        """One gradient step on what ``train`` names, all at once (A-RED-2); ``scale`` as in `descend_gram`.
 
         >>> import hardmax as hm
         >>> from hardmax.embeddings.gram import GramState
@@ -140,7 +144,8 @@ class GramState:
         ([8.0, -8.0, 0.0], [65.0, -64.0, 0.0])
         """
         names, rate = read_names(train), expect.positive("rate", rate)
-        return _advance(self, one_layer.evaluate(corpus, self.a, self.c), rate, names)
+        point = one_layer.evaluate(corpus, self.a, self.c, read_scale("scale", scale, None))
+        return _advance(self, point, rate, names)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,10 +165,10 @@ class GramRun(Run):
         return self.state.vectors()[1]
 
 
-def problem_of(corpus: Corpus, state: GramState) -> Problem:
+def problem_of(corpus: Corpus, state: GramState, scale: float = 1.0) -> Problem:
     """Training of p with E and v as they are, in the coordinates of `GramState.vectors`."""
     E, _, v = state.vectors()
-    return corpus.problem(E, v)
+    return corpus.problem(E, v, scale=scale)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,6 +198,7 @@ class GramDescent(GramRun):
         return self.observed["c"]
 
 
+@check_arguments
 def descend_gram(
     corpus: Corpus,
     state: GramState,
@@ -201,11 +207,12 @@ def descend_gram(
     rate: float,
     train: Iterable[str] = ("E", "p"),
     record: int | Sequence[int] | None = None,
+    scale: float | None = None,
 ) -> GramDescent:
     """Full-batch gradient descent on what ``train`` names, by inner products; the rest stays as given.
 
     The same path as `descend_embeddings` on vectors with these inner products, whatever their dimension.
-    ``record`` is as in `hardmax.descend`.
+    ``record`` is as in `hardmax.descend`; ``scale`` is a positive factor before the logits a, 1 by default.
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.embeddings.gram import GramState, descend_gram
@@ -220,10 +227,11 @@ def descend_gram(
     steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
     if state.S != corpus.S:
         raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
+    factor = read_scale("scale", scale, None)
     beta = np.zeros(corpus.S)
 
     def see(at: GramState) -> tuple[one_layer.Evaluation, dict[str, Any]]:
-        point = one_layer.evaluate(corpus, at.a, at.c)
+        point = one_layer.evaluate(corpus, at.a, at.c, factor)
         return point, {"losses": point.loss, "norms": at.p_norm, "a": at.a, "c": at.c}
 
     def advance(at: GramState, point: one_layer.Evaluation) -> GramState:
@@ -234,7 +242,7 @@ def descend_gram(
 
     state, kept, seen = take_steps(steps, record, state, see, advance)
     return GramDescent(
-        partial(problem_of, corpus, state),
+        partial(problem_of, corpus, state, factor),
         "step",
         kept,
         None,
@@ -271,3 +279,145 @@ def _advance(state: GramState, point: one_layer.Evaluation, rate: float, names: 
         half = np.column_stack([A, C]) @ np.vstack([0.5 * along_p - a, 0.5 * along_v - c])
         K = K + (half + half.T)  # added first, so that K stays symmetric to the bit
     return GramState(K, new_a, new_c, new_pi, new_rho, new_nu)
+
+
+# Local error of a step, relative to the largest inner product of each kind.
+TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GramFlow(GramRun):
+    """The joint flow at the recorded ``times``: inner products, risk and |p|.
+
+    >>> import hardmax as hm
+    >>> from hardmax.embeddings.gram import GramState
+    >>> from hardmax.embeddings.gram import flow_gram
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> run = flow_gram(corpus, GramState.infinite(3), times=[0, 10, 1000])
+    >>> bool(run.losses[-1] < 0.01), run.drift < 1e-9
+    (True, True)
+    """
+
+    states: tuple[GramState, ...] = field(kw_only=True)
+    trained: frozenset[str] = field(kw_only=True)
+
+    @cached_property
+    def spectra(self) -> np.ndarray:
+        """What the flow conserves, at every recorded time."""
+        return np.array([conserved_spectrum(state, self.trained) for state in self.states])
+
+    @property
+    def drift(self) -> float:
+        """How far the conserved numbers moved from their start, at most: the error of the integration."""
+        return float(np.abs(self.spectra - self.spectra[0]).max())
+
+
+@check_arguments
+def flow_gram(
+    corpus: Corpus,
+    state: GramState,
+    *,
+    times: Any,
+    train: Iterable[str] = ("E", "p"),
+    scale: float | None = None,
+) -> GramFlow:
+    """Gradient flow of (E, p) or (E, p, v) from ``state`` at time ``times[0]``, recorded at all ``times``.
+
+    ``scale`` is a positive factor before the logits, 1 by default.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.embeddings.gram import GramState, descend_gram
+    >>> from hardmax.embeddings.gram import flow_gram
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> run = flow_gram(corpus, GramState.infinite(3), times=[0, 1], train="Epv")
+    >>> near = descend_gram(corpus, GramState.infinite(3), steps=1000, rate=1e-3, train="Epv")
+    >>> bool(np.abs(run.state.c - near.state.c).max() < 1e-3)
+    True
+    """
+    from scipy.integrate import solve_ivp
+
+    names = read_names(train)
+    if not {"E", "p"} <= names:
+        raise ValueError(
+            f'train must name "E" and "p", or all three, got {sorted(names)}; with E fixed use hardmax.flow'
+        )
+    if state.S != corpus.S:
+        raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
+    clock = expect.finite_array("times", times, (None,))
+    if len(clock) < 2 or (np.diff(clock) <= 0).any():
+        raise ValueError("times must be at least two numbers in ascending order")
+    packed, factor = _pack(state), read_scale("scale", scale, None)
+    sizes = np.concatenate([np.full(state.S**2, np.abs(state.K).max()), np.ones(2 * state.S + 3)])
+    found = solve_ivp(
+        lambda _, x: _rate_of_change(corpus, _unpack(x, state.S), "v" in names, factor),
+        (clock[0], clock[-1]),
+        packed,
+        method="DOP853",
+        t_eval=clock,
+        rtol=TOLERANCE,
+        atol=TOLERANCE * sizes,
+    )
+    if not found.success:
+        raise ValueError(f"times reach beyond what could be integrated: {found.message}")
+    states = tuple(_unpack(x, state.S) for x in found.y.T)
+    losses = np.array([one_layer.evaluate(corpus, each.a, each.c, factor).loss for each in states])
+    seen = {"losses": losses, "norms": np.array([each.p_norm for each in states])}
+    return GramFlow(
+        partial(problem_of, corpus, states[-1], factor),
+        "t",
+        clock,
+        None,
+        method="gradient flow",
+        observed=seen,
+        state=states[-1],
+        states=states,
+        trained=names,
+    )
+
+
+@check_arguments
+def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> np.ndarray:
+    """The eigenvalues of E'E - pp' - vv', ascending; with v fixed those of E'E - pp' on v's complement.
+
+    With the stack W = [E; p; v] and signs D = diag(1, ..., 1, -1, -1), W'DW has the eigenvalues of R'DR for
+    any R with R R' = W W', besides zeros.
+
+    >>> from hardmax.embeddings.gram import GramState
+    >>> from hardmax.embeddings.gram import conserved_spectrum
+    >>> state = GramState.from_vectors([[3, 0, 0]], [0, 2, 0], [0, 0, 1])
+    >>> conserved_spectrum(state, "Epv").round(12).tolist()
+    [-4.0, -1.0, 9.0]
+    """
+    G = state.matrix
+    if "v" not in read_names(train):
+        if state.nu <= 0.0:
+            raise ValueError("state must have a head v other than zero")
+        G = G[:-1, :-1] - np.outer(G[:-1, -1], G[-1, :-1]) / state.nu
+    signs = np.ones(len(G))
+    signs[state.S :] = -1.0
+    values, axes = np.linalg.eigh(G)
+    R = axes * np.sqrt(np.maximum(values, 0.0))
+    return np.linalg.eigvalsh(R.T @ (signs[:, None] * R))
+
+
+def _rate_of_change(corpus: Corpus, at: GramState, with_v: bool, scale: float) -> np.ndarray:
+    """A-RED-5, packed as the state is."""
+    point = one_layer.evaluate(corpus, at.a, at.c, scale)
+    A, C = point.A, point.C
+    half = np.outer(at.a, A) + np.outer(at.c, C)
+    by_a = at.pi * A + at.rho * C + at.K @ A
+    by_c = at.rho * A + at.nu * C
+    by_rho, by_nu = at.c @ A, 0.0
+    if with_v:
+        by_c = by_c + at.K @ C
+        by_rho, by_nu = by_rho + at.a @ C, 2.0 * (at.c @ C)
+    return -_pack(GramState(half + half.T, by_a, by_c, 2.0 * float(at.a @ A), float(by_rho), float(by_nu)))
+
+
+def _pack(state: GramState) -> np.ndarray:
+    return np.concatenate([state.K.ravel(), state.a, state.c, [state.pi, state.rho, state.nu]])
+
+
+def _unpack(x: np.ndarray, S: int) -> GramState:
+    K, a, c, rest = np.split(x, [S * S, S * S + S, S * S + 2 * S])
+    return GramState(K.reshape(S, S), a, c, *(float(each) for each in rest))

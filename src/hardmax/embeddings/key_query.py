@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
 
@@ -34,6 +35,7 @@ class KeyQueryGradients(NamedTuple):
     u: np.ndarray
 
 
+@check_arguments
 def gradients(corpus: Corpus, E: Any, p: Any, W: Any, v: Any) -> KeyQueryGradients:
     """Loss and gradients of softmax(p' W E_X') E_X v.
 

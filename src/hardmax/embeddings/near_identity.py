@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import AnyInteger, check_arguments
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.first_step import (
@@ -173,7 +174,8 @@ class StructuredState:
 MANY_DEGREES = 10**8
 
 
-def draw_initial(S: int, d: int, *, rng: int | np.random.Generator) -> StructuredState:
+@check_arguments
+def draw_initial(S: int, d: AnyInteger, *, rng: int | np.random.Generator) -> StructuredState:
     """E0, p0 and v of A-DEF-4 at width d, any positive Python integer, in S + 2 coordinates.
 
     >>> from hardmax.embeddings.near_identity import draw_initial

@@ -12,18 +12,24 @@ term is minus the sum of the others.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from hardmax._lib import expect
-from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, njit
+from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.problem.losses import as_loss
+from hardmax.train.run import Run
+from hardmax.train.schedule import take_steps
 from hardmax.train.softmax import settle
+from hardmax.train.steps import GD
 
 # Twice the spread of the logits plus the size of the values: below this no term of A underflows.
 MODERATE = 600.0
@@ -84,8 +90,11 @@ class Gradients(NamedTuple):
     v: np.ndarray
 
 
-def evaluate(corpus: Corpus, a: Any, c: Any) -> Evaluation:
-    """Predictions, loss and scalar gradients at the logits a and the values c of all tokens (A-LEM-7).
+@check_arguments
+def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
+    """Predictions, loss and scalar gradients at a = E p and the values c of all tokens (A-LEM-7).
+
+    The logits are ``scale`` times a, and A is the derivative by a. The paper prints no such factor.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
@@ -95,13 +104,17 @@ def evaluate(corpus: Corpus, a: Any, c: Any) -> Evaluation:
     """
     a = expect.finite_array("a", a, (corpus.S,))
     c = expect.finite_array("c", c, (corpus.S,))
+    if scale != 1.0:
+        point = evaluate(corpus, expect.positive("scale", scale) * a, c)
+        return replace(point, A_hat=scale * point.A_hat)
     if 2.0 * (a.max() - a.min()) + np.abs(c).max() <= MODERATE:
         return _evaluate_moderate(corpus, a, c)
     return _evaluate_anywhere(corpus, a, c)
 
 
-def gradients(corpus: Corpus, E: Any, p: Any, v: Any) -> Gradients:
-    """Gradients of the loss by the vectors: A p' + C v', E' A and E' C.
+@check_arguments
+def gradients(corpus: Corpus, E: Any, p: Any, v: Any, *, scale: Scale = None) -> Gradients:
+    """Gradients of the loss by the vectors: A p' + C v', E' A and E' C; ``scale`` as in `train_embeddings`.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
@@ -109,7 +122,7 @@ def gradients(corpus: Corpus, E: Any, p: Any, v: Any) -> Gradients:
     (3, 2)
     """
     E, p, v = read_vectors(corpus, E, p, v)
-    return gradients_at(evaluate(corpus, E @ p, E @ v), E, p, v)
+    return gradients_at(evaluate(corpus, E @ p, E @ v, read_scale("scale", scale, E.shape[1])), E, p, v)
 
 
 def gradients_at(point: Evaluation, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Gradients:
@@ -118,6 +131,7 @@ def gradients_at(point: Evaluation, E: np.ndarray, p: np.ndarray, v: np.ndarray)
     return Gradients(np.outer(A, p) + np.outer(C, v), E.T @ A, E.T @ C)
 
 
+@check_arguments
 def token_mass(corpus: Corpus, a: Any) -> np.ndarray:
     """Softmax mass Q_s(X) of every slot: a sparse matrix with the corpus's pattern holds it as its data.
 
@@ -132,6 +146,7 @@ def token_mass(corpus: Corpus, a: Any) -> np.ndarray:
     return share / corpus.per_slot(np.add.reduceat(share, corpus.offsets[:-1]))
 
 
+@check_arguments
 def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
     """-p_hat.grad_p from pairs of tokens, for a_hat = E p_hat (A-LEM-8); equal to -sum_s a_hat_s A_s.
 
@@ -282,3 +297,95 @@ def _balance(tokens, counts, offsets, labels, e, c, f, A, C):  # type: ignore[no
                 total += term
         C[star] += rate
         A[star] -= total
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EmbeddingDescent(Run):
+    """Training of E, p and v by steps; E is too large to keep on the way, so ``points`` is None.
+
+    The risk, |p|, the logits a and the values c were observed at ``times``. ``beta`` is set where E is fixed:
+    p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
+
+    >>> import numpy as np, hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> run = hm.embeddings.descend_embeddings(corpus, np.eye(3), [0, 0, 0], [1, -1, 0], steps=50, rate=0.5)
+    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection().tokens
+    (True, [1.02, 1.02, -2.039], (0, 0))
+    """
+
+    E: np.ndarray = field(kw_only=True)  # (S, d)
+    v: np.ndarray = field(kw_only=True)  # (d,)
+    beta: np.ndarray | None = field(kw_only=True)  # (S,)
+
+    @property
+    def a(self) -> np.ndarray:
+        """E p at every recorded step, (R, S)."""
+        return self.observed["a"]
+
+    @property
+    def c(self) -> np.ndarray:
+        """E v at every recorded step, (R, S)."""
+        return self.observed["c"]
+
+
+@check_arguments
+def descend_embeddings(
+    corpus: Corpus,
+    E: Any,
+    p: Any,
+    v: Any,
+    *,
+    steps: int,
+    rate: float,
+    train: Iterable[str] = ("E", "p"),
+    record: int | Sequence[int] | None = None,
+    scale: Scale = None,
+) -> EmbeddingDescent:
+    """Train what ``train`` names by plain gradient descent, all at once; the rest stays as given.
+
+    A step costs two products with E and, if E is trained, an update of rank two. ``record`` is as in
+    `hardmax.descend`, ``scale`` as in `train_embeddings`.
+
+    >>> import numpy as np, hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> E, p, v = hm.embeddings.initial_vectors(3, 8, rng=0)
+    >>> run = hm.embeddings.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
+    >>> bool(np.allclose(run.p, p + E.T @ run.beta)), bool(abs(run.beta.sum()) < 1e-15)
+    (True, True)
+    """
+    names = frozenset(train)
+    if not names or not names <= {"E", "p", "v"}:
+        raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
+    E, p, v = (np.array(x) for x in read_vectors(corpus, E, p, v))
+    steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
+    beta, factor = np.zeros(corpus.S), read_scale("scale", scale, E.shape[1])
+
+    def see(_: None) -> tuple[Evaluation, dict[str, Any]]:
+        a, c = E @ p, E @ v
+        point = evaluate(corpus, a, c, factor)
+        return point, {"losses": point.loss, "norms": np.linalg.norm(p), "a": a, "c": c}
+
+    def advance(_: None, point: Evaluation) -> None:
+        nonlocal E, p, v, beta  # changed in place
+        by_p, by_v = E.T @ point.A, E.T @ point.C
+        if "E" in names:
+            E -= np.column_stack([point.A, point.C]) @ (rate * np.vstack([p, v]))
+        if "p" in names:
+            p -= rate * by_p
+            beta -= rate * point.A
+        if "v" in names:
+            v -= rate * by_v
+
+    _, kept, seen = take_steps(steps, record, None, see, advance)
+    return EmbeddingDescent(
+        partial(corpus.problem, E, v, scale=factor),
+        "step",
+        kept,
+        None,
+        method=GD.title,
+        observed=seen,
+        end=p,
+        E=E,
+        v=v,
+        beta=None if "E" in names else beta,
+    )

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import assumption_4
 from hardmax.margin.closed_forms.patterns import Classes, pattern
@@ -61,6 +62,7 @@ class TokenSelection:
         return not any(self.second)
 
 
+@check_arguments
 def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE) -> TokenSelection:
     """S_X(p), S2_X(p) and S<_X(p) of every sequence, as sets of distinct tokens; ties are kept.
 
@@ -72,6 +74,7 @@ def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE
     """
     E = expect.finite_array("E", E, (corpus.S, None))
     p = expect.finite_array("p", p, (E.shape[1],))
+    tolerance = expect.nonnegative("tolerance", tolerance)
     scores = E @ p
     tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
     differences = E[corpus.tokens] - E[tops]
@@ -80,6 +83,7 @@ def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE
     return _levels(corpus, differences @ p, tolerance * float(np.linalg.norm(p)) * longest, tolerance)
 
 
+@check_arguments
 def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
     """The same from the scores of all tokens, which tie only if they are equal.
 
@@ -93,6 +97,7 @@ def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
     return _levels(corpus, scores[corpus.tokens] - scores[tops], np.zeros(corpus.n), 0.0)
 
 
+@check_arguments
 def important_pattern(corpus: Corpus) -> Pattern:
     """The pattern that selects exactly the important token of every sequence; it needs Assumption 4.
 
@@ -106,6 +111,7 @@ def important_pattern(corpus: Corpus) -> Pattern:
     return tuple((int(s),) for s in found.important)
 
 
+@check_arguments
 def pattern_max_margin(
     corpus: Corpus,
     selection: TokenSelection | Sequence[Iterable[int]],
@@ -135,6 +141,7 @@ def pattern_max_margin(
     return replace(found, selection=Selection(sets))
 
 
+@check_arguments
 def local_gap(corpus: Corpus, c: Any, selection: TokenSelection) -> float:
     """The mu of Definition 16: least sum over selected positions of gamma_i - gamma_j, j in S2_X (A-DEF-16).
 
@@ -245,6 +252,7 @@ def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterab
     return _acyclic(above)
 
 
+@check_arguments
 def realizable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None) -> bool | None:
     """Whether some p selects exactly this pattern; None if even exact arithmetic gave up.
 
@@ -258,6 +266,9 @@ def realizable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None
     False
     """
     sequences = distinct_tokens(corpus)
+    selection = [set(chosen) for chosen in selection]
+    if len(selection) != len(sequences) or not all(selection):
+        raise ValueError(f"selection must be {len(sequences)} sets of tokens, one per sequence, none empty")
     if not is_consistent(sequences, selection):
         return False
     if E is None or scores_are_free(corpus, E):
@@ -265,6 +276,7 @@ def realizable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None
     return _certified(sequences, selection, E)
 
 
+@check_arguments
 def realizable_patterns(
     corpus: Corpus, E: Any = None, *, containing: Sequence[int] | None = None
 ) -> Iterator[Pattern]:

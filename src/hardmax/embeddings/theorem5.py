@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import AnyInteger, check_arguments
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import assumption_4
@@ -82,8 +83,9 @@ class Thresholds:
         return self.first_rate >= self.least_eta0 and d >= self.width
 
 
+@check_arguments
 def theorem_5_thresholds(
-    n: int, T: int, S: int, *, delta: float, first_rate: float | Fraction | None = None
+    n: int, T: int, S: int, *, delta: float, first_rate: AnyInteger | float | Fraction | None = None
 ) -> Thresholds:
     """Theorem 5's thresholds for n sequences of T tokens out of S, at probability 1 - delta.
 
@@ -162,6 +164,7 @@ class StrongConditions:
         return self.apart and self.lead > 0.0 and self.rank == self.tokens and self.loss < self.loss_bound
 
 
+@check_arguments
 def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = None) -> StrongConditions:
     """The hypotheses of A-THM-5S for one designated position per input and the flow's ``start``.
 
@@ -256,10 +259,11 @@ class TheoremFive:
         return loss_bound(self.corpus.signs * mean, float(self.thresholds.first_rate))
 
 
+@check_arguments
 def run_theorem_5(
     corpus: Corpus,
     *,
-    d: int | None = None,
+    d: AnyInteger | None = None,
     first_rate: float | Fraction | None = None,
     delta: float = 0.01,
     until_norm: float | None = None,

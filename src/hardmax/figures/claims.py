@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ import numpy as np
 class Claim:
     """What a figure must show: ``expected`` in words, ``measured`` as found, and whether they agree.
 
-    ``paper`` is the paper's own number or wording where there is one to set beside ours.
+    ``paper`` is the paper's own number or wording where there is one to set beside ours. ``stand_in`` says
+    that the claim is about data that stand in for the paper's, and so is no evidence about those.
 
     >>> from hardmax.figures.claims import at_least
     >>> at_least("B-FIG-1a.cos", "cosine to p_mm after 1,000 steps", 0.9998, 0.9997).holds
@@ -26,14 +27,16 @@ class Claim:
     measured: Any
     holds: bool
     paper: str | None = None
+    stand_in: bool = False
 
 
 def at_least(id: str, text: str, measured: Any, bound: float, *, paper: str | None = None) -> Claim:
     """Every measured number is ``bound`` or more; the least of them is reported.
 
     >>> from hardmax.figures.claims import at_least
-    >>> at_least("x", "least of two", [2.0, 1.0], 1.5)
-    Claim(id='x', text='least of two', expected='≥ 1.5', measured=1.0, holds=False, paper=None)
+    >>> least = at_least("x", "least of two", [2.0, 1.0], 1.5)
+    >>> least.expected, least.measured, least.holds
+    ('≥ 1.5', 1.0, False)
     """
     least = _least(measured)
     return Claim(id, text, f"≥ {_number(bound)}", least, bool(least >= bound), paper)
@@ -89,6 +92,16 @@ def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper:
     True
     """
     return Claim(id, text, expected, measured, bool(holds), paper)
+
+
+def on_stand_in(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The same claims, marked as claims about data that stand in for the paper's.
+
+    >>> from hardmax.figures.claims import at_least, on_stand_in
+    >>> [claim.stand_in for claim in on_stand_in([at_least("a", "", 1.0, 0.5)])]
+    [True]
+    """
+    return tuple(replace(claim, stand_in=True) for claim in claims)
 
 
 def failed(claims: Sequence[Claim]) -> list[Claim]:

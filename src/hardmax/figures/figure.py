@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hardmax._lib import notebook
+from hardmax._lib.arguments import check_arguments
 from hardmax.figures.claims import Claim, failed, shown
+from hardmax.figures.style import style
 from hardmax.figures.tables import Tables
 from hardmax.papers import Registry, places
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-Scale = Literal["quick", "paper"]
+Scale = Literal["quick", "day", "paper"]
+Logits = Literal["printed", "scaled"]
+SCALES: tuple[Scale, ...] = ("quick", "day", "paper")
 
 
 class Progress(Protocol):
@@ -38,7 +42,10 @@ def _ignore(done: float, what: str = "") -> None:
 class Setting:
     """What a figure is computed under: the scale, a folder of real data, and who hears of progress.
 
-    Work of many minutes is kept in the folder ``checkpoints``, if there is one, and goes on from there.
+    "paper" is the paper's own numbers; "day" is less where these take days, and the same elsewhere.
+    ``logits`` is for the trainings of paper A on text: as "printed", or "scaled" by 1/sqrt(d) in every
+    softmax, which the paper does not print. Work of many minutes is kept in the folder ``checkpoints``, if
+    there is one, and goes on from there.
 
     >>> from hardmax.figures.figure import Setting
     >>> Setting().scale
@@ -49,10 +56,13 @@ class Setting:
     data: Path | None = None
     progress: Progress = _ignore
     checkpoints: Path | None = None
+    logits: Logits = "printed"
 
     def __post_init__(self) -> None:
-        if self.scale not in ("quick", "paper"):
-            raise ValueError(f"scale must be quick or paper, got {self.scale!r}")
+        if self.scale not in SCALES:
+            raise ValueError(f"scale must be quick, day or paper, got {self.scale!r}")
+        if self.logits not in ("printed", "scaled"):
+            raise ValueError(f"logits must be printed or scaled, got {self.logits!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +82,8 @@ class Findings:
 class Recipe:
     """How a figure is made: ``compute`` from a Setting to Findings, ``draw`` from tables onto a canvas.
 
-    ``size`` is that of the printed picture in inches; ``errata`` are the ids that bear on it.
+    ``size`` is that of the printed picture in inches; ``errata`` are the ids that bear on it. ``reduced``
+    says that ``compute`` has a size of its own for the scale "day"; others take the paper's then.
 
     >>> from hardmax.figures.figure import recipes
     >>> recipes()["B-FIG-1a"].paper
@@ -85,6 +96,7 @@ class Recipe:
     draw: Callable[[Tables, Canvas], None]
     size: tuple[float, float]
     errata: tuple[str, ...]
+    reduced: bool = False
 
     @property
     def paper(self) -> str:
@@ -139,7 +151,6 @@ class Figure:
 
     def plot(self) -> Canvas:
         """Draw the figure in the project's style and return the matplotlib figure."""
-        from hardmax.figures.style import style
 
         with style():
             canvas = notebook.picture(self.recipe.size)
@@ -157,11 +168,12 @@ def recipe(
     draw: Callable[[Tables, Canvas], None],
     size: tuple[float, float] = (3.4, 2.6),
     errata: tuple[str, ...] = (),
+    reduced: bool = False,
 ) -> Callable[[Callable[[Setting], Findings]], Callable[[Setting], Findings]]:
     """Enter the decorated function, from a Setting to Findings, into the table of figures under ``id``."""
 
     def enter(compute: Callable[[Setting], Findings]) -> Callable[[Setting], Findings]:
-        RECIPES.enter(id, Recipe(id, title, compute, draw, size, errata))
+        RECIPES.enter(id, Recipe(id, title, compute, draw, size, errata, reduced))
         return compute
 
     return enter
@@ -196,21 +208,28 @@ def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> li
     return found
 
 
-def figure(id: str, *, scale: Scale = "quick", data: str | Path | None = None) -> Figure:
+@check_arguments
+def figure(
+    id: str, *, scale: Scale = "quick", data: str | Path | None = None, logits: Logits = "printed"
+) -> Figure:
     """Compute a figure of the papers: its numbers, its claims, and a picture when asked for one.
 
-    ``scale="paper"`` takes the paper's sizes. ``data`` is a folder of real data for the figures that use it.
+    ``scale="paper"`` takes the paper's sizes. ``data`` is a folder of real data for the figures that use it,
+    ``logits`` is as in `Setting`.
 
     >>> import hardmax as hm
     >>> found = hm.figure("B-FIG-1b")
     >>> [claim.text for claim in found.failed]
     []
     """
-    return make(recipes_of([id])[0], Setting(scale, None if data is None else Path(data)))
+    folder = None if data is None else Path(data)
+    return make(recipes_of([id])[0], Setting(scale, folder, logits=logits))
 
 
 def make(recipe: Recipe, setting: Setting) -> Figure:
     """Compute one figure and time it."""
+    if setting.scale == "day" and not recipe.reduced:
+        setting = replace(setting, scale="paper")
     start = time.perf_counter()
     found = recipe.compute(setting)
     seconds = time.perf_counter() - start

@@ -11,12 +11,12 @@ import math
 import platform
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardmax import __version__
 from hardmax._lib.files import whole_text
@@ -80,6 +80,7 @@ def _claim(name: str, stored: Any) -> ClaimRecord:
         _text(f"{name}.{key}", stored[key])
     _text(f"{name}.paper", stored["paper"], optional=True)
     _require(f"{name}.holds", isinstance(stored["holds"], bool))
+    _require(f"{name}.stand_in", isinstance(stored.get("stand_in", False), bool))
     _require(f"{name}.measured", _depth(stored["measured"]) <= DEEPEST)
     return ClaimRecord(**stored)
 
@@ -162,13 +163,15 @@ class ClaimRecord:
     status: str
     holds: bool
     paper: str | None
+    stand_in: bool = False  # older records do not say
 
     @classmethod
     def of(cls, claim: Claim) -> ClaimRecord:
         """The record of a claim."""
         text, measured = shown(claim.measured), plain(claim.measured)
         status = MEASURED if shown(measured) == text else text
-        return cls(claim.id, claim.text, claim.expected, measured, status, claim.holds, claim.paper)
+        marks = (claim.holds, claim.paper, claim.stand_in)
+        return cls(claim.id, claim.text, claim.expected, measured, status, *marks)
 
     @property
     def found(self) -> str:
@@ -260,12 +263,43 @@ class Record:
         return path
 
 
+class Counts(NamedTuple):
+    """How many of some claims hold."""
+
+    held: int
+    claims: int
+
+    @classmethod
+    def of(cls, claims: Iterable[ClaimRecord], *, stand_in: bool) -> Counts:
+        """Those on data that stand in for the paper's, or all others."""
+        holds = [claim.holds for claim in claims if claim.stand_in == stand_in]
+        return cls(sum(holds), len(holds))
+
+    def __str__(self) -> str:
+        return f"{self.held:,} of {self.claims:,}"
+
+
+def summary(claims: Sequence[ClaimRecord]) -> str:
+    """How many claims hold, those on stand-in data counted apart.
+
+    >>> from hardmax.figures.claims import at_least, on_stand_in
+    >>> from hardmax.figures.record import ClaimRecord, summary
+    >>> claims = (at_least("a", "", 1.0, 0.5), *on_stand_in([at_least("b", "", 1.0, 2.0)]))
+    >>> summary([ClaimRecord.of(claim) for claim in claims])
+    "1 of 1 claims hold on the papers' own data, 0 of 1 on stand-ins"
+    """
+    own, stand_ins = (Counts.of(claims, stand_in=there) for there in (False, True))
+    if not stand_ins.claims:
+        return f"{own} claims hold"
+    if not own.claims:
+        return f"{stand_ins} claims hold, all on stand-ins"
+    return f"{own} claims hold on the papers' own data, {stand_ins} on stand-ins"
+
+
 def tally(records: Sequence[Record]) -> str:
     """How many claims hold, and how many figures could not be made, if any."""
-    claims = [claim for record in records for claim in record.claims]
-    held = sum(claim.holds for claim in claims)
     broken = sum(record.error is not None for record in records)
-    text = f"{held:,} of {len(claims):,} claims hold"
+    text = summary([claim for record in records for claim in record.claims])
     return text + (f", {count(broken, 'figure')} could not be made" if broken else "")
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import signature
 from typing import Any, Literal
 
-from flint import arb
-
 from hardmax.hunting.candidate import Candidate
 from hardmax.hunting.expression import parse
+from hardmax.hunting.printed import PRINTED
 from hardmax.hunting.space import Space, read_ranges, space_of_function, space_of_statement
 from hardmax.hunting.words import VALUES
 from hardmax.theory.check import (
@@ -27,6 +25,9 @@ from hardmax.theory.check import (
     statement_of,
     verdict_of,
 )
+from hardmax.theory.paper_a.instances import identity_embeddings
+from hardmax.theory.proof import as_slack
+from hardmax.trials.provenance import named
 
 Word = Literal[
     "refuted", "suspected", "doubtful", "holds", "vacuous", "undecided", "not applicable", "refused"
@@ -70,6 +71,7 @@ class Claim:
     space: Space
     stated: Statement
     is_paper: bool  # one of the papers' statements, which `hardmax verify` knows
+    is_custom: bool = False  # a user's function, which may treat tokens by their position
 
     def judge(self, candidate: Candidate) -> Judgement:
         """The claim on a candidate; what its function raises is told, not raised."""
@@ -78,7 +80,7 @@ class Claim:
             try:
                 told = told_to(self.stated.id, candidate.options) if self.is_paper else candidate.options
                 found = outcome_of(self.stated, candidate.subject(), **told)
-            except (ArithmeticError, ValueError, AssertionError, LookupError, RuntimeError) as error:
+            except Exception as error:
                 return Judgement("refused", REFUSED, measured={"error": f"{type(error).__name__}: {error}"})
         return self._judged(found)
 
@@ -91,9 +93,9 @@ class Claim:
         unmet = tuple(h.id for h in own if h.holds is False)
         told = {"slack": slack, "unmet": unmet, "measured": found.measured}
         if unmet:
-            return Judgement("not applicable", UNMET + len(unmet), **told)  # type: ignore[arg-type]
+            return Judgement("not applicable", UNMET + len(unmet), **told)
         if slack is None or math.isnan(slack):
-            return Judgement("undecided", UNDECIDED, **told)  # type: ignore[arg-type]
+            return Judgement("undecided", UNDECIDED, **told)
         value = slack / (1 + abs(slack)) if math.isfinite(slack) else math.copysign(1.0, slack)
         open_ones = tuple(h.id for h in own if h.holds is None)
         if open_ones:
@@ -132,8 +134,6 @@ def told_to(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
     told = dict(options)
     values = told.pop(VALUES, None)
     if values is not None and id == "A-LEM-13":
-        from hardmax.theory.paper_a.instances import identity_embeddings
-
         told["E"], told["v"] = identity_embeddings(values)
     elif values is not None:
         told["scores"] = values
@@ -141,30 +141,35 @@ def told_to(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def claim_of(
-    target: str | Callable[..., Any], reading: Reading = "corrected", space: str | None = None
+    target: str | Callable[..., Any],
+    reading: Reading = "corrected",
+    space: str | None = None,
+    loss: str | None = None,
 ) -> Claim:
-    """A claim by an id, a file and name, an expression or a function.
+    """A claim by an id, a file and name, an expression or a function, on problems of any or of one loss.
 
     >>> from hardmax.hunting.claims import claim_of
     >>> claim_of("margin <= 2").stated.kind, claim_of("B-THM-3").is_paper
     ('finite', True)
     """
+    found = _claim_of(target, reading, space)
+    return replace(found, space=found.space.with_loss(loss))
+
+
+def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | None) -> Claim:
     if callable(target):
         return _own(getattr(target, "__qualname__", "conjecture"), target, space)
     if target in STATEMENTS.places or target in STATEMENTS.entered:
         found = statement_of(target)
         return Claim(target, reading, space_of_statement(target, found.test, space), found, True)
-    from hardmax.hunting.printed import PRINTED
 
     if target in PRINTED:
-        return _own(target, PRINTED[target], space)
+        return replace(_own(target, PRINTED[target], space), is_custom=False)
     if any(sign in target for sign in "<>="):
         claim = parse(target)
         known = Space("scores", read_ranges(space, "problem"))
         return Claim(target, "corrected", known, _statement(target, claim), False)
     if ":" in target:
-        from hardmax.trials.provenance import named
-
         function, _ = named(target)
         return _own(target, function, space)
     if "-" not in target:
@@ -178,7 +183,7 @@ def claim_of(
 
 def _own(name: str, function: Callable[..., Any], space: str | None) -> Claim:
     known = space_of_function(function, space)
-    return Claim(name, "corrected", known, _statement(name, function), False)
+    return Claim(name, "corrected", known, _statement(name, function), False, is_custom=True)
 
 
 def _statement(name: str, function: Callable[..., Any]) -> Statement:
@@ -201,22 +206,12 @@ def outcome_from(value: Any) -> Outcome:
     """
     if isinstance(value, Outcome):
         return value
-    if isinstance(value, bool):
-        return Outcome(slack=1.0 if value else -1.0)
-    if isinstance(value, Fraction):
-        return Outcome(slack=_float(value), proof="fractions" if value < 0 else None)
-    if isinstance(value, arb):
-        sure = bool(value < 0)
-        middle = float(value.mid())
-        return Outcome(slack=middle if sure or value >= 0 else None, proof="balls" if sure else None)
     try:
-        return Outcome(slack=float(value))
-    except (TypeError, ValueError):
+        if value is None:
+            raise ValueError
+        slack, proof = as_slack(value)
+    except ValueError:
         raise ValueError(
             f"a conjecture must return a number (its slack), a bool or an Outcome, got {type(value).__name__}"
         ) from None
-
-
-def _float(value: Fraction) -> float:
-    near = float(value)
-    return near if near or not value else math.copysign(math.ulp(0.0), value)
+    return Outcome(slack=slack, proof=proof)

@@ -12,21 +12,195 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hardmax._lib import expect
-from hardmax.hunting.claims import Claim
+from hardmax._lib.parallel import serial_blas
+from hardmax.directions.position import general_position
+from hardmax.hunting.candidate import Candidate
+from hardmax.hunting.claims import Claim, Judgement
 from hardmax.hunting.search import explore, row_of
 from hardmax.hunting.space import ranges_text
+from hardmax.problem import Problem
+from hardmax.theory.check import Hypothesis, Outcome
+from hardmax.theory.paper_b.common import distinct_scores, separable_best, strict_best
 from hardmax.trials.store import Store
 from hardmax.trials.sweep import sweep
 from hardmax.trials.work import DONE
 
+JUDGEMENTS = 600  # at most, in shrinking
+LOOKS = 3  # in other orders of inputs, tokens and coordinates
+FEWEST = 2  # digits that must agree: fewer are rounding
+RESOLVED = 1e-9  # a slack nearer to 0 may be rounding alone
+ORDERS = 8  # looks at each kind of order, where a custom function may depend on it
+NAMES = {"coordinates": "order and signs of the coordinates"}
+
+
+def shrink(
+    claim: Claim, candidate: Candidate, found: Judgement, tell: Callable[[int], object] = lambda count: None
+) -> tuple[Candidate, Judgement]:
+    """Fewest inputs, tokens and dimensions, then simple numbers, as long as it fails in the same word.
+
+    Greedy: the first simpler candidate that fails as well is taken, and all is tried again from there.
+    """
+    count = 0
+    with serial_blas():
+        while count < JUDGEMENTS:
+            for there in candidate.shrunk(claim.space.ranges):
+                if there.cost >= candidate.cost or not np.isfinite(there.vector()).all():
+                    continue
+                judged = claim.judge(there)
+                count += 1
+                tell(count)
+                if judged.word == found.word or judged.word == "refuted":
+                    candidate, found = there, judged
+                    break
+                if count >= JUDGEMENTS:
+                    break
+            else:
+                break
+    return candidate, found
+
+
+@dataclass(frozen=True)
+class Second:
+    """What a second look says: the word that stands, and of a suspicion how many digits agree."""
+
+    word: str
+    digits: int | None = None
+    note: str | None = None
+
+
+def look_again(claim: Claim, candidate: Candidate, found: Judgement) -> Second:
+    """Judge the same data in other orders of inputs, tokens and coordinates: answers must not depend on it.
+
+    A hypothesis that holds in one order and not in another is doubtful. A refutation stands by its proof,
+    which is in fractions or balls; a suspicion must have the same sign each time, and its digits are those
+    that agree. A custom function that treats tokens by their position is suspected all the same, with a note.
+    """
+    rng = np.random.default_rng(0)
+    with serial_blas():
+        others = [claim.judge(candidate.shuffled(rng)) for _ in range(LOOKS)]
+    if any(each.word in ("not applicable", "doubtful", "refused") for each in others):
+        return replace(_by_position(claim, candidate, found) or Second("doubtful"), word="doubtful")
+    if found.word == "refuted":
+        return replace(_by_position(claim, candidate, found) or Second("refuted"), word="refuted")
+    assert found.slack is not None
+    if (later := _later(claim, candidate)) is not None:
+        others.append(later)
+        if later.slack is not None and later.slack > 0.5 * found.slack:
+            return Second("nothing", 0)  # it was only not late enough
+    if not all(each.slack is not None and each.slack < 0 for each in others):
+        return _by_position(claim, candidate, found) or Second("nothing", 0)
+    if not math.isfinite(found.slack):
+        return Second("suspected", 0)
+    digits = _digits(found, others[:LOOKS])
+    word = "suspected" if digits >= FEWEST else "nothing"
+    return _by_position(claim, candidate, found) or Second(word, digits)
+
+
+def _digits(found: Judgement, others: Iterable[Judgement]) -> int:
+    """How many digits of the slack agree; 0 where one is not a finite number."""
+    fewest = 15
+    for other in others:
+        if found.slack == other.slack is not None:
+            continue
+        if found.slack is None or other.slack is None or not math.isfinite(found.slack - other.slack):
+            return 0
+        off = abs(other.slack - found.slack) / max(abs(found.slack), math.ulp(0.0))
+        fewest = max(0, min(fewest, int(-math.log10(off + 1e-300))))
+    return fewest
+
+
+def _by_position(claim: Claim, candidate: Candidate, found: Judgement) -> Second | None:
+    """Which orders a custom function depends on, and the digits that agree in the others; None for noise."""
+    if not claim.is_custom or found.slack is None or not found.slack < -RESOLVED:
+        return None
+    rng = np.random.default_rng(0)
+    depends, digits = [], _digits(found, [claim.judge(candidate)])
+    with serial_blas():
+        for order in candidate.orders:
+            others = [claim.judge(candidate.shuffled(rng, only=order)) for _ in range(ORDERS)]
+            agree = _digits(found, others)
+            if agree < FEWEST or any(each.unmet for each in others):
+                depends.append(NAMES.get(order, f"order of the {order}"))
+            else:
+                digits = min(digits, agree)
+    if not depends or digits < FEWEST:
+        return None
+    where = " and on the ".join(depends)
+    note = f"the claim depends on the {where}; in another order the same data may satisfy it"
+    return Second("suspected", digits, note)
+
+
+def _later(claim: Claim, candidate: Candidate) -> Judgement | None:
+    """The same with ten times as many steps, where the claim is a limit and its training has a length."""
+    asked = signature(claim.stated.test).parameters.get("steps") if claim.stated.kind == "limit" else None
+    if asked is None:
+        return None
+    longer = {**candidate.options, "steps": 10 * candidate.options.get("steps", asked.default)}
+    return claim.judge(candidate.told(longer))
+
+
+SUGGESTING_UNITS = 10  # of a hunt under one more condition, at most
+APPLICABLE = 20  # instances that must have been judged under it for a word about it
+
+CONDITIONS: dict[str, Callable[[Problem], bool | None]] = {
+    "one input": lambda problem: problem.n == 1,
+    "one best token per input": lambda problem: strict_best(problem).holds,
+    "distinct scores": lambda problem: distinct_scores(problem).holds,
+    "positive scores": lambda problem: bool((problem.scores > 0).all()),
+    "best tokens separable": lambda problem: separable_best(problem)[0].holds,
+    "keys in general position": lambda problem: general_position(problem, rng=0).holds,
+}
+
+
+def suggestions(claim: Claim, found: Candidate, word: str, tries: int, seed: int) -> tuple[str, ...]:
+    """A line for each condition that the counterexample breaks and that keeps a hunt from finding another.
+
+    Such a hunt has three times the units that the first one took, ten at most; an empty one is a hint. Of a
+    refutation only another one counts, of a suspicion another suspicion too.
+    """
+    subject = found.subject()
+    if not isinstance(subject, Problem) or subject.head.moves:
+        return ()
+    lines = []
+    for name, holds in CONDITIONS.items():
+        if holds(subject) is not False:
+            continue
+        narrowed, count, applicable = under(claim, name, holds), 0, 0
+        for unit in range(min(3 * tries, SUGGESTING_UNITS)):
+            ledger = explore(narrowed, seed + unit)
+            count += ledger.count
+            applicable += sum(ledger.words.get(word, 0) for word in ("holds", "refuted", "suspected"))
+            if ledger.words.get("refuted") or ledger.words.get(word):
+                break
+        else:
+            if applicable >= APPLICABLE:
+                lines.append(f"with {name}: nothing found in {count} instances, {applicable} of them judged")
+    return tuple(lines)
+
+
+def under(claim: Claim, name: str, holds: Callable[[Problem], bool | None]) -> Claim:
+    """The claim with one more hypothesis."""
+    test = claim.stated.test
+
+    def narrowed(subject: Problem, **told: Any) -> Outcome:
+        met = Hypothesis(name, holds(subject))
+        return test(subject, **told) if met.holds else Outcome((met,))
+
+    return replace(claim, stated=replace(claim.stated, test=narrowed))
+
+
 UNITS, TRIES = 10**6, 100  # of one hunt, at most and by default
+HOPELESS = 3  # units in which every call raises, after which a hunt stops
 UNIT = "hardmax.hunting.search:unit"
 
 
@@ -40,6 +214,12 @@ class Units:
     def refuted(self) -> int | None:
         """The number of the first unit that refutes."""
         return next((k for k, row in enumerate(self.rows) if row["word"] == "refuted"), None)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether every call raised in as many first units as decide that: the others would raise too."""
+        first = self.rows[:HOPELESS]
+        return len(first) == HOPELESS and all(set(json.loads(r["words"])) <= {"refused"} for r in first)
 
     @property
     def judged(self) -> int:
@@ -113,6 +293,8 @@ class Drive:
         self.later: dict[int, dict[str, Any]] = {}
         self.seen = 0
         cell = {"claim": claim.target, "reading": claim.reading, "space": ranges_text(claim.space.ranges)}
+        if claim.space.loss is not None:
+            cell["loss"] = claim.space.loss
         where = claim.target.rpartition(":")[0]
         self.options: dict[str, Any] = {
             "function": UNIT if named else (lambda parameters, seed: row_of(explore(claim, seed))),
@@ -140,6 +322,8 @@ class Drive:
         """The first units without a gap, up to a refutation and to the number of tries."""
         self._read()
         found = Units(tuple(self.rows[: self.tries]))
+        if found.hopeless:
+            return Units(found.rows[:HOPELESS])
         return found if found.refuted is None else Units(found.rows[: found.refuted + 1])
 
     def close(self) -> None:
@@ -158,6 +342,8 @@ class Drive:
 
     def _is_enough(self) -> bool:
         if len(self.rows) >= self.tries or any(row["word"] == "refuted" for row in self.rows):
+            return True
+        if Units(tuple(self.rows[:HOPELESS])).hopeless:
             return True
         waits = any(row["word"] == "refuted" for row in self.later.values())  # units before it are under way
         return self.end is not None and time.monotonic() >= self.end and not waits and bool(self.rows)

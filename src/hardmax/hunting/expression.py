@@ -21,6 +21,7 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import optimal_tokens
 from hardmax.theory.check import Hypothesis, Outcome
+from hardmax.theory.enclosure import PROOF, selected
 from hardmax.theory.paper_b.common import longest_difference, unit_length
 from hardmax.theory.proof import at_precision
 from hardmax.train.flow import flow
@@ -45,7 +46,7 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
+    ast.Pow: operator.pow,  # of balls; of floats math.pow, which has no complex results
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
@@ -135,7 +136,6 @@ class Measured:
 
     def _is_proved(self) -> bool:
         """Whether what the flow selects is proved, which `enclosure` can do for one input."""
-        from hardmax.theory.enclosure import selected
 
         chosen = self.path.selection()
         if not chosen.is_unique or self.path.event is not None:
@@ -188,8 +188,6 @@ class Expression:
         for bits in (128, 512):
             sure = at_precision(bits, lambda: self._is_false(seen))
             if sure and "selection" in _names(self.claim) | _names(self.given or self.claim):
-                from hardmax.theory.enclosure import PROOF
-
                 return PROOF
             if sure:
                 return f"fractions and ball arithmetic, {bits} bits"
@@ -302,7 +300,8 @@ def _value(node: ast.AST, values: Mapping[str, Any], balls: int) -> Any:
         return values[node.id]
     if isinstance(node, ast.BinOp):
         sides = (_value(side, values, balls) for side in (node.left, node.right))
-        return OPERATORS[type(node.op)](*sides)
+        power = isinstance(node.op, ast.Pow) and not balls
+        return (math.pow if power else OPERATORS[type(node.op)])(*sides)
     if isinstance(node, ast.UnaryOp):
         return OPERATORS[type(node.op)](_value(node.operand, values, balls))
     assert isinstance(node, ast.Call)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from hardmax.hunting.candidate import Ranges, Size
-from hardmax.hunting.numbers import DENOMINATORS, costs, rounded, simpler
+from hardmax.hunting.candidate import DENOMINATORS, Ranges, Size, costs, rounded, simpler
 from hardmax.problem import Problem
 
 VECTORS = ("p", "q", "start")  # options with a number for each dimension
+DRAWN_LOSSES = ("logistic", "exponential", "correlation")
 Arrays = tuple[np.ndarray, ...]
 
 
@@ -26,6 +26,8 @@ class ProblemCandidate:
     >>> two.size, two.subject().scores.tolist(), len(list(two.shrunk({"n": (1, 2)}))) > 4
     ((2, 4, 1), [1.0, 0.0, 1.0, 0.0], True)
     """
+
+    orders: ClassVar[tuple[str, ...]] = ("inputs", "tokens", "coordinates")
 
     tokens: Arrays  # (T_i, d) each
     scores: Arrays | None = None  # (T_i,) each
@@ -262,11 +264,17 @@ class ProblemCandidate:
                 x_new[place] = near
                 yield self.at(x_new)
 
-    def shuffled(self, rng: np.random.Generator) -> ProblemCandidate:
-        """Inputs, tokens and coordinates in another order, coordinates with other signs."""
+    def shuffled(self, rng: np.random.Generator, only: str | None = None) -> ProblemCandidate:
+        """Inputs, tokens and coordinates in another order, coordinates with other signs; or ``only`` one."""
         inputs, axes = rng.permutation(self.n), rng.permutation(self.d)
         signs = rng.choice([-1.0, 1.0], self.d)
         orders = [rng.permutation(len(part)) for part in self.tokens]
+        if only not in (None, "inputs"):
+            inputs = np.arange(self.n)
+        if only not in (None, "tokens"):
+            orders = [np.arange(len(part)) for part in self.tokens]
+        if only not in (None, "coordinates"):
+            axes, signs = np.arange(self.d), np.ones(self.d)
         tokens = tuple(self.tokens[i][orders[i]][:, axes] * signs for i in inputs)
         scores = None if self.scores is None else tuple(self.scores[i][orders[i]] for i in inputs)
         options = {
@@ -341,7 +349,7 @@ def draw_problem(kind: str, ranges: Ranges, rng: np.random.Generator) -> Problem
             keys + size * rng.normal(size=keys.shape),
             scores + size * rng.normal(size=scores.shape),
         )
-    loss = ("logistic", "exponential", "correlation")[int(rng.integers(3))]
+    loss = DRAWN_LOSSES[int(rng.integers(3))]
     tokens, own = tuple(keys), tuple(scores)
     if kind == "tokens":
         head = rng.normal(size=d) if style != 1 else rng.integers(-1, 2, size=d).astype(float)

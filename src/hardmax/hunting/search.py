@@ -135,13 +135,13 @@ def strategy() -> Any:
 
 
 @lru_cache(maxsize=8)
-def _claim(target: str, reading: str, space: str) -> Claim:
-    return claim_of(target, as_reading(reading), space)
+def _claim(target: str, reading: str, space: str, loss: str | None) -> Claim:
+    return claim_of(target, as_reading(reading), space, loss)
 
 
 def unit(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
     """A unit as a trial of a sweep: scalars, with the candidate as JSON."""
-    claim = _claim(parameters["claim"], parameters["reading"], parameters["space"])
+    claim = _claim(parameters["claim"], parameters["reading"], parameters["space"], parameters.get("loss"))
     return row_of(explore(claim, seed))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hardmax.hunting.candidate import Candidate, Ranges
-from hardmax.hunting.problems import ProblemCandidate, draw_problem
+from hardmax.hunting.problems import DRAWN_LOSSES, ProblemCandidate, draw_problem
 from hardmax.hunting.words import VALUES, WordsCandidate, draw_corpus, draw_sentences
 
 LARGEST = {"n": 50, "T": 50, "d": 50, "V": 50}
@@ -88,6 +88,7 @@ class Space:
     ranges: Ranges
     drawn: tuple[str, ...] = ()
     fixed: tuple[tuple[str, Any], ...] = ()
+    loss: str | None = None  # of every problem; None draws it
 
     @property
     def family(self) -> str:
@@ -98,12 +99,24 @@ class Space:
         """A random candidate with all its options."""
         if self.family == "problem":
             made: Any = draw_problem(self.kind, self.ranges, rng)
+            made = made if self.loss is None else replace(made, loss=self.loss)
         else:
             made = (draw_corpus if self.family == "corpus" else draw_sentences)(self.ranges, rng)
         for name in self.drawn:
             made.options[name] = _given(name, made, rng)
         made.options.update(self.fixed)
         return made
+
+    def with_loss(self, loss: str | None) -> Space:
+        """The same space with problems of one loss; a ValueError names those that it has."""
+        if loss is None:
+            return self
+        if self.family != "problem":
+            raise ValueError(f"loss must be left out for claims about {self.kind}, got {loss!r}")
+        known = ("log",) if self.kind == "labels" else DRAWN_LOSSES
+        if loss not in known:
+            raise ValueError(f"loss must be {' or '.join(known)} for this claim, got {loss!r}")
+        return replace(self, loss=loss)
 
 
 def _given(name: str, made: Any, rng: np.random.Generator) -> Any:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib.files import whole_text
+from hardmax.directions.enumerate import locally_optimal
 from hardmax.hunting.candidate import Candidate
 from hardmax.hunting.claims import Claim
 from hardmax.hunting.problems import VECTORS, ProblemCandidate
 from hardmax.hunting.words import VALUES, WordsCandidate, word
 from hardmax.problem import Problem
+from hardmax.theory.instances import read_subject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,7 +91,6 @@ def _text(candidate: WordsCandidate) -> str:
 
 def read(claim: Claim, file: Path, given: Mapping[str, Any]) -> Candidate:
     """The data of a file as a candidate, and what the claim is told beside it."""
-    from hardmax.theory.instances import read_subject
 
     subject = read_subject(claim.space.family, file)
     options = {k: np.array(v, dtype=float) if k in (*VECTORS, VALUES) else v for k, v in given.items()}
@@ -116,8 +117,6 @@ def picture(candidate: Candidate) -> Figure | None:
     if not isinstance(candidate, ProblemCandidate) or candidate.d > 2 or candidate.queries is not None:
         return None
     from matplotlib.figure import Figure
-
-    from hardmax.directions.enumerate import locally_optimal
 
     figure = Figure(figsize=(3.4, 3.0), layout="constrained")
     axes = figure.subplots()

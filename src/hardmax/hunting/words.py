@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.hunting.candidate import Ranges, Size
-from hardmax.hunting.numbers import costs, rounded, simpler
+from hardmax.hunting.candidate import Ranges, Size, costs, rounded, simpler
 
 VALUES = "values"  # option: a value for each word, of which statements about values make E = [I | values]
 Rows = tuple[tuple[int, ...], ...]
@@ -24,6 +23,8 @@ class WordsCandidate:
     >>> WordsCandidate(((0, 1, 1), (1, 0))).subject(), WordsCandidate(((0, 2), (1, 2)), (1, -1)).size
     (['a b b', 'b a'], (2, 4, 3))
     """
+
+    orders: ClassVar[tuple[str, ...]] = ("sequences",)
 
     rows: Rows
     labels: tuple[int, ...] | None = None
@@ -160,7 +161,7 @@ class WordsCandidate:
                     ]
                     yield replace(self, options={**self.options, "selection": less})
 
-    def shuffled(self, rng: np.random.Generator) -> WordsCandidate:
+    def shuffled(self, rng: np.random.Generator, only: str | None = None) -> WordsCandidate:
         """Sequences in another order; words of a corpus in another order too."""
         order = rng.permutation(len(self.rows))
         options = dict(self.options)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.searching import Landscape, minimize
 from hardmax.problem import Problem
@@ -73,6 +74,7 @@ class LocalPath:
         return not self.is_bounded and bool(self.angles[-1] < 0.5 * self.half_angle)
 
 
+@check_arguments
 def local_path(
     problem: Problem,
     q: Any,

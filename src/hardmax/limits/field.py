@@ -11,16 +11,16 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numba import boolean, njit, types
+from numba import boolean, types
 from scipy.spatial import ConvexHull
 
 from hardmax._lib.arrays import exponent
-from hardmax._lib.compiled import INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR
+from hardmax._lib.compiled import INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, njit
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
-from hardmax.problem.layout import slots_of
+from hardmax.problem.problem import slots_of
 from hardmax.train.loops import scale_inputs
 from hardmax.train.softmax import settle, take_logs
 
@@ -47,7 +47,8 @@ def _directions(  # type: ignore[no-untyped-def]
     gaps, weights = np.empty(slots), np.empty(slots)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
+    seen, slopes, log_scale = np.empty(n), np.empty(n), np.empty(n)
+    seen[:] = np.nan
     for m in range(points.shape[0]):
         gaps_to_top(keys, tokens, offsets, points[m], gaps, tops)
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)

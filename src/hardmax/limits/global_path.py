@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.late import path_offset
 from hardmax.limits.searching import (
@@ -89,6 +90,7 @@ class RegularizationPath:
         return np.array([misalignment(p, other) if p.any() else math.nan for p in self.points])
 
 
+@check_arguments
 def regularization_path(
     problem: Problem, radii: Iterable[float], *, starts: int = 8, rng: int | np.random.Generator = 0
 ) -> RegularizationPath:

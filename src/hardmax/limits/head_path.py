@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import lengths, misalignment
 from hardmax.limits.global_path import AGREE
 from hardmax.limits.searching import (
@@ -68,6 +69,7 @@ class JointPath:
         return _angles(self.heads, other)
 
 
+@check_arguments
 def joint_path(
     problem: Problem,
     radii: Iterable[float],
@@ -117,6 +119,7 @@ def joint_path(
     scale, (by_head, head) = scaled(problem, to_one=True), scaled_head(problem, to_one=True)
     seen = replace(scale.problem, head=head)
     balls, bounds = scale.point(wanted, "radii"), by_head.point(budgets, "r")
+    starts = expect.whole("starts", starts, 1)
     directions = attracting_directions(seen, starts) + random_directions(problem.d, (starts + 1) // 2, rng)
     rows: list[_End] = []
     for R, budget in zip(balls.tolist(), bounds.tolist(), strict=True):

@@ -20,7 +20,7 @@ from hardmax.directions.enumerate import feasible_selections
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.keys import Dense
-from hardmax.problem.layout import Slots, slots_of
+from hardmax.problem.problem import Slots, slots_of
 from hardmax.problem.selection import chosen_slots, score_gaps
 from hardmax.train.gradient import expand, settle_at
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.limits.field import Field
 from hardmax.problem import Problem
 from hardmax.train.flow import flow
@@ -139,6 +140,7 @@ def _newton(field: Field, start: np.ndarray, radius: float) -> StationaryPoint |
 FAR = 10.0
 
 
+@check_arguments
 def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float = 1e-6) -> np.ndarray:
     """The point between two starts at which the basin of the first one's selection ends.
 
@@ -159,6 +161,12 @@ def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float
     """
     near, far = problem.vector("start", start), problem.vector("other", other)
     expect.positive("tolerance", tolerance)
+    least = 4 * math.sqrt(near.size) * float(np.spacing(np.abs([near, far]).max()))
+    if tolerance < least:
+        raise ValueError(
+            f"tolerance must be at least {least:.1e}, the spacing of floats as large as start and other, "
+            f"got {tolerance:g}"
+        )
     norm = FAR * max(1.0, float(np.linalg.norm(near)), float(np.linalg.norm(far)))
 
     def end(p: np.ndarray) -> tuple[tuple[int, ...], ...]:

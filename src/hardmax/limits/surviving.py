@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.notebook import table
 from hardmax.limits.decomposition import Decomposition, decompose
@@ -71,6 +72,7 @@ class Survivors:
         return table("Survivors", ["", ""], rows)
 
 
+@check_arguments
 def survivors(problem: Problem, p: Any) -> Survivors:
     """Compare the tokens that p attends to with those that its rows bind (D-CONJ-5).
 

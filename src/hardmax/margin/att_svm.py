@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Ints, Label
 from hardmax.margin.norms import Norm
@@ -15,12 +16,13 @@ from hardmax.margin.norms.in_norm import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem, need_problem
-from hardmax.problem.products import Products
+from hardmax.problem.keys import Products
 from hardmax.problem.selection import leaders, optimal_tokens
 
 RESOLUTION = 1e-6  # margins below this, relative to the longest row, may come from rounding a Gram matrix
 
 
+@check_arguments
 def max_margin(
     problem: Problem | Constraints,
     selection: Iterable[int] | None = None,
@@ -60,6 +62,7 @@ def max_margin(
     return AttentionRows(problem).solve(list(enumerate(tokens)), exact, norm).selecting(tokens)
 
 
+@check_arguments
 def max_margin_batch(
     problems: Sequence[Problem] | Sequence[Constraints],
     selections: Sequence[Iterable[int]] | None = None,
@@ -111,6 +114,7 @@ def max_margin_batch(
     ]
 
 
+@check_arguments
 def global_max_margins(
     problem: Problem,
     *,

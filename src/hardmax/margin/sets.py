@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Floats
 from hardmax.margin.solution import MaxMargin
@@ -58,6 +59,7 @@ class SetMaxMargin:
         return tuple(best.need() for best in found)
 
 
+@check_arguments
 def set_max_margin(
     problem: Problem, sets: Selection | Iterable[Iterable[int]] | None = None, *, exact: bool = False
 ) -> SetMaxMargin:

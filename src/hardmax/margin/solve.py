@@ -22,6 +22,7 @@ from hardmax.margin.solution import MaxMargin, from_exact
 EXACT_ROWS = 200  # up to here exact arithmetic settles whatever floats leave open
 FARKAS_ROWS = 600  # a contradiction among this many rows is still checked exactly
 TOLERANCE = 1e-9
+SPREAD = 20  # rows whose sizes differ by at most this power of two are scaled together
 
 
 @dataclass(frozen=True)
@@ -120,11 +121,15 @@ def exactly(best: MaxMargin) -> rational.Exact | None:
 
 
 def _tame(rows: Floats) -> tuple[Floats, Ints]:
-    """Rows scaled by powers of two, to a largest entry near 1, unless all are there already."""
+    """Scale rows by powers of two to a largest entry near 1: by one for all of them, or each by its own.
+
+    The engines have absolute tolerances, so the unit of the rows must not reach them.
+    """
     largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     a = np.frexp(largest)[1].astype(np.int64)
-    if not len(a) or (a.min() >= -20 and a.max() <= 20):
-        return rows, np.zeros(len(a), dtype=np.int64)
+    used = a[largest > 0]
+    if len(used) and used.max() - used.min() <= SPREAD:
+        a[:] = used.max()
     return np.ldexp(rows, -a[:, None]), a
 
 

@@ -13,7 +13,7 @@ _NAMES = {
     "Model": "model",
     "Observables": "observables",
     "Orders": "relations",
-    "OutputValue": ".problem.output_value",
+    "OutputValue": ".problem.heads",
     "PairGradient": "stages",
     "Pairs": "pairs",
     "Prediction": "predict",

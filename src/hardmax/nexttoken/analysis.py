@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.distinct import Distinct
 from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.sentences import Sentences
@@ -103,6 +104,7 @@ class Analysis(Verdict):
         return self.trie.sentences
 
 
+@check_arguments
 def analyze(data: Dataset, *, repair: bool = False) -> Analysis:
     """Check a dataset against the assumptions of paper C; sentences are given as to `Sentences.from_lists`.
 

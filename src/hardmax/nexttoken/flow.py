@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
-from hardmax.problem.output_value import OutputValue
+from hardmax.problem.heads import OutputValue
 from hardmax.train.flows.arc import FIRST, follow
 
 
+@check_arguments
 def train_by_flow(
     samples: Samples,
     until: float,
@@ -47,6 +49,8 @@ def train_by_flow(
     first_rate = expect.positive("first_rate", FIRST_RATE / root if first_rate is None else first_rate)
     rate = expect.positive("rate", RATE / root if rate is None else rate)
     end = expect.positive("until", until)
+    if not rate * end <= 1e15:  # beyond it steps of the flow vanish in rounding
+        raise ValueError(f"until times rate must be at most 1e15, got {rate * end:g}")
     given = W_ov is not None
     if W_ov is None:
         W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), first_rate)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.expect import whole
 from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 from hardmax.nexttoken.analysis import Analysis
@@ -52,6 +53,7 @@ class Structure:
         return [chain(n, optimal, s, most) for s, most in enumerate(self.length.tolist()) if most]
 
 
+@check_arguments
 def structure(analysis: Analysis) -> Structure:
     """Permutation, lags and lengths of a legal dataset.
 
@@ -141,6 +143,7 @@ class Generated:
         return Sentences.from_lists(self.sentences, words, max(map(len, self.sentences)))
 
 
+@check_arguments
 def generate(
     vocabulary: int = 20,
     *,
@@ -197,6 +200,7 @@ def generate(
     return Generated(sentences, n, lag)
 
 
+@check_arguments
 def generate_by_rejection(
     vocabulary: int, *, steps: int = 100, max_length: int = 8, rng: int | np.random.Generator
 ) -> list[list[int]]:
@@ -233,6 +237,7 @@ _NAMED = {
 }
 
 
+@check_arguments
 def named_sentences(name: str) -> Sentences:
     """The raw sentences of an example: C-EX-1, C-CEX-P2, C-ERR-02, C-ERR-06, C-EXT-1 to 3 or C-FIG-2.
 

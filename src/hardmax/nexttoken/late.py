@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.limits.late import ZERO, late_risk
 from hardmax.limits.searching import minimize
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.output_value import OutputValue
+from hardmax.problem.heads import OutputValue
 from hardmax.train.edges.fluxes import edges_of
 
 
@@ -85,6 +86,7 @@ class Late:
         return -expect.positive("rate", rate) / self.star.norm
 
 
+@check_arguments
 def late_of(star: KqStar) -> Late | None:
     """The late phase of a dataset; None with two optimal tokens in one sentence, or if W_kq* is none or 0.
 

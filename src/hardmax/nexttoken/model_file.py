@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.files import whole
 from hardmax._lib.reading import parse_json, read_arrays
 from hardmax.nexttoken.pairs import Ints, Pairs
 from hardmax.nexttoken.predict import Predictor
 from hardmax.nexttoken.relations import Orders
 from hardmax.nexttoken.training import Training
-from hardmax.problem.output_value import OutputValue
+from hardmax.problem.heads import OutputValue
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ FORMAT = "hardmax.ntp-model/1"
 LARGEST_VALUE = 1e100  # of W_kq, whose square is a number too; no training gets there
 
 
+@check_arguments
 def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | None = None) -> None:
     """Write a model; the name may end in anything. With ``reached``, training can go on from the file.
 
@@ -117,6 +119,7 @@ def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | N
         np.savez_compressed(file, **arrays)
 
 
+@check_arguments
 def load_model(path: str | PathLike[str]) -> Predictor:
     """Read what `save_model` wrote.
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.output_value import OutputValue, best_loss
+from hardmax.problem.heads import OutputValue, best_loss
 
 
 def log_masses(pairs: Pairs, a: Any) -> Floats:

@@ -53,6 +53,8 @@ class Pairs:
         """
         _need_samples(samples)
         n = collocation(samples) if n is None else n
+        if np.shape(n) != (samples.V,):
+            raise ValueError(f"n must be {samples.V} tokens, one per word, got shape {np.shape(n)}")
         samples = samples.merged()
         sizes = np.diff(samples.offsets)
         sample = np.flatnonzero(sizes > 1)

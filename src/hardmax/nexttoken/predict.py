@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, Orders
-from hardmax.problem.output_value import OutputValue
+from hardmax.problem.heads import OutputValue
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Regenerated:
     reason: str
 
 
+@check_arguments
 def regenerate(n: NDArray[np.int64], orders: Orders, sentence: Sequence[int]) -> Regenerated:
     """The next token of any sentence, seen or not: n of the token that decides under its last token.
 
@@ -50,6 +52,8 @@ def regenerate(n: NDArray[np.int64], orders: Orders, sentence: Sequence[int]) ->
     tokens = list(dict.fromkeys(int(x) for x in sentence))
     if not tokens or not all(0 <= x < orders.V for x in tokens):
         raise ValueError(f"sentence must have one token or more, each in 0..{orders.V - 1}, got {sentence!r}")
+    if np.shape(n) != (orders.V,):
+        raise ValueError(f"n must be {orders.V} tokens, one per word, got shape {np.shape(n)}")
     if len(tokens) == 1:
         return _decided(n, tokens, "the sentence holds one kind of token")
     query = int(sentence[-1])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.nexttoken.analysis import Dataset, as_trie
 
@@ -75,6 +76,7 @@ class RealizablePart:
     of_samples: int
 
 
+@check_arguments
 def realizable_part(data: Dataset, *, repair: bool = False) -> RealizablePart:
     """Keep of each raw sentence the longest beginning such that all of them together are realizable.
 

@@ -9,12 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.samples import Samples
 from hardmax.data.sentences.trie import BLOCK, Trie
 
 MISSING = -1
 
 
+@check_arguments
 def collocation(data: Samples | Trie) -> NDArray[np.int64]:
     """n(x) for every token x, -1 where no sentence begins with x or where [x] has several next tokens.
 
@@ -45,6 +47,7 @@ def never_first(trie: Trie) -> NDArray[np.int64]:
     return np.setdiff1d(np.arange(trie.V), first)
 
 
+@check_arguments
 def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
     """n with every missing token sent to a token that nothing goes to yet, in order of their numbers.
 
@@ -173,6 +176,8 @@ class Deciding:
 
 def deciding(trie: Trie, n: Ints) -> Iterator[Deciding]:
     """All samples of a trie, in blocks of bounded size."""
+    if np.shape(n) != (trie.V,):
+        raise ValueError(f"n must be {trie.V} tokens, one per word, got shape {np.shape(n)}")
     for nodes in trie.blocks():
         tokens, counts, offsets = trie.contents(nodes)
         row = np.repeat(np.arange(len(nodes)), np.diff(offsets))
@@ -208,6 +213,7 @@ class Gatherer:
         self._waiting = []
 
 
+@check_arguments
 def orders(data: Samples | Trie, n: Ints | None = None) -> Orders:
     """The orders of a dataset under its collocation, or under `n`, say one that was completed.
 
@@ -227,6 +233,7 @@ def _first_of_each(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
     return distinct, values[first]
 
 
+@check_arguments
 def components(data: Orders | Samples | Trie, n: Ints | None = None) -> dict[int, list[tuple[int, ...]]]:
     """Query to the strongly connected components of its order, as far as they hold two tokens or more.
 

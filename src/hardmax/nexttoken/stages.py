@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.nexttoken.pairs import Floats, Pairs
-from hardmax.problem.output_value import OutputValue, checked, star_norm
+from hardmax.problem.heads import OutputValue, checked, star_norm
 from hardmax.train.edges.steps import EdgeSteps
 
 
@@ -52,6 +53,7 @@ def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
     return unit / length, top + math.log(length)
 
 
+@check_arguments
 def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
     """C-THM-S1: after t steps from zero W_ov is exactly t rate W_ov*/|W_ov*|.
 
@@ -68,6 +70,7 @@ def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
     )
 
 
+@check_arguments
 def descend_stage_1(collocation: Any, steps: int, rate: float, *, start: Any = None) -> OutputValue:
     """The same steps one by one, from any ``start`` table B[v, x] (zero by default).
 
@@ -77,7 +80,7 @@ def descend_stage_1(collocation: Any, steps: int, rate: float, *, start: Any = N
     >>> bool(np.allclose(step_by_step.table, stage_1([1, 2, 3, 0], 20, 0.1).table, atol=1e-14))
     True
     """
-    V = len(collocation)
+    V = len(checked(collocation))
     table = np.zeros((V, V)) if start is None else np.array(expect.finite_array("start", start, (V, V)))
     rate = expect.positive("rate", rate)
     for _ in range(expect.whole("steps", steps)):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
@@ -19,7 +20,7 @@ from hardmax.nexttoken.predict import Prediction, Predictor
 from hardmax.nexttoken.relations import Orders, orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.output_value import OutputValue, best_loss, star_norm
+from hardmax.problem.heads import OutputValue, best_loss, star_norm
 from hardmax.train.run import Run
 from hardmax.train.schedule import steps_to_record
 
@@ -234,6 +235,7 @@ class Training(Run):
         return found
 
 
+@check_arguments
 def train(
     samples: Samples,
     *,
@@ -313,7 +315,7 @@ def point(pairs: Pairs, start: Any) -> Floats:
     """A start of stage 2: zero, one value per pair, or a V x V table that is zero elsewhere."""
     if start is None:
         return np.zeros(pairs.P)
-    given = np.array(start, dtype=np.float64)
+    given = expect.real_array("start", start)
     if given.shape == (pairs.samples.V, pairs.samples.V):
         values = pairs.values(given)
         if np.count_nonzero(given) != np.count_nonzero(values):

@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import half_square
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Floats, pairs_of
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.output_value import OutputValue
+from hardmax.problem.heads import OutputValue
 from hardmax.train.run import Run
 
 
+@check_arguments
 def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> Floats:
     """A random E (d x V) with orthonormal columns; d must be at least V.
 
@@ -34,6 +36,7 @@ def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> 
     >>> bool(np.allclose(E.T @ E, np.eye(3)))
     True
     """
+    expect.whole("V", V, 1)
     if d < V:
         raise ValueError(f"d must be at least V = {V} for orthonormal columns, got {d}")
     Q, R = np.linalg.qr(expect.generator(rng).standard_normal((d, V)))
@@ -178,6 +181,7 @@ class Comparison(Run):
         return half_square(A / length, pairs.table(star.values) / star.norm)
 
 
+@check_arguments
 def train_jointly(samples: Samples, steps: int, rate: float, *, E: Any = None) -> Comparison:
     """W_ov and W_kq together from zero, each step divided by the norm of the whole gradient.
 
@@ -200,6 +204,7 @@ def train_jointly(samples: Samples, steps: int, rate: float, *, E: Any = None) -
     return _run(start, step, steps, rate)
 
 
+@check_arguments
 def train_unmerged(start: Unmerged, steps: int, rate: float) -> Comparison:
     """All four factors together from ``start``, each step divided by the norm of the whole gradient.
 

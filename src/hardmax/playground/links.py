@@ -7,7 +7,11 @@ import json
 import os
 from typing import Any
 
+from hardmax.nexttoken import read_sentences
+from hardmax.playground.protocol import MOST_BYTES
 from hardmax.problem import Problem
+
+LONGEST_LINK = 60_000  # letters, as in state.js; a longer state stays on the server
 
 
 def encoded(state: dict[str, Any]) -> str:
@@ -35,6 +39,17 @@ def decoded(link: str) -> dict[str, Any]:
     return state
 
 
+def _is_link(text: str) -> bool:
+    """Whether a text is a link rather than the name of a file, which may hold a # too.
+
+    >>> from hardmax.playground.links import _is_link
+    >>> _is_link("http://127.0.0.1:8000/#eyJ9"), _is_link("#eyJ9"), _is_link("my#1.json")
+    (True, True, False)
+    """
+    # base64url has no dots, and a file of the kinds that are read has one
+    return "#" in text and "." not in text.rpartition("#")[2] and not os.path.exists(text)
+
+
 def state_of(what: Any) -> dict[str, Any] | None:
     """The state to open with: of a planar problem, a file of one, a link, or a list of sentences.
 
@@ -50,13 +65,11 @@ def state_of(what: Any) -> dict[str, Any] | None:
 
     if what is None:
         return None
-    if isinstance(what, str) and "#" in what:
+    if isinstance(what, str) and _is_link(what):
         return decoded(what)
     if isinstance(what, str | os.PathLike):
         path = os.fspath(what)
         if path.endswith(".txt"):
-            from hardmax.nexttoken import read_sentences
-
             text = read_sentences(path)
             return state_of([" ".join(text.words(i)) for i in range(text.n)])
         what = Problem.load(path)
@@ -72,7 +85,24 @@ def state_of(what: Any) -> dict[str, Any] | None:
     return plane_state(what)
 
 
-def state_hash(what: Any) -> str:
-    """The end of the page's address for what it opens with; empty for the tour."""
+def opening(what: Any) -> tuple[str, dict[str, Any] | None]:
+    """What the page opens with: as the end of its address, or as a state if that would be too long for one.
+
+    >>> from hardmax.playground.links import opening
+    >>> opening(None), opening("#eyJzY2VuZSI6IndvcmRzIn0")
+    (('', None), ('#eyJzY2VuZSI6IndvcmRzIn0', None))
+    >>> opening(["word " * 20_000])[0]
+    ''
+    """
     state = state_of(what)
-    return "" if state is None else encoded(state)
+    if state is None:
+        return "", None
+    link = encoded(state)
+    if len(link) <= LONGEST_LINK:
+        return link, None
+    size = len(json.dumps(state, ensure_ascii=False).encode())
+    if size > MOST_BYTES:
+        raise ValueError(
+            f"the playground must open with at most {MOST_BYTES:,} bytes, got {size:,}; choose a smaller file"
+        )
+    return "", state

@@ -8,6 +8,7 @@ from importlib.resources import files
 PARTS = (
     "base.js",
     "asking.js",
+    "status.js",
     "state.js",
     "marks.js",
     "plane_view.js",

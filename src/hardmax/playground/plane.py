@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
-from hardmax.answers.solved import selection_fields
+from hardmax.answers.solving import selection_fields
 from hardmax.playground import protocol
 from hardmax.playground.protocol import number, one_of, problem_of, vector
 

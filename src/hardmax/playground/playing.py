@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 
 if TYPE_CHECKING:
     from hardmax.playground.widget import Playground
 
 
+@check_arguments
 def play(problem: Any = None) -> Playground:
     """The playground in a notebook cell: drag tokens, watch attention choose.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardmax import nexttoken
 from hardmax.answers import ntp_check, ntp_predict
-from hardmax.answers.nexttoken.check_table import COUNTED, told_witness
+from hardmax.answers.nexttoken.checked import COUNTED, told_witness
 from hardmax.playground.protocol import listed
 
 if TYPE_CHECKING:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import html
 import ipaddress
+import json
+import os
 import secrets
 import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax.answers.answer import Answer
 from hardmax.playground import page, protocol
-from hardmax.playground.links import state_hash
-from hardmax.playground.workers import SECONDS, Workers
+from hardmax.playground.links import opening
+from hardmax.playground.workers import SECONDS, SHORT, Workers
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -52,6 +59,7 @@ class Serving(Answer):
     address: str
     host: str
     port: int
+    kept: bool = False  # whether the server keeps what the page opens with, as too long for an address
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
@@ -81,15 +89,17 @@ class Gate:
             return name == socket.gethostname() and port == str(self._port)
         return port == str(self._port)
 
-    def refusal(self, request: Request, *, with_token: bool) -> str | None:
-        """Why a request is refused; None if it is not."""
+    def refusal(self, request: Request, *, with_token: bool, from_outside: bool = False) -> str | None:
+        """Why a request is refused; None if it is not. A page may be opened ``from_outside``: by a file."""
         host = request.headers.get("host")
         if not self._is_own(host):
             return "Host must be the address that hardmax play printed; open that one"
         origin = request.headers.get("origin")
         if origin is not None and origin != f"http://{host}":
             return "Origin must be the playground's own page"
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        is_opened = from_outside and request.headers.get("sec-fetch-mode") == "navigate"
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        if site not in ("same-origin", "none") and not is_opened:
             return "the playground answers its own page only"
         given = request.headers.get("x-hardmax-token") or request.query_params.get("t", "")
         if with_token and not hmac.compare_digest(given.encode(), self._token.encode()):
@@ -101,25 +111,27 @@ def _spelled(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def application(gate: Gate, workers: Workers) -> Starlette:
-    """The server's few routes; none of them touches a file."""
+def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = None) -> Starlette:
+    """The server's few routes; none of them touches a file. ``state`` is too long for the page's address."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect
     from starlette.responses import HTMLResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
     room = asyncio.Semaphore(WAITING)
 
     def refuse(reason: str, status: int) -> Response:
-        return Response(protocol.refused(reason), status, HEADERS, "application/json")
+        return Response(protocol.refused(reason), status, media_type="application/json")
 
     def fixed(content: str, kind: str, *, with_token: bool = False) -> Callable[[Request], Any]:
         async def get(request: Request) -> Response:
-            reason = gate.refusal(request, with_token=with_token)
+            is_page = kind == "text/html"
+            reason = gate.refusal(request, with_token=with_token, from_outside=is_page)
             if reason is not None:
-                return PlainTextResponse(reason + "\n", 403, HEADERS)
-            made = HTMLResponse if kind == "text/html" else Response
-            return made(content, headers=HEADERS, media_type=kind)
+                return PlainTextResponse(reason + "\n", 403)
+            made = HTMLResponse if is_page else Response
+            return made(content, media_type=kind)
 
         return get
 
@@ -128,19 +140,24 @@ def application(gate: Gate, workers: Workers) -> Starlette:
         if reason is not None:
             return refuse(reason, 403)
         if room.locked():
-            return refuse("the engine is busy with other questions; ask again in a moment", 503)
+            return refuse(workers.crowded(), 503)
         async with room:
             try:
                 async with asyncio.timeout(READING):
                     raw = await _body(request)
+            except ClientDisconnect:
+                return refuse("the message was not sent to its end", 400)  # nobody hears it
             except TimeoutError:
                 return refuse("a message must arrive within seconds, got a part of one", 408)
             if raw is None:
                 limit = f"a message must have at most {protocol.MOST_BYTES:,} bytes, got more; send less"
                 return refuse(limit, 413)
             name = request.headers.get("x-hardmax-page", "")[:40]
-            answered = await run_in_threadpool(workers.ask, raw, name)
-        return Response(answered, 200, HEADERS, "application/json")
+            # threads of the pool may all be waiting for engines
+            answered = await asyncio.to_thread(workers.own, raw) if len(raw) <= SHORT else None
+            if answered is None:
+                answered = await run_in_threadpool(workers.ask, raw, name)
+        return Response(answered, 200, media_type="application/json")
 
     return Starlette(
         routes=[
@@ -148,6 +165,7 @@ def application(gate: Gate, workers: Workers) -> Starlette:
             Route("/start.js", fixed(page.START, "text/javascript")),
             Route("/front.js", fixed(page.script(), "text/javascript")),
             Route("/style.css", fixed(page.style(), "text/css")),
+            Route("/opening", fixed(json.dumps(state), "application/json", with_token=True)),
             Route("/ask", ask, methods=["POST"]),
         ]
     )
@@ -167,6 +185,7 @@ async def _body(request: Request) -> bytes | None:
     return b"".join(pieces)
 
 
+@check_arguments
 def serve(
     what: Any = None,
     *,
@@ -198,7 +217,9 @@ def serve(
         import uvicorn
     except ModuleNotFoundError as error:
         raise ValueError(f"the playground needs {error.name}; {install('play')}") from None
-    opening = state_hash(what)
+    from hardmax.playground.connections import Connection
+
+    end, state = opening(what)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # a socket that says TCP gets TCP_NODELAY from asyncio; without it every answer waits 40 ms for an ACK
     with (
@@ -216,10 +237,12 @@ def serve(
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(24)
         shown = _spelled(LOOPBACK if host in EVERYWHERE else host)
-        address = f"http://{shown}:{port}/?t={token}{opening}"
+        address = f"http://{shown}:{port}/?t={token}{end}"
         gate = Gate(host, port, token)
         config = uvicorn.Config(
-            application(gate, workers),
+            application(gate, workers, state),
+            http=Connection,
+            headers=list(HEADERS.items()),  # of every answer, also where there is nothing or no such method
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -230,9 +253,27 @@ def serve(
             timeout_graceful_shutdown=1,
         )
         listening.listen(128)
-        ready(Serving(address, host, port))
-        if browser:
-            import webbrowser
+        ready(Serving(address, host, port, state is not None))
+        with _browsing(address, browser):
+            uvicorn.Server(config).run(sockets=[listening])
 
-            webbrowser.open(address)
-        uvicorn.Server(config).run(sockets=[listening])
+
+@contextmanager
+def _browsing(address: str, wanted: bool) -> Iterator[None]:
+    """Open the page by a private file that leads to it: everyone can read the arguments of a process."""
+    if not wanted:
+        yield
+        return
+    import webbrowser
+
+    with tempfile.TemporaryDirectory(prefix="hardmax-play-") as folder:
+        file = Path(folder, "open.html")
+        target = html.escape(address)
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as page:
+            page.write(
+                f'<!doctype html>\n<meta charset="utf-8">\n<title>hardmax playground</title>\n'
+                f'<meta http-equiv="refresh" content="0; url={target}">\n'
+                f'<p><a href="{target}">Open the playground</a></p>\n'
+            )
+        webbrowser.open(file.as_uri())
+        yield

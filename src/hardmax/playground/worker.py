@@ -1,7 +1,9 @@
-"""One engine in a process of its own: ``python -m hardmax.playground.worker`` answers frames until its end.
+"""One engine in a separate process, which runs ``main`` and answers frames until its end.
 
-A frame is four bytes of length, most significant first, then so many bytes. A program is started, not a fork
-or a spawned copy, so that nothing of the user's own main module is imported again.
+The first frame decides how the engine runs: by compiled kernels, loaded from a folder where that is not the
+usual one, or by their plain source, which is slower, while they are being compiled. A frame is four bytes of
+length, most significant first, then that many bytes. A program is started, not a fork or a spawned copy, so
+that nothing of the user's main module is imported again.
 """
 
 from __future__ import annotations
@@ -47,15 +49,33 @@ def receive(stream: IO[bytes]) -> bytes | None:
     return content if len(content) == size else None
 
 
+def settings(plain: bool, folder: str | None) -> bytes:
+    """Return the first frame that a process gets."""
+    return json.dumps({"plain": plain, "folder": folder}).encode()
+
+
 def main() -> None:
-    """Warm the kernels, say so, then answer what comes."""
+    """Get ready as the first frame demands, report that, then answer what comes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
     inward = sys.stdin.buffer
     outward = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not an answer
+    import numba
+
+    first = receive(inward)
+    if first is None:
+        return
+    wanted = json.loads(first)
+    if wanted["plain"]:
+        import numpy as np
+
+        numba.config.DISABLE_JIT = 1
+        np.seterr(all="ignore")  # as compiled arithmetic
+    elif wanted["folder"]:
+        os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = wanted["folder"]
     from hardmax.playground.engine import reply
 
-    for message in _FIRST:
+    for message in _FIRST[:1] if wanted["plain"] else _FIRST:
         reply(json.dumps({"v": 1, **message}).encode())
     send(outward, READY)
     while (raw := receive(inward)) is not None:
@@ -68,7 +88,3 @@ def main() -> None:
                 f"the engine failed ({type(error).__name__}: {error!s:.200}); try another setting"
             )
         send(outward, answered)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,7 @@ import numpy as np
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
 from hardmax.problem.keys import Keys
-from hardmax.problem.layout import Slots, slots_of
+from hardmax.problem.problem import Slots, slots_of
 
 Coordinates = Literal["auto", "primal", "gram", "qr"]
 

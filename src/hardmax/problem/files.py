@@ -15,16 +15,14 @@ from hardmax._lib import expect
 from hardmax._lib.files import whole, whole_text
 from hardmax._lib.reading import LARGEST_JSON, read_arrays, read_bytes, read_json
 from hardmax.problem import Problem
-from hardmax.problem.heads import CrossEntropy, Head, LinearHead
-from hardmax.problem.keys import Dense, Gram, Keys, OneHot
-from hardmax.problem.labels import scored
+from hardmax.problem.heads import CrossEntropy, Head, LinearHead, OutputValue, scored
+from hardmax.problem.keys import Dense, Gram, Keys, OneHot, Products
 from hardmax.problem.losses import LOSSES, as_loss
-from hardmax.problem.output_value import OutputValue
-from hardmax.problem.products import Products
 
 _JSON_NAMES = {"keys", "tokens", "queries", "scores", "values", "labels", "head", "loss", "counts", "weights"}
 _NEXT_TOKEN = {"collocation", "words", "targets", "queries", "margin", "entries"}
 _PRODUCTS = ("token_table", "query_table", "token_of", "query_of")
+MOST_ONE_HOT = 2**27  # entries of p: 1 GiB
 _ARRAY_NAMES = _JSON_NAMES | _NEXT_TOKEN | {"offsets", "W", "gram", "one_hot", *_PRODUCTS}
 
 
@@ -94,7 +92,9 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
     _refuse_both(arrays.keys(), path)
     table = _table(arrays, path)
     N = table.shape[0]
-    tokens = arrays.get("tokens", np.arange(N))
+    if "one_hot" in arrays and not ("tokens" in arrays and N <= MOST_ONE_HOT):
+        raise ValueError(f"{path}: one_hot must be at most {MOST_ONE_HOT:,} and come with tokens, got {N:,}")
+    tokens = arrays["tokens"] if "tokens" in arrays else np.arange(N)
     offsets = _offsets(arrays["offsets"], len(tokens))
     if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or (tokens < 0).any() or (tokens >= N).any():
         raise ValueError(f"{path}: tokens must be row numbers of keys, from 0 to {N - 1}")

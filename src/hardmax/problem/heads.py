@@ -8,17 +8,148 @@ from these; other heads say them in `Head.attend` (B-DEF-4), which is all that a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hardmax._lib import expect
-from hardmax.problem.layout import Slots
-from hardmax.problem.losses import LOSSES, Loss, as_loss
-from hardmax.problem.output_value import OutputValue
+from hardmax._lib.arrays import half_square
+from hardmax.problem.losses import LOG, LOSSES, Loss, as_loss
+
+if TYPE_CHECKING:
+    from hardmax.problem.problem import Problem, Slots
+
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OutputValue:
+    """B = W_ov E, a table B[v, x]: ``margin`` times W_ov* (C-DEF-STRUCT), or ``entries`` if margin is None.
+
+    A token without an n(x) has a zero column in W_ov*: no sample of stage 1 moves it.
+
+    >>> from hardmax.problem.heads import OutputValue
+    >>> W_ov = OutputValue.aligned([1, 2, 0], margin=3.0)
+    >>> round(W_ov.norm**2, 12), W_ov.misalignment_ov, W_ov.table[:, 0].tolist()
+    (18.0, 0.0, [-1.0, 2.0, -1.0])
+    """
+
+    collocation: Ints
+    margin: float | None
+    entries: Floats | None = None
+
+    @classmethod
+    def aligned(cls, collocation: Any, margin: float) -> OutputValue:
+        """``margin`` times W_ov*."""
+        if not (math.isfinite(margin) and margin >= 0.0):
+            raise ValueError(f"margin must be a number >= 0, got {margin!r}")
+        return cls(checked(collocation), float(margin))
+
+    @classmethod
+    def of_table(cls, collocation: Any, table: Any) -> OutputValue:
+        """Any table B[v, x]."""
+        n = checked(collocation)
+        return cls(n, None, expect.finite_array("table", table, (len(n), len(n))))
+
+    @property
+    def V(self) -> int:
+        """Size of the vocabulary."""
+        return len(self.collocation)
+
+    @cached_property
+    def table(self) -> Floats:
+        """The V x V table B[v, x]."""
+        if self.entries is not None:
+            return self.entries
+        assert self.margin is not None
+        return self.margin * star_table(self.collocation)
+
+    @property
+    def norm(self) -> float:
+        """Frobenius norm."""
+        if self.margin is not None:
+            return self.margin * star_norm(self.collocation)
+        return float(np.linalg.norm(self.table))
+
+    @property
+    def misalignment_ov(self) -> float:
+        """1 - cos to W_ov*; nan for zero weights."""
+        if self.norm == 0.0:
+            return math.nan
+        if self.margin is not None:
+            return 0.0
+        star = star_table(self.collocation) / star_norm(self.collocation)
+        return half_square(self.table / self.norm, star)
+
+    @property
+    def stage_1_loss(self) -> float:
+        """L_0, a sum over the tokens that have an n(x)."""
+        if self.margin is not None:
+            named = int((self.collocation >= 0).sum())
+            return named * best_loss(self.V, self.margin)
+        return float(np.logaddexp(0.0, -_margins(self.collocation, self.table)).sum())
+
+
+def star_norm(collocation: Any) -> float:
+    """|W_ov*| = sqrt(V - 1) if every token has an n(x) (C-DEF-OVSTAR).
+
+    >>> from hardmax.problem.heads import star_norm
+    >>> round(star_norm([1, 2, 3, 0]) ** 2, 12)
+    3.0
+    """
+    n = checked(collocation)
+    return math.sqrt(int((n >= 0).sum()) * (1.0 - 1.0 / len(n)))
+
+
+def star_table(collocation: Any) -> Floats:
+    """W_ov* in float64; `hardmax.margin.closed_forms.next_token.ov_star` has the fractions.
+
+    >>> from hardmax.problem.heads import star_table
+    >>> star_table([1, 0]).tolist()
+    [[-0.5, 0.5], [0.5, -0.5]]
+    """
+    n = checked(collocation)
+    named = np.flatnonzero(n >= 0)
+    table = np.zeros((len(n), len(n)))
+    table[:, named] = -1.0 / len(n)
+    table[n[named], named] += 1.0
+    return table
+
+
+def best_loss(V: int, margin: float) -> float:
+    """L* = log(1 + (V - 1) e^-margin): the loss of a sentence that attends to the right token only."""
+    return float(np.logaddexp(0.0, math.log(V - 1) - margin))
+
+
+def _margins(n: Ints, table: Floats) -> Floats:
+    """z_n(x) minus the log-sum-exp of the wrong logits, for each token that has an n(x)."""
+    from scipy.special import logsumexp
+
+    named = np.flatnonzero(n >= 0)
+    z = np.array(table[:, named])
+    z_y = z[n[named], np.arange(len(named))].copy()
+    z[n[named], np.arange(len(named))] = -np.inf
+    return z_y - logsumexp(z, axis=0)
+
+
+def checked(collocation: Any) -> Ints:
+    """A collocation as numbers, or a ValueError."""
+    n = expect.whole_array("collocation", collocation)
+    if n.shape == (1,):
+        raise ValueError("collocation: with one token there is no wrong next token and nothing to learn")
+    if n.ndim != 1 or len(n) < 2 or n.min() < -1 or n.max() >= len(n):
+        raise ValueError(
+            f"collocation must list n(x) in 0..V-1, or -1, for V >= 2 tokens, got {collocation!r:.80}"
+        )
+    return n
+
 
 __all__ = ["Attention", "CrossEntropy", "Head", "LinearHead", "NonlinearHead", "Scores"]
 
@@ -345,3 +476,75 @@ class CrossEntropy(Head):
             | {"collocation": W_ov.collocation, "words": self.words, "targets": self.targets}
             | ({} if self.queries is None else {"queries": self.queries})
         )
+
+
+# The log loss as a function of x = log u; log|dl/du| is -x.
+IN_LOG = Loss(
+    "log, of log u", value=lambda x: -x, log_slope=LOSSES["exponential"].log_slope, slope_rate=lambda x: -1.0
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Scores):
+    """Scores 1 on the tokens of an input's label and 0 elsewhere, and the log loss.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [0.0]]], [[1, 0, 0]], loss="log")
+    >>> [round(hm.risk(problem, [p]), 6) for p in (0.0, 3.0, -1e4)]
+    [1.098612, 0.094923, 10000.693147]
+    """
+
+    loss: Loss = LOG
+
+    @property
+    def in_log(self) -> Loss:
+        """The log loss as a function of log u."""
+        return IN_LOG
+
+
+def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | Loss) -> Scores:
+    """The head of fixed scores: `Labels` for the log loss, whose scores are 0 and 1.
+
+    >>> import numpy as np
+    >>> type(scored(np.array([1.0, 0.0]), np.array([0, 2]), "log")).__name__
+    'Labels'
+    """
+    if loss is not LOG and loss != "log":
+        return Scores(scores, as_loss(loss))
+    odd = np.flatnonzero((scores != 0.0) & (scores != 1.0))
+    if odd.size:
+        i = int(np.searchsorted(offsets, odd[0], side="right")) - 1
+        raise ValueError(
+            f'scores must be 1 on the tokens of the label and 0 elsewhere with loss="log", got '
+            f"{scores[odd[0]]:g} in input {i}; choose another loss for other scores"
+        )
+    most = np.maximum.reduceat(scores, offsets[:-1])
+    if not most.all():
+        raise ValueError(
+            f'scores must be 1 on some token of every input with loss="log", got none in input '
+            f"{int(np.argmin(most))}; leave out inputs that do not hold their label"
+        )
+    return Labels(scores)
+
+
+def scored_head(scores: Any, offsets: np.ndarray, loss: str | Loss, other: str = "keys") -> Scores:
+    """The head of scores that a user passes, one for each token of what is called ``other``."""
+    flat, own = expect.ragged("scores", scores, width=False)
+    expect.same_tokens("scores", own, offsets, other)
+    return scored(flat, offsets, loss)
+
+
+def has_one_label(problem: Problem) -> bool:
+    """Whether the log loss is convex: no input has label tokens with different keys.
+
+    >>> import hardmax as hm
+    >>> has_one_label(hm.Problem.from_scores([[[1.0], [0.0]]], [[1, 1]], loss="log"))
+    False
+    """
+    if problem.head.in_log is None:
+        return False
+    keys = problem.table.leaders(problem.tokens, problem.offsets, np.empty((len(problem.tokens), 0)))
+    return all(
+        len(set(own[scores == 1.0].tolist())) == 1
+        for own, scores in zip(problem.split(keys), problem.split(problem.scores), strict=True)
+    )

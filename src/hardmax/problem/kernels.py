@@ -5,9 +5,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import float64, intp, njit, types
+from numba import float64, intp, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, TABLE, UNDERFLOW, VECTOR, VECTORIZED, dot
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_INDEX,
+    OUT_TABLE,
+    TABLE,
+    UNDERFLOW,
+    VECTOR,
+    VECTORIZED,
+    dot,
+    maximum,
+    njit,
+)
 from hardmax._lib.kernels import kernel
 
 
@@ -42,7 +54,7 @@ def gaps_to_top(keys, tokens, offsets, p, gaps, tops):  # type: ignore[no-untype
 @njit(float64(TABLE, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT), cache=True, nogil=True)
 def gather(table, tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
     """V = sum_i exp(log_scale_i - F) sum_t w_t (row_t - row_top); returns F, the exponent taken out."""
-    common = np.max(log_scale)
+    common = maximum(log_scale)
     V[:] = 0.0
     if common == -np.inf:
         return common
@@ -77,7 +89,7 @@ def one_hot_gaps(tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def
 @kernel(signature=lambda: float64(INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT))
 def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
     """The same for unit vectors as keys; an input's weights sum to zero, so each goes to its own entry."""
-    common = np.max(log_scale)
+    common = maximum(log_scale)
     V[:] = 0.0
     if common == -np.inf:
         return common
@@ -138,7 +150,7 @@ def product_gather(  # type: ignore[no-untyped-def]
     left, right, token, query, tokens, offsets, tops, weights, log_scale, G
 ):
     """The same for outer products: each input adds one matrix (sum_t w_t (x_t - x_top)) z'."""
-    common = np.max(log_scale)
+    common = maximum(log_scale)
     G[:] = 0.0
     if common == -np.inf:
         return common
@@ -158,7 +170,8 @@ def product_gather(  # type: ignore[no-untyped-def]
 @kernel(signature=lambda: types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, intp, float64, OUT, OUT))
 def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  # type: ignore[no-untyped-def]
     """For W_ov = margin W_ov*: what every column has in common cancels, so z_v = margin M_v."""
-    mass, seen = np.zeros(V), np.zeros(V, np.bool_)
+    mass, seen = np.empty(V), np.empty(V, np.bool_)
+    mass[:], seen[:] = 0.0, False
     for i in range(targets.size):
         first, last, y = offsets[i], offsets[i + 1], targets[i]
         for slot in range(first, last):

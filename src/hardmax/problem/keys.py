@@ -2,7 +2,7 @@
 
 Every dynamic reaches the keys through a few products: logit gaps at p, weighted sums of keys, differences and
 their inner products. A new kind of keys is one more class with these: the outer products of tokens and
-queries have a file of their own, `problem/products.py`.
+queries have a file of their own, `problem/keys.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax._lib.arrays import exponent, find_leaders, isometric_keys
+from hardmax._lib.arrays import exponent, find_leaders, isometric_keys, lengths
 
 # Keys with more entries than this are not made dense.
 LARGEST = 100_000_000
@@ -319,3 +319,206 @@ class OneHot:
         """q_t - q_first; it is sqrt(2) to any other token."""
         lags = 0.5 * (q[tokens] - q[tokens].max())
         return lags, math.sqrt(0.5) if (tokens != tokens[0]).any() else 0.0
+
+
+ENDS = ("first", "last")  # tokens of an input that can be its query
+
+# Keys up to so many numbers are written out for a compiled loop. Beyond, a step takes longer than Python
+# needs to call the kernels of products, which do less.
+WRITTEN = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Row r is the outer product of ``left[token[r]]`` and ``right[query[r]]``; one query in each input.
+
+    >>> import numpy as np
+    >>> from hardmax.problem.keys import Products
+    >>> keys = Products(np.eye(2), np.array([[3.0, 4.0]]), np.array([0, 1]), np.array([0, 0]))
+    >>> keys.shape, keys.dense().tolist()
+    ((2, 4), [[3.0, 4.0, 0.0, 0.0], [0.0, 0.0, 3.0, 4.0]])
+    >>> keys.gram(np.array([0]), np.array([1])).tolist()
+    [[50.0]]
+    """
+
+    left: np.ndarray  # (N_x, d_x) tokens
+    right: np.ndarray  # (N_z, d_z) queries
+    token: np.ndarray  # (N,) row of left
+    query: np.ndarray  # (N,) row of right
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, d_x d_z)."""
+        return len(self.token), math.prod(self.unknown)
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """(d_x, d_z)."""
+        return self.left.shape[1], self.right.shape[1]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether loops do without a table of them."""
+        return math.prod(self.shape) > WRITTEN
+
+    @cached_property
+    def exponent(self) -> int:
+        """Of the largest product, which itself may be no float."""
+        tops = (np.abs(table).max(axis=1) for table in (self.left, self.right))
+        (x, a), (z, b) = (np.frexp(top) for top in tops)
+        part, power = np.frexp(x[self.token] * z[self.query])
+        found = (a[self.token] + b[self.query] + power)[part > 0.0]
+        return int(found.max()) if found.size else 0
+
+    @property
+    def inner(self) -> np.ndarray | None:
+        """None: the keys themselves are known."""
+        return None
+
+    def dense(self) -> np.ndarray:
+        """The table of all products."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        table = self._written(self.left[self.token], self.right[self.query])
+        table.setflags(write=False)
+        return table
+
+    def _written(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Outer products of the rows of both, (m, d_x d_z)."""
+        entries = len(left) * self.shape[1]
+        if entries > LARGEST:
+            raise ValueError(
+                f"keys: {len(left)} products of {self.unknown[0]} by {self.unknown[1]} numbers as a table "
+                f"would have {entries:.2g} entries, more than {LARGEST:.0e}; use a verb that needs no table "
+                "(gradient, descend, risk), or fewer tokens"
+            )
+        return (left[:, :, None] * right[:, None, :]).reshape(len(left), self.shape[1])
+
+    def over(self, power: int) -> Products:
+        """The queries are brought to size one, the tokens take the rest."""
+        if power == 0:
+            return self
+        part = exponent(self.right)
+        left, right = np.ldexp(self.left, part - power), np.ldexp(self.right, -part)
+        return Products(left, right, self.token, self.query)
+
+    def leaders(self, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        """Equal tokens to the last bit; with a query of zero all keys of an input are zero."""
+        first = np.repeat(tokens[offsets[:-1]], np.diff(offsets))
+        silent = (self.right == 0.0).all(axis=1)[self.query[tokens]]
+        return find_leaders(self.left, self.token[np.where(silent, first, tokens)], offsets, marks)
+
+    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(x_t - x_top).Wz."""
+        from hardmax.problem.kernels import product_gaps
+
+        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
+        W = np.ascontiguousarray(p).reshape(self.unknown)
+        product_gaps(self.left, self.right, self.token, self.query, tokens, offsets, W, gaps, tops)
+        return gaps, tops
+
+    def gather(
+        self,
+        tokens: np.ndarray,
+        offsets: np.ndarray,
+        tops: np.ndarray,
+        weights: np.ndarray,
+        log_scale: np.ndarray,
+    ) -> tuple[np.ndarray, float]:
+        """One matrix of rank one for each input."""
+        from hardmax.problem.kernels import product_gather
+
+        G = np.empty(self.unknown)
+        common = product_gather(
+            self.left, self.right, self.token, self.query, tokens, offsets, tops, weights, log_scale, G
+        )
+        return G.reshape(-1), common
+
+    def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """Differences of tokens are taken first, so that nothing cancels; then they are multiplied."""
+        rows = None
+        for left, right in self._parts(plus, minus):
+            part = self._written(left, right)
+            rows = part if rows is None else rows + part
+        assert rows is not None
+        return rows
+
+    def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """Products of two Gram matrices, of tokens and of queries, at the cost of d_x + d_z an entry."""
+        a, b = exponent(self.left), exponent(self.right)
+        parts = Products(np.ldexp(self.left, -a), np.ldexp(self.right, -b), self.token, self.query)._parts(
+            plus, minus
+        )
+        inner = sum((x @ y.T) * (z @ w.T) for x, z in parts for y, w in parts)
+        return np.ldexp(inner, 2 * (a + b))
+
+    def along(self, plus: np.ndarray, minus: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """(x_plus - x_minus).Wz of every row."""
+        W = p.reshape(self.unknown)
+        return np.asarray(sum(np.einsum("ij,ij->i", x @ W, z) for x, z in self._parts(plus, minus)))
+
+    def combine(self, plus: np.ndarray, minus: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """Each as one matrix product."""
+        parts = self._parts(plus, minus)
+        made = [sum((x.T * each) @ z for x, z in parts) for each in c]
+        return np.reshape(made, (len(c), self.shape[1]))
+
+    def _parts(self, plus: np.ndarray, minus: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Pairs of tables whose outer products, row by row, sum to k_plus - k_minus.
+
+        Tokens of one input have one query z, and one pair is enough: x z' - y z' = (x - y) z'. Else
+        x z' - y w' = (x - y) z' + y (z - w)'.
+        """
+        x, y = self.left[self.token[plus]], self.left[self.token[minus]]
+        z, w = self.query[plus], self.query[minus]
+        parts = [(x - y, self.right[z])]
+        if (z != w).any():
+            parts.append((y, self.right[z] - self.right[w]))
+        return parts
+
+    def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
+        """(x_t - x_first).Qz, and the longest (x_t - x_first) z'."""
+        x = np.ldexp(self.left, -exponent(self.left))[self.token[tokens]]
+        z = np.ldexp(self.right, -exponent(self.right))[self.query[tokens[0]]]
+        seen = q.reshape(self.unknown) @ z
+        x = x - x[np.argmax(x @ seen)]
+        return x @ seen, float(lengths(x).max() * lengths(z))
+
+
+def outer_products(x: np.ndarray, offsets: np.ndarray, queries: Any) -> Products:
+    """Keys of tokens x, listed input by input, with a query for each input; equal rows are stored once.
+
+    >>> import numpy as np
+    >>> from hardmax.problem.keys import outer_products
+    >>> keys = outer_products(np.array([[1.0], [2.0], [1.0]]), np.array([0, 2, 3]), "first")
+    >>> keys.left.tolist(), keys.token.tolist(), keys.right.tolist(), keys.query.tolist()
+    ([[1.0], [2.0]], [0, 1, 0], [[1.0]], [0, 0, 0])
+    """
+    n, sizes = len(offsets) - 1, np.diff(offsets)
+    if isinstance(queries, str):
+        if queries not in ENDS:
+            raise ValueError(
+                f'queries must be "first", "last" or {n} vectors, one for each input, got {queries!r:.60}'
+            )
+        z = x[offsets[:-1] if queries == "first" else offsets[1:] - 1]
+    else:
+        z = expect.finite_array("queries", queries, (None, None))
+        if len(z) != n or not z.shape[1]:
+            raise ValueError(
+                f"queries must be {n} vectors, one for each input, got {len(z)} of {z.shape[1]} numbers; an "
+                "input that is seen with several queries is given once for each"
+            )
+    (left, token), (right, query) = _once(x), _once(z)
+    return Products(left, right, token, np.repeat(query, sizes))
+
+
+def _once(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows without those that stood before, to the bit, and the place of every row among them."""
+    places: dict[bytes, int] = {}
+    which = np.array([places.setdefault(row.tobytes(), len(places)) for row in rows], dtype=np.intp)
+    kept = rows[np.unique(which, return_index=True)[1]]
+    for array in (kept, which):
+        array.setflags(write=False)
+    return kept, which

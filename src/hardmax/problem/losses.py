@@ -36,10 +36,14 @@ class CompiledSlope:
 
     def __wrapper_address__(self) -> int:
         if self._compiled is None:
-            from numba import cfunc
+            from numba import float64
 
-            self._compiled = cfunc("float64(float64)", cache=self.cache)(self.function)
-        return int(self._compiled.address)
+            from hardmax._lib.compiled import njit
+
+            function = njit(float64(float64), cache=self.cache, no_cfunc_wrapper=False)(self.function)
+            made = function.get_compile_result(float64(float64))
+            self._compiled = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+        return int(self._compiled)
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,7 @@ def _log_log_slope(u: float) -> float:
 
 
 def _log_log_mean(score: float, fall: float) -> float:
-    """Where u underflows the loss is not known by u; see `hardmax.problem.labels`."""
+    """Where u underflows the loss is not known by u; see `hardmax.problem.heads`."""
     ratio = -fall / score
     return math.log(-math.log1p(ratio) / fall) if ratio > -1.0 else math.inf
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent
 from hardmax._lib.notebook import table
 from hardmax.problem import Problem, need_problem
@@ -52,6 +53,7 @@ class Selection:
         return len(self.sets)
 
 
+@check_arguments
 def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Selection:
     """Tokens with the largest k.q of each input (B-DEF-16); they tie within ``tolerance`` of the sizes.
 
@@ -75,6 +77,7 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
     return Selection(tuple(sets))
 
 
+@check_arguments
 def optimal_tokens(problem: Problem) -> Selection:
     """The tokens with the best score of each input; copies of a token are one, named by the lowest index.
 
@@ -92,6 +95,7 @@ def optimal_tokens(problem: Problem) -> Selection:
     return Selection(tuple(tuple(np.flatnonzero(own).tolist()) for own in problem.split(best)))
 
 
+@check_arguments
 def is_globally_optimal(problem: Problem, selection: Any) -> bool:
     """Whether every input selects one of its best-scoring tokens; tokens, or the MaxMargin of a selection.
 
@@ -146,9 +150,11 @@ def slot_gaps(problem: Problem, selection: Iterable[int]) -> np.ndarray:
 
 
 def _slots(problem: Problem, selection: Any) -> np.ndarray:
-    if not isinstance(selection, Iterable):
-        raise ValueError(f"selection must be {problem.n} token numbers, one per input, got {selection!r}")
-    return chosen_slots(problem, tuple(selection))
+    try:
+        tokens = tuple(selection)
+    except TypeError:
+        tokens = ()
+    return chosen_slots(problem, tokens if tokens or not problem.n else selection)
 
 
 def chosen_slots(problem: Problem, selection: Sequence[int]) -> np.ndarray:

@@ -3,27 +3,215 @@
 from __future__ import annotations
 
 import time
+import warnings
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from scipy.sparse import csr_matrix
+from scipy.special import expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from hardmax._lib import expect
-from hardmax.text.inputs import Labels, read_labels, read_weights
-from hardmax.text.scoring import Scoring
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
+from hardmax.text import kernels as compiled
+from hardmax.text.counting.tokens import mapped
+from hardmax.text.counting.vectorizer import NgramVectorizer, workers
+from hardmax.text.inputs import Labels, holds_texts, read_labels, read_weights
 from hardmax.text.statistics import TextStatistics, corpus_of
 from hardmax.text.training import Progress, Rows, State, Training, printed, train, usual
+from hardmax.train.steps import AdamW
 
 if TYPE_CHECKING:
-    from hardmax.data.corpora.corpus import Corpus
     from hardmax.text.explanations import Explanation, Important, Kept
     from hardmax.text.word_map import WordMap
 
+
+TEXTS = 4096  # whose scores one thread computes at a time
+
+
+class Scoring:
+    """Predictions of what has ``_model``, the table of masses and values, and reads texts by a vectorizer."""
+
+    classes_: np.ndarray
+    attention_: np.ndarray  # (columns,) logits
+    values_: np.ndarray  # (columns, values), one for two classes
+    background_: np.ndarray  # (values,)
+    vectorizer_: Any  # where it was trained on texts
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    _model: np.ndarray  # (columns + 1, 1 + values)
+
+    vectorizer: Any
+    ngram_range: tuple[int, int]
+    min_df: float
+    n_jobs: int | None
+
+    @property
+    def _top(self) -> int:
+        """Tokens that a prediction is made from; 0 for all."""
+        raise NotImplementedError
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: log-odds (n,) of the second of two classes, or one column per class."""
+        check_is_fitted(self, "attention_")
+        rows = self._rows(X)
+        if hasattr(self, "vectorizer_"):
+            self._tell_of_unknown(rows)
+        scores = self._scores(rows, self._model, self._top)[0]
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each text."""
+        scores = self.decision_function(X)
+        return self.classes_[self._labels(scores[:, None] if scores.ndim == 1 else scores)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, (n, classes)."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return softmax(scores, axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Their logarithms."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
+        return log_softmax(scores, axis=1)
+
+    @staticmethod
+    def _labels(scores: np.ndarray) -> np.ndarray:
+        return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+    def _scores(
+        self, rows: Rows, model: np.ndarray, top: int = 0, by_value: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (n, values) and the share of attention that they are made from."""
+        scores, attended = np.empty((len(rows), model.shape[1] - 1)), np.empty(len(rows))
+
+        def part(at: int) -> None:
+            span = slice(at, min(at + TEXTS, len(rows)))
+            compiled.scores_of(
+                rows.data,
+                rows.indices,
+                rows.indptr[span.start : span.stop + 1],
+                model,
+                top,
+                by_value,
+                scores[span],
+                attended[span],
+            )
+
+        mapped(part, range(0, len(rows), TEXTS), workers(self.n_jobs))
+        return scores, attended
+
+    @staticmethod
+    def _tell_of_unknown(rows: Rows) -> None:
+        without = int((np.diff(rows.indptr) == 0).sum())
+        if without:
+            warnings.warn(
+                f"{without:,} of {len(rows):,} texts hold no token that the model knows; they get the score "
+                "of the background",
+                stacklevel=4,
+            )
+
+    def _rows(self, X: Any, learn: bool = False) -> Rows:
+        """X as rows of counts; ``learn`` the vocabulary from texts, or the number of columns."""
+        if learn and isinstance(X, list | tuple) and not X:
+            raise ValueError("X must hold at least two texts, got none; give texts of at least two classes")
+        if not holds_texts(X):
+            if not learn and hasattr(self, "vectorizer_"):
+                raise ValueError(
+                    f"X must be texts or lists of words as in fit, got {type(X).__name__}; "
+                    "or give counts to fit, too"
+                )
+            self.__dict__.pop("vectorizer_", None)
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=learn)
+            check_non_negative(X, "AttentionClassifier (X holds how often each token occurs)")
+            return Rows.of(_canonical(X))
+        if learn:
+            if self.vectorizer is None:
+                self.vectorizer_ = NgramVectorizer(
+                    ngram_range=self.ngram_range,
+                    min_df=self.min_df,
+                    binary=True,
+                    dtype=np.float64,
+                    n_jobs=self.n_jobs,
+                )
+            else:
+                self.vectorizer_ = clone(self.vectorizer)
+            counts = self.vectorizer_.fit_transform(X)
+            self.n_features_in_ = counts.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            if not hasattr(self, "vectorizer_"):
+                raise ValueError(
+                    "X must be a matrix of counts as in fit, got texts; or give texts to fit, too"
+                )
+            counts = self.vectorizer_.transform(X)
+        check_non_negative(counts, "AttentionClassifier (a vectorizer must count; see alternate_sign)")
+        return Rows.of(counts)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The tokens: those of the vectorizer, names of columns, or x0, x1, ..."""
+        check_is_fitted(self, "attention_")
+        if hasattr(self, "vectorizer_"):
+            return self.vectorizer_.get_feature_names_out()
+        if hasattr(self, "feature_names_in_"):
+            return self.feature_names_in_
+        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+
+
+def _canonical(X: Any) -> Any:
+    """A matrix as CSR with each token once in a row, and no zeros; a user's own is left as it is."""
+    from scipy.sparse import csr_matrix, issparse
+
+    made = csr_matrix(X, copy=issparse(X))
+    made.sum_duplicates()
+    made.eliminate_zeros()
+    return made
+
+
+EPOCHS, RATE = 20, 1e-3
+
+
+def train_full(
+    rows: Rows,
+    labels: Labels,
+    d: int,
+    epochs: int | None,
+    rate: float | None,
+    seed: int,
+    progress: Progress | None,
+) -> EmbeddingTraining:
+    """Train E, p and v on texts of two classes that hold a token; the others say nothing to this model."""
+    if len(labels.classes) != 2:
+        raise ValueError(
+            f'solver="embeddings" must have labels of two classes, got {len(labels.classes)}; take "sgd"'
+        )
+    matrix = csr_matrix(rows.arrays, shape=(len(rows), rows.columns))
+    held = matrix.getnnz(axis=1) > 0
+    corpus = Corpus.from_counts(matrix[held], 2 * labels.codes[held] - 1)
+    passes = EPOCHS if epochs is None else epochs
+    tell = None if progress is None else lambda done, loss: progress(done, passes, loss, None)
+    return train_embeddings(
+        corpus,
+        expect.whole("dimension", d, 1),
+        AdamW(RATE if rate is None else rate),
+        epochs=passes,
+        rng=seed,
+        progress=tell,
+    )
+
+
 SOLVERS = ("auto", "sgd", "adagrad", "embeddings")
+
+LARGEST_LOGIT, LARGEST = 300.0, 1e100  # of attention and values: sums over a text stay floats
 
 
 class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -208,12 +396,17 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _ready(self) -> Self:
         """Put together what predictions read; also the end of loading a model."""
+        weights = (self.attention_, LARGEST_LOGIT), (self.values_, LARGEST), (self.background_, LARGEST)
+        if not all(np.abs(each).max(initial=0.0) <= largest for each, largest in weights):  # nan is not, too
+            raise ValueError(
+                f"attention must stay within {LARGEST_LOGIT:g} and values within {LARGEST:g}, the model has "
+                "larger weights; train it with smaller rates"
+            )
         masses = np.append(np.exp(self.attention_), 1.0)
         self._model = np.column_stack([masses, np.vstack([self.values_, self.background_])])
         return self
 
     def _fit_embeddings(self, rows: Rows, labels: Labels, seed: int, progress: Progress | None) -> Self:
-        from hardmax.text.full_model import train_full
 
         self.embeddings_ = train_full(rows, labels, self.dimension, self.epochs, self.rate, seed, progress)
         self.attention_ = self.embeddings_.a.copy()

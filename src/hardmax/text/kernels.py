@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from hardmax._lib.kernels import kernel
+from hardmax._lib.sorting import select, sort
 
 MOST_CHANGE = 0.5  # of a logit in one step
 LEAST_MASS, MOST_MASS = 1e-13, 1e13  # logits stay within 30 of zero
@@ -29,7 +30,7 @@ def keep(strength, m, k, kept):  # type: ignore[no-untyped-def]
         for q in range(m):
             kept[q] = q
         return m
-    least = np.partition(strength[:m], m - k)[m - k]
+    least = select(strength[:m].copy(), m - k)
     above = 0
     for q in range(m):
         above += strength[q] > least
@@ -47,7 +48,10 @@ def telling(table, j):  # type: ignore[no-untyped-def]
     """How much a token's value says: its size, or how far the classes' values lie apart."""
     if table.shape[1] == 2:
         return abs(table[j, 1])
-    return table[j, 1:].max() - table[j, 1:].min()
+    least = most = table[j, 1]
+    for k in range(2, table.shape[1]):
+        least, most = min(least, table[j, k]), max(most, table[j, k])
+    return most - least
 
 
 @kernel()
@@ -66,7 +70,9 @@ def residuals(scores, label, out):  # type: ignore[no-untyped-def]
         small = math.exp(-abs(signed))
         out[0] = (small / (1 + small) if signed >= 0 else 1 / (1 + small)) * (-1.0 if label == 1 else 1.0)
         return math.log1p(small) + max(0.0, -signed)
-    top, total = scores.max(), 0.0
+    top, total = scores[0], 0.0
+    for k in range(1, scores.size):
+        top = max(top, scores[k])
     for k in range(scores.size):
         out[k] = math.exp(scores[k] - top)
         total += out[k]
@@ -214,8 +220,11 @@ def needed(data, indices, indptr, table, share, out):  # type: ignore[no-untyped
         amounts = np.empty(m)
         for q in range(m):
             amounts[q] = data[start + q] * table[indices[start + q], 0]
-        amounts.sort()
-        left, count = share * amounts.sum(), 0
+        sort(amounts)
+        whole = 0.0
+        for q in range(m):
+            whole += amounts[q]
+        left, count = share * whole, 0
         while count < m and left > 0.0:
             count += 1
             left -= amounts[m - count]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT = "hardmax.text-model/1"
 FAMILY = FORMAT.rpartition("/")[0]
+SLACK = 16  # times that the type of texts may be wider than the longest of them, which was left out
 
 
 def save(model: AttentionClassifier, path: str | PathLike[str]) -> None:
@@ -109,9 +111,7 @@ def _model(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> AttentionClas
     params = dict(head["params"])
     params["ngram_range"] = tuple(params["ngram_range"])
     model = AttentionClassifier(**params)
-    model.classes_ = np.array(
-        head["classes"], dtype=object if head["kind"] == "O" else np.dtype(head["kind"])
-    )
+    model.classes_ = _classes(head["classes"], head["kind"])
     model.attention_, model.values_ = arrays["attention"], arrays["values"]
     model.background_, model._counts, model._shares = arrays["background"], arrays["counts"], arrays["shares"]
     model._corpus = "the texts are not part of the file of a model"
@@ -141,8 +141,26 @@ def _model(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> AttentionClas
     return model._ready()
 
 
+def _classes(names: Any, kind: Any) -> np.ndarray:
+    """The labels of the classes, in the type that they had: of texts, as wide as the longest of them."""
+    if not (isinstance(names, list) and isinstance(kind, str) and len(names) > 1):
+        raise ValueError
+    if kind == "O" or re.fullmatch(r"[<>|=]?[biuf][1248]", kind):
+        return np.array(names, dtype=object if kind == "O" else np.dtype(kind))
+    if not re.fullmatch(r"[<>|=]?[US]\d+", kind) or not all(isinstance(each, str) for each in names):
+        raise ValueError
+    made = np.array(names)
+    if made.dtype.itemsize < np.dtype(kind).itemsize <= SLACK * max(made.dtype.itemsize, 1):
+        made = made.astype(kind)
+    if made.dtype != np.dtype(kind):
+        raise ValueError
+    return made
+
+
 def _vectorizer(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> NgramVectorizer:
     params = dict(head["vectorizer"])
+    if not re.fullmatch(r"[<>|=]?[biuf][1248]", params["dtype"]):
+        raise ValueError
     params |= {"ngram_range": tuple(params["ngram_range"]), "dtype": np.dtype(params["dtype"]).type}
     made = NgramVectorizer(**params)
     made.words_ = [str(word) for word in head["words"]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._lib import expect
 from hardmax._lib.notebook import table
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import Assumption4, Assumption4Witness, assumption_4
@@ -107,9 +108,9 @@ class TextStatistics:
 
 def class_number(model: AttentionClassifier, label: Any) -> int:
     """The place of a class among those of the model."""
-    found = [k for k, each in enumerate(model.classes_.tolist()) if each == label]
+    found = [k for k, each in enumerate(model.classes_.tolist()) if np.isscalar(label) and each == label]
     if not found:
-        raise ValueError(f"label must be one of {model.classes_.tolist()}, got {label!r:.40}")
+        raise ValueError(f"label must be one of {model.classes_.tolist()}, got {expect._short(label)}")
     return found[0]
 
 

@@ -3,20 +3,103 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, Literal
 
+import numpy as np
+
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.notebook import table
 from hardmax.papers import Registry, places
 from hardmax.problem import Problem
 from hardmax.problem.heads import ScoresMove
-from hardmax.theory.telling import html, paragraph
+from hardmax.theory.proof import as_slack
+
+WIDTH = 79
+LONGEST = 60  # characters of one measured value
+MEASURED = 6  # values that are told; the others are in `measured`
+
+MEANING = {
+    "holds": "the claim was tested here and holds",
+    "fails": "every condition is met and the claim fails",
+    "vacuous": "the claim says nothing here",
+    "not applicable": "a condition is not met, so nothing is claimed",
+    "undecided": "what was computed does not decide it",
+    "consistent": "nothing here contradicts the conjecture",
+    "refuted": "this is a counterexample to the conjecture",
+}
+
+
+def paragraph(check: Check) -> str:
+    """The check as a person would tell it, each line at most 79 characters."""
+    where = f" on {check.instance}" if check.instance else ""
+    wording = ", in the paper's own wording" if check.reading == "paper" else ""
+    parts = [f"{check.id}, {check.title}{where}{wording}: {check.verdict} ({MEANING[check.verdict]})."]
+    parts += [f"Claim: {check.claim}", _conditions(check)]
+    if check.slack is not None and check.verdict != "not applicable":
+        parts.append(f"Slack: {check.slack:.4g} (negative if measured to fail).")
+    if check.proof:
+        parts.append(f"Proof: {check.proof}.")
+    if check.measured:
+        told = [f"{name} = {short(value)}" for name, value in list(check.measured.items())[:MEASURED]]
+        more = len(check.measured) - len(told)
+        parts.append(f"Measured: {'; '.join(told)}{f'; and {more} more' if more else ''}.")
+    if check.witness is not None:
+        parts.append(f"Witness: {short(check.witness)}.")
+    if check.paper_verdict not in (None, check.verdict):
+        parts.append(f"In the paper's own wording: {check.paper_verdict}.")
+    if check.errata:
+        parts.append(f"Errata: {', '.join(check.errata)}.")
+    return "\n".join(textwrap.fill(part, WIDTH, subsequent_indent="  ") for part in parts if part)
+
+
+def html(check: Check) -> str:
+    """The same as a table, a row for each condition."""
+    rows: list[tuple[str, str, str]] = [("verdict", check.verdict, MEANING[check.verdict])]
+    rows.append(("claim", check.claim, "" if check.slack is None else f"slack {check.slack:.4g}"))
+    met = {True: "met", False: "not met", None: "not decided"}
+    rows += [(f"condition {h.id}", met[h.holds], short(h.measured)) for h in check.hypotheses]
+    rows += [(name, short(value), "") for name, value in list(check.measured.items())[:MEASURED]]
+    return table(f"{check.id}, {check.title}", ["", "", "measured"], rows)
+
+
+def _conditions(check: Check) -> str:
+    if not check.hypotheses:
+        return ""
+    open_ = [f"{h.id} (measured {short(h.measured)})" for h in check.hypotheses if h.holds is False]
+    unsure = [h.id for h in check.hypotheses if h.holds is None]
+    met = [h.id for h in check.hypotheses if h.holds]
+    parts = [("Not met: ", open_), ("Not decided: ", unsure), ("Met: ", met)]
+    return " ".join(f"{name}{'; '.join(each)}." for name, each in parts if each)
+
+
+def short(value: Any) -> str:
+    """A value in a few characters.
+
+    >>> short([0.123456789, 2]), short(None)
+    ('0.1235, 2', 'nothing')
+    """
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{name}: {short(each)}" for name, each in value.items())
+    elif isinstance(value, (list, tuple)):
+        text = ", ".join(map(short, value))
+    else:
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
 
 Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided", "consistent", "refuted"]
 Label = Literal["proved", "derived", "measured", "conjecture"]
 Kind = Literal["finite", "limit", "existential"]
 Reading = Literal["corrected", "paper"]
+Number = Any  # float, Fraction or flint.arb; None where nothing was measured
 
 
 @dataclass(frozen=True)
@@ -35,6 +118,11 @@ class Hypothesis:
     measured: Any = None
     erratum: str | None = None
 
+    def __post_init__(self) -> None:
+        # np.False_ is not False, and verdicts compare by identity
+        if self.holds is not None:
+            object.__setattr__(self, "holds", bool(self.holds))
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -42,7 +130,8 @@ class Outcome:
 
     ``slack`` is how far the claim is from failing, in units of its bound: negative exactly if it fails.
     ``proof`` says what makes a negative slack more than a measurement: the arithmetic in which the witness
-    was evaluated again, or the certificate that shows another limit. Without one nothing is said to fail.
+    was evaluated again, or the certificate that shows another limit. Without one nothing is said to fail;
+    a slack that is a Fraction or a ball (`flint.arb`) is its own proof, except of a limit.
     ``paper_slack`` and ``paper_proof`` are the same for the paper's own wording where that differs from the
     corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
     does.
@@ -53,12 +142,12 @@ class Outcome:
     """
 
     hypotheses: tuple[Hypothesis, ...] = ()
-    slack: float | None = None
+    slack: Number = None
     measured: Mapping[str, Any] = field(default_factory=dict)
     witness: Any = None
     vacuous: bool = False
     proof: str | None = None
-    paper_slack: float | None = None
+    paper_slack: Number = None
     paper_vacuous: bool = False
     paper_proof: str | None = None
 
@@ -138,6 +227,7 @@ class Check:
 STATEMENTS: Registry[Statement] = Registry("check", places("theory"))
 
 
+@check_arguments
 def statement(
     id: str, title: str, claim: str, *, kind: Kind, label: Label = "proved", errata: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
@@ -179,6 +269,7 @@ def _is_weighted(subject: Any) -> bool:
     return isinstance(subject, Problem) and not (subject.weights is None and subject.counts is None)
 
 
+@check_arguments
 def check(
     id: str, subject: Any, *evidence: Any, reading: Reading = "corrected", instance: str = "", **options: Any
 ) -> Check:
@@ -238,9 +329,27 @@ def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -
     if found.id.startswith("B-") and _is_weighted(subject):
         return Outcome((Hypothesis("equal weights, no counts", False),))
     try:
-        return found.test(subject, *evidence, **options)
+        return _in_floats(found.kind, found.test(subject, *evidence, **options))
     except ScoresMove:
         return Outcome((Hypothesis("fixed scores", False),))
+
+
+def _in_floats(kind: Kind, outcome: Outcome) -> Outcome:
+    """The outcome with its slacks as floats, and the proof that an exact one carries.
+
+    That a claim about a limit was not met at a finite time proves nothing, in whatever arithmetic.
+    """
+    slack, proof = as_slack(outcome.slack)
+    paper_slack, paper_proof = as_slack(outcome.paper_slack)
+    if kind == "limit":
+        proof = paper_proof = None
+    return replace(
+        outcome,
+        slack=slack,
+        proof=outcome.proof or proof,
+        paper_slack=paper_slack,
+        paper_proof=outcome.paper_proof or paper_proof,
+    )
 
 
 def as_reading(text: str) -> Reading:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
-from flint import arb, ctx
+import numpy as np
+from flint import arb, ctx, fmpq
 
 BITS = (128, 512, 2048, 8192)
 
@@ -40,6 +42,48 @@ def settle_slack(measured: float, again: Callable[[], Any]) -> tuple[float | Non
         if ball >= 0:
             return float(ball.mid()), None
     return None, None
+
+
+def as_slack(value: Any) -> tuple[float | None, str | None]:
+    """Convert a number of any kind to a slack, with the proof that it carries where it is negative.
+
+    A fraction and a ball prove themselves; a float and an int prove nothing. False is -1, and a ball that
+    contains 0 decides nothing.
+
+    >>> from fractions import Fraction
+    >>> from hardmax.theory.proof import as_slack
+    >>> as_slack(Fraction(-1, 4)), as_slack(-0.25), as_slack(arb(0, 1))
+    ((-0.25, 'fractions'), (-0.25, None), (None, None))
+    """
+    if value is None:
+        return None, None
+    if isinstance(value, bool | np.bool_):
+        return (1.0 if value else -1.0), None
+    if isinstance(value, Fraction | fmpq):
+        return _with_sign(value), "fractions" if value < 0 else None
+    if isinstance(value, arb):
+        is_negative = bool(value < 0)
+        if not is_negative and not value >= 0:
+            return None, None
+        return _with_sign(value.mid()), "balls" if is_negative else None
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        return _with_sign(value), None
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"a slack must be a number or a bool, got {type(value).__name__}; return a float, a Fraction or "
+            "an arb, negative where the claim fails"
+        ) from None
+
+
+def _with_sign(value: Any) -> float:
+    """The nearest float that has the same sign: neither zero for a small number nor an error for a large."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return near if near or value == 0 else math.ulp(0.0) if value > 0 else -math.ulp(0.0)
 
 
 def at_precision(bits: int, compute: Callable[[], Any]) -> Any:

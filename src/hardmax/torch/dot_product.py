@@ -39,6 +39,7 @@ def attention(
     >>> torch.allclose(hm.torch.attention(q, k, v, is_causal=True), theirs, rtol=1e-12, atol=1e-14)
     True
     """
+    _check_options(scale=scale, dropout_p=dropout_p, is_causal=is_causal, enable_gqa=enable_gqa)
     _check(query, key, value, attn_mask, is_causal, dropout_p)
     _check_heads(query, key, value, enable_gqa)
     device = query.device.type
@@ -48,8 +49,9 @@ def attention(
         weights, inside = _weights(query, key, attn_mask, is_causal, scale, enable_gqa)
         if dropout_p > 0:
             weights = F.dropout(weights, dropout_p)
-        shared = _repeated(value, query) if enable_gqa else value
-        return (weights @ shared.to(inside)).to(query.dtype)
+        wide = value.to(inside)
+        shared = _repeated(wide, query) if enable_gqa else wide
+        return (weights @ shared).to(query.dtype)
 
 
 def attention_weights(
@@ -70,7 +72,9 @@ def attention_weights(
     >>> hm.torch.attention_weights(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), is_causal=True)[0].tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
+    _check_options(scale=scale, dropout_p=0.0, is_causal=is_causal, enable_gqa=enable_gqa)
     _check(query, key, key, attn_mask, is_causal, 0.0)
+    _check_heads(query, key, key, enable_gqa)
     return _weights(query, key, attn_mask, is_causal, scale, enable_gqa)[0]
 
 
@@ -85,8 +89,9 @@ def _weights(
     """Weights, and the precision inside."""
     inside = torch.promote_types(query.dtype, torch.float32)
     by = query.shape[-1] ** -0.5 if scale is None else scale
-    shared = _repeated(key, query) if enable_gqa else key
-    logits = (query.to(inside) * by) @ shared.to(inside).transpose(-2, -1)
+    wide = key.to(inside)
+    shared = _repeated(wide, query) if enable_gqa else wide
+    logits = (query.to(inside) * by) @ shared.transpose(-2, -1)
     return softmax(logits, bias=_bias(logits, mask, is_causal)), inside
 
 
@@ -104,8 +109,24 @@ def _bias(logits: torch.Tensor, mask: torch.Tensor | None, is_causal: bool) -> t
 
 
 def _repeated(shared: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-    """Heads of keys or values, each as often as queries share it."""
+    """Repeat each head of keys or values once per query that shares it.
+
+    Pass ``shared`` in the precision inside: the backward adds the gradients of a group in that precision, and
+    they are rounded to a half precision once, as a sum.
+    """
     return shared.repeat_interleave(query.shape[-3] // shared.shape[-3], dim=-3)
+
+
+def _check_options(*, scale: object, dropout_p: object, is_causal: object, enable_gqa: object) -> None:
+    if scale is not None and not isinstance(scale, int | float | torch.SymFloat | torch.Tensor):
+        raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
+    if isinstance(scale, int) and abs(scale) > 2**63:
+        raise ValueError("scale must be a number below 2**63, got a larger integer")
+    if not isinstance(dropout_p, int | float) or dropout_p > 2**63:
+        raise TypeError(f"dropout_p must be a number, got {type(dropout_p).__name__}")
+    for name, x in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        if not isinstance(x, bool):
+            raise TypeError(f"{name} must be True or False, got {type(x).__name__}")
 
 
 def _check(
@@ -131,6 +152,8 @@ def _check(
         raise ValueError(
             f"value must be of {key.shape[-2]} tokens as key is, got {value.shape[-2]}; check the inputs"
         )
+    if mask is not None and not isinstance(mask, torch.Tensor):
+        raise TypeError(f"attn_mask must be a tensor or None, got {type(mask).__name__}; convert it")
     if mask is not None and not _fits(mask, (query.shape[-2], key.shape[-2])):
         shape = (query.shape[-2], key.shape[-2])
         raise ValueError(
@@ -151,9 +174,11 @@ def _check_heads(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, en
     if min(query.dim(), key.dim(), value.dim()) < 3:
         return
     heads, shared = query.shape[-3], key.shape[-3]
-    if enable_gqa and heads % shared:
-        raise ValueError(
-            f"key must have a number of heads that divides {heads}, got {shared}; check the projections"
-        )
+    for name, x in (("key", key), ("value", value)):
+        if enable_gqa and heads % max(x.shape[-3], 1):
+            raise ValueError(
+                f"{name} must have a number of heads that divides {heads}, got {x.shape[-3]}; "
+                "check the projections"
+            )
     if not enable_gqa and len({heads, shared, value.shape[-3]} - {1}) > 1:
         raise ValueError(f"enable_gqa must be set for {heads} queries of {shared} keys, got False; set it")

@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional as F
 
+from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.sentences.samples import Samples
 from hardmax.torch.zero_sum import softmax
 
 
+@check_arguments
 def padded(
     data: Corpus | Samples, rows: Sequence[int] | np.ndarray | None = None
 ) -> tuple[torch.Tensor, ...]:
@@ -30,7 +35,9 @@ def padded(
     >>> tokens.tolist(), counts.tolist()
     ([[3, 0], [0, 1]], [[1.0, 0.0], [1.0, 2.0]])
     """
-    chosen = np.arange(data.n) if rows is None else np.asarray(rows, dtype=np.intp)
+    chosen = np.arange(data.n) if rows is None else expect.whole_array("rows", rows)
+    if chosen.ndim != 1 or not chosen.size or not -data.n <= chosen.min() <= chosen.max() < data.n:
+        raise ValueError(f"rows must be some of 0 to {data.n - 1}, got {rows!r:.60}")
     first, sizes = data.offsets[chosen], np.diff(data.offsets)[chosen]
     places = np.arange(sizes.max())
     there = places < sizes[:, None]
@@ -55,6 +62,8 @@ class _OfCorpus(nn.Module):  # type: ignore[misc]
 class OneLayer(_OfCorpus):
     """softmax(p' E_X') E_X v (A-DEF-1): only E p and E v are formed, never a (B, U, d) array.
 
+    ``scale`` multiplies the logits: a positive number, "1/sqrt(d)", or None for 1, as printed.
+
     >>> import torch, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
     >>> model = hm.torch.OneLayer(torch.eye(3), torch.zeros(3), torch.tensor([1.0, 0.0, -1.0]))
@@ -62,14 +71,15 @@ class OneLayer(_OfCorpus):
     [0.5, -0.5]
     """
 
-    def __init__(self, E: Any, p: Any, v: Any) -> None:
+    def __init__(self, E: Any, p: Any, v: Any, *, scale: Scale = None) -> None:
         super().__init__()
         self.E, self.p, self.v = as_parameter(E), as_parameter(p), as_parameter(v)
+        self.scale = read_scale("scale", scale, self.E.shape[1])
 
     def forward(self, tokens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """Predictions f (B,)."""
         a, c = (self.E @ torch.stack([self.query(), self.v], dim=1)).unbind(dim=1)
-        return _attend(a[tokens], c[tokens], counts)
+        return _attend(self.scale * a[tokens], c[tokens], counts)
 
     def query(self) -> torch.Tensor:
         """The vector that meets the embeddings in the softmax."""
@@ -77,7 +87,7 @@ class OneLayer(_OfCorpus):
 
 
 class KeyQuery(OneLayer):
-    """softmax(p' W E_X') E_X v (A-DEF-2).
+    """softmax(p' W E_X') E_X v (A-DEF-2); ``scale`` as in `OneLayer`.
 
     >>> import torch, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
@@ -86,8 +96,8 @@ class KeyQuery(OneLayer):
     [0.5, -0.5]
     """
 
-    def __init__(self, E: Any, p: Any, W: Any, v: Any) -> None:
-        super().__init__(E, p, v)
+    def __init__(self, E: Any, p: Any, W: Any, v: Any, *, scale: Scale = None) -> None:
+        super().__init__(E, p, v, scale=scale)
         self.W = as_parameter(W)
 
     def query(self) -> torch.Tensor:
@@ -98,6 +108,9 @@ class KeyQuery(OneLayer):
 class TwoLayer(_OfCorpus):
     """The two-layer model (36); with ``affine`` its LayerNorm learns a gain and a bias, as PyTorch's does.
 
+    ``first_scale`` multiplies the logits of the first softmax and ``scale`` those of the readout, as in
+    `OneLayer`.
+
     >>> import torch, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
     >>> model = hm.torch.TwoLayer(torch.eye(3), torch.zeros(3), torch.tensor([1.0, 0.0, -1.0]))
@@ -105,21 +118,35 @@ class TwoLayer(_OfCorpus):
     [1.3147, -1.3147]
     """
 
-    def __init__(self, E: Any, p: Any, v: Any, *, epsilon: float = 1e-5, affine: bool = False) -> None:
+    def __init__(
+        self,
+        E: Any,
+        p: Any,
+        v: Any,
+        *,
+        epsilon: float = 1e-5,
+        affine: bool = False,
+        first_scale: Scale = None,
+        scale: Scale = None,
+    ) -> None:
         super().__init__()
         self.E, self.p, self.v = as_parameter(E), as_parameter(p), as_parameter(v)
         d = self.E.shape[1]
+        self.first_scale = read_scale("first_scale", first_scale, d)
+        self.scale = read_scale("scale", scale, d)
         self.norm = nn.LayerNorm(d, eps=epsilon, elementwise_affine=affine, dtype=self.E.dtype)
 
     def forward(self, tokens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """Predictions f (B,)."""
         output = self.outputs(tokens, counts)
-        return _attend(output @ self.p, output @ self.v, counts)
+        return _attend(self.scale * (output @ self.p), output @ self.v, counts)
 
     def outputs(self, tokens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """E', what the first layer makes of the tokens, (B, U, d)."""
         rows = self.E[tokens]
-        weights = softmax(rows @ rows.transpose(1, 2), bias=counts.to(rows).log()[:, None, :])
+        weights = softmax(
+            self.first_scale * (rows @ rows.transpose(1, 2)), bias=counts.to(rows).log()[:, None, :]
+        )
         return self.norm(rows + weights @ rows)
 
 
@@ -131,3 +158,120 @@ def as_parameter(x: Any) -> nn.Parameter:
 def _attend(a: torch.Tensor, c: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """Softmax over the tokens with their counts; the log of a zero count leaves a place out."""
     return (softmax(a, bias=counts.to(a).log()) * c).sum(dim=-1)
+
+
+class TunedPrompt(nn.Module):  # type: ignore[misc]
+    """v' X' softmax(X W' p) (B-DEF-1): a prompt p is tuned, and with it v and W if they require gradients.
+
+    Args:
+        p: the prompt, (d,).
+        v: the head, (e,) for tokens of e numbers.
+        W: keys are W x of the tokens x; the tokens themselves if None.
+
+    >>> import torch, hardmax as hm
+    >>> model = hm.torch.TunedPrompt(p=torch.tensor([9.0, 0.0]), v=torch.tensor([0.0, 1.0]))
+    >>> model(torch.tensor([[[1.0, 2.0], [0.0, 1.0]]])).tolist()
+    [1.9998...]
+    """
+
+    def __init__(self, p: Any, v: Any, W: Any = None) -> None:
+        super().__init__()
+        self.p, self.v = as_parameter(p), as_parameter(v)
+        self.W = None if W is None else as_parameter(W)
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Predictions (n,) of tokens (n, T, e); ``mask`` is True where there is a token."""
+        query = self.p if self.W is None else self.p @ self.W
+        return _predictions(tokens @ query, tokens @ self.v, mask)
+
+    def loss(
+        self, tokens: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The mean logistic loss, with labels +1 and -1."""
+        return logistic(self(tokens, mask), labels)
+
+
+class QueryAttention(nn.Module):  # type: ignore[misc]
+    """v' X' softmax(X W z) with a query z for each input: W is trained, or its factors, W = K' Q.
+
+    Args:
+        v: the head, (d_x,).
+        W: the matrix, (d_x, d_z); or
+        K, Q: factors (m, d_x) and (m, d_z).
+
+    >>> import torch, hardmax as hm
+    >>> model = hm.torch.QueryAttention(v=torch.tensor([0.0, 1.0]), W=torch.zeros(2, 3))
+    >>> model(torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]), torch.ones(1, 3)).tolist()
+    [1.5]
+    """
+
+    def __init__(self, v: Any, W: Any = None, *, K: Any = None, Q: Any = None) -> None:
+        super().__init__()
+        if (W is None) == (K is None) or (K is None) != (Q is None):
+            raise ValueError("W, or K and Q, must be given, got both or neither; give one of the two")
+        self.v = as_parameter(v)
+        self.W, self.K, self.Q = (None if x is None else as_parameter(x) for x in (W, K, Q))
+
+    def matrix(self) -> torch.Tensor:
+        """W, (d_x, d_z)."""
+        if self.W is not None:
+            return self.W
+        assert self.K is not None
+        return self.K.T @ self.Q
+
+    def forward(
+        self, tokens: torch.Tensor, queries: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Predictions (n,) of tokens (n, T, d_x) and queries (n, d_z); ``mask`` is True at tokens."""
+        logits = torch.einsum("ntx,nx->nt", tokens, queries @ self.matrix().T)
+        return _predictions(logits, tokens @ self.v, mask)
+
+    def loss(
+        self,
+        tokens: torch.Tensor,
+        queries: torch.Tensor,
+        labels: torch.Tensor,
+        mask: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The mean logistic loss, with labels +1 and -1."""
+        return logistic(self(tokens, queries, mask), labels)
+
+
+def logistic(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Mean of log(1 + exp(-y f))."""
+    return F.softplus(-labels.to(predictions) * predictions).mean()
+
+
+def _predictions(logits: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    bias = None if mask is None else torch.zeros_like(logits).masked_fill(~mask, -torch.inf)
+    return (softmax(logits, bias=bias) * values).sum(dim=-1)
+
+
+class NextToken(nn.Module):  # type: ignore[misc]
+    """W_ov X' softmax(X W_kq q), the logits of the next token, with q the last one (C-DEF-MODEL).
+
+    Args:
+        W_kq: A[x, q] = x' W_kq q over the vocabulary, (V, V).
+        W_ov: B[v, x] = (W_ov x)_v, (V, V).
+
+    >>> import torch, hardmax as hm
+    >>> samples = hm.nexttoken.Samples.from_sentences(["a b b", "b a"])
+    >>> model = hm.torch.NextToken(torch.zeros(2, 2), 1.5 * torch.tensor([[-1.0, 1.0], [1.0, -1.0]]))
+    >>> round(model.loss(samples).item(), 6)
+    0.263441
+    """
+
+    def __init__(self, W_kq: Any, W_ov: Any) -> None:
+        super().__init__()
+        self.W_kq, self.W_ov = as_parameter(W_kq), as_parameter(W_ov)
+
+    def forward(self, tokens: torch.Tensor, counts: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+        """Logits (n, V) of distinct tokens (n, U), their counts, zero where none is, and last tokens."""
+        masses = softmax(self.W_kq[tokens, query[:, None]], bias=counts.to(self.W_kq).log())
+        return torch.einsum("nu,vnu->nv", masses, self.W_ov[:, tokens])
+
+    def loss(self, samples: Samples) -> torch.Tensor:
+        """Cross-entropy (1), with the samples' frequencies."""
+        logits = self(*padded(samples))
+        losses = nn.functional.cross_entropy(logits, torch.tensor(samples.target), reduction="none")
+        return losses @ torch.tensor(samples.weight).to(losses)

@@ -15,6 +15,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
+
 # Names of separate projections, in the order query, key, value.
 SEPARATE = (
     ("query", "key", "value"),
@@ -147,12 +150,17 @@ class AttentionLayer:
         return self.key.weights().repeat_interleave(self.heads // self.key_heads, dim=0)
 
 
+@check_arguments
 def attention_layers(
-    model: nn.Module, given: Iterable[AttentionLayer | str] | None = None
+    model: nn.Module, given: Iterable[AttentionLayer | str] | None = None, *, heads: int | None = None
 ) -> list[AttentionLayer]:
-    """The attention layers of a model, in the order of its modules.
+    """Find the attention layers of a model, in the order of its modules.
 
-    ``given`` names the ones wanted, or describes them by hand where projections have names of their own.
+    Args:
+        model: the model to search.
+        given: names of the layers, or descriptions by hand where projections have unusual names.
+        heads: Number of query heads of a layer whose module does not declare it. By default such a layer is
+            skipped, and a model that has no other layers is refused.
 
     >>> import torch
     >>> from hardmax.torch import attention_layers
@@ -163,11 +171,15 @@ def attention_layers(
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the model")
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    if heads is not None:
+        expect.whole("heads", heads, 1)
     if given is None:
-        found = _found(model)
+        found = _found(model, heads)
     else:
-        found = [each if isinstance(each, AttentionLayer) else _named(model, each) for each in given]
+        found = [each if isinstance(each, AttentionLayer) else _named(model, each, heads) for each in given]
     if not found:
+        for name, module in model.named_modules():
+            _refuse_uncounted(name or type(module).__name__, module, heads)
         raise ValueError(
             f"model must be one with attention layers, got {type(model).__name__} without any that is known; "
             "describe them by hand as hm.torch.AttentionLayer and pass them as given="
@@ -175,24 +187,45 @@ def attention_layers(
     return found
 
 
-def _found(model: nn.Module) -> list[AttentionLayer]:
+def _found(model: nn.Module, heads: int | None) -> list[AttentionLayer]:
     rotary = _turns(model)
-    layers = (_layer(name, module, rotary) for name, module in model.named_modules())
+    layers = (_layer(name, module, rotary, heads) for name, module in model.named_modules())
     return [layer for layer in layers if layer is not None]
 
 
-def _named(model: nn.Module, name: str) -> AttentionLayer:
+def _named(model: nn.Module, name: str, heads: int | None) -> AttentionLayer:
     try:
-        layer = _layer(name, model.get_submodule(name), _turns(model))
+        module = model.get_submodule(name)
     except AttributeError as missing:
         raise ValueError(
             f"given must be names of modules, got {name!r}; see model.named_modules()"
         ) from missing
+    layer = _layer(name, module, _turns(model), heads)
     if layer is None:
+        _refuse_uncounted(name, module, heads)
         raise ValueError(
             f"given must be names of attention layers, got {name!r}; describe it as hm.torch.AttentionLayer"
         )
     return layer
+
+
+def _refuse_uncounted(name: str, module: nn.Module, heads: int | None) -> None:
+    """Raise if a module has the projections of an attention layer but its heads cannot be counted."""
+    three, packed = _projections(module)
+    if three is None and packed is None:
+        return
+    rows = _outputs(three[0]) if three is not None else _outputs(getattr(module, packed or ""))
+    what = "query rows" if three is not None else "rows of queries, keys and values"
+    declared = _number(module, HEADS) or _number(module, WIDTHS) or heads
+    if declared is None:
+        raise ValueError(
+            f"layer {name} must declare its heads as num_heads, n_head or head_dim, got none of them; "
+            f"set one on the module, or pass heads= (it has {rows} {what})"
+        )
+    raise ValueError(
+        f"heads of layer {name} must divide its {rows} {what} and fit its keys, got {declared}; "
+        "correct num_heads, n_head or head_dim of the module, or heads="
+    )
 
 
 def _turns(model: nn.Module) -> bool:
@@ -201,20 +234,30 @@ def _turns(model: nn.Module) -> bool:
     return named or getattr(getattr(model, "config", None), "position_embedding_type", None) == "rotary"
 
 
-def _layer(name: str, module: nn.Module, rotary: bool) -> AttentionLayer | None:
+def _layer(name: str, module: nn.Module, rotary: bool, heads: int | None) -> AttentionLayer | None:
     """The layer that a module is, or None; the model itself goes by the name of its class."""
     name = name or type(module).__name__
     if isinstance(module, nn.MultiheadAttention):
         return _multihead(name, module)
+    three, packed = _projections(module)
+    if three is not None:
+        return _described(name, module, rotary, _separate(module, three, heads))
+    if packed is not None:
+        unpacked = _unpacked(module, getattr(module, packed), packed in INTERLEAVED, heads)
+        return _described(name, module, rotary, unpacked)
+    return None
+
+
+def _projections(module: nn.Module) -> tuple[list[Any] | None, str | None]:
+    """The projections of query, key and value, or the name of the one that holds all three."""
     for names in SEPARATE:
         three = [getattr(module, each, None) for each in names]
         if all(_is_projection(each) for each in three[:2]):
-            return _described(name, module, rotary, _separate(module, three))
+            return three, None
     for packed in PACKED + INTERLEAVED:
-        one = getattr(module, packed, None)
-        if _is_projection(one):
-            return _described(name, module, rotary, _unpacked(module, one, packed in INTERLEAVED))
-    return None
+        if _is_projection(getattr(module, packed, None)):
+            return None, packed
+    return None, None
 
 
 def _is_projection(thing: Any) -> bool:
@@ -247,9 +290,8 @@ class _OwnWeight(Projection):
         return getattr(self.owner, self.weight).detach().unflatten(0, (self.heads, -1))
 
 
-def _separate(module: nn.Module, three: list[Any]) -> Three | None:
-    sizes = [_outputs(each) for each in three[:2]]
-    heads, key_heads = _count(module, *sizes)
+def _separate(module: nn.Module, three: list[Any], given: int | None) -> Three | None:
+    heads, key_heads = _count(module, _outputs(three[0]), _outputs(three[1]), given)
     if heads is None or key_heads is None:
         return None
     query, key = (
@@ -261,9 +303,13 @@ def _separate(module: nn.Module, three: list[Any]) -> Three | None:
     return query, key, Projection(three[2], key_heads, transposed=_transposed(three[2]))
 
 
-def _unpacked(module: nn.Module, one: Any, interleaved: bool) -> Three | None:
+def _unpacked(module: nn.Module, one: Any, interleaved: bool, given: int | None) -> Three | None:
     total = _outputs(one)
-    heads = _number(module, HEADS)
+    heads, width = _number(module, HEADS), _number(module, WIDTHS)
+    if heads is None and width and total % (3 * width) == 0 and not _number(module, KEY_HEADS):
+        heads = total // (3 * width)
+    elif heads is None and width is None:
+        heads = given
     key_heads = _number(module, KEY_HEADS) or heads
     if not heads or not key_heads or total % (heads + 2 * key_heads):
         return None
@@ -293,9 +339,12 @@ def _described(name: str, module: nn.Module, rotary: bool, three: Three | None) 
     return AttentionLayer(name, module, *three, _scale(module, width), rotary, normalized)
 
 
-def _count(module: nn.Module, outputs: int, key_outputs: int) -> tuple[int | None, int | None]:
-    """Heads of queries and of keys, from what the module says of itself and the sizes of its weights."""
+def _count(
+    module: nn.Module, outputs: int, key_outputs: int, given: int | None
+) -> tuple[int | None, int | None]:
+    """Heads of queries and of keys, from attributes of the module, the sizes of its weights, or ``given``."""
     heads, width = _number(module, HEADS), _number(module, WIDTHS)
+    heads = given if heads is None and width is None else heads
     if heads and outputs % heads == 0:
         width = outputs // heads
     elif width and outputs % width == 0:

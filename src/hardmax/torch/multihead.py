@@ -55,8 +55,7 @@ class ExactAttention(nn.MultiheadAttention):  # type: ignore[misc]
             dropped = F.dropout(weights, self.dropout, self.training)
             mixed = (dropped @ v.to(dropped.dtype)).to(q.dtype)
         out = self.out_proj(mixed.transpose(1, 2).flatten(-2))
-        shown = weights.to(q.dtype)
-        shown = shown.mean(dim=1) if average_attn_weights else shown
+        shown = (weights.mean(dim=1) if average_attn_weights else weights).to(q.dtype)
         if single:
             return out.squeeze(0), shown.squeeze(0) if need_weights else None
         return out if self.batch_first else out.transpose(0, 1), shown if need_weights else None
@@ -70,8 +69,7 @@ class ExactAttention(nn.MultiheadAttention):  # type: ignore[misc]
         q, k, v = (F.linear(x, W, b) for x, W, b in zip(inputs, weights, biases, strict=True))
         batch = len(q)
         if self.bias_k is not None:
-            k = torch.cat([k, self.bias_k.to(k).expand(batch, 1, -1)], dim=1)
-            v = torch.cat([v, self.bias_v.to(v).expand(batch, 1, -1)], dim=1)
+            k, v = _with_bias(k, self.bias_k), _with_bias(v, self.bias_v)
         if self.add_zero_attn:
             k, v = (torch.cat([x, x.new_zeros(batch, 1, x.shape[-1])], dim=1) for x in (k, v))
         return [x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v)]
@@ -88,6 +86,12 @@ class ExactAttention(nn.MultiheadAttention):  # type: ignore[misc]
             made = hidden if made is None else made + hidden
         own = 0 if made is None else k.shape[-2] - made.shape[-1]
         return made if made is None or not own else F.pad(made, (0, own))
+
+
+def _with_bias(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Append the bias token to every input in float32 or wider: its gradient is a sum, rounded once."""
+    kind = torch.promote_types(x.dtype, torch.float32)
+    return torch.cat([x.to(kind), bias.to(kind).expand(len(x), 1, -1)], dim=1)
 
 
 def _numbers(mask: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

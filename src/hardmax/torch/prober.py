@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,19 +16,21 @@ import torch
 from torch import nn
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.parallel import cores, serial_blas
 from hardmax.torch.layers import AttentionLayer, attention_layers
 from hardmax.torch.probing.as_heads import finite, heads_of
 from hardmax.torch.probing.heads import NULL, ProbedHead, Settings, probe_head
 from hardmax.torch.probing.rows import QUERIES
 from hardmax.torch.probing.seeing import Sight, see
-from hardmax.torch.probing.tables import Heads, corrected
+from hardmax.torch.probing.tables import Heads, corrected, null_notes
 
 LENGTH = 12  # tokens of a text: rows are 64 queries times the tokens each can see
 TWICE = 24  # texts that are said twice, for induction
 ROTARY = ("rotated", "lift")
 
 
+@check_arguments
 def probe(
     model: nn.Module,
     texts: Any = None,
@@ -39,6 +42,7 @@ def probe(
     rotary: str = "rotated",
     causal: bool | None = None,
     layers: Sequence[AttentionLayer | str] | None = None,
+    heads: int | None = None,
     workers: int | None = None,
     rng: int = 0,
     told: Callable[[int, int], None] | None = None,
@@ -51,12 +55,15 @@ def probe(
             tensors, inputs along the first axis. Sixty-four English sentences by default.
         tokenizer: of the model, as `transformers` has them; anything that turns a text into ``input_ids``.
         queries: how many of a head's hardest queries make its max-margin problem.
-        null: how many random heads each head is compared with.
+        null: Number of random heads that each head is compared with. Fewer than 19 cannot reach p = 0.05, and
+            a warning states that.
         length: tokens of a text that are kept.
         rotary: where positions rotate, "rotated" takes queries and keys after the rotation, "lift" the
             relaxation in which every distance has its own matrix.
         causal: whether tokens look back only; asked for where a layer hides its attention.
         layers: names of layers, or layers described by hand; all that are found by default.
+        heads: Number of query heads of a layer whose module declares neither `num_heads`, `n_head` nor
+            `head_dim`.
         workers: threads; as many as there are cores by default.
         rng: seed of the random heads.
         told: is called with the number of heads done and in all.
@@ -64,33 +71,35 @@ def probe(
     >>> import torch, hardmax as hm
     >>> _ = torch.manual_seed(0)
     >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> found = hm.torch.probe(layer, torch.randn(6, 5, 8), null=9)
+    >>> found = hm.torch.probe(layer, torch.randn(6, 5, 8), null=19)
     >>> len(found.heads), found.texts
     (2, 6)
     """
     settings = Settings(
         expect.whole("queries", queries, 1), expect.whole("null", null, 1), seed=expect.whole("rng", rng)
     )
+    for note in null_notes(settings.null):
+        warnings.warn(note, stacklevel=2)
     expect.one_of("rotary", rotary, ROTARY)
     expect.whole("length", length, 2)
     try:
-        found = attention_layers(model, layers)
+        found = attention_layers(model, layers, heads=heads)
     except AttributeError as error:
         raise ValueError(f"layers must be names of the model's modules, got {layers}: {error}") from error
     for layer in found:
         finite(layer)
     items, words, ids = _items(model, texts, tokenizer, length)
-    seen: list[list[Any]] = see(model, found, items)
+    seen: list[list[Any]] = _seen(model, found, items)
     usable = [k for k in range(len(found)) if all(each[k] is not None for each in seen)]
     _refuse(found, usable, seen, causal)
     twice = _said_twice(model, [found[k] for k in usable], ids, seen, usable)
-    padded, numbers = _padded_ids(ids), _numbers(model, found)
+    padded, numbers = _padded_ids(ids), _numbers(model, found, heads)
 
     def jobs() -> Iterator[Callable[[], ProbedHead]]:
         for n, k in enumerate(usable):
-            heads = heads_of(found[k], [each[k] for each in seen], rotary, causal)
+            own = heads_of(found[k], [each[k] for each in seen], rotary, causal)
             second = [] if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
-            for h, head in enumerate(heads):
+            for h, head in enumerate(own):
                 repeated = None
                 if twice is not None:
                     repeated = second[h].logits, second[h].inputs.visible, twice[1]
@@ -100,10 +109,10 @@ def probe(
     return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
 
 
-def _numbers(model: nn.Module, found: list[AttentionLayer]) -> list[int]:
+def _numbers(model: nn.Module, found: list[AttentionLayer], heads: int | None) -> list[int]:
     """The place of each layer in the whole model, whichever are asked for: it seeds the random heads too."""
     try:
-        every = [layer.name for layer in attention_layers(model)]
+        every = [layer.name for layer in attention_layers(model, heads=heads)]
     except ValueError:  # all are described by hand
         every = []
     known = all(layer.name in every for layer in found)
@@ -134,6 +143,29 @@ def _run(
                 each.cancel()
             raise
     return done
+
+
+def _seen(model: nn.Module, layers: list[AttentionLayer], items: list[Any]) -> list[list[Any]]:
+    """What each layer saw of each item; what a model cannot compute, or not finitely, is one sentence."""
+    try:
+        seen: list[list[Any]] = see(model, layers, items)
+    except Exception as error:  # the model's own code
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise ValueError(
+            f"model must run on the texts, got {what}; check that the tokenizer belongs to the model, that "
+            "its positions are enough for the length, and that its config is undamaged"
+        ) from error
+    for sights in seen:
+        for layer, sight in zip(layers, sights, strict=True):
+            if sight is None:
+                continue
+            shown = (sight.x, sight.z) if sight.weights is None else (sight.x, sight.z, sight.weights)
+            if not all(np.isfinite(each).all() for each in shown):
+                raise ValueError(
+                    f"model must compute finite numbers, got nan or inf in layer {layer.name}; "
+                    "its weights may be damaged, fetch them again"
+                )
+    return seen
 
 
 ONE_TOKEN = "texts must have two tokens or more, got one each: there is nothing to select; give longer ones"
@@ -215,7 +247,7 @@ def _inputs_first(model: nn.Module, given: Any) -> Any:
 
 def _batch(given: Any, tokenizer: Any, length: int) -> tuple[list[Any], list[list[str]], list[Any] | None]:
     named = dict(given) if isinstance(given, Mapping) else {"": given}
-    lead = next((v for n, v in named.items() if n in ("input_ids", "")), next(iter(named.values())))
+    lead = next((v for n, v in named.items() if n in ("input_ids", "")), next(iter(named.values()), None))
     if not isinstance(lead, torch.Tensor) or lead.dim() < 2:
         raise ValueError(
             f"texts must be a batch of tensors, inputs along the first axis, got {type(lead).__name__}"
@@ -273,6 +305,6 @@ def _said_twice(
         return None
     device = next(model.parameters()).device
     items = [{"input_ids": torch.tensor(np.concatenate([own, own]), device=device)[None]} for own in few]
-    again = see(model, layers, items)
+    again = _seen(model, layers, items)
     sights: list[list[Any]] = [[each[k] for each in again] for k in range(len(layers))]
     return sights, np.array([len(own) for own in few])

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.sentences.samples import Samples
 from hardmax.problem import Problem
-from hardmax.torch.embedding_models import OneLayer, TwoLayer, padded
-from hardmax.torch.next_token_model import NextToken
-from hardmax.torch.selection_models import QueryAttention, TunedPrompt
+from hardmax.torch.embedding_models import NextToken, OneLayer, QueryAttention, TunedPrompt, TwoLayer, padded
 
 
+@check_arguments
 def problem_of(module: nn.Module, batch: Any) -> Problem:
     """The problem of a module on a batch: its attention weights are what is trained, all the rest is fixed.
 
@@ -39,7 +39,7 @@ def problem_of(module: nn.Module, batch: Any) -> Problem:
     if isinstance(module, (OneLayer, TwoLayer)):
         corpus = _of_kind(batch, Corpus)
         if isinstance(module, OneLayer):
-            return corpus.problem(_array(module.E), _array(module.v))
+            return corpus.problem(_array(module.E), _array(module.v), scale=module.scale)
         return _two_layers(module, corpus)
     if isinstance(module, NextToken):
         return _of_kind(batch, Samples).problem(_array(module.W_ov))
@@ -53,6 +53,7 @@ def problem_of(module: nn.Module, batch: Any) -> Problem:
     raise _refused(module)
 
 
+@check_arguments
 def point_of(module: nn.Module, problem: Problem) -> np.ndarray:
     """Where a module stands in its problem: p with the module's attention.
 
@@ -85,8 +86,8 @@ def _two_layers(module: TwoLayer, corpus: Corpus) -> Problem:
     with torch.no_grad():
         rows = module.outputs(tokens, counts)
     there = counts > 0
-    inputs = _inputs(rows, there)
-    problem = Problem.from_tokens(inputs, corpus.signs, _array(module.v))
+    inputs = _inputs(module.scale * rows, there)
+    problem = Problem.from_tokens(inputs, corpus.signs, _array(module.v) / module.scale)
     return problem.weighted(counts=_array(counts[there]))
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from hardmax._lib.expect import _short
+
 
 def softmax(logits: torch.Tensor, dim: int = -1, *, bias: torch.Tensor | None = None) -> torch.Tensor:
     """`torch.softmax` with a backward whose direction is right however hard the attention is.
@@ -27,6 +29,11 @@ def softmax(logits: torch.Tensor, dim: int = -1, *, bias: torch.Tensor | None = 
     >>> torch.autograd.grad(torch.softmax(x, 0) @ torch.tensor([1.0, 0.0, 0.0]), x)[0]
     tensor([ 0.0000e+00, -2.0612e-09, -2.0612e-09])
     """
+    for name, x in (("logits", logits), ("bias", bias)):
+        if not isinstance(x, torch.Tensor) and (x is not None or name == "logits"):
+            raise TypeError(f"{name} must be a tensor, got {type(x).__name__}; convert it")
+    if not isinstance(dim, int) or not -logits.dim() <= dim < logits.dim():
+        raise ValueError(f"dim must be one of the {logits.dim()} dimensions of logits, got {_short(dim)}")
     if dim in (-1, logits.dim() - 1):
         return _Softmax.apply(logits, bias)
     moved = None if bias is None else bias.transpose(dim, -1)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.parallel import cores
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates
@@ -23,6 +24,7 @@ from hardmax.train.vector import train_p, train_W
 STEP = Normalized(0.1)
 
 
+@check_arguments
 def descend(
     problem: Problem,
     step: Step | tuple[Step, Step] = STEP,
@@ -190,6 +192,7 @@ def _side_by_side(
     )
 
 
+@check_arguments
 def descend_batch(
     problems: Sequence[Problem],
     step: Step | tuple[Step, Step] = STEP,

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import misalignment
 from hardmax.problem import Problem, need_problem
 from hardmax.train.flows.arc import follow, stop_at
@@ -44,6 +45,7 @@ STEPS = 250
 Stop = Callable[[np.ndarray, int], float]
 
 
+@check_arguments
 def flow(
     problem: Problem,
     *,

@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import as_matrix, lengths
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.heads import Attention
 from hardmax.problem.keys import Dense, Keys
-from hardmax.problem.layout import Slots, slots_of
 from hardmax.problem.losses import Loss
+from hardmax.problem.problem import Slots, slots_of
 from hardmax.train.softmax import log_slopes, settle, take_logs
 
 
@@ -174,6 +175,7 @@ def attended_values(problem: Problem, settled: Settled) -> tuple[np.ndarray, np.
     return at.mean(values), values
 
 
+@check_arguments
 def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gradient:
     """Minus the gradient of the risk by p, by the head v, or by W (where keys are W x), in the log domain.
 
@@ -294,6 +296,7 @@ def _label_bend(problem: Problem, settled: Settled, D: np.ndarray, common: float
     return np.asarray(settled.per_input(shares).T @ mean - shares.T @ D)
 
 
+@check_arguments
 def hessian(problem: Problem, p: Any) -> np.ndarray:
     """Second derivative of the risk by p (B-DEF-4); entries underflow to zero where the risk is flat.
 

@@ -11,15 +11,26 @@ import numpy as np
 from numba import float64, int64
 
 from hardmax._lib.arrays import exponent
-from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_TABLE,
+    SLOPE,
+    TABLE,
+    UNDERFLOW,
+    VECTOR,
+    dot,
+    fill_rows,
+    maximum,
+    set_row,
+)
 from hardmax._lib.kernels import kernel
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Scale, divided, moderate, scaled
 from hardmax.problem.heads import LinearHead
 from hardmax.problem.kernels import gaps_to_top, gather
-from hardmax.problem.keys import Dense
-from hardmax.problem.layout import slots_of
-from hardmax.problem.products import Products
+from hardmax.problem.keys import Dense, Products
+from hardmax.problem.problem import slots_of
 from hardmax.train.gradient import gradient
 from hardmax.train.loops import (
     BY_RULE,
@@ -173,13 +184,13 @@ def _descend_both(  # type: ignore[no-untyped-def]
     gaps, weights, scores = np.empty(slots), np.empty(slots), np.empty(slots)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    log_slopes, V, pull = np.empty(n), np.empty(d), np.empty(e)
+    log_slopes, log_scale, V, pull = np.empty(n), np.empty(n), np.empty(d), np.empty(e)
     exponents_p, move_p, exponents_v, move_v = np.empty(d), np.empty(d), np.empty(e), np.empty(e)
     saved = 0
     for k in range(rates_p.size + 1):
         if k == record[saved]:
-            points[saved] = p
-            heads[saved] = v
+            set_row(points, saved, p)
+            set_row(heads, saved, v)
             saved += 1
         if k == rates_p.size:
             break
@@ -190,7 +201,7 @@ def _descend_both(  # type: ignore[no-untyped-def]
         settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
         for i in range(n):
             log_slopes[i] = log_slope(u[i]) + log_weights[i]
-        common_v = np.max(log_slopes)
+        common_v = maximum(log_slopes)
         pull[:] = 0.0
         for i in range(n):
             x = log_slopes[i] - common_v
@@ -199,12 +210,14 @@ def _descend_both(  # type: ignore[no-untyped-def]
                     share = labels[i] * counts[slot] * math.exp(x + gaps[slot] - log_mass[i])
                     for j in range(e):
                         pull[j] += share * values[slot, j]
-        common_p = gather(keys, tokens, offsets, tops, weights, depth - log_mass + log_slopes, V)
+        for i in range(n):
+            log_scale[i] = depth[i] - log_mass[i] + log_slopes[i]
+        common_p = gather(keys, tokens, offsets, tops, weights, log_scale, V)
         shrunk_p, shrunk_v = rescale(V), rescale(pull)
         length_p, length_v = math.sqrt(dot(V, V)), math.sqrt(dot(pull, pull))
         if length_p == 0.0 and length_v == 0.0:
-            points[saved:] = p
-            heads[saved:] = v
+            fill_rows(points, saved, p)
+            fill_rows(heads, saved, v)
             return (NO_COMPETITOR if common_p == -np.inf else STATIONARY), k
         total_p, total_v = common_p + shrunk_p - log_total, common_v + shrunk_v - log_total
         if length_p > 0.0 and kind_p == BY_RULE:

@@ -8,9 +8,22 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float64, int64, njit, types
+from numba import boolean, float64, int64, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, VECTORIZED, dot
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_TABLE,
+    SLOPE,
+    TABLE,
+    UNDERFLOW,
+    VECTOR,
+    VECTORIZED,
+    dot,
+    fill_rows,
+    njit,
+    set_row,
+)
 from hardmax._lib.kernels import kernel
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.train.softmax import settle, take_logs
@@ -145,11 +158,12 @@ def descend_primal(  # type: ignore[no-untyped-def]
     gaps, weights, V = np.empty(slots), np.empty(slots), np.empty(d)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
+    seen, slopes, log_scale = np.empty(n), np.empty(n), np.empty(n)
+    seen[:] = np.nan
     saved = 0
     for k in range(rates.size + 1):
         if k == record[saved]:
-            points[saved] = p
+            set_row(points, saved, p)
             saved += 1
         if k == rates.size:
             break
@@ -161,7 +175,7 @@ def descend_primal(  # type: ignore[no-untyped-def]
         common = gather(keys, tokens, offsets, tops, weights, log_scale, V)
         shrunk = rescale(V)
         if shrunk == -np.inf:
-            points[saved:] = p
+            fill_rows(points, saved, p)
             return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
         length = math.sqrt(dot(V, V))
         factor = step_factor(rates[k], length, common + shrunk - log_total, normalized, epsilon)
@@ -211,16 +225,18 @@ def descend_gram(  # type: ignore[no-untyped-def]
     gaps, weights = np.empty(slots), np.empty(slots)
     tops = np.empty(n, np.intp)
     u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
+    seen, slopes, log_scale = np.empty(n), np.empty(n), np.empty(n)
+    seen[:] = np.nan
     c, pull = np.zeros(m), np.empty(m)
     logits, padded = np.zeros(m + 1), np.zeros(m + 1)  # the last entry stands for the reference tokens
     beta = padded[:m]
-    logits[:m] = start
-    squares = np.diag(gram).copy()
+    squares = np.empty(m)
+    for r in range(m):
+        logits[r], squares[r] = start[r], gram[r, r]
     saved = 0
     for k in range(rates.size + 1):
         if k == record[saved]:
-            coefficients[saved] = c
+            set_row(coefficients, saved, c)
             saved += 1
         if k == rates.size:
             break
@@ -244,7 +260,7 @@ def descend_gram(  # type: ignore[no-untyped-def]
             take_logs(tops, scores, lean, 0.0, depth, u)
         common = scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
         if common == -np.inf:
-            coefficients[saved:] = c
+            fill_rows(coefficients, saved, c)
             return NO_COMPETITOR, k
         padded[:] = 0.0
         for i in range(n):
@@ -255,7 +271,7 @@ def descend_gram(  # type: ignore[no-untyped-def]
                     padded[np.uintp(row[slot])] += scale * weights[slot]
         shrunk = rescale(beta)
         if shrunk == -np.inf:
-            coefficients[saved:] = c
+            fill_rows(coefficients, saved, c)
             return STATIONARY, k
         square = times(gram, beta, pull)
         if normalized and square < CANCELLATION * m * dot_square(beta, squares):

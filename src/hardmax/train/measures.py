@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.selection import Selection, chosen_slots
@@ -22,6 +23,7 @@ VANISHING = -40.0
 NODES = 24
 
 
+@check_arguments
 def attention(problem: Problem, p: Any) -> list[np.ndarray]:
     """Softmax weights s_i of every input.
 
@@ -35,6 +37,7 @@ def attention(problem: Problem, p: Any) -> list[np.ndarray]:
     return problem.split(settled.slots.spread(settled.shares))
 
 
+@check_arguments
 def defect(problem: Problem, p: Any) -> float:
     """Mean over inputs of the attention not on the top token, without cancellation.
 
@@ -76,6 +79,7 @@ def attended(problem: Problem, p: Any, threshold: float) -> Selection:
     return Selection(tuple(tuple(np.flatnonzero(s >= threshold).tolist()) for s in problem.split(shares)))
 
 
+@check_arguments
 def soft_sparsity(s: Any) -> float:
     """Effective number of attended tokens, |s|_1 / |s|_2^2: 1 if one-hot, T if uniform (B-DEF-8).
 
@@ -86,9 +90,12 @@ def soft_sparsity(s: Any) -> float:
     s = expect.finite_array("s", s, (None,))
     if not s.any():
         raise ValueError("s must have a nonzero entry")
-    return float(np.abs(s).sum() / (s @ s))
+    largest = float(np.abs(s).max())  # squares of what is left of it neither overflow nor vanish
+    s = s / largest
+    return float(np.abs(s).sum() / (s @ s)) / largest
 
 
+@check_arguments
 def risk(problem: Problem, p: Any) -> float:
     """Mean loss over the inputs, or the sum of losses with the inputs' weights (B-DEF-1).
 
@@ -129,6 +136,7 @@ class SignedLog:
         return SignedLog(1 if total > 0 else -1, top + math.log(abs(total)))
 
 
+@check_arguments
 def excess_risk(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog:
     """Risk at p minus the risk of attending to one chosen token per input, in the log domain (B-DEF-5).
 
@@ -224,6 +232,7 @@ class Smoothness:
     tight: float
 
 
+@check_arguments
 def smoothness(problem: Problem) -> Smoothness:
     """The paper's L_p, from (v, W, X) if the keys are W x and from (gamma, K) otherwise, and a tighter one.
 

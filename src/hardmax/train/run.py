@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._lib import notebook
+from hardmax._lib import expect, notebook
 from hardmax._lib.arrays import as_matrix, lengths, misalignment
+from hardmax._lib.files import whole
+from hardmax._lib.reading import read_arrays
+from hardmax.margin.att_svm import AttentionRows
+from hardmax.margin.norms import norm
+from hardmax.margin.norms.in_norm import proved_by
+from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import scaled
+from hardmax.problem.files import problem_arrays, problem_of_arrays
+from hardmax.problem.problem import slots_of
 from hardmax.problem.selection import Selection, selected_tokens
+from hardmax.train.display import RunDisplay
 from hardmax.train.gradient import risk_of, settle_at
 from hardmax.train.measures import SignedLog, attended, attention, defect, excess_risk, predictions
+from hardmax.train.rules.running import descend_compiled, descend_plain, runs_compiled
+from hardmax.train.schedule import Rule, need_step
+from hardmax.train.steps import Step
+from hardmax.train.steps.text import as_text, from_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hardmax.margin.solution import MaxMargin
-    from hardmax.train.display import RunDisplay
     from hardmax.train.laws.forecasting import Forecast
-    from hardmax.train.steps import Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +196,6 @@ class Run:
         >>> f"{run.deficit(hm.max_margin(problem, run.selection(), norm=run.norm_name)):.3g}"
         '0.007'
         """
-        from hardmax.margin.solution import MaxMargin
 
         if not isinstance(best, MaxMargin):
             raise ValueError(
@@ -206,7 +216,6 @@ class Run:
         >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
         ([0.3162, 0.31623], 0.316228)
         """
-        from hardmax.train.laws.certificate import certificate
 
         return certificate(self)
 
@@ -219,7 +228,6 @@ class Run:
         (False, None)
         """
         from hardmax.train.laws.forecasting import forecast
-        from hardmax.train.schedule import need_step
 
         return forecast(self.problem, need_step(self.step, "step of the run"), self.selection())
 
@@ -314,7 +322,6 @@ class Run:
 
     def save(self, path: str | Path) -> None:
         """Write what every run has, the problem too, to one npz file; what a subclass adds is left out."""
-        from hardmax.train.run_file import save
 
         points = None if self.points is None else np.array([self._p(s) for s in range(len(self.times))])
         save(self, points, path)
@@ -329,7 +336,6 @@ class Run:
         >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """
-        from hardmax.train.run_file import load
 
         return load(path)
 
@@ -342,6 +348,92 @@ class Run:
 
         Of a run without points: of the norm and the risk, as far as they were observed.
         """
-        from hardmax.train.display import RunDisplay
 
         return RunDisplay.of(self, target)
+
+
+def save(run: Run, points: np.ndarray | None, path: str | Path) -> None:
+    """Write what every run has, its points as the problem takes them, whole or not at all."""
+    arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(run.problem).items()}
+    arrays |= {f"observed_{name}": a for name, a in run.observed.items()}
+    arrays |= {"times": run.times, "clock": run.clock, "method": run.method}
+    arrays |= {"event": run.event or "", "step": as_text(run.step), "batch": run.batch or 0}
+    arrays["flow_norm"] = run.flow_norm
+    arrays |= {"end": run.final} if points is None else {"points": points}
+    if run.heads is not None:
+        arrays["heads"] = run.heads
+    with whole(path) as file:
+        np.savez(file, **arrays)
+
+
+def load(path: str | Path) -> Run:
+    """Read what `save` wrote, of whatever training."""
+    arrays = read_arrays(path)
+    named = {"times", "clock", "event", "method"} <= arrays.keys()
+    if not named or not arrays.keys() & {"points", "end"}:
+        raise ValueError(f"{path} does not hold a run; it holds {', '.join(sorted(arrays)) or 'nothing'}")
+
+    def of(prefix: str) -> dict[str, np.ndarray]:
+        return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+    problem = problem_of_arrays(of("problem_"), Path(path))
+    times = expect.finite_array("times", arrays["times"], (None,))
+    points, heads, end = (arrays.get(name) for name in ("points", "heads", "end"))
+    if points is not None:
+        points = expect.finite_array("points", points, (len(times), problem.d))
+        if not len(times):
+            raise ValueError(f"{path} does not hold a run: it has no points")
+    if end is not None:
+        end = expect.finite_array("end", end, (problem.d,))
+    if heads is not None:
+        heads = expect.finite_array("heads", heads, (len(times), None))
+    return Run(
+        problem,
+        str(arrays["clock"]),
+        arrays["times"],
+        points,
+        str(arrays["event"]) or None,
+        heads,
+        str(arrays["method"]),
+        of("observed_"),
+        end,
+        from_text(str(arrays.get("step", ""))),
+        int(arrays.get("batch", 0)) or None,
+        norm(str(arrays.get("flow_norm", "l2"))).name,
+    )
+
+
+def certificate(run: Run) -> MaxMargin:
+    """The end of a run with the multipliers it collected, as an answer to its max-margin problem."""
+    step = run.step
+    if not isinstance(step, Step) or run.heads is not None:
+        raise ValueError(
+            f"run must be a training of p by one step rule, got {run.method or 'a run without one'}; ask "
+            "max_margin(problem, run.selection())"
+        )
+    if not run.final.any():
+        raise ValueError("run must have left the origin, got p = 0; take more steps")
+    tokens = run.selection().tokens
+    rows = AttentionRows(run.problem).constraints(enumerate(tokens))
+    if not rows.count:
+        raise ValueError("run must be on inputs with several tokens, got none; no row asks for a margin")
+    weights = np.maximum(_collected(run, step, rows.labels or ()), 0.0)  # negative ones prove nothing
+    if not weights.any():
+        weights = np.ones(rows.count)
+    return replace(proved_by(rows, step.norm, run.final, weights), selection=tokens)
+
+
+def _collected(run: Run, step: Step, labels: Sequence[Any]) -> np.ndarray:
+    """L of the rows (i, t): minus the weight that slot t of input i gathered, taking the steps once more."""
+    problem, scale = run.problem, scaled(run.problem)
+    slots = slots_of(scale.problem)
+    rule = Rule.of(step, int(run.times[-1]), scale, by_update=True)
+    p, totals = np.array(scale.point(run.points[0])), np.zeros(len(slots.tokens))
+    ends, batch = np.array([0, len(rule.rates)]), run.batch or 0
+    loop = descend_compiled if runs_compiled(scale.problem, rule) else descend_plain
+    loop(scale.problem, p, rule, ends, batch=batch, totals=totals)
+    at = np.array([problem.offsets[i] + t for i, t in labels])
+    if slots.group is None:
+        return -totals[at]
+    merged = slots.group[at]
+    return -totals[merged] / np.bincount(merged)[merged]  # twins share what their key gathered

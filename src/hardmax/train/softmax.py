@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import float64, njit, types
+from numba import float64, types
 
-from hardmax._lib.compiled import INDEX, OUT, SLOPE, UNDERFLOW, VECTOR
+from hardmax._lib.compiled import INDEX, OUT, SLOPE, UNDERFLOW, VECTOR, njit
 
 # 1 + exp(x) is one in float64 far above this, and a score gap is unmoved by this fraction of it.
 NEGLIGIBLE = -45.0

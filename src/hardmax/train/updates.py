@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import float64, int64, types
 from numba.extending import is_jitted
 
-from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR
+from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR, njit
 
 SIGNATURE = types.void(VECTOR, VECTOR, VECTOR, OUT_TABLE, float64, int64, OUT)
 UPDATE = types.FunctionType(SIGNATURE)
@@ -34,7 +34,8 @@ class CompiledUpdate:
         """Compiled when a loop first takes it; one's own may have been before."""
         if is_jitted(self._plain):
             return self._plain
-        return njit(SIGNATURE, cache=True, nogil=True, error_model="numpy")(self._plain)
+        options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": False}
+        return njit(SIGNATURE, cache=True, **options)(self._plain)
 
     def __call__(self, *arguments: Any) -> None:
         self.function(*arguments)

@@ -12,9 +12,8 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, choose, differences, known, orthonormal_basis, scaled
-from hardmax.problem.keys import Dense
-from hardmax.problem.layout import slots_of
-from hardmax.problem.products import Products
+from hardmax.problem.keys import Dense, Products
+from hardmax.problem.problem import slots_of
 from hardmax.train.edges.steps import EdgeSteps
 from hardmax.train.loops import BY_RULE, CANCELLED, UNIT_ALONG, descend_gram, descend_primal
 from hardmax.train.rules.running import (

@@ -8,26 +8,273 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import lengths, misalignment
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.small import named
+from hardmax.directions.neighbors import known_gap, row_gaps
 from hardmax.limits.late import late_residual
 from hardmax.margin.att_svm import max_margin_batch
+from hardmax.margin.measure import enclose_many
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.losses import as_loss
+from hardmax.problem.selection import slot_gaps
 from hardmax.train.descent import descend_batch, descend_quietly
-from hardmax.train.steps import Normalized, Step
-from hardmax.trials import optimizers
-from hardmax.trials.experiments_blocks import Block, blocks
-from hardmax.trials.rules import STEP, rule_of, rule_parameters
+from hardmax.train.run import Run
+from hardmax.train.steps import Adam, Coordinate, Mirror, Normalized, Sign, Signum, Step
+from hardmax.train.steps.text import RULES as ALL
+
+# Rules of matrices are left out: the experiments draw keys of a vector p.
+RULES = {name: rule for name, rule in ALL.items() if name not in ("Spectral", "Muon")}
+RATE = 1.0  # where none is given, as in B-FIG-9
+STEP = Normalized(RATE)
+
+
+def rule_parameters(name: Any) -> tuple[str, ...]:
+    """The parameters that a rule has, by its name.
+
+    >>> from hardmax.trials.experiments import rule_parameters
+    >>> rule_parameters("Mirror")
+    ('rate', 'decay', 'power', 'normalized')
+    """
+    if name not in RULES:
+        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {name!r:.60}; choose one of these")
+    return tuple(each.name for each in fields(RULES[name]))
+
+
+def rule_of(parameters: Mapping[str, Any]) -> Step:
+    """The rule that a cell asks for; normalised gradient descent by default.
+
+    >>> from hardmax.trials.experiments import rule_of
+    >>> rule_of({"experiment": "sphere", "rule": "Adam", "rate": 0.01, "betas": "0.9 0.99"})
+    Adam(rate=0.01, decay=0.0, betas=(0.9, 0.99), epsilon=1e-08)
+    """
+    name = parameters.get("rule", "Normalized")
+    given = {each: parameters[each] for each in rule_parameters(name) if each in parameters}
+    if isinstance(given.get("betas"), str):
+        try:
+            given["betas"] = tuple(float(word) for word in given["betas"].split())
+        except ValueError:
+            raise ValueError(f"betas must be two numbers in one text, got {given['betas']!r:.60}") from None
+    try:
+        return RULES[name](**{"rate": RATE, **given})
+    except TypeError:
+        missing = [
+            each for each in rule_parameters(name) if each not in given and each not in ("rate", "decay")
+        ]
+        raise ValueError(f"rule {name} needs {', '.join(missing)}; give it beside the rule") from None
+
+
+REACHED = 0.05  # the largest deficit that counts as at the max margin
+BASE = "normalized"  # the rule that the others' selections are compared with
+
+BY_OPTIMIZER: dict[str, Callable[[float, float], Step]] = {
+    "coordinate": lambda rate, decay: Coordinate(rate, decay=decay),
+    "normalized": lambda rate, decay: Normalized(rate, decay=decay),
+    "mirror3": lambda rate, decay: Mirror(rate, 3.0, decay=decay),
+    "sign": lambda rate, decay: Sign(rate, decay=decay),
+    "signum": lambda rate, decay: Signum(rate, 0.9, decay=decay),
+    "adam": lambda rate, decay: Adam(rate, (0.9, 0.99), epsilon=0.0, decay=decay),
+}
+
+
+def compare(
+    problems: Sequence[Problem], *, rate: float = 0.1, decay: float = 0.0, steps: int = 5000
+) -> list[dict[str, bool]]:
+    """Run every rule of `RULES` on every problem: a row for each, of true and false.
+
+    A column named as a rule: it selects one token per input, and p ends within 5 percent of the max margin of
+    these tokens in the rule's own norm. ``adam_parts`` and the like: the rule selects other tokens than
+    normalised gradient descent does. ``any_parts``: any two of them do.
+
+    Args:
+        problems: to train on.
+        rate: the step size of all rules, each in its own norm.
+        decay: a, where the rate at step t is rate/(t+1)^a.
+        steps: how many to take.
+
+    >>> import hardmax as hm
+    >>> from hardmax.trials.experiments import compare
+    >>> row = compare([hm.data.named("space-a")], steps=1000)[0]
+    >>> [name for name in ("normalized", "sign", "adam", "sign_parts", "adam_parts") if row[name]]
+    ['normalized', 'sign', 'adam', 'sign_parts', 'adam_parts']
+    """
+    rows: list[dict[str, bool]] = [{} for _ in problems]
+    chosen: dict[str, list[str]] = {}
+    for name, rule in BY_OPTIMIZER.items():
+        step = rule(rate, decay)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # rates beyond a threshold are part of the question
+            runs = descend_batch(problems, step, steps=steps, workers=1)
+        chosen[name] = [str(run.selection()) for run in runs]
+        for row, reached in zip(rows, _reached(runs, step.norm), strict=True):
+            row[name] = reached
+    for at, row in enumerate(rows):
+        told = {name: chosen[name][at] for name in BY_OPTIMIZER}
+        row |= {f"{name}_parts": told[name] != told[BASE] for name in BY_OPTIMIZER if name != BASE}
+        row["any_parts"] = len(set(told.values())) > 1
+    return rows
+
+
+def _reached(runs: Sequence[Run], norm: str) -> list[bool]:
+    """Whether each run is at the max margin of what it selects; not where tokens tie or none is found."""
+    selections = [run.selection() for run in runs]
+    clear = [at for at, each in enumerate(selections) if all(len(tied) == 1 for tied in each.sets)]
+    found = max_margin_batch(
+        [runs[at].problem for at in clear], [selections[at].tokens for at in clear], workers=1, norm=norm
+    )
+    reached = [False] * len(runs)
+    for at, best in zip(clear, found, strict=True):
+        reached[at] = bool(best.is_certified and best.p is not None and best.deficit(runs[at].p) <= REACHED)
+    return reached
+
+
+def trials(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, bool]]:
+    """One row of `compare` per seed, on problems of `hm.data.gaussian`."""
+    drawn = {name: parameters[name] for name in ("n", "T", "d", "loss") if name in parameters}
+    how = {name: parameters[name] for name in ("rate", "decay", "steps") if name in parameters}
+    return compare([gaussian(**drawn, rng=np.random.default_rng(seed)) for seed in seeds], **how)
+
+
+SIZE = 128  # problems of a block: two threads' worth of certified directions
+NUMBERS = 4_000_000  # of the keys of a block: large problems go one by one
+NEAR = 1e-8  # ten times the tolerance of a tie: beyond it there is none
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The last points of trajectories whose problems have the same inputs' sizes and dimension."""
+
+    members: list[int]
+    paths: list[Run]
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """p at the end, (B, d)."""
+        return np.stack([path.p for path in self.paths])
+
+    @cached_property
+    def keys(self) -> np.ndarray:
+        """The key at every slot, (B, L, d)."""
+        return np.stack([path.problem.keys[path.problem.tokens] for path in self.paths])
+
+    @cached_property
+    def tops(self) -> np.ndarray:
+        """The token with the largest logit of every input, (B, n)."""
+        logits = _times(self.keys, self.points)
+        parts = np.split(logits, self._offsets[1:-1], axis=1)
+        return np.stack([part.argmax(axis=1) for part in parts], axis=1)
+
+    @cached_property
+    def differences(self) -> np.ndarray:
+        """Key of the top token minus key, at every slot: the rows of ATT-SVM, and zero at the top."""
+        chosen = np.take_along_axis(self.keys, self._top_slots[:, :, None], axis=1)
+        return np.repeat(chosen, self._sizes, axis=1) - self.keys
+
+    @cached_property
+    def leads(self) -> np.ndarray:
+        """Logit of the top token minus logit, at every slot."""
+        return _times(self.differences, self.points)
+
+    @property
+    def defects(self) -> np.ndarray:
+        """Mean attention off the top token."""
+        shares = np.exp(-self.leads)
+        copies = self._copies
+        shares[copies] = 0.0
+        lost = np.add.reduceat(shares, self._offsets[:-1], axis=1)
+        selected = np.add.reduceat(copies, self._offsets[:-1], axis=1, dtype=float)
+        return (lost / (selected + lost)).mean(axis=1)
+
+    @property
+    def selections(self) -> list[tuple[tuple[int, ...], ...]]:
+        """What every path selects, ties kept: only where one is possible the single problem is asked."""
+        apart = np.sqrt(np.einsum("bld,bld->bl", self.differences, self.differences))
+        longest = np.maximum.reduceat(apart, self._offsets[:-1], axis=1)
+        reach = NEAR * lengths(self.points)[:, None] * longest
+        near = self.leads <= np.repeat(reach, self._sizes, axis=1)
+        clear = near.sum(axis=1) == len(self._sizes)
+        return [
+            tuple((t,) for t in tops) if alone else path.selection().sets
+            for path, tops, alone in zip(self.paths, self.tops.tolist(), clear.tolist(), strict=True)
+        ]
+
+    @cached_property
+    def score_leads(self) -> np.ndarray:
+        """Score of the top token minus score at every slot."""
+        return np.stack(
+            [slot_gaps(path.problem, top) for path, top in zip(self.paths, self.tops, strict=True)]
+        )
+
+    def score_gaps(self, best: Sequence[MaxMargin | None]) -> np.ndarray:
+        """Least score by which a selected token beats its neighbours; nan without p_mm, or in doubt."""
+        enclose_many([each for each in best if each is not None])
+        gaps = [
+            math.nan if each is None else known_gap(each, row_gaps(path.problem, each))
+            for path, each in zip(self.paths, best, strict=True)
+        ]
+        return np.array(gaps)
+
+    @property
+    def are_best(self) -> np.ndarray:
+        """Whether no token scores above the selected one of its input."""
+        return np.min(self.score_leads, axis=1) >= 0.0
+
+    @property
+    def _copies(self) -> np.ndarray:
+        """The slots of the top token and of its copies."""
+        groups = np.stack([path.problem.groups for path in self.paths])
+        tops = np.take_along_axis(groups, self._top_slots, axis=1)
+        same: np.ndarray = groups == np.repeat(tops, self._sizes, axis=1)
+        return same
+
+    @property
+    def _offsets(self) -> np.ndarray:
+        return self.paths[0].problem.offsets
+
+    @property
+    def _sizes(self) -> np.ndarray:
+        return self.paths[0].problem.sizes
+
+    @property
+    def _top_slots(self) -> np.ndarray:
+        return self.tops + self._offsets[:-1]
+
+
+def blocks(paths: Sequence[Run]) -> Iterator[Block]:
+    """Group trajectories by the layout of their problems, in blocks of limited size.
+
+    >>> import hardmax as hm
+    >>> from hardmax.trials.experiments import blocks
+    >>> problems = [hm.data.sphere(2, 3, d, rng=0) for d in (2, 5, 2)]
+    >>> [block.members for block in blocks(hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=10))]
+    [[0, 2], [1]]
+    """
+    groups: dict[tuple[bytes, int], list[int]] = {}
+    for i, path in enumerate(paths):
+        groups.setdefault((path.problem.offsets.tobytes(), path.problem.d), []).append(i)
+    for members in groups.values():
+        problem = paths[members[0]].problem
+        size = max(1, min(SIZE, NUMBERS // (len(problem.tokens) * problem.d)))
+        for first in range(0, len(members), size):
+            chosen = members[first : first + size]
+            yield Block(chosen, [paths[i] for i in chosen])
+
+
+def _times(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """rows @ vector, problem by problem: a sum over the whole block could depend on what is in it."""
+    return np.matmul(rows, vectors[:, :, None])[:, :, 0]
+
 
 SATURATED = 1e-5  # the largest mean attention off the selected tokens that counts as saturated
 MEASURE = (
@@ -184,7 +431,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     ``rule`` names a rule of `hm.steps`, "Normalized" by default, whose parameters stand beside it: ``rate``,
     1 by default, ``decay``, ``power`` and so on, ``betas`` as one text. ``steps`` and ``measure``, names in
     one text, are those of `outcomes`; ``loss`` names a loss. "optimizers" compares rules on "gaussian"
-    problems (trials/optimizers.py), and has ``rate``, ``decay`` and ``steps``.
+    problems (trials/experiments.py), and has ``rate``, ``decay`` and ``steps``.
 
     >>> from hardmax.trials.experiments import built_in
     >>> parameters = {"experiment": "sphere", "n": 2, "T": 3, "d": 5, "measure": "selection saturated"}
@@ -193,7 +440,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     """
     experiment = check_parameters(parameters)
     if experiment == OPTIMIZERS:
-        return optimizers.trials(parameters, seeds)
+        return trials(parameters, seeds)
     own = {name: parameters[name] for name in _own(experiment) if name in parameters}
     chance = [np.random.default_rng(seed) for seed in seeds]
     problems: list[Problem]

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import hardmax
+from hardmax._lib.children import append_folder
 from hardmax._lib.files import digest
 
 Function = Callable[..., Any]
@@ -103,8 +104,7 @@ def _load_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
+    append_folder(str(path.parent))
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     _loading.append(path)
     try:

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import html
+from hardmax.trials.export import write_csv, write_parquet
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
@@ -173,7 +175,6 @@ class Sweep:
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as CSV: nan and inf as such, None and what is missing as nothing."""
-        from hardmax.trials.export import write_csv
 
         write_csv(self, path)
 
@@ -187,7 +188,6 @@ class Sweep:
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as Parquet (needs the extra `export`)."""
-        from hardmax.trials.export import write_parquet
 
         write_parquet(self, path)
 
@@ -220,6 +220,7 @@ class Sweep:
         return f"python -c {shlex.quote(f'import hardmax as hm; print(hm.trials.run_one({words}))')}"
 
 
+@check_arguments
 def run_one(
     sweep: Sweep | str | os.PathLike[str], cell: int, trial: int, function: Function | str | None = None
 ) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hardmax._lib.terminal import columns
+from hardmax.trials.export import columns as columns_of
 from hardmax.trials.grid import Parameters, cell_key
 from hardmax.trials.tally import Column, Names
 
@@ -196,7 +197,6 @@ def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]
 
 def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Every cell with its results: those named, or all that are not texts."""
-    from hardmax.trials.export import columns as columns_of
 
     shared = (*found.parameters, "trial", "seed", "status", "error")
     own = {name: kinds for name, kinds in columns_of(found).items() if name not in shared}

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.trials.backends import Backend, WorkerDied, check_place, open_backend
 from hardmax.trials.backends.local import Here
 from hardmax.trials.grid import Grid, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
 from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
-from hardmax.trials.work import FAILED, Batch, Clock, Job, Outcome, Progress, Report, Sizes, report
+from hardmax.trials.work import FAILED, Batch, Clock, First, Job, Outcome, Progress, Report, Sizes, report
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000
@@ -25,6 +26,7 @@ BEAT = 1.0  # seconds after which progress is told although no batch has ended
 LOST = "the worker died while it ran this trial"
 
 
+@check_arguments
 def sweep(
     function: Function | str,
     grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
@@ -106,7 +108,8 @@ def sweep(
                 pool = open_backend(backend, job, workers, address)
             clock = Clock(done, failed, total)
             try:
-                drive = _Drive(opened, session, pool, sizes, clock, progress, seed, retries)
+                first = First(alone=address is None and not isinstance(pool, Here))
+                drive = _Drive(opened, session, pool, sizes, clock, progress, seed, retries, first)
                 drive.run(_missing(opened, trials, sizes, retry_failed))
             finally:
                 pool.close()
@@ -169,6 +172,7 @@ class _Drive:
     progress: Callable[[Progress], object] | None
     seed: int
     retries: int
+    first: First
 
     def run(self, missing: Iterator[Batch]) -> None:
         """Run all batches; if something stops this, record those that are finished and pass it on."""
@@ -176,7 +180,7 @@ class _Drive:
         flights: dict[Any, _Flight] = {}
         try:
             while True:
-                while len(flights) < self.pool.capacity:
+                while len(flights) < (1 if self.first.is_alone() else self.pool.capacity):
                     flight = again.popleft() if again else _fly(next(missing, None))
                     if flight is None:
                         break
@@ -187,6 +191,7 @@ class _Drive:
                 for handle in finished:
                     self._settle(handle, flights[handle], again)
                     del flights[handle]
+                    self.first.ends()
                 if not finished:
                     self._count(0, 0)  # whoever watches may stop a sweep whose trials never end
         except BaseException:  # an interrupt, an error of a worker's machine, or what progress raised
@@ -218,7 +223,7 @@ class _Drive:
         self._count(len(said.outcomes) - failed, failed)
 
     def _count(self, done: int, failed: int) -> None:
-        progress = self.clock.count(done, failed)
+        progress = self.clock.count(done, failed)._replace(compiling=self.first.compiles)
         if self.progress is not None:
             self.progress(progress)
 

@@ -206,17 +206,52 @@ GOAL = 0.5  # seconds of work in a batch: long against what a batch costs, short
 CAUTION = 10.0  # how much shorter in a cell that was not measured yet
 GROWTH = 8  # against a first trial that was much slower, or faster, than the rest
 LARGEST = 10_000  # trials of a batch whose rows are held in memory
+AT_ONCE = 0.5  # seconds after which a first batch is taken to compile, or to be long
+IDLE = 5.0  # seconds without compiling, for a worker that starts, after which a first batch is just long
 WINDOW = 30.0  # seconds over which the rate is measured
 
 
 class Progress(NamedTuple):
-    """How far a sweep is: counts of trials, finished trials per second, and the seconds that remain."""
+    """How far a sweep is: counts of trials, finished trials per second, and the seconds that remain.
+
+    ``remaining`` is infinite until a trial is finished. While ``compiling`` only one worker is at work: it
+    compiles the kernels that the others then find.
+    """
 
     done: int
     failed: int
     total: int
     rate: float
     remaining: float
+    compiling: bool = False
+
+
+class First:
+    """The first batch runs alone while its worker compiles, so that the other workers find the kernels.
+
+    A trial that takes long without compiling does not hold up the others.
+    """
+
+    def __init__(self, alone: bool) -> None:
+        self.alone = alone
+        self.compiles = False
+        self.start = self.seen = time.monotonic()
+
+    def is_alone(self) -> bool:
+        """Whether the other workers have to wait for the first batch."""
+        now = time.monotonic()
+        if self.alone and now - self.start >= AT_ONCE:  # importing numba to look costs half a second
+            from hardmax._lib.caching import is_compiling
+
+            if is_compiling():
+                self.compiles, self.seen = True, now
+            elif now - self.seen > IDLE:
+                self.ends()
+        return self.alone
+
+    def ends(self) -> None:
+        """Let all workers start."""
+        self.alone = self.compiles = False
 
 
 class Sizes:

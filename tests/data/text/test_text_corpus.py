@@ -168,7 +168,7 @@ def test_workers_and_chunks_do_not_matter(
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     monkeypatch.setattr(gathering, "CHUNK", 2500)
-    monkeypatch.setattr("hardmax.data.text.tokens.BLOCK", 50)
+    monkeypatch.setattr("hardmax.data.text.making.BLOCK", 50)
     monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "other"))
     assert_same(one, text_corpus(file, workers=3, **options))  # type: ignore[arg-type]
     assert len(list((tmp_path / "other").rglob("*/[0-9]*"))) > 10
@@ -226,14 +226,14 @@ def test_refusals(tmp_path: Path, stopwords: Path, monkeypatch: pytest.MonkeyPat
     file = write_reviews(tmp_path / "two.csv", [("good film", 1), ("bad film", -1)])
     wrong: list[tuple[str, dict[str, object]]] = [
         ("least: no token occurs at least 50 times among 4, the most frequent occurs 2", {}),
-        ("characters must be two integers", {"characters": 5}),
+        ("characters must be a tuple of 2 values", {"characters": 5}),
         ("characters must be the least and the most", {"characters": (5, 1)}),
         ("no review is left of 2: 0 without a label, 2 too short", {"characters": (100, 200)}),
         ("most must be an integer of at least 1", {"most": 0}),
         ("workers must be", {"workers": 0}),
         ("tokenizer must be 'words', a function, or a WordPiece vocabulary", {"tokenizer": "nowhere.txt"}),
         ("is no WordPiece vocabulary", {"tokenizer": stopwords}),
-        ("tokenizer must be 'words', a function, or a WordPiece vocabulary", {"tokenizer": 5}),
+        ("tokenizer must be the name of a file or a function", {"tokenizer": 5}),
         ("stopwords must be a file of words", {"stopwords": "nowhere.txt"}),
     ]
     for message, options in wrong:

@@ -13,7 +13,7 @@ import hardmax as hm
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.kernels import REST, extend_rests
 from hardmax.embeddings.minibatch.loop import epoch_batches
-from hardmax.embeddings.minibatch.step import OneLayerModel, renumbered
+from hardmax.embeddings.minibatch.train import OneLayerModel, renumbered
 from hardmax.train.steps import AdamW
 
 

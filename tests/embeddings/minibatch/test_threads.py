@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.embeddings.minibatch import step as steps
+from hardmax.embeddings.minibatch import train as steps
 from hardmax.embeddings.minibatch.kernels import TILE
-from hardmax.embeddings.minibatch.step import OneLayerModel
+from hardmax.embeddings.minibatch.train import OneLayerModel
 from hardmax.train.steps import AdamW
 
 RATE = 0.01

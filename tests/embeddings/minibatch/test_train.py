@@ -230,8 +230,8 @@ def test_stops_at_the_stated_loss():
         ({"step": AdamW(0.1, epsilon=0.0), "dtype": "float64"}, "epsilon must be at least 1e-140"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"batch": 0}, "batch must be an integer of at least 1"),
-        ({"milestones": 100}, "milestones must be a list of epochs"),
-        ({"start": (np.zeros((6, 4)), np.zeros(4))}, "start must be three arrays"),
+        ({"milestones": 100}, "milestones must be a list of integers"),
+        ({"start": (np.zeros((6, 4)), np.zeros(4))}, "start must be a tuple of 3 values"),
         ({"start": (np.zeros((6, 3)), np.zeros(3), np.zeros(3))}, "start must hold vectors of d = 4"),
     ],
 )
@@ -263,7 +263,7 @@ def test_a_small_epsilon_sees_small_moments():
 
 def test_a_corpus_is_asked_for_by_name():
     with pytest.raises(
-        ValueError, match=r"corpus must be a Corpus, got ndarray; a TextCorpus has a \.corpus"
+        ValueError, match=r"corpus must be a hardmax\.Corpus, got ndarray; .*a TextCorpus has a \.corpus"
     ):
         train_embeddings(np.ones((2, 3)), 4, AdamW(0.1), epochs=1, rng=0)  # type: ignore[arg-type]
 

@@ -45,7 +45,7 @@ def gradients(at: Instance, monkeypatch: pytest.MonkeyPatch) -> tuple[float, np.
     monkeypatch.setattr(two_layer_step, "update_adamw", lambda x, g, *_: seen.append(g.copy()))
     with two_layer_step.TwoLayerModel(at.E, at.p, at.v, AdamW(0.1), "float64", 1) as model:
         loss = model.step(at.corpus, 0.01)
-        assert model.loss(at.corpus) == pytest.approx(loss, rel=1e-14)
+        assert model.measured(at.corpus)[0] == pytest.approx(loss, rel=1e-14)
         assert not model._by_W.any()
     return loss, np.concatenate(seen).reshape(-1, len(at.p))
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others, shown, visible
 from hardmax.answers.answer import Answer
+from hardmax.data.sentences.punctuation import KEEP, apart, checked
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -19,6 +22,162 @@ if TYPE_CHECKING:
     from hardmax.data.sentences.sentences import Sentences
     from hardmax.data.sentences.streaming import Block
     from hardmax.nexttoken.checking.survey import Kept, Survey
+
+
+LINES = 12  # of the collocation and of the orders
+RIGID = 0.5  # a smaller share is explained
+
+
+def report(found: Checked) -> Text:
+    """Everything for standard output."""
+    from rich.text import Text
+
+    analysis, part, fields = found.analysis, found.part, found.fields()
+    text = Text()
+    sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
+    text.append(f"{shown(fields['file'])}: ")
+    text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
+    verdict, style = _VERDICTS[fields["realizable"]]
+    text.append(verdict, style=style)
+    if fields["repaired"]:
+        text.append(f", with a next token made up for {_some(fields['repaired'])}")
+    text.append("\n")
+    if fields["status"] != "complete":
+        text.append(fields["status"] + ("; --max-length checks more\n" if found.is_whole else "\n"))
+    for each in analysis.violations:
+        text.append(f"\n{NAMES[each.kind]}", style="bold")
+        text.append(f"  {each.count:,}  ({COUNTED[each.kind]})\n")
+        for witness in each.witnesses:
+            text.append(f"  {told_witness(each.kind, witness, fields['repaired'])}\n")
+    text.append(_finite(fields["components"]))
+    text.append(_tables(fields) if part is None else _about(analysis, part, fields))
+    if not fields["teaches_attention"] and (part is None or part.samples):
+        what = "these sentences" if part is None else "this part"
+        text.append(
+            f"No sentence of {what} goes on after two different tokens: it teaches which token follows "
+            "which, and attention nothing, which never has to choose.\n"
+        )
+    text.append(_next_step(fields))
+    return text[:-1]
+
+
+_VERDICTS = {
+    True: ("realizable", "bold green"),
+    False: ("not realizable", "bold red"),
+    None: ("not decided: no violation in what was checked", "bold yellow"),
+}
+# What a reader sees instead of the words of the JSON.
+NAMES = {
+    "nondeterministic": "several next tokens",
+    "missing_collocation": "no next token",
+    "not_injective": "shared next token",
+    "unreachable": "unreachable next token",
+    "confused": "contradictory order",
+    "cycle": "circular order",
+    "assumption3": "deciding token outnumbered",
+}
+COUNTED = {
+    "nondeterministic": "sentences with several next tokens",
+    "missing_collocation": "tokens without a next token of their own",
+    "not_injective": "tokens that several tokens lead to",
+    "unreachable": "samples in which no token leads to the next one",
+    "confused": "tokens under a query that are both above and below others",
+    "cycle": "queries whose order goes round in a circle",
+    "assumption3": "tokens of a sample more frequent in it than the deciding one",
+}
+
+
+def told_witness(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -> str:
+    """One witness as a sentence; the next tokens of those ``repaired`` are made up."""
+    made_up = ", as --repair made up" if w.get("preimage") in repaired else ""
+    w = {key: shown(value) for key, value in w.items()}
+    if kind == "nondeterministic":
+        return f"[{w['sentence']}] is followed by {_some(w['next'], w['choices'])}"
+    if kind == "missing_collocation":
+        return f"{w['token']}: {w['reason']}"
+    if kind == "not_injective":
+        return f"{_some(w['tokens'])} all lead to {w['common_next']}"
+    if kind == "unreachable":
+        told = f"[{w['sentence']}] is followed by {w['next']}, but no token in it leads there"
+        if w["preimage"] is None:
+            return f"{told}, and no other does"
+        itself = " itself" if w["preimage"] == w["next"] else ""
+        return f"{told}; {w['preimage']}{itself} does{made_up}"
+    if kind == "confused":
+        over, under = w["above"], w["below"]
+        return (
+            f"under {w['query']}: {over['token']} > {w['token']} in [{over['sentence']}] -> {over['next']}, "
+            f"but {w['token']} > {under['token']} in [{under['sentence']}] -> {under['next']}"
+        )
+    if kind == "cycle":
+        return f"under {w['query']}: {' > '.join(w['cycle'])}"
+    return (
+        f"[{w['sentence']}] -> {w['next']}: {w['token']} occurs {w['count']} times, "
+        f"what decides {w['optimal_count']}"
+    )
+
+
+def _some(words: list[str], of: int | None = None) -> str:
+    more = (of or len(words)) - min(len(words), LINES)
+    return ", ".join(shown(words[:LINES])) + (f" and {others(more)}" if more else "")
+
+
+def _tables(fields: dict[str, Any]) -> str:
+    pairs = [f"{shown(x)} -> {shown(y)}" for x, y in list(fields["collocation"].items())[:LINES]]
+    more = len(fields["collocation"]) - len(pairs)
+    lines = ["\ncollocation: " + ", ".join(pairs) + (f" and {others(more)}" if more else "")]
+    active = [(q, typed) for q, typed in fields["orders"].items() if typed["optimal"]]
+    for q, typed in active[:LINES]:
+        lines.append(f"under {shown(q)}: {_some(typed['optimal'])} > {_some(typed['non_optimal'])}")
+    if len(active) > LINES:
+        lines.append(f"and {len(active) - LINES:,} other queries; --json lists all")
+    return "\n".join(lines) + "\n"
+
+
+def _finite(components: dict[str, list[list[str]]]) -> str:
+    """What attention cannot decide, inside components."""
+    told = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
+    told[LINES:] = [f"  and {len(told) - LINES:,} other queries\n"] if len(told) > LINES else []
+    head = "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
+    return head * bool(told) + "".join(told)
+
+
+def _about(analysis: Survey, part: Kept, fields: dict[str, Any]) -> str:
+    if not part.of_samples:
+        return "\nrealizable part found: none, because no sentence has two tokens.\n"
+    idle = analysis.never_first
+    hint = ""
+    if idle > len(analysis.repaired):
+        hint = f"Tokens that begin no sentence: {idle:,}; --repair gives them a next token, to keep more.\n"
+    if not part.samples:
+        return (
+            "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of "
+            f"a realizable dataset, can be put together from the first two tokens of sentences.\n{hint}"
+        )
+    share = part.samples / part.of_samples
+    kept = (
+        f"\nrealizable part found: {part.samples:,} of {part.of_samples:,} samples ({share:.2%}), "
+        f"from {part.whole:,} whole sentences and the beginnings of {part.cut:,}\n"
+    )
+    if share < RIGID:
+        kept += (
+            "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
+            "made of s, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
+        )
+    return kept + hint
+
+
+def _next_step(fields: dict[str, Any]) -> str:
+    """A command that works on what was found."""
+    part, saved = fields["realizable_part"], fields["saved"]
+    if not saved:
+        return "" if part is None or not part["samples"] else "--save-realizable OUT writes it.\n"
+    options = (" --repair" if fields["repaired"] else "") + (
+        "" if fields["teaches_attention"] else " --steps 0"
+    )
+    # the path stands whole in what is to be copied, however long it is
+    train = f"hardmax ntp train {visible(shlex.quote(saved))} --out MODEL{options}"
+    return f"written to {shown(saved)}; {train} trains on it\n"
 
 
 # Up to this many tokens every query is listed with all tokens; beyond, only queries that relate some.
@@ -54,6 +213,7 @@ class Checked(Answer):
     files: tuple[str, ...] = ()
     is_whole: bool = True
     saved: str | None = None
+    punctuation: str = KEEP
 
     @property
     def sentences(self) -> Distinct:
@@ -153,6 +313,7 @@ class Checked(Answer):
                 "cut_tokens": sentences.cut_tokens,
                 "max_length": sentences.max_length,
             },
+            "punctuation": self.punctuation,
             "vocabulary": sentences.V,
             "samples": analysis.samples,
             "frequencies": {
@@ -170,17 +331,18 @@ class Checked(Answer):
 
     def table(self) -> Text:
         """What `hardmax ntp check` prints."""
-        from hardmax.answers.nexttoken.check_table import report
 
         return report(self)
 
 
+@check_arguments
 def ntp_check(
     data: str | os.PathLike[str] | Sentences | Iterable[str | Sequence[Any]],
     *more: str | os.PathLike[str],
     uniform: bool = False,
     max_length: int = MAX_LENGTH,
     repair: bool = False,
+    punctuation: str = KEEP,
     backend: str = "local",
     address: str | None = None,
     workers: int | None = None,
@@ -195,6 +357,8 @@ def ntp_check(
         uniform: every distinct sentence weighs the same, however frequent.
         max_length: check longer sentences of a file up to here.
         repair: give tokens that begin no sentence a next token.
+        punctuation: "keep" punctuation marks at the ends of words, "split" them off as tokens of their own,
+            or "strip" them; marks inside a word stay.
         backend: who reads files: threads of this process ("local"), or workers of "dask" or "ray".
         address: of the cluster to join; without it one is started here.
         workers: threads or processes, one for each core by default.
@@ -207,28 +371,36 @@ def ntp_check(
     >>> found.exit_code, found.part.samples, found.part.of_samples
     (1, 3, 4)
     """
+    from hardmax._lib import expect
     from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.reading import look_at, raw_sentences
     from hardmax.data.sentences.streaming import read_distinct
     from hardmax.nexttoken.analysis import as_sentences
     from hardmax.nexttoken.checking.survey import survey
 
+    checked(punctuation)
     raw: Callable[[], Iterable[list[str]]]
     is_whole = True
+    workers = None if workers is None else expect.whole("workers", workers)
     if isinstance(data, str | os.PathLike):
         files = tuple(os.fspath(file) for file in (data, *more))
         name = files[0] if len(files) == 1 else f"{files[0]} and {others(len(files) - 1)}"
         look_at(files)
         done = _Share(tell, sum(map(_size, files)), READING)
         if backend == "local" and address is None:
-            text = read_distinct(files, max_length, workers=workers, tell=done.add, enough=interrupted)
+            text = read_distinct(
+                files, max_length, punctuation=punctuation, workers=workers, tell=done.add, enough=interrupted
+            )
         else:
             where = {"backend": backend, "address": address, "workers": workers}
-            text = _read_apart(files, max_length, where, done.add, interrupted)
+            text = _read_apart(files, max_length, punctuation, where, done.add, interrupted)
         is_whole = not interrupted()
-        raw = lambda: chain.from_iterable(raw_sentences(file, max_length) for file in files)  # noqa: E731
+        raw = lambda: chain.from_iterable(raw_sentences(f, max_length, punctuation) for f in files)  # noqa: E731
     else:
         files, name, sentences = (), "sentences", as_sentences(data)
+        if punctuation != KEEP:
+            lists = [apart(sentences.words(i), punctuation) for i in range(sentences.n)]
+            sentences = as_sentences(lists)
         text = Distinct.of(sentences)
         raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
     done = _Share(tell, len(text.counts), 1 - READING, READING)
@@ -237,7 +409,7 @@ def ntp_check(
     known = ""
     try:
         analysis = survey(text, repair=repair, workers=here, tell=done.add, interrupted=later)
-        found = Checked(name, analysis, None, uniform, raw, files, is_whole)
+        found = Checked(name, analysis, None, uniform, raw, files, is_whole, punctuation=punctuation)
         known = {True: "realizable", False: "not realizable", None: ""}[found.realizable]
         found = replace(found, part=analysis.part()) if analysis.violations else found
         if later():
@@ -252,19 +424,32 @@ def ntp_check(
 def _read_apart(
     files: Sequence[str],
     max_length: int,
+    punctuation: str,
     where: dict[str, Any],
     tell: Callable[[int], object],
     enough: Callable[[], bool],
 ) -> Distinct:
     """The distinct sentences of files whose parts workers read; what they cannot read is read here."""
-    from hardmax.data.sentences.parts import HERE, TASK, WHOLE, count_part, parts_of, unpacked
-    from hardmax.data.sentences.streaming import finished, gather_distinct, read_distinct, texts_of
+    from hardmax.data.sentences.streaming import (
+        BLOCK,
+        HERE,
+        PART,
+        TASK,
+        WHOLE,
+        count_part,
+        finished,
+        gather_distinct,
+        parts_of,
+        read_distinct,
+        texts_of,
+        unpacked,
+    )
     from hardmax.trials.spread import spread
 
     def texts() -> Iterable[Block | Distinct]:
-        for part, row in spread(TASK, parts_of(files, max_length), **where):
+        for part, row in spread(TASK, parts_of(files, max_length, PART, punctuation), **where):
             if part["stop"] == HERE:
-                yield from texts_of(Path(part["name"]), max_length)
+                yield from texts_of(Path(part["name"]), max_length, BLOCK, punctuation)
                 continue
             try:
                 row = row or count_part({**part, "file": part["name"]})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, shown, spelled
 from hardmax.answers.answer import Answer
 
@@ -66,6 +67,7 @@ class Drawn(Answer):
         return "\n".join(" ".join(map(str, sentence)) for sentence in self.made.sentences)
 
 
+@check_arguments
 def ntp_generate(vocabulary: int = 20, *, rng: int, assumption3: bool = True, **settings: Any) -> Drawn:
     """Draw a random realizable dataset and check it, as `hardmax ntp generate` does.
 
@@ -143,6 +145,7 @@ class Predicted(Answer):
         return Group(table, escape(f"{told.rule}: {spelled(told.reason)}"))
 
 
+@check_arguments
 def ntp_predict(
     model: Predictor | str | os.PathLike[str], sentence: str | Sequence[str], *, limit: bool = False
 ) -> Predicted:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INTERRUPTED
 from hardmax.answers.answer import Answer
 from hardmax.answers.nexttoken.checked import MAX_LENGTH
+from hardmax.data.sentences.punctuation import KEEP
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,7 +58,7 @@ class Trained(Answer):
     @property
     def remarks(self) -> list[str]:
         """What a reader should know beside the numbers."""
-        from hardmax.problem.output_value import best_loss
+        from hardmax.problem.heads import best_loss
 
         told = [
             f"the step {step:g} is above the bound of the condition {name}, {bound:g}"
@@ -127,6 +129,7 @@ class Trained(Answer):
         return table
 
 
+@check_arguments
 def ntp_train(
     data: str | os.PathLike[str] | Sentences | Iterable[str | Sequence[Any]],
     model: str | os.PathLike[str],
@@ -140,6 +143,7 @@ def ntp_train(
     repair: bool = False,
     anyway: bool = False,
     resume: bool = False,
+    punctuation: str = KEEP,
 ) -> Trained:
     """Train the one-layer model in two stages and write it, as `hardmax ntp train` does.
 
@@ -153,6 +157,8 @@ def ntp_train(
         repair: give tokens that begin no sentence a next token.
         anyway: train on data that is not realizable too.
         resume: go on from the steps that the file of the model holds, if it exists.
+        punctuation: "keep" punctuation marks at the ends of the words of a file, "split" them off as tokens
+            of their own, or "strip" them.
 
     >>> import tempfile
     >>> import hardmax as hm
@@ -165,10 +171,12 @@ def ntp_train(
 
     name = "sentences"
     if isinstance(data, str | os.PathLike):
-        name, data = os.fspath(data), nexttoken.read_sentences(data, max_length=max_length)
-    return Learning(
-        data, name, Path(model), steps, stage1, rate, first_rate, uniform, repair, anyway, resume
-    ).run()
+        name = os.fspath(data)
+        data = nexttoken.read_sentences(data, max_length=max_length, punctuation=punctuation)
+    elif punctuation != KEEP:
+        raise ValueError("punctuation requires a file; pass sentences whose tokens are split already")
+    settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume, punctuation)
+    return Learning(data, name, Path(model), *settings).run()
 
 
 class Learning:
@@ -187,6 +195,7 @@ class Learning:
         repair: bool = False,
         anyway: bool = False,
         resume: bool = False,
+        punctuation: str = KEEP,
     ) -> None:
         from hardmax import nexttoken
         from hardmax.nexttoken.analysis import as_trie
@@ -195,7 +204,7 @@ class Learning:
         self.name, self.model, self.steps = name, model, steps
         self.analysis = nexttoken.analyze(trie, repair=repair)
         self.samples = nexttoken.Samples.from_trie(trie, uniform=uniform)
-        _refuse(self.analysis, name, anyway)
+        _refuse(self.analysis, name, anyway, punctuation)
         self.settings: dict[str, Any] = {
             "stage1": stage1,
             "rate": rate,
@@ -208,6 +217,7 @@ class Learning:
             "--rate": (rate, None),
             "--first-rate": (first_rate, None),
             "--max-length": (trie.sentences.max_length, MAX_LENGTH),
+            "--punctuation": (punctuation, KEEP),
         }
         flags = {"--uniform": uniform, "--repair": repair, "--anyway": anyway}
         self.options = [
@@ -274,10 +284,11 @@ class Learning:
         return predictor.values, reached
 
 
-def _refuse(analysis: Analysis, name: str, anyway: bool) -> None:
+def _refuse(analysis: Analysis, name: str, anyway: bool, punctuation: str) -> None:
     if analysis.legal or anyway:
         return
     from hardmax import nexttoken
+    from hardmax.answers.nexttoken.checked import NAMES
 
     mended = nexttoken.analyze(analysis.trie, repair=True)
     if mended.legal:
@@ -286,9 +297,11 @@ def _refuse(analysis: Analysis, name: str, anyway: bool) -> None:
             f"{name} is not realizable: tokens that begin no sentence: {count:,}, such as {first[0]!r}; "
             "--repair gives them a next token"
         )
-    kinds = ", ".join(each.kind for each in analysis.violations)
+    kinds = ", ".join(NAMES[each.kind] for each in analysis.violations)
+    option = "" if punctuation == KEEP else f" --punctuation {punctuation}"
+    check = f"hardmax ntp check {shlex.quote(name)}{option}"
     raise ValueError(
-        f"{name} is not realizable ({kinds}); see hardmax ntp check {shlex.quote(name)}, train on the "
+        f"{name} is not realizable ({kinds}); see {check}, train on the "
         "part that hardmax ntp check --save-realizable writes, or give --anyway"
     )
 

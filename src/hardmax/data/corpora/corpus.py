@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.data.corpora.statistics import TokenStatistics
+from hardmax._lib.scales import Scale, read_scale
+from hardmax.data.corpora.statistics import TokenStatistics, assumption_4
 from hardmax.problem import Problem
 from hardmax.problem.heads import LinearHead
 from hardmax.problem.keys import Dense
@@ -256,7 +257,6 @@ class Corpus:
     @property
     def important(self) -> np.ndarray:
         """S_c, the tokens that are s*_X of some sequence; only under Assumption 4 is there such a set."""
-        from hardmax.data.corpora.statistics import assumption_4
 
         found = assumption_4(self)
         if found.important is None:
@@ -265,10 +265,11 @@ class Corpus:
 
     # -- as a problem of paper B --------------------------------------------------------------------------
 
-    def problem(self, E: Any, v: Any, loss: str | Loss = "logistic") -> Problem:
+    def problem(self, E: Any, v: Any, loss: str | Loss = "logistic", *, scale: Scale = None) -> Problem:
         """Training of p with E and v fixed, as a `hardmax.Problem`: keys E_x, scores y E_x.v.
 
-        Positions are slots, so a token that occurs m times in a sequence has m of them.
+        Positions are slots, so a token that occurs m times in a sequence has m of them. ``scale`` multiplies
+        the keys: a positive number, "1/sqrt(d)", or None for 1.
 
         >>> import hardmax as hm
         >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
@@ -280,7 +281,9 @@ class Corpus:
         v = expect.finite_array("v", v, (E.shape[1],))
         offsets = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.intp)
         head = LinearHead(E, self.signs, v, as_loss(loss))
-        return Problem(Dense(E), np.repeat(self.tokens, self.counts), offsets, head)
+        factor = read_scale("scale", scale, E.shape[1])
+        keys = E if factor == 1.0 else factor * E
+        return Problem(Dense(keys), np.repeat(self.tokens, self.counts), offsets, head)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

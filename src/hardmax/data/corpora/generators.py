@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.data.corpora.corpus import Corpus
 
 # Tokens per level and sign; the printed ones do not add up to the printed vocabulary of 2048 (A-ERR-1).
@@ -17,6 +18,7 @@ PRINTED_SIZES = tuple(4 + 2 ** (k - 1) for k in range(1, 9))
 PAPER_DELTAS = tuple(Fraction(x, 100) for x in (45, 35, 30, 25, 20, 10, 5, 2))
 
 
+@check_arguments
 def assumption_4_corpus(
     n: int,
     T: int,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
+
 if TYPE_CHECKING:
     from hardmax.data.corpora.corpus import Corpus
 
@@ -118,6 +120,7 @@ class Assumption4:
         return self.witness is None
 
 
+@check_arguments
 def assumption_4(corpus: Corpus) -> Assumption4:
     """Test Assumption 4 on integer counts: "single" means one occurrence of one token.
 

@@ -16,6 +16,8 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, NamedTuple, cast
 
+from hardmax._lib.arguments import check_arguments
+
 _PACKINGS = ("", ".gz", ".bz2", ".xz", ".zip")
 
 # In the order of preference; one entry is one download, whose files belong together.
@@ -45,6 +47,7 @@ _ORIGIN = {
 }
 
 
+@check_arguments
 def find_reviews(folder: str | PathLike[str], kind: str) -> tuple[Path, ...]:
     """The files of "imdb" or "yelp" in a folder, packed or not; a ValueError says where to get them.
 

@@ -111,7 +111,7 @@ def same_letters(data, low, high, letters, start, stop):  # type: ignore[no-unty
     return k == high - low and k == stop - start
 
 
-@kernel()
+@kernel(cost=lambda data, *_: 20.0 * len(data))
 def count_block(  # type: ignore[no-untyped-def]
     data, kinds, max_length, longest_word, slots, letters, word_at, rows, starts
 ):
@@ -191,7 +191,7 @@ def count_block(  # type: ignore[no-untyped-def]
     return FINE, V, n, cut, cut_tokens, odd
 
 
-@kernel()
+@kernel(cost=lambda rows, starts, counts, *_: 40.0 * (len(counts) + starts[len(counts)]))
 def join_rows(  # type: ignore[no-untyped-def]
     rows,
     starts,
@@ -269,7 +269,7 @@ def enter_slots(old, slots):  # type: ignore[no-untyped-def]
             slots[slot] = held
 
 
-@kernel()
+@kernel(cost=lambda rows, starts: 8.0 * len(starts))
 def lengths_of(rows, starts):  # type: ignore[no-untyped-def]
     """How many tokens each sentence has."""
     lengths = np.empty(len(starts) - 1, dtype=np.int32)
@@ -283,7 +283,7 @@ def lengths_of(rows, starts):  # type: ignore[no-untyped-def]
     return lengths
 
 
-@kernel()
+@kernel(cost=lambda *_: 5.0)
 def token_of(rows, start, k):  # type: ignore[no-untyped-def]
     """Token k of the sentence that starts at this row."""
     return ((rows[start + k // PER_ROW] >> (BITS * (PER_ROW - 1 - k % PER_ROW))) & MASK) - 1

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from hardmax.data.sentences.punctuation import KEEP, apart
 from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 
 MOST_TOKENS = (
@@ -81,7 +82,7 @@ def line_ends(content: bytes) -> int:
     return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
 
 
-def gather(pieces: Iterable[str], max_length: int | None) -> Sentences:
+def gather(pieces: Iterable[str], max_length: int | None, punctuation: str = KEEP) -> Sentences:
     """The sentences of a text, one per line; of each the first `max_length` tokens, the others are counted.
 
     >>> from hardmax.data.sentences.gathering import gather
@@ -89,7 +90,7 @@ def gather(pieces: Iterable[str], max_length: int | None) -> Sentences:
     >>> text.vocabulary, text.words(1), text.cut_tokens
     (('a', 'b', 'bb'), ['bb', 'a', 'b'], 2)
     """
-    made, word = _Making(max_length), ""
+    made, word = _Making(max_length, punctuation), ""
     for piece in pieces:
         text = word + piece
         # a word may go on in the next piece
@@ -114,8 +115,8 @@ def _refuse_long(length: int) -> None:
 class _Making:
     """Sentences in the making: numbers of words in order of first appearance."""
 
-    def __init__(self, max_length: int | None) -> None:
-        self.max_length = max_length
+    def __init__(self, max_length: int | None, punctuation: str) -> None:
+        self.max_length, self.punctuation = max_length, punctuation
         self._number: dict[str, int] = {}
         self._tokens, self._ends = array("q"), array("q", [0])
         self._lost = self._cut = self._cut_tokens = 0
@@ -125,6 +126,8 @@ class _Making:
         words = line.split()
         if len(line) > LONGEST_WORD:
             _refuse_long(max(map(len, words), default=0))
+        if self.punctuation != KEEP:
+            words = apart(words, self.punctuation)
         if self.max_length is not None:
             room = self.max_length - (len(self._tokens) - self._ends[-1])
             if len(words) > room:

@@ -19,22 +19,30 @@ from stat import S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG
 from typing import IO, Any
 
 from hardmax._lib import reading
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.expect import whole
 from hardmax._lib.files import whole_text
+from hardmax._lib.terminal import shown
 from hardmax.data.sentences.distinct import Distinct
 from hardmax.data.sentences.gathering import LONGEST_WORD, Decoded, gather
+from hardmax.data.sentences.punctuation import KEEP, apart, bare, checked
 from hardmax.data.sentences.sentences import Sentences
 
 _UNPACK: dict[str, Callable[[Path], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
 _INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
-def read_sentences(path: str | PathLike[str], *, max_length: int | None = None) -> Sentences:
+@check_arguments
+def read_sentences(
+    path: str | PathLike[str], *, max_length: int | None = None, punctuation: str = KEEP
+) -> Sentences:
     """Read raw sentences: a text file with one per line, or a JSON list of lists of words or ids.
 
     A file packed with xz, gzip or bzip2 is unpacked. The text must be UTF-8. Words stay as they are
     written: those that differ only in an invisible character or in Unicode's normal form are different
     tokens, and ``notes`` says so. With `max_length`, longer sentences are cut, and ``notes`` says that too.
+    `punctuation` decides about marks at the ends of words: "keep" them, "split" them off as tokens of their
+    own, or "strip" them; marks inside a word stay.
     A text is read in pieces and may have a gibibyte once unpacked, JSON 64 MiB; no more is ever held.
 
     >>> import tempfile, pathlib
@@ -48,14 +56,15 @@ def read_sentences(path: str | PathLike[str], *, max_length: int | None = None) 
     path = Path(path)
     if max_length is not None:
         whole("max_length", max_length, least=2)
+    checked(punctuation)
     with opened(path) as stream:
         text = Decoded(undamaged(reading.pieces(stream, reading.LARGEST_TEXT)))
         try:
             listed, start = as_lists(text, path)
             if listed is not None:
-                sentences = Sentences.from_lists(listed, max_length=max_length)
+                sentences = Sentences.from_lists(apart_lists(listed, punctuation), max_length=max_length)
             else:
-                sentences = gather(chain(start, text), max_length)
+                sentences = gather(chain(start, text), max_length, punctuation)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
     single = int((sentences.offsets[1:] - sentences.offsets[:-1] == 1).sum())
@@ -98,27 +107,44 @@ def notes_of(text: Sentences | Distinct, marked: int, odd: int, single: int) -> 
     return tuple(notes + _about_words(text.vocabulary))
 
 
-def raw_sentences(path: str | PathLike[str], max_length: int) -> Iterator[list[str]]:
+def apart_lists(lists: list[Any], punctuation: str) -> list[Any]:
+    """Lists of a JSON file with the marks at the ends of their words kept, as tokens, or left out."""
+    if punctuation == KEEP:
+        return lists
+    return [apart(map(str, each), punctuation) for each in lists]
+
+
+def raw_sentences(path: str | PathLike[str], max_length: int, punctuation: str = KEEP) -> Iterator[list[str]]:
     """The words of one raw sentence after the other, at most `max_length` of each."""
     path = Path(path)
     with opened(path) as stream:
         text = Decoded(undamaged(reading.pieces(stream, 2**63)))
         listed, start = as_lists(text, path)
         if listed is not None:
-            yield from ([str(word) for word in each[:max_length]] for each in listed if each)
+            lists = apart_lists(listed, punctuation)
+            yield from ([str(word) for word in each[:max_length]] for each in lists if each)
             return
         rest = ""
         for piece in chain(start, text):
             *lines, rest = (rest + piece).split("\n")
             for line in lines:
-                if words := line.split(None, max_length)[:max_length]:
+                if words := _first_words(line, max_length, punctuation):
                     yield words
-            if len(rest) > LONGEST_WORD and len(words := rest.split(None, max_length)) > max_length:
-                rest = " ".join(words[:max_length]) + " "  # no more of this line is asked for
-        if words := rest.split(None, max_length)[:max_length]:
+            if len(rest) > LONGEST_WORD:
+                last = "" if rest[-1].isspace() else rest.rsplit(None, 1)[-1]  # it may go on
+                words = _first_words(rest[: len(rest) - len(last)], max_length, punctuation)
+                rest = " ".join([*words, "" if len(words) == max_length else last])
+        if words := _first_words(rest, max_length, punctuation):
             yield words
 
 
+def _first_words(line: str, max_length: int, punctuation: str) -> list[str]:
+    if punctuation == KEEP:
+        return line.split(None, max_length)[:max_length]
+    return apart(line.split(), punctuation)[:max_length]
+
+
+@check_arguments
 def write_sentences(path: str | PathLike[str], sentences: Sentences) -> None:
     """Write sentences so that `read_sentences` gives them back: as text, or as JSON if `path` ends in .json.
 
@@ -228,13 +254,25 @@ def _about_words(vocabulary: tuple[str, ...]) -> list[str]:
     """Words that look the same and are not."""
     looks: dict[str, str] = {}
     twins, unseen = [], 0
+    words, marked = set(vocabulary), []
     for word in vocabulary:
         look = word if word.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", word))
         unseen += not look
         same = looks.setdefault(look, word)
         if look and same != word:
             twins.append((same, word))
+        if not word[0].isalnum() or not word[-1].isalnum():
+            core = bare(word)
+            if core != word and core in words:
+                marked.append((core, word))
     notes = []
+    if marked:
+        first, second = marked[0]
+        notes.append(
+            f"words that differ from others only in punctuation marks at their ends: {len(marked):,}, "
+            f"such as {shown(second)} and {shown(first)}; "
+            "punctuation (--punctuation) split or strip joins them"
+        )
     if twins:
         first, second = twins[0]
         notes.append(

@@ -13,10 +13,8 @@ from hardmax._lib import expect
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
 from hardmax.problem import Problem
-from hardmax.problem.heads import CrossEntropy
+from hardmax.problem.heads import CrossEntropy, OutputValue, scored
 from hardmax.problem.keys import OneHot
-from hardmax.problem.labels import scored
-from hardmax.problem.output_value import OutputValue
 
 # Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
 LARGEST = 60_000_000

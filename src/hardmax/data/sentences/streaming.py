@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import codecs
+import io
+import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import IO, Protocol
+from stat import S_ISREG
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -19,7 +23,8 @@ from hardmax._lib.parallel import cores
 from hardmax.data.sentences import counting
 from hardmax.data.sentences.distinct import MANY_WORDS, Distinct, Making
 from hardmax.data.sentences.gathering import LONG_WORD, LONGEST_WORD, Decoded, line_ends
-from hardmax.data.sentences.reading import as_lists, is_packed, notes_of, opened, undamaged
+from hardmax.data.sentences.punctuation import KEEP, apart_text
+from hardmax.data.sentences.reading import apart_lists, as_lists, is_packed, notes_of, opened, undamaged
 from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 
 BLOCK = 2**23  # bytes
@@ -32,7 +37,8 @@ _MARK = codecs.BOM_UTF8
 class Block:
     """Bytes of a file from the beginning of a line, or of a word in it if the line before ``goes_on``.
 
-    ``lines`` and ``place`` count lines and bytes of the file in front of it; ``name`` is that of the file.
+    ``lines`` and ``place`` count lines and bytes of the file in front of it; ``name`` is that of the file,
+    and ``punctuation`` decides about marks at the ends of words.
     """
 
     content: bytes
@@ -41,6 +47,7 @@ class Block:
     place: int = 0
     goes_on: bool = False
     marked: bool = False
+    punctuation: str = KEEP
 
 
 class Readable(Protocol):
@@ -57,6 +64,7 @@ def blocks(
     largest: int | None = None,
     *,
     begins: bool = True,
+    punctuation: str = KEEP,
 ) -> Iterator[Block]:
     """The lines of a stream in blocks of about ``size`` bytes; a longer line is cut between words.
 
@@ -85,7 +93,7 @@ def blocks(
             if returned and content.startswith(b"\n"):  # one line end, cut in two
                 lines -= 1
             returned = content.endswith(b"\r")
-            yield Block(content, name, lines, place, more, marked)
+            yield Block(content, name, lines, place, more, marked, punctuation)
             lines, place, marked, goes_on, start = (
                 lines + line_ends(content),
                 place + len(content),
@@ -149,6 +157,8 @@ def _count(block: Block, max_length: int) -> Distinct:
         )
     if zero >= 0:
         raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
+    if block.punctuation != KEEP:
+        content = apart_text(content.decode(), block.punctuation).encode()
     data = np.frombuffer(content, dtype=np.uint8)
     words = 2**15
     lines = sum(content.count(end) for end in _LINE_ENDS) + 1
@@ -243,6 +253,7 @@ def read_distinct(
     max_length: int,
     *,
     size: int = BLOCK,
+    punctuation: str = KEEP,
     workers: int | None = None,
     tell: Callable[[int], object] = lambda size: None,
     enough: Callable[[], bool] = lambda: False,
@@ -253,11 +264,12 @@ def read_distinct(
         paths: the files.
         max_length: longer sentences are cut.
         size: of a block in bytes, which changes nothing but the time.
+        punctuation: keep marks at the ends of words, split them off as tokens, or strip them.
         workers: threads, one for each core by default.
         tell: hears how many bytes are done each time.
         enough: whether to leave out what follows.
     """
-    texts = (text for path in paths for text in texts_of(Path(path), max_length, size))
+    texts = (text for path in paths for text in texts_of(Path(path), max_length, size, punctuation))
     made = gather_distinct(texts, max_length, workers=workers, tell=tell, enough=enough)
     return finished(made, paths)
 
@@ -272,7 +284,9 @@ def finished(made: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
     return replace(text, notes=notes_of(text, text.marked, text.odd, single))
 
 
-def texts_of(path: Path, max_length: int, size: int = BLOCK) -> Iterator[Block | Distinct]:
+def texts_of(
+    path: Path, max_length: int, size: int = BLOCK, punctuation: str = KEEP
+) -> Iterator[Block | Distinct]:
     """A file in blocks, or all that JSON lists hold; it is opened once, so that a pipe will do."""
     with opened(path) as stream:
         read: list[bytes] = []
@@ -280,11 +294,13 @@ def texts_of(path: Path, max_length: int, size: int = BLOCK) -> Iterator[Block |
         try:
             listed, _ = as_lists(decoded, path)
             if listed is not None:
-                held = Distinct.of(Sentences.from_lists(listed, max_length=max_length))
+                lists = apart_lists(listed, punctuation)
+                held = Distinct.of(Sentences.from_lists(lists, max_length=max_length))
                 yield replace(held, odd=decoded.odd, marked=int(decoded.marked))
                 return
             rest = _Again(b"".join(read), stream)
-            yield from blocks(rest, str(path), size, reading.LARGEST_TEXT if is_packed(path) else None)
+            largest = reading.LARGEST_TEXT if is_packed(path) else None
+            yield from blocks(rest, str(path), size, largest, punctuation=punctuation)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -329,3 +345,104 @@ def _counted(
             yield first, future.result()
     finally:
         threads.shutdown(cancel_futures=True)
+
+
+PART = 2**25  # bytes of a file
+WHOLE = -1  # the end of a part that is all of a file, however long
+HERE = -2  # the same of a pipe, which has one reader and no second time: the process that asks
+TASK = "hardmax.data.sentences.streaming:count_part"
+_ARRAYS = ("rows", "starts", "counts", "firsts")
+_NUMBERS = ("n", "max_length", "cut", "cut_tokens", "odd", "marked")
+
+
+def parts_of(
+    paths: Sequence[str | PathLike[str]], max_length: int, size: int = PART, punctuation: str = KEEP
+) -> Iterator[dict[str, Any]]:
+    """The parts of files, in the order of the text: whole lines of plain text, other files whole.
+
+    A worker finds the ``file`` from any folder; ``name`` is what the user calls it.
+    """
+    for path in map(Path, paths):
+        is_file = S_ISREG(os.stat(path).st_mode)
+        spans = [(0, WHOLE if is_file else HERE)]
+        if is_file and not is_packed(path) and path.suffix != ".json":
+            with path.open("rb") as stream:
+                # as_lists decides what may be JSON by the first letter
+                start = stream.read(reading.PIECE).removeprefix(b"\xef\xbb\xbf").lstrip()
+                if start and not start.startswith(b"["):
+                    end = stream.seek(0, io.SEEK_END)
+                    cuts = sorted({_line_start(stream, at) for at in range(0, end, size)} | {end})
+                    spans = list(pairwise(cuts))
+        for low, high in spans:
+            yield {
+                "file": os.path.abspath(path),
+                "name": str(path),
+                "start": low,
+                "stop": high,
+                "max_length": max_length,
+                "punctuation": punctuation,
+            }
+
+
+def _line_start(stream: IO[bytes], at: int) -> int:
+    """The first beginning of a line at or behind a byte."""
+    if at == 0:
+        return 0
+    at = stream.seek(at - 1)
+    while piece := stream.read(reading.PIECE):
+        ends = [place for end in (b"\n", b"\r") if (place := piece.find(end)) >= 0]
+        if ends:
+            return at + min(ends) + 1
+        at += len(piece)
+    return at
+
+
+class _Part:
+    """Some bytes of a stream."""
+
+    def __init__(self, stream: IO[bytes], start: int, stop: int) -> None:
+        stream.seek(start)
+        self._stream, self._left = stream, stop - start
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes, none at the end."""
+        piece = self._stream.read(min(size, self._left))
+        self._left -= len(piece)
+        return piece
+
+
+def count_part(parameters: Mapping[str, Any], seed: int = 0) -> dict[str, str]:
+    """What a worker does: the distinct sentences of a part, as text; of a pipe nothing."""
+    path, start, stop = Path(parameters["file"]), parameters["start"], parameters["stop"]
+    max_length, punctuation = parameters["max_length"], parameters["punctuation"]
+    if stop == HERE:
+        return {"part": ""}
+    if stop == WHOLE:
+        whole = texts_of(path, max_length, BLOCK, punctuation)
+        made = gather_distinct(whole, max_length, workers=1)
+        return {"part": _packed(made.distinct())}
+    with path.open("rb") as stream:
+        part: Readable = _Part(stream, start, stop)
+        texts = blocks(part, str(path), begins=start == 0, punctuation=punctuation)
+        return {"part": _packed(gather_distinct(texts, max_length, workers=1).distinct())}
+
+
+def _packed(text: Distinct) -> str:
+    """Distinct sentences as letters."""
+    words = np.array([len(word) for word in text.encoded], dtype=np.int64)
+    held = {name: getattr(text, name) for name in _ARRAYS}
+    numbers = np.array([getattr(text, name) for name in _NUMBERS], dtype=np.int64)
+    letters = np.frombuffer(b"".join(text.encoded), dtype=np.uint8)
+    stream = io.BytesIO()
+    np.savez(stream, **held, numbers=numbers, words=words, letters=letters)
+    return base64.b64encode(stream.getvalue()).decode()
+
+
+def unpacked(packed: str) -> Distinct:
+    """The distinct sentences that a worker sent."""
+    held = reading.arrays_in(io.BytesIO(base64.b64decode(packed)), "a part")
+    ends, letters = np.cumsum(held["words"]).tolist(), held["letters"].tobytes()
+    words = tuple(letters[low:high] for low, high in pairwise([0, *ends]))
+    numbers = dict(zip(_NUMBERS, held["numbers"].tolist(), strict=True))
+    rows, starts, counts, firsts = (held[name] for name in _ARRAYS)
+    return Distinct(words, rows, starts, counts, firsts, **numbers)

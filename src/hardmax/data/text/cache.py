@@ -19,6 +19,7 @@ import numpy as np
 
 from hardmax._lib import files
 from hardmax._lib.extras import install
+from hardmax._lib.reading import arrays_in
 
 # Counted up when the same input would give another result.
 VERSION = 3
@@ -80,8 +81,10 @@ class Cache:
             return None
         if hashlib.sha256(content[32:]).digest() != content[:32]:
             return None
-        with np.load(io.BytesIO(content[32:]), allow_pickle=False) as found:
-            return {each: found[each] for each in found.files}
+        try:
+            return arrays_in(io.BytesIO(content[32:]), name)
+        except ValueError:
+            return None
 
     def write(self, name: str, arrays: Arrays) -> None:
         """Keep an entry, or note that it cannot be kept."""

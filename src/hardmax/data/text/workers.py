@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from hardmax._lib.children import search_path
 from hardmax._lib.parallel import cores
 from hardmax.data.text import words
 
@@ -90,7 +91,7 @@ class Workers:
                 [sys.executable, "-P", str(Path(words.__file__))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+                env=os.environ | {"PYTHONPATH": search_path()},
                 process_group=0,  # Ctrl-C is for the process that started it
             )
             self._processes.append(process)

@@ -22,6 +22,10 @@ from hardmax._lib.reading import parse_json, read_arrays
 _SET_BY = {"corpus": "another corpus", **dict.fromkeys(("seed", "start"), "another rng, d or start")}
 
 
+# What older files meant that lack these entries.
+_PRINTED = {"scale": 1.0, "first_scale": 1.0}
+
+
 def check_folder(path: Path) -> None:
     """Refuse a place that cannot be written now, rather than after the first epochs."""
     try:
@@ -68,6 +72,7 @@ def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -
     if not isinstance(theirs, dict):
         raise ValueError(foreign)
     ours = json.loads(json.dumps(identity))
+    theirs = {**{name: value for name, value in _PRINTED.items() if name in ours}, **theirs}
     changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
     if changed:
         reasons = (

@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, float64, intp, njit, types
+from numba import boolean, float32, float64, intp, types
 
-from hardmax._lib.compiled import INDEX, OUT_TABLE, TABLE, VECTORIZED
+from hardmax._lib.compiled import INDEX, OUT_TABLE, TABLE, VECTORIZED, njit
 
 TILE = 1024  # columns at most: p and v of two steps, on so many, stay in the first-level cache
 TERMS = 8  # of the series for steps without a gradient
@@ -210,7 +210,8 @@ def finish_tile(  # type: ignore[no-untyped-def]
     """On a tile of columns: p and v take the step ``last``; A and C are not zero in ``rows`` only."""
     g = np.empty(2 * TILE, E.dtype)
     _weighted_rows(E, size, rows, A, C, g)
-    pv_at[last] = pv
+    for j in range(pv.size):
+        pv_at[last, j] = pv[j]
     for start in (0, TILE):
         part = slice(start, start + size)
         if adaptive:
@@ -228,7 +229,8 @@ def advance_tile(  # type: ignore[no-untyped-def]
     Row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p and v; in the steps
     after it, up to ``now``, no batch held its token and the gradient is zero.
     """
-    held, none = np.empty(TILE, E.dtype), np.zeros(TILE, E.dtype)
+    held, none = np.empty(TILE, E.dtype), np.empty(TILE, E.dtype)
+    none[:] = 0
     exact = 2.0**-24 if E.itemsize == 4 else 2.0**-53
     for r in range(rows.size):
         s = rows[r]

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import intp, njit, types
+from numba import intp, types
 
 from hardmax._lib import expect
-from hardmax._lib.compiled import COUNTS, INDEX
+from hardmax._lib.compiled import COUNTS, INDEX, njit
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.minibatch import checkpoint as files
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, Observables, mean_by_epoch, two_layers
@@ -149,13 +149,21 @@ class Epochs(NamedTuple):
     event: str | None
 
     def training(
-        self, model: tuple[Any, Any, Any], loss: float, rule: Step, batch: int, layers: int = 1
+        self,
+        model: tuple[Any, Any, Any],
+        loss: float,
+        mass: float,
+        rule: Step,
+        batch: int,
+        layers: int = 1,
+        scale: float = 1.0,
+        first_scale: float = 1.0,
     ) -> EmbeddingTraining:
         """The run, with E, p and v of the trained model."""
         end, (E, p, v) = self.snapshots[-1], model
         if self.event is not None and self.event.startswith(DIVERGED):
-            loss = math.nan
-        source = partial(end.corpus.problem, E, v) if layers == 1 else two_layers
+            loss = mass = math.nan
+        source = partial(end.corpus.problem, E, v, scale=scale) if layers == 1 else two_layers
         return EmbeddingTraining(
             end.corpus,
             end.epochs,
@@ -173,9 +181,12 @@ class Epochs(NamedTuple):
             E=E,
             v=v,
             loss=loss,
+            mass=mass,
             snapshots=self.snapshots,
             batch=batch,
             layers=layers,
+            scale=scale,
+            first_scale=first_scale,
         )
 
 

@@ -192,9 +192,12 @@ class EmbeddingTraining(Run, Observables):
     E: np.ndarray = field(kw_only=True)  # (S, d)
     v: np.ndarray = field(kw_only=True)  # (d,)
     loss: float = field(kw_only=True)  # of the trained model on the whole corpus
+    mass: float = field(kw_only=True)  # mean over the sequences of the largest share of attention of a token
     snapshots: tuple[Observables, ...] = field(kw_only=True)
     batch: int = field(kw_only=True)
     layers: int = field(kw_only=True, default=1)
+    scale: float = field(kw_only=True, default=1.0)  # before the logits of the readout
+    first_scale: float = field(kw_only=True, default=1.0)  # before those of the first softmax of two layers
 
     def predict(self, sequences: Iterable[Any]) -> list[Verdict]:
         """What the model says of new sequences, words or token numbers; unknown words are passed over.
@@ -213,7 +216,7 @@ class EmbeddingTraining(Run, Observables):
             raise ValueError("predict is that of the one-layer model; for two layers use TwoLayer on E, p, v")
         if isinstance(sequences, str):
             sequences = [sequences]
-        return list(verdicts(self.corpus, self.a, self.c, sequences))
+        return list(verdicts(self.corpus, self.scale * self.a, self.c, sequences))
 
     @cached_property
     def epoch_losses(self) -> np.ndarray:

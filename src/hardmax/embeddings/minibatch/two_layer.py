@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.parallel import cores
+from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.loop import Plan, run
@@ -20,6 +22,7 @@ from hardmax.train.steps import AdamW, Step
 from hardmax.train.steps.base import settings
 
 
+@check_arguments
 def train_two_layer(
     corpus: Corpus,
     d: int,
@@ -36,11 +39,15 @@ def train_two_layer(
     until_loss: float = 0.0,
     workers: int | None = None,
     progress: Callable[[int, float], None] | None = None,
+    scale: Scale = None,
+    first_scale: Scale = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the two-layer model by mini-batches; ``step`` must be `hm.steps.AdamW`.
 
     Arguments and result are those of `train_embeddings`; the loss is the two-layer model's, and a = E p,
     c = E v are those of the embeddings as they are, below the first layer. LayerNorm has no gain and no bias.
+    ``scale`` is the factor before the logits of the readout, ``first_scale`` that of the first softmax; both
+    are 1 by default, as printed.
 
     With ``checkpoint`` the training is saved every ``checkpoint_every`` epochs and at the end, and continued
     from there if the file exists, to the same bits on the same machine. The number of threads (all cores by
@@ -59,6 +66,7 @@ def train_two_layer(
     if not isinstance(rule, AdamW):
         raise ValueError(f"step must be hm.steps.AdamW for the two-layer model, got {type(step).__name__}")
     workers = cores() if workers is None else expect.whole("workers", workers, 1)
+    factor, first_factor = read_scale("scale", scale, d), read_scale("first_scale", first_scale, d)
     try:
         from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel
     except ImportError as missing:
@@ -78,9 +86,16 @@ def train_two_layer(
         checkpoint_every=checkpoint_every,
         rng=rng,
     )
-    identity = {"model": "two layers", **settings(rule), "dtype": kind, "start": digest(*vectors)}
-    with TwoLayerModel(*vectors, rule, kind, workers) as model:
+    identity = {
+        "model": "two layers",
+        **settings(rule),
+        "dtype": kind,
+        "start": digest(*vectors),
+        "scale": factor,
+        "first_scale": first_factor,
+    }
+    with TwoLayerModel(*vectors, rule, kind, workers, factor, first_factor) as model:
         done = run(model, corpus, plan, identity, progress)
-        loss = model.loss(corpus)
-    W = model.arrays()["W"]
-    return done.training((W[:-2], W[-2], W[-1]), loss, rule, plan.batch, layers=2)
+        loss, mass = model.measured(corpus)
+    W, scales = model.arrays()["W"], {"scale": factor, "first_scale": first_factor}
+    return done.training((W[:-2], W[-2], W[-1]), loss, mass, rule, plan.batch, layers=2, **scales)

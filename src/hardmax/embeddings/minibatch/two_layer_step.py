@@ -9,7 +9,8 @@ alpha (R p)' + beta (R v)' - omega J K, and the one by the rows of E is
 
 with alpha = A / sigma, beta = C / sigma, omega = (A E'p + C E'v) / (d sigma^2), and p and v less their means;
 p receives R' J' alpha and v receives R' J' beta. So p and v are two more rows of R, and d is met in R R' and
-in one symmetric matrix times R. A-DEF-6 as it stands has five such products, autograd six.
+in one symmetric matrix times R. A-DEF-6 as it stands has five such products, autograd six. A factor before
+the logits of a softmax multiplies the derivative by them: dK for the first one, A for the readout.
 """
 
 from __future__ import annotations
@@ -41,8 +42,17 @@ class TwoLayerModel:
     """
 
     def __init__(
-        self, E: np.ndarray, p: np.ndarray, v: np.ndarray, rule: AdamW, kind: str, workers: int
+        self,
+        E: np.ndarray,
+        p: np.ndarray,
+        v: np.ndarray,
+        rule: AdamW,
+        kind: str,
+        workers: int,
+        scale: float = 1.0,
+        first_scale: float = 1.0,
     ) -> None:
+        self._scales = (scale, first_scale)
         self.rule, self.steps, self._workers = rule, 0, workers
         # Memory of torch is aligned alike in every run, so that products round alike.
         self.W = torch.tensor(np.vstack([E, p, v]), dtype=getattr(torch, kind))
@@ -68,7 +78,7 @@ class TwoLayerModel:
         loss = 0.0
 
         def work(rows: np.ndarray) -> _Part:
-            return backward(self._forward(batch, rows), batch.n)
+            return backward(self._forward(batch, rows), batch.n, *self._scales)
 
         for part in self._map(work, self._groups(batch)):
             self._by_W.index_add_(0, part.places, part.by_rows)
@@ -86,10 +96,15 @@ class TwoLayerModel:
             pass
         return loss / batch.n
 
-    def loss(self, corpus: Corpus) -> float:
-        """Mean loss of a corpus."""
-        parts = self._map(lambda rows: self._forward(corpus, rows).loss, self._groups(corpus))
-        return sum(parts) / corpus.n
+    def measured(self, corpus: Corpus) -> tuple[float, float]:
+        """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
+
+        def work(rows: np.ndarray) -> tuple[float, float]:
+            found = self._forward(corpus, rows)
+            return found.loss, float(found.Q.max(dim=1).values.double().sum())
+
+        losses, shares = zip(*self._map(work, self._groups(corpus)), strict=True)
+        return sum(losses) / corpus.n, sum(shares) / corpus.n
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a = E p and c = E v of all tokens."""
@@ -115,7 +130,8 @@ class TwoLayerModel:
         S = len(self.W) - 2
         places = torch.cat([tokens, torch.tensor([S, S + 1]).expand(len(rows), 2)], dim=1)
         R = self.W.index_select(0, places.view(-1)).view(*places.shape, -1)
-        return forward(places, R, counts.log().to(R), torch.from_numpy(corpus.signs[rows]))
+        signs = torch.from_numpy(corpus.signs[rows])
+        return forward(places, R, counts.log().to(R), signs, *self._scales)
 
 
 class _Layer(NamedTuple):
@@ -147,19 +163,27 @@ class _Part(NamedTuple):
     loss: float
 
 
-def forward(places: torch.Tensor, R: torch.Tensor, log_counts: torch.Tensor, signs: torch.Tensor) -> _Layer:
+def forward(
+    places: torch.Tensor,
+    R: torch.Tensor,
+    log_counts: torch.Tensor,
+    signs: torch.Tensor,
+    scale: float = 1.0,
+    first_scale: float = 1.0,
+) -> _Layer:
     """A-DEF-5; R comes as rows of W and loses its means here. A place without a token has log count -inf."""
     means = R.mean(dim=2, keepdim=True)
     R -= means
     U, d = R.shape[1] - 2, R.shape[2]
     K = _inner(R)
     K, ac, s = K[:, :U, :U], K[:, :U, U:], means[:, :U]
-    H = torch.baddbmm(K, s, s.transpose(1, 2), alpha=d).add_(log_counts[:, None]).softmax(dim=2)
+    H = torch.baddbmm(K, s, s.transpose(1, 2), beta=first_scale, alpha=first_scale * d)
+    H = H.add_(log_counts[:, None]).softmax(dim=2)
     JK = torch.baddbmm(K, H, K)
     variance = (torch.linalg.vecdot(H, JK) + JK.diagonal(dim1=1, dim2=2)).clamp_(min=0.0) / d
     sigma = (variance + EPSILON).sqrt_()[:, :, None]
     outputs = torch.baddbmm(ac, H, ac) / sigma
-    logits, values = outputs[:, :, 0] + log_counts, outputs[:, :, 1]
+    logits, values = scale * outputs[:, :, 0] + log_counts, outputs[:, :, 1]
     Q = logits.softmax(dim=1)
     # Against the value of the heaviest token no digits cancel, however little weight the others have.
     top = values.gather(1, logits.argmax(dim=1, keepdim=True))
@@ -169,19 +193,19 @@ def forward(places: torch.Tensor, R: torch.Tensor, log_counts: torch.Tensor, sig
     return _Layer(places, R, s, ac, H, JK, sigma, outputs, Q, excess.sub_(beyond), margins, signs)
 
 
-def backward(at: _Layer, n: int) -> _Part:
+def backward(at: _Layer, n: int, scale: float = 1.0, first_scale: float = 1.0) -> _Part:
     """A-DEF-6 for a batch of n sequences; uses up the arrays of the layer."""
     (B, U, _), d = at.H.shape, at.R.shape[2]
     rate = (-at.signs * torch.sigmoid(-at.margins) / n).to(at.R)[:, None]
     by_value = rate * at.Q
-    by_outputs = torch.stack([by_value * at.excess, by_value], dim=2)
+    by_outputs = torch.stack([by_value * at.excess * scale, by_value], dim=2)
     omega = (by_outputs * at.outputs).sum(dim=2, keepdim=True) / (d * at.sigma**2)
     by_outputs /= at.sigma
     by_H = at.JK.mul_(-omega).baddbmm_(by_outputs, at.ac.transpose(1, 2))
     # The softmax backwards, by differences from its heaviest column for the same reason as above.
     by_H -= by_H.gather(2, at.H.argmax(dim=2, keepdim=True))
     by_H -= torch.linalg.vecdot(at.H, by_H)[:, :, None]
-    by_K = by_H.mul_(at.H)
+    by_K = by_H.mul_(at.H).mul_(first_scale)
     by_means = torch.bmm(by_K, at.s) + torch.bmm(by_K.transpose(1, 2), at.s)
     weighted = at.H * omega
     by_K -= weighted

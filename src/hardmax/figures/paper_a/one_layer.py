@@ -45,7 +45,7 @@ SHARES = {"IMDB": (0.0, 0.9), "Yelp": (0.9, 1.0)}  # of the work: there are far 
 def draw_3(tables: Tables, canvas: Canvas) -> None:
     """A row for each source."""
     rows = canvas.subfigures(2, 1, squeeze=False)[:, 0]
-    for row, name, letters in zip(rows, tables["cases"]["case"], ("abc", "def"), strict=True):
+    for row, name, letters in zip(rows, tables["cases"]["case"], ("abcd", "efgh"), strict=True):
         draw_source(row, tables, str(name), letters=letters)
 
 
@@ -53,12 +53,12 @@ def draw_3(tables: Tables, canvas: Canvas) -> None:
     "A-FIG-3",
     "IMDB and Yelp, one layer: the shapes of figure 1 at a higher loss",
     draw=draw_3,
-    size=(7.0, 5.4),
+    size=(8.4, 5.4),
     errata=("A-ERR-4",),
 )
 def fig_3(setting: Setting) -> Findings:
     """The one-layer model on both sources."""
-    return findings(*(part_of(source, setting) for source in SOURCES))
+    return findings(*(part_of(source, setting) for source in SOURCES), layers=1, sources=SOURCES)
 
 
 def part_of(source: Source, setting: Setting) -> Part:

@@ -5,16 +5,18 @@ Reviews are those of IMDB and Yelp where they are at hand, else A-DATA-7.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from hardmax._lib.scales import BY_WIDTH
 from hardmax.data.reviews import find_reviews
 from hardmax.data.text.making import LEAST
 from hardmax.embeddings import Corpus, KLevel, TextCorpus, imdb_corpus, yelp_corpus
 from hardmax.embeddings.minibatch import train_embeddings
-from hardmax.figures.claims import Claim, at_least, at_most, between, near
+from hardmax.figures.claims import Claim, at_least, at_most, between, near, on_stand_in
 from hardmax.figures.figure import Findings, Setting
 from hardmax.figures.paper_a.training import (
     CLEAR,
@@ -31,8 +33,9 @@ from hardmax.figures.paper_a.training import (
     training_tables,
     words_note,
 )
+from hardmax.figures.stored import read_runs
 from hardmax.figures.style import INK, RED
-from hardmax.figures.tables import Tables, part
+from hardmax.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -161,20 +164,69 @@ def schedule(d: int, epochs: int, milestones: tuple[int, ...], rate: float = 1e-
 
 
 def trained(data: Reviews, schedule: Schedule, share: Share, name: str, by: Train = train_embeddings) -> Case:
-    """A model trained on reviews or on what stands in for them; ``name`` is that of the checkpoint."""
-    kept = name if data.drawn_from is None else f"{name}.surrogate"
-    found = train(data.corpus, schedule, share, kept, by=by)
+    """A model trained on reviews or on what stands in for them; ``name`` is that of the checkpoint.
+
+    Logits are scaled on reviews only: what is claimed of the surrogate is about the printed model.
+    """
+    scales: dict[str, str] = {}
+    if data.drawn_from is not None:
+        name += ".surrogate"
+    elif share.setting.logits == "scaled":
+        name += ".scaled"
+        scales = dict.fromkeys(["scale"] if by is train_embeddings else ["scale", "first_scale"], BY_WIDTH)
+    found = train(data.corpus, schedule, share, name, by=by, **scales)
     line = f"{data.says}; d = {schedule.d}, {found.epochs} epochs"
+    if scales:
+        line += "; logits over sqrt(d), not printed"
     return Case(data.name, line, schedule, found, data.drawn_from)
 
 
-def findings(*parts: Part) -> Findings:
-    """One figure of one or two sources."""
+def findings(*parts: Part, layers: int, sources: Sequence[Source]) -> Findings:
+    """One figure of one or two sources, with the stored runs of its sources."""
     cases = [each.case for each in parts] + [each.compared for each in parts if each.compared is not None]
     notes = [note for each in parts for note in (*each.notes, *_about(each.case))]
     legends = {MEDIANS if case.drawn_from is None else MEANS: None for case in cases}
     claims = tuple(claim for each in parts for claim in each.claims)
-    return Findings(training_tables(cases), claims, tuple(dict.fromkeys([*notes, *legends, THEORY])), SEED)
+    runs = [run for source in sources for run in stored_runs(source, layers)]
+    notes += [stored_note(run) for run in runs]
+    tables = {**training_tables(cases), **({"stored": stored_table(runs)} if runs else {})}
+    return Findings(tables, claims, tuple(dict.fromkeys([*notes, *legends, THEORY])), SEED)
+
+
+def stored_runs(source: Source, layers: int) -> list[dict[str, Any]]:
+    """Finished trainings on the reviews of a source that the package carries, by layers and reading."""
+    found = (run for run in read_runs().values() if run["data"] == source.lower() and run["layers"] == layers)
+    return sorted(found, key=lambda run: (run["scale"] is not None, run["name"]))
+
+
+def reading_of(run: Mapping[str, Any]) -> str:
+    """Which model a stored run trained, in words."""
+    return "as printed" if run["scale"] is None else "logits over sqrt(d)"
+
+
+def stored_note(run: Mapping[str, Any]) -> str:
+    """A stored run in a sentence."""
+    return (
+        f"Stored run {run['name']}, {reading_of(run)}: d = {run['d']}, {run['epochs_done']} epochs from rate "
+        f"{run['rate']:g} on, seed {run['seed']}; loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v "
+        f"{run['r_v']:.2f}, r_p {run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}."
+    )
+
+
+def stored_table(runs: Sequence[Mapping[str, Any]]) -> Table:
+    """The course of each stored run: a row for each recorded epoch."""
+    rows = [(run, each) for run in runs for each in run["course"]]
+    names = {"imdb": "IMDB", "yelp": "Yelp"}
+    return {
+        "run": np.array([run["name"] for run, _ in rows]),
+        "source": np.array([names[run["data"]] for run, _ in rows]),
+        "reading": np.array([reading_of(run) for run, _ in rows]),
+        "d": np.array([run["d"] for run, _ in rows]),
+        "epoch": np.array([each["epochs"] for _, each in rows]),
+        "loss": np.array([each["mean_loss"] for _, each in rows]),
+        "r_v": np.array([each["r_v"] for _, each in rows]),
+        "r_p": np.array([each["r_p"] for _, each in rows]),
+    }
 
 
 def _about(case: Case) -> list[str]:
@@ -182,13 +234,17 @@ def _about(case: Case) -> list[str]:
 
 
 def draw_source(
-    canvas: FigureBase, tables: Tables, name: str, *, letters: str = "abc", control: str | None = None
+    canvas: FigureBase, tables: Tables, name: str, *, letters: str = "abcd", control: str | None = None
 ) -> None:
     """The panels of a training under a line that says what it is of, in red where that is no review."""
     about = part(tables["cases"], "case", name)
     real = bool(about["text"][0])
     canvas.suptitle(str(about["says"][0]), x=0.01, ha="left", weight="bold", color=INK if real else RED)
-    draw_training(canvas, tables, name, TEXT if real else DRAWN, letters=letters, control=control)
+    source = name.removesuffix(" surrogate")
+    stored = tables.get("stored")
+    runs = None if stored is None or source not in stored["source"] else part(stored, "source", source)
+    names = TEXT if real else DRAWN
+    draw_training(canvas, tables, name, names, letters=letters, control=control, stored=runs)
 
 
 class Seen(NamedTuple):
@@ -208,7 +264,7 @@ def surrogate_claims(name: str, case: Case, model: KLevel, seen: Seen) -> tuple[
     """The shapes on A-DATA-7: E v rises with x, E p with |x|, level by level."""
     found = case.training
     means, what = found.level_means(model), f"{case.name}: "
-    return (
+    claims = (
         near(
             name + ".r_v",
             what + "Spearman correlation of the posterior difference x and E v",
@@ -242,6 +298,7 @@ def surrogate_claims(name: str, case: Case, model: KLevel, seen: Seen) -> tuple[
         ),
         between(name + ".loss", what + "loss at the end", found.loss, 1e-5, 1e-3),
     )
+    return on_stand_in(claims)
 
 
 def text_claims(name: str, case: Case) -> tuple[Claim, ...]:

@@ -27,6 +27,8 @@ from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, T
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.margin.closed_forms.patterns import important_only
 from hardmax.margin.solution import MaxMargin
+from hardmax.theory.paper_a import instances
+from hardmax.theory.paper_a.instances import slack_corpus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +57,6 @@ class Basins:
 
 def bad_basin() -> Basins:
     """The flow from 0 and from far out, on the bad direction and between it and the good one."""
-    from hardmax.theory.paper_a import instances
 
     corpus, problem = instances.three_tokens(), instances.bad_basin()
     good = pattern_max_margin(corpus, important_pattern(corpus), problem.keys, exact=True)
@@ -265,7 +266,6 @@ def _draw_angles(panel: Axes, tables: Tables) -> None:
 )
 def fig_t5(setting: Setting) -> Findings:
     """The flow on random data at the width that the theorem asks for, and A-ORC-6."""
-    from hardmax.theory.paper_a.instances import slack_corpus
 
     numbers = DATASETS[setting.scale]
     runs = {}

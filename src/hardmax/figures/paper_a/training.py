@@ -16,7 +16,7 @@ import numpy as np
 from hardmax.embeddings import Corpus, KLevel
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.figures.figure import Setting
-from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE
+from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.train.steps import AdamW
 
@@ -257,14 +257,16 @@ def draw_training(
     case: str,
     names: Mapping[int, str],
     *,
-    letters: str = "abc",
+    letters: str = "abcd",
     control: str | None = None,
+    stored: Table | None = None,
 ) -> None:
     """A row of panels: E p, E v, and over the epochs r_v, r_p and the loss, with a control's in dashes.
 
-    ``names`` are what tokens of the signs +1, -1 and 0 are called.
+    ``names`` are what tokens of the signs +1, -1 and 0 are called; ``stored`` is the course of stored runs,
+    which have a panel of their own.
     """
-    parts = canvas.add_gridspec(2, 3, height_ratios=(1.6, 1))
+    parts = canvas.add_gridspec(2, 3 if stored is None else 4, height_ratios=(1.6, 1))
     attention, value = (canvas.add_subplot(parts[:, column]) for column in (0, 1))
     upper = canvas.add_subplot(parts[0, 2])
     lower = canvas.add_subplot(parts[1, 2], sharex=upper)
@@ -274,9 +276,40 @@ def draw_training(
     _draw_tokens(value, tokens, line, "E_v", mean)
     _name_kinds(value, tokens, names)
     _draw_course(upper, lower, tables, [case] if control is None else [case, control])
-    titles = ("attention", "value", "over training")
-    for panel, letter, title in zip((attention, value, upper), letters, titles, strict=True):
+    panels = {"attention": attention, "value": value, "over training": upper}
+    if stored is not None:
+        title = f"stored runs, {stored['source'][0]}"  # of reviews, also where the others are of stand-ins
+        panels[title] = canvas.add_subplot(parts[:, 3])
+        _draw_stored(panels[title], stored)
+    for letter, (title, panel) in zip(letters, panels.items(), strict=False):
         panel.set_title(f"({letter}) {title}")
+
+
+def _draw_stored(panel: Axes, stored: Table) -> None:
+    """Loss over the epochs of each stored run, by reading and width."""
+    looks = {"as printed": (RED, "o"), "logits over sqrt(d)": (BLUE, "s")}
+    told: set[str] = set()
+    for name in dict.fromkeys(stored["run"].tolist()):
+        rows = part(stored, "run", name)
+        reading, d = str(rows["reading"][0]), int(rows["d"][0])
+        color, marker = looks[reading]
+        label = f"{reading.replace('sqrt(d)', '√d')}, {d}"
+        panel.plot(
+            rows["epoch"],
+            rows["loss"],
+            color=color,
+            marker=marker,
+            linestyle="-" if d == 2048 else DASHES,
+            markersize=2.6,
+            markeredgewidth=0,
+            linewidth=0.9,
+            label=None if label in told else label,
+        )
+        told.add(label)
+    # room for the legend below the lowest run
+    panel.set(xscale="log", yscale="log", xlabel="epochs", ylim=(min(stored["loss"]) / 100, None))
+    panel.set_ylabel("mean loss of the epoch")
+    panel.legend(loc="lower left", title="reading, d", alignment="left", fontsize=6.5, title_fontsize=6.5)
 
 
 def _draw_tokens(panel: Axes, tokens: Table, line: Table, column: str, mean: float) -> None:

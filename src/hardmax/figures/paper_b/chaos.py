@@ -11,7 +11,7 @@ from hardmax.figures.claims import at_least, at_most, near, true
 from hardmax.figures.figure import Findings, Setting, recipe
 from hardmax.figures.style import BLUE, GRAY, INK, RED
 from hardmax.figures.tables import Tables
-from hardmax.limits.late_map import LateMap, period
+from hardmax.limits.late import LateMap, period
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numba import float32, float64, int64, njit, types
+from numba import float32, float64, int64, types
 
-from hardmax._lib.compiled import VECTORIZED
+from hardmax._lib.compiled import VECTORIZED, njit
 from hardmax._lib.parallel import cores
 from hardmax.problem import Problem
 
@@ -78,7 +78,10 @@ def _backward(logits, scores, inputs, weights):  # type: ignore[no-untyped-def]
     Compiled as written, for a fused multiply-add would change what is left of the difference.
     """
     one, zero = logits.dtype.type(1), logits.dtype.type(0)
-    top = logits.max()
+    top = logits[0]
+    for t in range(logits.size):
+        if logits[t] > top or logits[t] != logits[t]:
+            top = logits[t]
     mass = zero
     for t in range(logits.size):
         weights[t] = math.exp(logits[t] - top)

@@ -267,12 +267,9 @@ def _claims_5(angles: dict[str, np.ndarray], peak: float) -> tuple[Claim, ...]:
         100: [43.91, 6.88, 1.33],
     }
     wanted_l = {
-        2: [1.88, -0.17, -0.03],
-        3: [-1.82, -0.91, -0.18],
-        5: [-13.01, -3.00, -0.60],
-        10: [-33.94, -9.39, -1.84],
-        100: [-45.00, -45.00, -29.87],
-    }
+        2: [1.88, -0.17, -0.03], 3: [-1.82, -0.91, -0.18], 5: [-13.01, -3.00, -0.60],
+        10: [-33.94, -9.39, -1.84], 100: [-45.00, -45.00, -29.87],
+    }  # fmt: skip
     up_to_ten = [row[C] for C in GAPS if 1 < C <= 10]
     late = np.abs(np.concatenate([each[up_to_ten, 200:] for each in (correlation, logistic)]))
     name = "B-FIG-5."

@@ -21,7 +21,7 @@ from hardmax.nexttoken import (
     structure,
     train,
 )
-from hardmax.problem.output_value import star_norm
+from hardmax.problem.heads import star_norm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,6 +15,7 @@ from hardmax.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.figures.tables import Table, Tables, part
 from hardmax.nexttoken import Samples, Training, named_sentences, train
 from hardmax.nexttoken.model import naive_descent
+from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 from hardmax.nexttoken.training import STEPS
 
 if TYPE_CHECKING:
@@ -301,7 +302,6 @@ def _law_claims(runs: Mapping[str, Training]) -> list[Claim]:
 
 def _loss_claims(run: Training) -> list[Claim]:
     """The law of the excess loss on the first dataset, and its slope."""
-    from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 
     assert run.late is not None
     logs = {t: log_excess_loss(run.pairs, run.W_ov, _at(run, t)) for t in LOSSES}

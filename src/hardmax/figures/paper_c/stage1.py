@@ -15,7 +15,7 @@ from hardmax.figures.tables import Tables, part
 from hardmax.nexttoken import OutputValue, collocation, descend_stage_1, stage_1
 from hardmax.nexttoken.stages import misalignment_constant
 from hardmax.nexttoken.training import FIRST_RATE, STEPS
-from hardmax.problem.output_value import star_norm
+from hardmax.problem.heads import star_norm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

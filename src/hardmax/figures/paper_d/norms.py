@@ -26,7 +26,7 @@ CHANGES = {"1 1": ("strong", "strong", "strong", "no", "no"), "0 2": ("no", "no"
 MARGINS = {  # of the five norms, from the spec
     "1 1": (2.0, 2.0103628792945, 2.0615528128088, 2.1633743554611, 2.25),
     "0 2": (0.78571428571429, 0.98491285834266, 1.1, 1.2227815917384, 1.5),
-}
+}  # fmt: skip
 
 
 def half_integers(n: int, T: int, d: int, seed: int) -> hm.Problem:

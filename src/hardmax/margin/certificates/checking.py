@@ -5,17 +5,205 @@ instead of tokens, is semidefinite."""
 
 from __future__ import annotations
 
+import decimal
 import hashlib
 import json
 import math
+import re
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from hardmax.margin.certificates.norms import Vector, ball_of
+from hardmax.margin.certificates.layout import check_layout
+
+Vector = list[Fraction]
+Inner = Callable[[Vector, Vector], Fraction]
+DIGITS = 60  # of powers that are not rational, in units of the power
+SMALL = decimal.Decimal("1e-40")  # the error of r ln(ratio) must be below
+WIDE: Any = {"Emin": decimal.MIN_EMIN, "Emax": decimal.MAX_EMAX, "capitals": 1, "clamp": 0, "traps": []}
+MOST_SIDE = 100  # rows or columns of a matrix
+BITS = 90  # of a bound, in the units that matrices are rounded to
+
+
+class Ball(Protocol):
+    """What a certificate's norm must know."""
+
+    name: str
+    power: Any
+
+    @property
+    def dual(self) -> Ball:
+        """The dual norm."""
+
+    def length(self, x: Vector) -> Fraction:
+        """The norm of x, where it is rational."""
+
+    def at_most(self, x: Vector, bound: Fraction, inner: Inner) -> bool:
+        """Whether the norm of x is proved to be at most the bound; no is no proof of the contrary."""
+
+
+def ball_of(c: dict[str, Any], factors: list[list[Vector]] | None, width: int) -> Ball:
+    """The norm that a certificate names: that of vectors, or one of matrices, with their factors."""
+    name = c.get("norm_name", "l2")
+    if name not in ("nuclear", "spectral"):
+        return Power(name)
+    d, e = c["shape"]
+    if not (isinstance(d, int) and isinstance(e, int) and d * e == width and 0 < max(d, e) <= MOST_SIDE):
+        raise ValueError(f"expected a shape of {width} numbers, at most {MOST_SIDE} a side, got {d} x {e}")
+    return OfMatrix(name, name == "nuclear", (d, e), factors)
+
+
+class Power:
+    """l_r of the entries, r a fraction or infinite."""
+
+    def __init__(self, name: str, power: Any = None) -> None:
+        text = name.removeprefix("l")
+        if power is None and (text == name or not re.fullmatch(r"inf|\d+(\.\d+)?(e[+-]?\d+)?", text)):
+            raise ValueError(f"expected a norm l1, l2, linf or a power such as l1.5, got {name[:20]!r}")
+        self.name = name
+        self.power: Any = power if power is not None else math.inf if text == "inf" else Fraction(float(text))
+        if not self.power >= 1:
+            raise ValueError(f"expected a norm of a power of at least 1, got {name[:20]!r}")
+
+    @property
+    def dual(self) -> Ball:
+        """l_r' with 1/r + 1/r' = 1."""
+        if self.power == 1 or self.power == math.inf:
+            return Power(self.name, math.inf if self.power == 1 else Fraction(1))
+        return Power(self.name, self.power / (self.power - 1))
+
+    def length(self, x: Vector) -> Fraction:
+        """The norm of x for l1 and linf, exactly."""
+        return max(map(abs, x)) if self.power == math.inf else sum(map(abs, x), Fraction(0))
+
+    def at_most(self, x: Vector, bound: Fraction, inner: Inner) -> bool:
+        """Whether the norm of x is at most the bound: exactly, or by decimals rounded away from yes."""
+        if self.power == 2:
+            return inner(x, x) <= bound**2
+        if self.power in (1, math.inf):
+            return self.length(x) <= bound
+        if any(abs(v) >= bound for v in x):
+            return [abs(v) for v in x if v] == [bound]
+        # r multiplies the errors of logarithms: as many digits more as r has
+        digits = DIGITS + len(str(math.ceil(self.power)))
+        with decimal.localcontext(decimal.Context(digits, decimal.ROUND_HALF_EVEN, **WIDE)):
+            unit = decimal.Decimal(10) ** (2 - DIGITS)
+            r = decimal.Decimal(self.power.numerator) / decimal.Decimal(self.power.denominator)
+            total = decimal.Decimal(0)
+            for ratio in (abs(v) / bound for v in x if v):
+                up, down = (decimal.Decimal(v).ln() for v in ratio.as_integer_ratio())
+                # ln, the quotient r, the difference and the product: each is correctly rounded
+                error = unit * (10 + up + down)
+                if not error < SMALL:
+                    return False
+                total += (r * (up - down) + error).exp() + unit
+            return bool(total * (1 + (10 + len(x)) * unit) <= 1)
+
+
+class OfMatrix:
+    """The nuclear or the spectral norm of a matrix that is read row by row; r is its smaller side.
+
+    Nuclear: the certificate has factors K and Q, and |X| <= (|K|^2 + |Q|^2)/2 + sqrt(r) |X - KQ'|, with the
+    Frobenius norm on the right. Any K and Q prove something, good ones prove it well.
+    Spectral: |X| <= c if c^2 - X'X is semidefinite.
+    Numbers are first rounded to integers, in units far below the bound, which pays for that.
+    """
+
+    power = None
+
+    def __init__(
+        self, name: str, nuclear: bool, shape: tuple[int, int], factors: list[list[Vector]] | None
+    ) -> None:
+        self.name, self.nuclear, self.shape, self.factors = name, nuclear, shape, factors
+        if factors is not None:
+            ranks = {len(row) for factor in factors for row in factor}
+            if [*map(len, factors)] != [*shape] or len(ranks) != 1 or max(ranks) > MOST_SIDE:
+                raise ValueError(f"expected two factors of {shape[0]} and {shape[1]} rows of one length")
+
+    @property
+    def dual(self) -> Ball:
+        """Nuclear and spectral are dual to each other."""
+        return OfMatrix(self.name, not self.nuclear, self.shape, self.factors)
+
+    def length(self, x: Vector) -> Fraction:
+        """Zero of zero: the norm of any other matrix need not be rational."""
+        if any(x):
+            raise ValueError("expected a float certificate in a norm of matrices")
+        return Fraction(0)
+
+    def at_most(self, x: Vector, bound: Fraction, inner: Inner) -> bool:
+        """By the factors in the nuclear norm, by elimination in the spectral one."""
+        d, e = self.shape
+        if bound <= 0 or (self.nuclear and self.factors is None):
+            return not any(x)
+        size = bound.numerator.bit_length() - bound.denominator.bit_length()
+        if not self.nuclear:
+            unit = Fraction(2) ** (BITS - size)
+            whole = [_whole(x[k * e : (k + 1) * e], unit) for k in range(d)]
+            columns = whole if d < e else [list(column) for column in zip(*whole, strict=True)]
+            return _shorter(columns, math.floor(bound * unit) - max(d, e))
+        unit = Fraction(2) ** (BITS - size // 2)
+        K, Q = ([_whole(row, unit) for row in factor] for factor in self.factors or ())
+        rows = [_whole(x[k * e : (k + 1) * e], unit**2) for k in range(d)]
+        room = (
+            math.floor(bound * unit**2)
+            - sum(v * v for row in (*K, *Q) for v in row) // 2
+            - 1
+            - max(d, e) ** 2
+        )
+        if room < 0:
+            return False
+        rest = sum(
+            (v - _times(k, q)) ** 2
+            for row, k in zip(rows, K, strict=True)
+            for v, q in zip(row, Q, strict=True)
+        )
+        return room**2 >= min(d, e) * rest
+
+
+def _whole(values: Vector, unit: Fraction) -> list[int]:
+    return [math.floor(v * unit) for v in values]
+
+
+def _times(x: list[int], y: list[int]) -> int:
+    return sum(a * b for a, b in zip(x, y, strict=True))
+
+
+def _shorter(columns: list[list[int]], top: int) -> bool:
+    """Whether |Xv| <= top |v| for all v, X given by its columns (or rows, which have the same norm)."""
+    if top <= 0 or max(max(map(abs, column)) for column in columns) > top:
+        return False
+    gap = [[-_times(u, v) for v in columns] for u in columns]
+    for k, line in enumerate(gap):
+        line[k] += top**2
+    return semidefinite(gap)
+
+
+def semidefinite(M: list[list[int]]) -> bool:
+    """Whether a symmetric integer matrix is positive semidefinite, by elimination without fractions.
+
+    >>> semidefinite([[1, 1], [1, 1]]), semidefinite([[1, 2], [2, 1]])
+    (True, False)
+    """
+    M, before = [list(row) for row in M], 1
+    for k, line in enumerate(M):
+        pivot = line[k]
+        if pivot < 0 or (pivot == 0 and any(line[k:])):
+            return False
+        if pivot == 0:
+            continue
+        for row in M[k + 1 :]:
+            factor = row[k]
+            row[k:] = [(pivot * v - factor * w) // before for v, w in zip(row[k:], line[k:], strict=True)]
+        before = pivot
+    return True
+
 
 LARGEST = 2**26  # bytes of a file
-MOST_NUMBERS = 10_000_000  # of all rows together
+MOST_BITS = 2**16  # of a sum of fractions
+MOST_TIED = 128  # rows that p is moved onto,
+MOST_ROUNDS = 10  # in as many rounds
 MOST_DIGITS = 4_300  # of a numerator or a denominator, which is also where Python stops
 LABELS = "labels: they name the rows for a reader; the proof is about the rows by their numbers"
 GRAM = "gram: that it is positive semidefinite"
@@ -77,8 +265,37 @@ def _shown(x: Fraction) -> str:
     return "a fraction of more than 300 digits" if long else str(x)
 
 
+def _short(x: Fraction) -> Fraction:
+    """The sum so far; fractions of many denominators, which grow without end, are refused."""
+    if x.denominator.bit_length() > MOST_BITS or x.numerator.bit_length() > MOST_BITS:
+        raise ValueError(f"expected fractions whose sums have at most {MOST_BITS:,} bits, got longer ones")
+    return x
+
+
+def _common(denominators: set[int]) -> int:
+    """The least common denominator; one of many fractions, which grows without end, is refused."""
+    scale = 1
+    for each in denominators:
+        scale = math.lcm(scale, each)
+        _short(Fraction(scale))
+    return scale
+
+
 def _dot(x: Vector, y: Vector) -> Fraction:
-    return sum((a * b for a, b in zip(x, y, strict=True) if a and b), Fraction(0))
+    pairs = [(a, b) for a, b in zip(x, y, strict=True) if a and b]
+    scale = _common({a.denominator for a, _ in pairs}) * _common({b.denominator for _, b in pairs})
+    terms = (a.numerator * b.numerator * (scale // (a.denominator * b.denominator)) for a, b in pairs)
+    return Fraction(sum(terms), scale)
+
+
+def _over_one(values: Vector) -> tuple[Vector, int]:
+    """Whole numbers and the denominator that they share: sums of these need no common divisors."""
+    scale = _common({x.denominator for x in values})
+    return [Fraction(x.numerator * (scale // x.denominator)) for x in values], scale
+
+
+def _plus(x: Vector, factor: Fraction, y: Vector) -> Vector:
+    return [_short(a + factor * b) if b else a for a, b in zip(x, y, strict=True)]
 
 
 def _minus(x: Vector, y: Vector) -> Vector:
@@ -86,7 +303,9 @@ def _minus(x: Vector, y: Vector) -> Vector:
 
 
 class _Rows:
-    """The rows as exact vectors, with their inner product: a Gram matrix's or the usual one."""
+    """Rows table[plus] - table[minus], times right[right_of], with their inner product: a Gram matrix's or
+    the usual one. Work is done by token, so that it grows with the file and not with rows times width.
+    """
 
     def __init__(self, c: dict[str, Any]) -> None:
         self.gram = None if c["gram"] is None else [_vector(row) for row in c["gram"]]
@@ -96,54 +315,82 @@ class _Rows:
             if self.gram != [list(column) for column in zip(*self.gram, strict=True)]:
                 raise ValueError("the Gram matrix is not symmetric")
             table = [[Fraction(i == j) for j in range(len(self.gram))] for i in range(len(self.gram))]
-        zero = [Fraction(0)] * (len(table[0]) if table else 0)
-        table.append(zero)  # minus = -1
-        if not all(0 <= token < len(table) - 1 for token in (*c["plus"], *c["minus"]) if token != -1):
-            raise ValueError("a row names a token that does not exist")
-        self.width, factor = len(zero), len(c["right"][0]) if c["right"] else 1
-        if len(c["plus"]) * self.width * factor > MOST_NUMBERS:
-            raise ValueError(f"expected rows of at most {MOST_NUMBERS:,} numbers together, got more")
-        self.rows = [_minus(table[a], table[b]) for a, b in zip(c["plus"], c["minus"], strict=True)]
-        if c["right"] is not None:
-            right = [_vector(row) for row in c["right"]]
-            factors = [right[i] for i in c["right_of"]]
-            self.rows = [[x * y for x in row for y in f] for row, f in zip(self.rows, factors, strict=True)]
-            self.width *= len(right[0]) if right else 0
+        self.left = len(table[0]) if table else 0
+        self.table = [*table, [Fraction(0)] * self.left]  # minus = -1
+        self.ends = list(zip(c["plus"], c["minus"], strict=True))
+        self.right = [[Fraction(1)]] if c["right"] is None else [_vector(row) for row in c["right"]]
+        self.right_of = [0] * len(self.ends) if c["right_of"] is None else c["right_of"]
+        self.side = len(self.right[0]) if self.right else 0
+        self.width = self.left * self.side
+
+    def row(self, j: int) -> Vector:
+        plus, minus = self.ends[j]
+        left = _minus(self.table[plus], self.table[minus])
+        return [x * y for x in left for y in self.right[self.right_of[j]]]
 
     def inner(self, x: Vector, y: Vector) -> Fraction:
         return _dot(x, y if self.gram is None else [_dot(row, y) for row in self.gram])
 
     def reach(self, p: Vector) -> Vector:
+        """The inner product of every row with p."""
+        p, scale = _over_one(p)
         dual = p if self.gram is None else [_dot(row, p) for row in self.gram]
-        return [_dot(row, dual) for row in self.rows]
+        lines = [dual[k : k + self.side] for k in range(0, self.width, self.side or 1)]
+        seen = {r: [_dot(line, self.right[r]) for line in lines] for r in set(self.right_of)}
+        used = {(t, r) for ends, r in zip(self.ends, self.right_of, strict=True) for t in ends}
+        value = {(t, r): _dot(self.table[t], seen[r]) for t, r in used}
+        both = zip(self.ends, self.right_of, strict=True)
+        return [(value[a, r] - value[b, r]) / scale for (a, b), r in both]
 
     def combine(self, weights: Vector) -> Vector:
+        """The sum of the rows, each times its weight."""
+        weights, scale = _over_one(weights)
+        share: dict[tuple[int, int], Fraction] = {}
+        for (a, b), r, weight in zip(self.ends, self.right_of, weights, strict=True):
+            if weight:
+                share[r, a] = _short(share.get((r, a), Fraction(0)) + weight)
+                share[r, b] = _short(share.get((r, b), Fraction(0)) - weight)
+        left = {r: [Fraction(0)] * self.left for r, _ in share}
+        for (r, token), weight in share.items():
+            left[r] = _plus(left[r], weight, self.table[token])
         total = [Fraction(0)] * self.width
-        for row, weight in zip(self.rows, weights, strict=True):
-            total = [a + weight * b for a, b in zip(total, row, strict=True)] if weight else total
-        return total
+        for r, factor in left.items():
+            total = _plus(total, Fraction(1), [x * y for x in factor for y in self.right[r]])
+        return [x / scale for x in total]
 
     def correct(self, p: Vector, chosen: list[int], h: Vector) -> Vector:
         """The point nearest to p at which the chosen rows meet their bounds exactly, by elimination."""
-        rows = [self.rows[i] for i in chosen]
+        if len(chosen) > MOST_TIED:
+            raise ValueError(
+                f"expected at most {MOST_TIED} rows to be met exactly, got {len(chosen)}; "
+                "save an exact certificate instead"
+            )
+        rows = [self.row(i) for i in chosen]
         system = [
             [*(self.inner(row, other) for other in rows), self.inner(row, p) - h[i]]
             for i, row in zip(chosen, rows, strict=True)
         ]
-        for k in range(len(rows)):
-            pivot = next((i for i in range(k, len(rows)) if system[i][k]), None)
-            if pivot is None:
+        whole = [[int(x) for x in _over_one(line)[0]] for line in system]
+        before = 1
+        for k, line in enumerate(whole):  # divisions by the pivot before leave no rest (Bareiss)
+            pivot = line[k]
+            if pivot == 0:  # of a Gram matrix: no exchange of rows helps
                 raise ValueError("dependent rows to be met exactly in a float certificate prove nothing")
-            system[k], system[pivot] = system[pivot], system[k]
-            system[k] = [x / system[k][k] for x in system[k]]
-            for i in range(len(rows)):
-                if i != k and system[i][k]:
-                    system[i] = _minus(system[i], [system[i][k] * x for x in system[k]])
-        weight = dict(zip(chosen, (line[-1] for line in system), strict=True))
-        return _minus(p, self.combine([weight.get(j, Fraction(0)) for j in range(len(self.rows))]))
+            for other in whole[k + 1 :]:
+                factor = other[k]
+                both = zip(other[k:], line[k:], strict=True)
+                other[k:] = [(pivot * x - factor * y) // before for x, y in both]
+            before = pivot
+        found = [0] * len(whole)  # times the determinant, which is the last pivot
+        for k in reversed(range(len(whole))):
+            rest = sum(x * y for x, y in zip(whole[k], found, strict=False))
+            found[k] = (before * whole[k][-1] - rest) // whole[k][k]
+        weight = {j: Fraction(x, before) for j, x in zip(chosen, found, strict=True)}
+        return _minus(p, self.combine([weight.get(j, Fraction(0)) for j in range(len(self.ends))]))
 
 
 def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
+    check_layout(c)
     content = json.dumps({k: c[k] for k in c if k != "digest"}, sort_keys=True, separators=(",", ":"))
     space, h, equal = _Rows(c), _vector(c["h"]), c["equal"]
     infeasible, exact = c["status"] == "infeasible", c["certificate"] == "exact"
@@ -165,8 +412,6 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         "multipliers, farkas: expected one of them": c["multipliers" if infeasible else "farkas"] is None,
         "norm_squared: for exact solutions only": (c["norm_squared"] is None) == (infeasible or not exact),
         "p: not if infeasible or in Gram form": (c["p"] is None) == (infeasible or c["gram"] is not None),
-        "labels: expected one text for each row": len(c["labels"]) == len(space.rows)
-        and all(isinstance(label, str) for label in c["labels"]),
         "status, certificate: expected known words": f"{c['status']} {c['certificate']}" in _KINDS,
         "norm_name: expected l2 in Gram form": ball.power == 2 or c["gram"] is None,
     }
@@ -201,9 +446,13 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
             low * square <= 1 <= high * square if square else low == math.inf
         )
         return f"p is the minimum-norm solution, |p|^2 = {_shown(square)}", checks
-    near, loose, again = p, [j for j, row in enumerate(space.rows) if equal[j] and any(row)], lower > 0
+    near, loose, again = p, [j for j, e in enumerate(equal) if e and any(space.row(j))], lower > 0
     fixed = any(b for b, e in zip(h, equal, strict=True) if e)  # then p cannot be scaled, only moved
+    rounds = 0
     while again:  # such rows are met to rounding only: move p onto them
+        rounds += 1
+        if rounds > MOST_ROUNDS:
+            raise ValueError(f"expected p to meet its rows after {MOST_ROUNDS} corrections, it does not")
         p = space.correct(near, loose, h)
         broken = [j for j, v in enumerate(space.reach(p)) if (h[j] == 0 or fixed) and v < h[j]]
         loose, again = loose + broken, bool(broken)

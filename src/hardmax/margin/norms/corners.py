@@ -43,12 +43,15 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Norm, workers: int = 1)
     sizes = np.abs(A).max(axis=2, initial=0.0)
     tame = (sizes > 1 / _TAME) & (sizes < _TAME) & (h > 1 / _TAME) & (h < _TAME) & ~equal
     todo = np.flatnonzero(tame.all(axis=1)) if 0 < m * d <= _TABLE else np.zeros(0, dtype=np.int64)
+    # The method's tolerances are absolute: the units of rows and bounds must not reach it.
+    a, b = np.frexp(sizes.max(axis=1, initial=0.0))[1], np.frexp(h.max(axis=1, initial=0.0))[1]
     p, weights, t, strict = np.zeros((B, d)), np.zeros((B, m)), np.zeros(B), np.zeros(B, dtype=bool)
 
     def work(start: int) -> None:
         of = todo[start : start + _CHUNK]
         made = np.zeros((len(of), d)), np.zeros((len(of), m)), np.zeros(len(of)), np.zeros(len(of), np.bool_)
-        solve_each(np.ascontiguousarray(A[of]), np.ascontiguousarray(h[of]), norm.power == 1, *made)
+        rows, bounds = np.ldexp(A[of], -a[of, None, None]), np.ldexp(h[of], -b[of, None])
+        solve_each(rows, bounds, norm.power == 1, *made)
         for whole, part in zip((p, weights, t, strict), made, strict=True):
             whole[of] = part
 
@@ -61,7 +64,8 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Norm, workers: int = 1)
             list(pool.map(work, starts))
     found = t > 0
     unit = np.where(found, t, 1.0)[:, None]
-    return Corners(p / unit, weights / unit**2, found, strict & found)
+    p, weights = np.ldexp(p / unit, (b - a)[:, None]), np.ldexp(weights / unit**2, (b - 2 * a)[:, None])
+    return Corners(p, weights, found, strict & found)
 
 
 def measured_in(

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardmax._lib.arrays import length
+from hardmax._lib.expect import _short
 from hardmax.margin.constraints import Floats
 from hardmax.margin.measure import EPS
 
 KNOWN = '"l1", "l2", "linf", a power such as "l1.5" or 1.5, "frobenius", "nuclear" or "spectral"'
 _MATRIX = {"nuclear": 1.0, "spectral": math.inf}
+MOST = 1e300  # a power; beyond it the solver's steps vanish in rounding
 ROUNDING = 1e-13  # singular values below this share of the largest are zero to a steepest step
 
 
@@ -136,17 +138,19 @@ def norm(name: Norm | str | float) -> Norm:
         return name
     if isinstance(name, str) and name in _MATRIX:
         return Norm(_MATRIX[name], True)
-    if name in ("l1", "l2", "linf", "frobenius"):
+    if isinstance(name, str) and name in ("l1", "l2", "linf", "frobenius"):
         return Norm({"l1": 1.0, "linf": math.inf}.get(str(name), 2.0))
     power = _power(name)
     if power is None:
-        raise ValueError(f"norm must be {KNOWN}, got {name!r}; choose one of these")
+        raise ValueError(f"norm must be {KNOWN}, got {_short(name)}; choose one of these")
     if power <= 1:
         raise ValueError(
             f'norm must be a power above 1, got {name!r}; "l1" is the least power that gives a norm'
         )
-    if math.isinf(power):
-        raise ValueError(f'norm must be a finite power, got {name!r}; write "linf" for the largest entry')
+    if power > MOST:
+        raise ValueError(
+            f'norm must be a power of at most {MOST:g}, got {_short(name)}; write "linf" instead'
+        )
     return Norm(power)
 
 
@@ -157,6 +161,8 @@ def _power(name: Any) -> float | None:
         return float(text) if re.fullmatch(r"-?\d+(\.\d*)?([eE][+-]?\d+)?", text) else None
     if isinstance(name, bool | np.bool_) or not isinstance(name, int | float | np.integer | np.floating):
         return None
+    if isinstance(name, int):
+        return float(min(max(name, -1), 10**300))  # what is above float64 is above every power allowed
     return None if math.isnan(name) else float(name)
 
 

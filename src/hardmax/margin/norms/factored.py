@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Constraints, Floats
 from hardmax.margin.norms.definition import norm
@@ -104,6 +105,7 @@ class FactoredPoint:
         return U[:, 0], Vt[0]
 
 
+@check_arguments
 def factored_point(
     problem: Problem,
     K: ArrayLike,

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.measure import Measured, Tight, rounding
+from hardmax.margin.norms.corners import at_corners, by_highs, measured_in
 from hardmax.margin.norms.definition import Norm, norm
+from hardmax.margin.norms.matrices.cones import by_cone
+from hardmax.margin.norms.matrices.interior import Rows, by_interior
+from hardmax.margin.norms.polyhedral import solve_polyhedral, tight_lines
+from hardmax.margin.norms.powers import newton
+from hardmax.margin.rationals import to_float
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import (
     EXACT_ROWS,
@@ -58,17 +65,26 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
         return _answer(constraints, scaled, ball, *_nothing(scaled))
     if ball.of_matrix:
         return _answer(constraints, scaled, ball, *_of_matrix(scaled, ball, constraints.shape))
-    from hardmax.margin.norms.powers import newton
 
-    start = np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
-    p, weights, _ = newton(scaled.A, scaled.h, scaled.equal, ball.power, *start)
+    p, weights, _ = newton(scaled.A, scaled.h, scaled.equal, ball.power, *_start(plain, scaled))
     return _answer(constraints, scaled, ball, p, weights)
+
+
+def _start(plain: MaxMargin, scaled: Scaled) -> tuple[Floats, Floats]:
+    """The l2 solution in the units of the scaled problem; of fractions, whose floats may have overflowed."""
+    assert plain.p is not None
+    assert plain.multipliers is not None
+    if plain.exact is None or plain.exact.p is None:
+        return np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
+    two = Fraction(2)
+    p = [to_float(x * two**scaled.b) for x in plain.exact.p]
+    powers = (scaled.a + scaled.b).tolist()
+    weights = [to_float(x * two**k) for x, k in zip(plain.exact.multipliers, powers, strict=True)]
+    return np.array(p), np.array(weights)
 
 
 def _of_matrix(scaled: Scaled, ball: Norm, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Nuclear and spectral: our own method for rows that are outer products, else the cone solver."""
-    from hardmax.margin.norms.matrices.cones import by_cone
-    from hardmax.margin.norms.matrices.interior import Rows, by_interior
 
     found = None
     if scaled.factors is not None:
@@ -83,8 +99,6 @@ def _of_matrix(scaled: Scaled, ball: Norm, shape: tuple[int, ...]) -> tuple[Floa
 
 def _at_a_corner(constraints: Constraints, ball: Norm, exact: bool) -> MaxMargin:
     """l1 and linf: a corner in floats, which proves that there is a p at all, then fractions if small."""
-    from hardmax.margin.norms.corners import at_corners, by_highs
-    from hardmax.margin.norms.polyhedral import solve_polyhedral, tight_lines
 
     scaled = scale(constraints)
     stack = scaled.A[None], scaled.h[None], scaled.equal[None]
@@ -115,7 +129,6 @@ def solve_many_in(
     """
     if not ball.is_polyhedral:
         return [solve_in(each, ball) for each in problems]
-    from hardmax.margin.norms.corners import at_corners, measured_in
 
     for each in problems:
         check_norm(each, ball)
@@ -174,7 +187,6 @@ def face_in(best: MaxMargin) -> Face | None:
     """
     if best.p is None or best.multipliers is None or not is_small(best.constraints):
         return None
-    from hardmax.margin.norms.polyhedral import solve_polyhedral, tight_lines
 
     scaled, ball = scale(best.constraints), norm(best.norm_name)
     p, weights = np.ldexp(best.p.ravel(), scaled.b), np.ldexp(best.multipliers, scaled.a + scaled.b)
@@ -218,9 +230,24 @@ def _answer(constraints: Constraints, scaled: Scaled, ball: Norm, p: Floats, wei
     """What p and the multipliers of the scaled problem prove."""
     measured = _measured(scaled, ball, p, weights, constraints.shape)
     answer = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm_name=ball.name)
+    if not kept(weights, np.asarray(answer.multipliers)):
+        answer = replace(answer, multipliers=_within_floats(weights, scaled))
     whole = kept(p, np.asarray(answer.p).ravel()) and kept(weights, np.asarray(answer.multipliers))
     good = scaled.faithful and whole and proves(measured, CONE_TOLERANCE if ball.of_matrix else TOLERANCE)
     return answer if good else replace(answer, status="undecided")
+
+
+def _within_floats(weights: Floats, scaled: Scaled) -> Floats:
+    """The multipliers times the power of two that puts them around 1: they prove the same interval.
+
+    As 1/row^2 grows with the unit of the rows, multipliers of N*(A'l) = N(p) may not be floats.
+    """
+    used = weights != 0
+    if not used.any():
+        return weights
+    powers = np.frexp(weights)[1] - scaled.a - scaled.b
+    middle = (int(powers[used].min()) + int(powers[used].max())) // 2
+    return np.ldexp(weights, -scaled.a - scaled.b - middle)
 
 
 def check_norm(constraints: Constraints, ball: Norm, exact: bool = False) -> None:
@@ -249,7 +276,6 @@ def check_norm(constraints: Constraints, ball: Norm, exact: bool = False) -> Non
 
 def _measured(problem: Scaled, ball: Norm, p: Floats, weights: Floats, shape: tuple[int, ...]) -> Measured:
     """`measure` with lengths of p in the norm and lengths of rows in its dual, or above these."""
-    from hardmax.margin.norms.corners import measured_in
 
     A, h, equal, d = problem.A, problem.h, problem.equal, len(p)
     u, Mp = A.T @ weights, A @ p

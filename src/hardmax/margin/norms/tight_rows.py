@@ -41,9 +41,10 @@ def enclose_in(best: MaxMargin) -> Tight:
         return Tight(c.equal, ~none)
     near = _near(best, ball) if ball.strictly_convex else ~none
     tight, slack = none.copy(), np.asarray(best.slack) / c.h
+    shares = np.asarray(best.multipliers) * c.h  # of N(p)^2, which is their sum
+    shares = shares / shares.sum()
     for j in np.flatnonzero(near):
-        weight = np.asarray(best.multipliers)[j] * c.h[j] * best.margin**2
-        if ball.strictly_convex or weight > slack[j]:
+        if ball.strictly_convex or shares[j] > slack[j]:
             without = solve_in(c.subset(np.delete(np.arange(c.count), j)), ball)
             tight[j] = without.margin_interval[0] > best.margin_interval[1]
         if not (ball.strictly_convex or tight[j]):

@@ -18,12 +18,12 @@ from hardmax.data.sentences.counting import token_of
 from hardmax.data.sentences.distinct import Distinct
 from hardmax.nexttoken.analysis import Verdict
 from hardmax.nexttoken.checking import walking
-from hardmax.nexttoken.checking.total import Total
 from hardmax.nexttoken.checking.walking import (
     DEPTH_BITS,
     HEAVIER,
     LEAST,
     MOST,
+    NOWHERE,
     PARENTS,
     SAMPLES,
     SHOWN,
@@ -32,9 +32,51 @@ from hardmax.nexttoken.checking.walking import (
 )
 from hardmax.nexttoken.checking.witnesses import Cases, violations
 from hardmax.nexttoken.realizable import Child, grow, heaviest
-from hardmax.nexttoken.relations import MISSING, complete
+from hardmax.nexttoken.relations import MISSING, Orders, complete
 
 Ints = NDArray[np.int64]
+
+
+class Total:
+    """What the parts of a walk found, together; in which order they come changes nothing."""
+
+    def __init__(self, V: int) -> None:
+        self.V = V
+        self.tally = np.zeros(7, dtype=np.int64)
+        self.tally[LEAST] = NOWHERE
+        self.shares = [2.0, 0.0]
+        self.torn: list[int] = []
+        self.lost: list[int] = []
+        self.heavy: list[int] = []
+        self._pairs: list[Ints] = []
+        self._keys: list[Ints] = []
+        self._places: list[Ints] = []
+
+    def add(self, tally: Ints, shares: Any, *found: Ints) -> None:
+        torn, lost, heavy, pairs, keys, places = found
+        least, most = min(self.tally[LEAST], tally[LEAST]), max(self.tally[MOST], tally[MOST])
+        self.tally += tally
+        self.tally[LEAST], self.tally[MOST] = least, most
+        self.shares = [min(self.shares[0], float(shares[0])), max(self.shares[1], float(shares[1]))]
+        for mine, its in ((self.torn, torn), (self.lost, lost), (self.heavy, heavy)):
+            mine[:] = sorted([*mine, *its[its < NOWHERE].tolist()])[:SHOWN]
+        self._pairs.append(pairs)
+        self._keys.append(keys)
+        self._places.append(places)
+
+    @cached_property
+    def pairs(self) -> Ints:
+        return np.concatenate(self._pairs, axis=1)
+
+    def orders(self) -> Orders:
+        keys, places = np.concatenate(self._keys), np.concatenate(self._places)
+        order = np.lexsort((places, keys))
+        keys, first = np.unique(keys[order], return_index=True)
+        pair, below = np.divmod(keys, self.V)
+        query, above = np.divmod(pair, self.V)
+        return Orders(self.V, query, above, below, places[order][first])
+
+
 SHARE = 2**16  # sentences that are walked through at a time: few, so that all cores end together
 LARGEST_WALK = 200_000_000_000  # tokens of all prefixes: minutes
 LOOK = 0.1  # seconds between two questions whether there was an interrupt
@@ -298,7 +340,7 @@ def _heavier(held: Sorted, n: Ints, place: int) -> list[tuple[int, int, int, int
     return [(place, x, count, int(limit)) for x, count in times.items() if count > limit]
 
 
-@kernel()
+@kernel(cost=lambda lengths, counts: 8.0 * len(lengths))
 def _totals(lengths, counts):  # type: ignore[no-untyped-def]
     """Samples of all raw sentences, and tokens of all prefixes of distinct ones."""
     samples = tokens = np.int64(0)
@@ -309,7 +351,7 @@ def _totals(lengths, counts):  # type: ignore[no-untyped-def]
     return samples, tokens
 
 
-@kernel()
+@kernel(cost=lambda *given: 15.0 * len(given[2]) * given[5].shape[1])  # sentences times the longest chain
 def _kept(rows, starts, lengths, counts, number, table):  # type: ignore[no-untyped-def]
     """How many raw sentences agree with the chain of their first token to their end, how many only for two
     tokens or more, and in how many samples."""
@@ -326,7 +368,7 @@ def _kept(rows, starts, lengths, counts, number, table):  # type: ignore[no-unty
     return whole, cut, samples
 
 
-@kernel()
+@kernel(cost=lambda rows, starts, lengths: 30.0 * len(rows))
 def _teaches(rows, starts, lengths):  # type: ignore[no-untyped-def]
     """Whether a sentence goes on after two different tokens."""
     for s in range(len(lengths)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hardmax._lib.kernels import kernel
@@ -52,7 +54,8 @@ def relate(keys, places, key, place):  # type: ignore[no-untyped-def]
 @kernel()
 def enlarged(keys, places):  # type: ignore[no-untyped-def]
     """The same relations in twice as many slots."""
-    more, its = np.full(2 * len(keys), -1, dtype=np.int64), np.empty(2 * len(keys), dtype=np.int64)
+    more, its = np.empty(2 * len(keys), dtype=np.int64), np.empty(2 * len(keys), dtype=np.int64)
+    more[:] = -1
     for slot in range(len(keys)):
         if keys[slot] >= 0:
             relate(more, its, keys[slot], places[slot])
@@ -109,7 +112,15 @@ def gather(  # type: ignore[no-untyped-def]
         at[k + 1] = used
 
 
-@kernel()
+def _steps(*given: Any) -> float:
+    """At worst every sample is related to all that came before it in its sentence."""
+    starts, order, offsets, first, last, longest = *given[1:2], *given[4:8], given[9]
+    sentences = order[offsets[first] : offsets[last]].astype(np.intp)
+    tokens = PER_ROW * float(np.sum(starts[sentences + 1] - starts[sentences]))
+    return 20.0 * tokens * longest
+
+
+@kernel(cost=_steps)
 def walk(  # type: ignore[no-untyped-def]
     rows,
     starts,
@@ -138,7 +149,8 @@ def walk(  # type: ignore[no-untyped-def]
     their first places.
     """
     pairs = np.empty((5, offsets[last_token] - offsets[first_token]), dtype=np.int64)
-    keys, places = np.full(_ROOM, -1, dtype=np.int64), np.empty(_ROOM, dtype=np.int64)
+    keys, places = np.empty(_ROOM, dtype=np.int64), np.empty(_ROOM, dtype=np.int64)
+    keys[:] = -1
     samples = parents = unreachable = paired = used = np.int64(0)
     least, most, least_share, most_share = np.int64(NOWHERE), np.int64(0), 2.0, 0.0
     # the tokens of a sentence and of that before, and where those are that have an n

@@ -3,17 +3,23 @@
 
 export function pageTransport() {
   const token = new URLSearchParams(location.search).get("t") || "";
+  const key = { "X-Hardmax-Token": token };
   const page = Math.random().toString(36).slice(2);
   return {
     host: "page",
     async ask(message) {
-      const headers = { "X-Hardmax-Token": token, "X-Hardmax-Page": page, "Content-Type": "application/json" };
+      const headers = { ...key, "X-Hardmax-Page": page, "Content-Type": "application/json" };
       try {
         const got = await fetch("ask", { method: "POST", headers, body: JSON.stringify(message) });
         return await got.json();
       } catch {
         return { ok: false, error: "the engine does not answer: is hardmax play still running?" };
       }
+    },
+    // What the page opens with where that is too long for its address; null if there is no such state.
+    async opening() {
+      const got = await fetch("opening", { headers: key });
+      return got.ok ? got.json() : null;
     },
   };
 }

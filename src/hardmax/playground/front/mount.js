@@ -25,24 +25,42 @@ export function mount(el, transport) {
     hush = setTimeout(() => { problem.hidden = true; }, 9000);
   };
   app.note = (name, took) => { (app.latency[name] = app.latency[name] || []).push(took); };
-  const asker = makeAsker(transport, app.complain, (idle) => { root.dataset.idle = idle ? "yes" : "no"; });
+  const status = makeStatus(transport, (now, before) => {
+    root.dataset.engine = now;
+    if (scene && now === "ready" && before === "failed") again();
+    else if (scene && now === "ready" && scene.resume) scene.resume();
+  });
+  app.isSlow = () => ["starting", "compiling", "slow"].includes(status.state);
+  const asker = makeAsker(transport, (text) => { app.complain(text); status.watch(); }, (idle) => { root.dataset.idle = idle ? "yes" : "no"; });
   app.ask = asker.ask;
   app.forget = asker.forget;
 
   const waiting = make("p", { class: "hmx-waiting", text: "Starting the engine …" });
-  root.append(waiting);
-  let scene = null, frame = 0, listened = false;
-  transport.ask({ v: 1, ask: "tour" }).then((reply) => {
-    waiting.remove();
-    if (!reply.ok) { root.append(problem); app.complain(reply.error); return; }
-    begin(reply.answer);
-  });
+  root.append(waiting, status.root);
+  let scene = null, frame = 0, listened = false, closed = false, again = () => {};
+  open();
 
-  function begin(tour) {
-    const given = transport.host === "page" ? location.hash.length > 1 : Boolean(transport.initial);
-    const opened = transport.host === "page" ? fromHash(location.hash) : completed(transport.initial);
+  async function open() {
+    status.watch();
+    let reply = await transport.ask({ v: 1, ask: "tour" });
+    while (!reply.ok && !closed) {
+      waiting.textContent = reply.error;
+      await new Promise((done) => { setTimeout(done, 2000); });
+      reply = await transport.ask({ v: 1, ask: "tour" });
+    }
+    if (closed) return;
+    const kept = transport.opening && location.hash.length <= 1 ? await transport.opening() : null;
+    waiting.remove();
+    begin(reply.answer, kept);
+  }
+
+  function begin(tour, kept) {
+    const inLink = transport.host === "page" && !kept;
+    const given = inLink ? location.hash.length > 1 : Boolean(kept || transport.initial);
+    const opened = inLink ? fromHash(location.hash) : completed(kept || transport.initial);
     const first = opened || copy(tour.scenes[0].state);
     if (given && !opened) app.complain(NO_STATE);
+    else if (kept) app.complain(KEPT);
     const scenes = { plane: makePlane(app, tour.limits), sentences: makeSentences(app), words: makeWords(app, tour) };
     const last = { plane: copy(tour.scenes[0].state), sentences: tour.sentences, words: tour.words };
     const store = makeStore(first, changed);
@@ -66,7 +84,8 @@ export function mount(el, transport) {
     const onward = make("button", { type: "button", class: "hmx-next", text: "Next →", onclick: () => visit((at + 1) % tour.scenes.length) });
     const guide = make("section", { class: "hmx-tour", "aria-label": "Guided tour" }, make("div", { class: "hmx-tour-head" }, steps, onward), make("div", { class: "hmx-words-of-scene" }, title, text));
     const stage = make("div", { class: "hmx-main" });
-    root.append(header, guide, problem, stage, live);
+    root.append(header, guide, problem, stage, live, status.root);
+    again = () => show(store.state, null, false);
     let at = -1;
 
     function visit(k) {
@@ -174,12 +193,15 @@ export function mount(el, transport) {
   }
 
   return () => {
+    closed = true;
+    status.close();
     cancelAnimationFrame(frame);
     window.removeEventListener("hashchange", app.onhash);
     root.remove();
   };
 }
 
+const KEPT = "This is too large for a link, so the address does not hold it; loading the page again opens the file again.";
 const NO_STATE = "A link must hold a state of the playground after its #, got something else; copy it again.";
 
 const INTRODUCTIONS = {

@@ -197,16 +197,22 @@ function makePlane(app, limits) {
     controls.tellField(field);
   }
 
+  // While the engine is slow, basins stay coarse; this is what a fast one refines.
+  let coarse = null;
+  const isSettled = (state) => same(asked(state), asked(app.state)) && state.field === app.state.field;
+
   function askField(level = 1, known = null) {
     const state = app.state;
+    coarse = null;
     if (!state.field) { showField(null); return; }
     const question = { ask: "field", ...asked(state), rule: state.field, level };
     if (known) question.known = known;
     app.ask("field", question, (field, took) => {
       if (level === 1) app.note("field", took);
       showField(field);
-      const settled = same(asked(state), asked(app.state)) && state.field === app.state.field;
-      if (settled && !app.dragging && level < 4) askField(level + 1, field.grid);
+      if (!isSettled(state) || app.dragging || level >= 4) return;
+      if (app.isSlow()) coarse = { state, level, grid: field.grid };
+      else askField(level + 1, field.grid);
     });
   }
 
@@ -232,6 +238,7 @@ function makePlane(app, limits) {
     view,
     enter() { shown = true; view.resize(); },
     leave() { shown = false; playing = false; },
+    resume() { if (coarse && isSettled(coarse.state)) askField(coarse.level + 1, coarse.grid); },
     tick: () => view.tick(),
     theme() { view.repaintField(); view.layout(); if (view.solved) directions.show(view.solved); loss.show(view.runs); controls.ends(view.runs); inspector.show(); controls.show(app.state); showTime(); },
     // The state has changed: draw at once what is known, then ask.

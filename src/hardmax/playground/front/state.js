@@ -75,11 +75,18 @@ function completed(state) {
   const some = (list, good) => all(list, good) && list.length > 0;
   const text = (x) => typeof x === "string", pair = (x) => all(x, Number.isFinite) && x.length === 2;
   if (!state) return null;
-  if (state.scene === "sentences") return all(state.sentences, text) ? { prompt: "", ...state } : null;
-  if (state.scene === "words") return !state.texts || some(state.texts, (each) => all(each, (x) => text(x) || Number.isFinite(x)) && text(each[0])) ? { texts: null, epochs: 50, rate: 0.01, least: 2, ...state } : null;
+  if (state.scene === "sentences") {
+    const full = { prompt: "", ...state };
+    return all(full.sentences, text) && text(full.prompt) ? full : null;
+  }
+  if (state.scene === "words") {
+    const full = { texts: null, epochs: 50, rate: 0.01, least: 2, ...state };
+    const listed = !full.texts || some(full.texts, (each) => all(each, (x) => text(x) || Number.isFinite(x)) && text(each[0]));
+    return listed && [full.epochs, full.rate, full.least].every(Number.isFinite) ? full : null;
+  }
   if (state.scene !== "plane" || !state.problem) return null;
   const full = { ...USUAL, ...state }, { keys, scores } = state.problem;
   const shaped = some(keys, (own) => some(own, pair)) && some(scores, (own) => some(own, Number.isFinite)) && same(keys.map((own) => own.length), scores.map((own) => own.length));
-  const settled = some(full.rules, ruleNamed) && some(full.starts, pair) && full.span > 0 && full.rate > 0;
+  const settled = some(full.rules, ruleNamed) && some(full.starts, pair) && Number.isFinite(full.span) && full.span > 0 && Number.isFinite(full.rate) && full.rate > 0 && text(full.norm) && text(full.field) && text(state.problem.loss ?? "");
   return shaped && settled ? full : null;
 }

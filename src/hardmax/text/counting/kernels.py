@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax._lib.kernels import kernel
+from hardmax._lib.sorting import sort
 
 # What a byte is: a gap, part of a word (bytes of other alphabets too), or a token of its own.
 GAP, WORD, ALONE = 0, 1, 2
@@ -153,7 +154,8 @@ def number(keys, documents, numbers, first, frequency):  # type: ignore[no-untyp
     The table grows with the keys that are found, so that it stays in a cache as long as it can.
     """
     found = 0
-    table = np.zeros(1024, np.int32)
+    table = np.empty(1024, np.int32)
+    table[:] = 0
     mask = np.int64(table.size - 1)
     last = np.empty(keys.size, np.int32)
     own = np.empty(keys.size, np.uint64)
@@ -170,7 +172,8 @@ def number(keys, documents, numbers, first, frequency):  # type: ignore[no-untyp
             found += 1
             table[slot] = found
             if 2 * found > table.size:
-                table = np.zeros(4 * table.size, np.int32)
+                table = np.empty(4 * table.size, np.int32)
+                table[:] = 0
                 fill(own, found, table)
                 mask = np.int64(table.size - 1)
         if last[k] != documents[i]:
@@ -204,7 +207,7 @@ def rows(numbers, offsets, indices, counts, lengths):  # type: ignore[no-untyped
     found, longest = 0, 0
     for d in range(offsets.size - 1):
         longest = max(longest, offsets[d + 1] - offsets[d])
-    own = np.empty(longest, np.int32)
+    own = np.empty(longest, np.int64)
     for d in range(offsets.size - 1):
         before = found
         for level in range(numbers.shape[0]):
@@ -212,7 +215,7 @@ def rows(numbers, offsets, indices, counts, lengths):  # type: ignore[no-untyped
             for i in range(offsets[d], offsets[d + 1]):
                 own[m] = numbers[level, i]
                 m += numbers[level, i] >= 0
-            own[:m].sort()
+            sort(own[:m])
             last = -1
             for q in range(m):
                 if own[q] == last:

@@ -50,12 +50,9 @@ def identity_embeddings(c: Any) -> tuple[np.ndarray, np.ndarray]:
 def generic_embeddings() -> list[list[float]]:
     """Five tokens in general position, as in the oracle A-ORC-5e."""
     return [
-        [1, 0, 1 / 2, -1 / 3, 2],
-        [-1 / 2, 1, 0, 1 / 4, 0],
-        [0, -1 / 3, 1, 1 / 2, 1 / 5],
-        [2 / 3, 1 / 2, -1, 1, 1],
-        [1 / 4, 0, 1 / 3, -1, 3 / 2],
-    ]
+        [1, 0, 1 / 2, -1 / 3, 2], [-1 / 2, 1, 0, 1 / 4, 0], [0, -1 / 3, 1, 1 / 2, 1 / 5],
+        [2 / 3, 1 / 2, -1, 1, 1], [1 / 4, 0, 1 / 3, -1, 3 / 2],
+    ]  # fmt: skip
 
 
 def generic_corpus() -> Corpus:

@@ -10,7 +10,7 @@ from hardmax._lib.expect import generator, whole
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.observables import accuracy, log_masses, log_off_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
-from hardmax.problem.output_value import OutputValue
+from hardmax.problem.heads import OutputValue
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_c.common import (
     RELATIVE,

@@ -14,7 +14,7 @@ from hardmax.nexttoken.generators import generate, named_sentences
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.training import Training
-from hardmax.problem.output_value import OutputValue
+from hardmax.problem.heads import OutputValue
 from hardmax.theory.instances import Instance
 
 # The settings of C-ALG-GEN behind the tables of the specification, by name.

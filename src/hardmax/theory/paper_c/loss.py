@@ -9,7 +9,7 @@ import numpy as np
 from hardmax.nexttoken.observables import log_excess_losses, log_off_masses
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.training import Training
-from hardmax.problem.output_value import OutputValue, best_loss
+from hardmax.problem.heads import OutputValue, best_loss
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_c import printed
 from hardmax.theory.paper_c.common import (

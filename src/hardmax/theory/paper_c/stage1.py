@@ -14,7 +14,7 @@ from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, collocation
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
 from hardmax.nexttoken.training import FIRST_RATE
-from hardmax.problem.output_value import OutputValue, star_norm, star_table
+from hardmax.problem.heads import OutputValue, star_norm, star_table
 from hardmax.theory.check import Hypothesis, Outcome, statement, unmet
 from hardmax.theory.paper_c import printed
 from hardmax.theory.paper_c.common import RELATIVE, SHARP, Subject, guarded, samples_of, step_size

@@ -6,12 +6,186 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax.torch.probing import names
-from hardmax.torch.probing.closeness import QUANTILE, Closeness, closeness, nuclear
 from hardmax.torch.probing.inputs import Bools, Floats, Head, Ints
-from hardmax.torch.probing.margins import margin_of
+from hardmax.torch.probing.margins import Margin, margin_of, part, span_of
 from hardmax.torch.probing.null import random_tokens, rank_p, rotated
-from hardmax.torch.probing.rows import HARD, QUERIES, Choices, choices, hard_queries, rows_of
+from hardmax.torch.probing.rows import HARD, QUERIES, Choices, Rows, choices, hard_queries, rows_of
+
+LEAST = 0.5  # mean weight from which a head has the name
+KINDS = {
+    "first": "the first token (a sink)",
+    "last": "the last token",
+    "previous": "the token before",
+    "next": "the token after",
+    "same": "the same token, itself or an equal one",
+    "induction": "what followed the same token before",
+}
+
+
+def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str, float]:
+    """Mean weight on the first, last, previous, next and same token, over queries that see two or more.
+
+    A kind counts where it is something of its own: the token before is not the first, and none of them is the
+    query itself. Kinds that the mask does not allow are left out.
+
+    >>> import numpy as np
+    >>> previous = np.eye(4, k=-1)[None]; previous[0, 0, 0] = 1.0
+    >>> scores(previous, np.tri(4, dtype=bool)[None])["previous"]
+    1.0
+    """
+    texts, length = weights.shape[:2]
+    asks = visible.sum(axis=2) > 1
+    place = np.arange(length)
+    query, token = place[:, None], place[None, :]
+    last = np.where(visible.any(axis=1), place, -1).max(axis=1)
+    where = {
+        "first": np.broadcast_to((token == 0) & (query > 0), (texts, length, length)),
+        "last": (token == last[:, None, None]) & (query < last[:, None, None]),
+        "previous": np.broadcast_to((token == query - 1) & (query > 1), (texts, length, length)),
+        "next": np.broadcast_to(token == query + 1, (texts, length, length))
+        & (query + 1 < last[:, None, None]),
+        "same": np.broadcast_to(token == query, (texts, length, length)).copy(),
+    }
+    if ids is not None:
+        where["same"] |= ids[:, :, None] == ids[:, None, :]
+    found = {}
+    for name, spots in where.items():
+        spots = spots & visible
+        counted = spots.any(axis=2) & asks
+        if counted.any():
+            found[name] = float((weights * spots).sum(axis=2)[counted].mean())
+    return found
+
+
+def induction(weights: Floats, visible: Bools, period: Ints) -> float:
+    """On texts that repeat after ``period[s]`` tokens: the weight on what followed this token before."""
+    total, count = 0.0, 0
+    for s, step in enumerate(period):
+        length = int(visible[s].any(axis=1).sum())
+        here = np.arange(int(step) + 1, length)  # the first token of the copy is left out: it may be a marker
+        there = here - int(step) + 1
+        kept = visible[s][here, there] & (there < here)
+        total += float(weights[s][here, there][kept].sum())
+        count += int(kept.sum())
+    return total / count if count else np.nan
+
+
+def named(found: dict[str, float]) -> tuple[str, ...]:
+    """The kinds with half of the weight or more, the largest first: a sink may be an induction head too.
+
+    >>> named({"first": 0.7, "previous": 0.1, "induction": 0.8}), named({"first": 0.2})
+    (('induction', 'first'), ())
+    """
+    return tuple(sorted((kind for kind in found if found[kind] >= LEAST), key=lambda kind: -found[kind]))
+
+
+QUANTILE = 0.1  # of row margins: the smallest one is noise
+
+
+@dataclass(frozen=True, eq=False)
+class Closeness:
+    """A head beside the max margin of its selection.
+
+    ``efficiency``: the 10 % quantile of the row margins over |Pi W|, over the max margin; ``cosine`` of Pi W
+    and W_mm; ``agreement``: how often W_mm of one half of the texts picks the token of the other half's
+    queries, beside ``chance``. Numbers are nan where they have no meaning.
+    """
+
+    queries: int
+    rows: int
+    rank: int
+    independent: bool  # the queries are
+    margin: Margin
+    efficiency: float
+    cosine: float
+    agreement: float
+    chance: float
+    problem: Rows
+
+    @property
+    def vacuous(self) -> bool:
+        """Separability is generic here: of independent queries, or of fewer rows than twice their rank.
+
+        Where queries are independent, W z_i may be chosen one by one, so every selection of exposed keys is
+        separable; that the keys are exposed is what the head itself shows.
+        """
+        return self.margin.status != "infeasible" and (self.independent or self.rows < 2 * self.rank)
+
+
+def closeness(found: Choices, bilinear: Floats, rows: Rows) -> Closeness:
+    """Measure a head with these bilinear logits on the rows of its selection."""
+    gram = rows.gram()
+    along = rows.gaps(bilinear)
+    span = span_of(gram)
+    best = margin_of(rows, gram, span)
+    size = span.length(along)
+    efficiency = cosine = np.nan
+    if best.margin > 0 and size > 0:
+        efficiency = float(np.quantile(along, QUANTILE)) / (size * best.margin)
+        cosine = float(best.weights @ along) / (size * best.squared**0.5)
+    agreement, chance = held_out(found, rows, gram)
+    among = rows.inputs.query_gram[np.ix_(rows.queries, rows.queries)]
+    independent = span_of(among).rank == len(rows.queries)
+    counts = len(rows.queries), rows.count, span.rank
+    return Closeness(*counts, independent, best, efficiency, cosine, agreement, chance, rows)
+
+
+def held_out(found: Choices, rows: Rows, gram: Floats) -> tuple[float, float]:
+    """W_mm of every other text, tried on the texts between, both ways; and what a blind guess would get."""
+    per, odd = rows.inputs.length, np.arange(rows.inputs.texts) % 2 == 1
+    right, asked, blind = 0, 0, 0.0
+    for half in (odd, ~odd):
+        chosen = half[rows.query // per]
+        train, test = rows.of_texts(half), rows.queries[~half[rows.queries // per]]
+        if not train.count or not len(test):
+            continue
+        best = margin_of(train, part(gram, np.flatnonzero(chosen)))
+        if not best.margin > 0:
+            continue
+        picked, options = picks(train, best.weights, test)
+        right += int((picked == found.top.ravel()[test]).sum())
+        asked += len(test)
+        blind += float((1.0 / options).sum())
+    return (right / asked, blind / asked) if asked else (np.nan, np.nan)
+
+
+def picks(train: Rows, weights: Floats, queries: Ints) -> tuple[Ints, Ints]:
+    """The token (its place in the text) that sum_j weights_j row_j gives each query, and of how many."""
+    inputs, per = train.inputs, train.inputs.length
+    seen = inputs.visible.reshape(-1, per)[queries] & inputs.representative[queries // per]
+    which, token = np.nonzero(seen)
+    place = queries[which]
+    used = weights != 0
+    few = Rows(inputs, train.queries, train.query[used], train.plus[used], train.minus[used])
+    values = weights[used] @ few.products(place, place // per * per + token, np.full(len(place), -1))
+    logits = np.full(seen.shape, -np.inf)
+    logits[which, token] = values
+    return logits.argmax(axis=1), seen.sum(axis=1)
+
+
+def nuclear(best: Margin, rows: Rows) -> dict[str, float] | None:
+    """|W_mm| in the nuclear and spectral norm, and the interval for the max margin in the nuclear norm.
+
+    W_mm (margin 1) shows a margin of 1/|W_mm|_*; its weights l bound every other by |sum l_j R_j|_2 / sum
+    l_j, the dual norm. Singular values come from Gram matrices of queries and of what W_mm gathers for each.
+    """
+    if not best.margin > 0 or rows.inputs.angles is not None:
+        return None
+    used = np.unique(rows.query)
+    where = np.searchsorted(used, rows.query)
+    gathered = np.zeros((len(used), len(rows.inputs.token_gram)))
+    np.add.at(gathered, (where, rows.plus), best.weights)
+    np.add.at(gathered, (where, rows.minus), -best.weights)
+    left = gathered @ rows.inputs.token_gram @ gathered.T
+    values, vectors = np.linalg.eigh(rows.inputs.query_gram[np.ix_(used, used)])
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    singular = np.sqrt(np.maximum(np.linalg.eigvalsh(root.T @ left @ root), 0.0))
+    return {
+        "nuclear": float(singular.sum()),
+        "low": 1.0 / float(singular.sum()),
+        "high": float(singular[-1]) / best.squared,
+    }
+
 
 NULL = 99  # rotated heads
 FEWEST = 4  # hard queries, below which a margin says nothing
@@ -79,7 +253,7 @@ class ProbedHead:
 
     >>> import torch, hardmax as hm
     >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> head = hm.torch.probe(layer, torch.randn(6, 5, 8), null=9).ranked[0]
+    >>> head = hm.torch.probe(layer, torch.randn(6, 5, 8), null=19).ranked[0]
     >>> head.name, head.measured, head.hard <= head.measured
     ('self_attn', 30, True)
     """
@@ -103,7 +277,7 @@ class ProbedHead:
     @property
     def named(self) -> tuple[str, ...]:
         """Kinds of heads that are known, as far as it is one."""
-        return names.named(self.kinds)
+        return named(self.kinds)
 
     @property
     def hard_share(self) -> float:
@@ -133,13 +307,13 @@ def probe_head(
     inputs = head.inputs
     found = choices(inputs, head.logits)
     measured = found.measured
-    kinds = names.scores(found.weights, inputs.visible, ids)
+    kinds = scores(found.weights, inputs.visible, ids)
     if repeated is not None:
         logits, visible, period = repeated
         peak = logits.max(axis=2, keepdims=True)
         weights = np.exp(logits - np.where(np.isfinite(peak), peak, 0.0))
         weights /= np.maximum(weights.sum(axis=2, keepdims=True), 1e-300)
-        kinds["induction"] = names.induction(weights, visible, period)
+        kinds["induction"] = induction(weights, visible, period)
     hard = hard_queries(found, None, settings.hard)
     selected: dict[str, Selected | None] = {"all": None, "inner": None}
     if not head.why and measured.any():

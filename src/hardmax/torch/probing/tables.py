@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.notebook import table
-from hardmax.torch.probing.heads import STATISTICS, ProbedHead, Selected
+from hardmax.torch.probing.heads import NULL, STATISTICS, ProbedHead, Selected
 from hardmax.torch.probing.null import benjamini_hochberg
 
 KINDS = ("all", "inner")
+LEVEL = 0.05  # of p and of the false discovery rate
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +30,8 @@ class Heads:
     ...         self.attention = model
     ...     def forward(self, x):
     ...         return self.attention(x, x, x)
-    >>> hm.torch.probe(Self(), torch.randn(6, 5, 8), null=9)
-    Heads(2 heads on 6 texts, 9 random heads each, seed 0)
+    >>> hm.torch.probe(Self(), torch.randn(6, 5, 8), null=19)
+    Heads(2 heads on 6 texts, 19 random heads each, seed 0)
     """
 
     heads: tuple[ProbedHead, ...]
@@ -46,6 +47,11 @@ class Heads:
         return len(self.words)
 
     @property
+    def notes(self) -> list[str]:
+        """Warnings about the settings."""
+        return null_notes(self.null)
+
+    @property
     def ranked(self) -> tuple[ProbedHead, ...]:
         """The heads with the largest median gap first."""
         return tuple(sorted(self.heads, key=lambda head: -np.nan_to_num(head.gap, nan=-1.0)))
@@ -54,7 +60,7 @@ class Heads:
         """One flat dictionary per head, hardest first: what pandas makes a table of."""
         return [_row(head) for head in self.ranked]
 
-    def summary(self, kind: str = "all", level: float = 0.05) -> dict[str, dict[str, Any]]:
+    def summary(self, kind: str = "all", level: float = LEVEL) -> dict[str, dict[str, Any]]:
         """Of each statistic: how many heads have it, how many are above and below their random heads, the
         medians, and Spearman's correlation of the median gap with the rank among them.
 
@@ -87,6 +93,24 @@ class Heads:
         names = ["layer", "head", "gap", "top_mass", "hard", "kind"]
         names += [f"{each}{end}" for each in STATISTICS for end in ("", "_null", "_q")]
         return table(repr(self), names, [[row[name] for name in names] for row in self.table()])
+
+
+def null_notes(null: int) -> list[str]:
+    """Return a warning if the rank among ``null`` random heads cannot reach the level of the summary.
+
+    >>> null_notes(9)
+    ['9 random heads cannot reach p = 0.05: the least p is 1/10; set null to 19 or more (99 by default)']
+    >>> null_notes(19)
+    []
+    """
+    fewest = round(1 / LEVEL) - 1
+    if null >= fewest:
+        return []
+    heads = "1 random head" if null == 1 else f"{null} random heads"
+    return [
+        f"{heads} cannot reach p = {LEVEL}: the least p is 1/{null + 1}; "
+        f"set null to {fewest} or more ({NULL} by default)"
+    ]
 
 
 def _row(head: ProbedHead) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, dia_array, eye_array
 from scipy.sparse.linalg import splu
 
 from hardmax.problem import Problem
-from hardmax.problem.output_value import Floats
+from hardmax.problem.heads import Floats
 from hardmax.train.edges.fluxes import Edges, Scratch, fill_log_flows, gather
 from hardmax.train.flows.field import Leg, extrapolated
 

@@ -17,15 +17,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from hardmax._lib import compiling
+from hardmax._lib.compiled import njit
 from hardmax.problem import Problem
+from hardmax.problem.heads import Floats, Ints
 from hardmax.problem.keys import OneHot
-from hardmax.problem.output_value import Floats, Ints
-
-compiling.listen()
 
 # Up to this margin e^(2 margin) is a float and the sentences' weights need no exponents of their own.
 PLAIN = 300.0

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.problem import Problem
-from hardmax.problem.layout import Slots, slots_of
-from hardmax.problem.output_value import Floats
+from hardmax.problem.heads import Floats
+from hardmax.problem.problem import Slots, slots_of
 from hardmax.train.edges.fluxes import Scratch, descend_edges, edges_of, fill_log_fluxes, gather
 from hardmax.train.gradient import Gradient, pull_of, settle_at
 from hardmax.train.loops import STATIONARY

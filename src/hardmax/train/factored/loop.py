@@ -10,9 +10,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float64, int64, njit
+from numba import boolean, float64, int64
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, TABLE, UNDERFLOW, VECTOR, dot
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_TABLE,
+    SLOPE,
+    TABLE,
+    UNDERFLOW,
+    VECTOR,
+    dot,
+    fill_rows,
+    njit,
+    set_row,
+)
 from hardmax._lib.kernels import kernel
 from hardmax.problem.kernels import gaps_along, pull_along
 from hardmax.train.loops import (
@@ -46,7 +58,8 @@ def factor_force(  # type: ignore[no-untyped-def]
     by_K, by_Q = V[: wide * m].reshape(wide, m), V[wide * m :].reshape(high, m)
     gaps, weights, tops = np.empty(slots), np.empty(slots), np.empty(n, np.intp)
     u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    seen, slopes, log_scale = np.full(n, np.nan), np.empty(n), np.empty(n)
+    seen, slopes, log_scale = np.empty(n), np.empty(n), np.empty(n)
+    seen[:] = np.nan
     shadows, view, pull = np.empty((n, m)), np.empty(wide), np.empty(wide)
     for i in range(n):
         z = right[query[tokens[offsets[i]]]]
@@ -142,7 +155,7 @@ def descend_factors(  # type: ignore[no-untyped-def]
     V, before, saved = np.empty(x.size), np.empty(x.size), 0
     for k in range(rates.size + 1):
         if k == record[saved]:
-            points[saved] = x
+            set_row(points, saved, x)
             saved += 1
         if k == rates.size:
             break
@@ -162,17 +175,18 @@ def descend_factors(  # type: ignore[no-untyped-def]
             in_log,
             V,
         )
-        before[:] = x
+        for j in range(x.size):
+            before[j] = x[j]
         total = common - log_total
         first = advance(x[:split], V[:split], total, k, rates, kind, constants, update, state, unit)
         other = advance(
             x[split:], V[split:], total, k, rates_2, kind_2, constants_2, update_2, state_2, unit_2
         )
         if not (first or other):
-            points[saved:] = x
+            fill_rows(points, saved, x)
             return (NO_COMPETITOR if common == -np.inf else STATIONARY), k
         for j in range(x.size):
             if not abs(x[j]) <= limit:
-                points[saved:] = before
+                fill_rows(points, saved, before)
                 return RUNAWAY, k
     return DONE, rates.size

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax.margin.norms.in_norm import proved_by
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
-from hardmax.problem.layout import slots_of
-from hardmax.problem.products import Products
+from hardmax.problem.keys import Products
+from hardmax.problem.problem import slots_of
 from hardmax.train.factored.loop import descend_factors, factor_force
 from hardmax.train.gradient import pull_of, settle_at, unit
 from hardmax.train.loops import BY_RULE, DONE, NO_COMPETITOR, STATIONARY
@@ -78,7 +79,6 @@ class FactorRun(Run):
     def certificate(self) -> MaxMargin:
         """What the end proves of the nuclear margin, with the multipliers that fit it best (D-THM-2)."""
         from hardmax.margin.norms.factored import factored_point
-        from hardmax.margin.norms.in_norm import proved_by
 
         found = factored_point(self.problem, self.K, self.Q)
         proof = proved_by(found.constraints, "nuclear", found.W.ravel(), found.multipliers)

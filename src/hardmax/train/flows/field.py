@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis, scaled
 from hardmax.problem.keys import Dense
-from hardmax.problem.layout import Slots, slots_of
+from hardmax.problem.problem import Slots, slots_of
 from hardmax.train.flows.kernels import extrapolated_step, shifted_force
 from hardmax.train.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float64, int64, njit, types
+from numba import boolean, float64, int64, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, VECTORIZED
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_INDEX,
+    OUT_TABLE,
+    SLOPE,
+    TABLE,
+    VECTOR,
+    VECTORIZED,
+    njit,
+    set_row,
+)
 from hardmax.train.softmax import settle, take_logs
 
 
@@ -145,9 +156,11 @@ def weigh(logits, ends, tau, last, log_counts, base, offsets, cut, kept, tops): 
 @njit(types.void(TABLE, INDEX, INDEX, INDEX, OUT_TABLE), cache=True, nogil=True)
 def from_tops(keys, offsets, tops, seen, D):  # type: ignore[no-untyped-def]
     """D = keys minus that of their input's top slot, where that is not the one that D was made for."""
+    top = np.empty(D.shape[1])
     for i in range(tops.size):
         if tops[i] != seen[i]:
-            top = keys[tops[i]].copy()  # D may be keys itself
+            for j in range(D.shape[1]):  # D may be keys itself
+                top[j] = keys[tops[i], j]
             for slot in range(offsets[i], offsets[i + 1]):
                 for j in range(D.shape[1]):
                     D[slot, j] = keys[slot, j] - top[j]
@@ -304,7 +317,7 @@ def extrapolated_step(  # type: ignore[no-untyped-def]
             for j in range(size):
                 z[j] += move[j]
         above, row = row, above
-        row[0] = z
+        set_row(row, 0, z)
         for k in range(1, parts):
             ratio = parts / (parts - k) - 1.0
             for j in range(size):

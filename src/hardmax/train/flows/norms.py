@@ -29,7 +29,7 @@ from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import differences
-from hardmax.problem.layout import Slots
+from hardmax.problem.problem import Slots
 from hardmax.train.flows.field import FIRST_MOVE, OVERFLOW
 from hardmax.train.flows.log_time import LogField, LogLeg
 from hardmax.train.flows.working import WorkingField, is_large

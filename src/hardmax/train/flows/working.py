@@ -28,8 +28,8 @@ from hardmax._lib.arrays import lengths
 from hardmax.problem import Problem
 from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense
-from hardmax.problem.layout import Slots, all_slots
 from hardmax.problem.losses import LOSSES
+from hardmax.problem.problem import Slots, all_slots
 from hardmax.train.flows.field import NOISE, OVERFLOW, explicit
 from hardmax.train.flows.kernels import from_tops, shifted_scales, weigh
 from hardmax.train.flows.log_time import LogField, LogLeg

@@ -14,7 +14,10 @@ import numpy as np
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
 from hardmax.problem.keys import Dense
-from hardmax.problem.layout import Slots, slots_of
+from hardmax.problem.problem import Slots, slots_of
+from hardmax.train.lanes.gram import BLOCK, descend_lanes
+from hardmax.train.lanes.primal import descend_lanes_by_rule
+from hardmax.train.lanes.vectors import LANES
 from hardmax.train.loops import BY_RULE, CANCELLED, UNIT_ALONG
 from hardmax.train.rules.running import can_compile, compiled_layout, event_of
 from hardmax.train.run import Run
@@ -92,7 +95,6 @@ def _fits(group: Group, slots: Slots, d: int, steps: int, coordinates: Coordinat
 
 def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
     """Of one group, as many at a time as there are lanes."""
-    from hardmax.train.lanes.vectors import LANES
 
     descend = _by_rule if group.rule.kind == BY_RULE else _along
     runs: dict[int, Run] = {}
@@ -124,8 +126,6 @@ def _by_rule(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
     """Points (lanes, S, d) and what happened in each lane, by the update of a rule."""
-    from hardmax.train.lanes.gram import BLOCK
-    from hardmax.train.lanes.primal import descend_lanes_by_rule
 
     rule, p = group.rule, np.stack([each.start for each in lanes])
     tokens, d = lanes[0].slots.keys.shape
@@ -160,7 +160,6 @@ def _along(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
     """The same for GD and Normalized in l2."""
-    from hardmax.train.lanes.gram import BLOCK, descend_lanes
 
     spans, rule, lanes_ = group.spans, group.rule, len(lanes)
     tables, starts = np.stack([each.slots.keys for each in lanes]), np.stack([each.start for each in lanes])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float64, njit, types
+from numba import boolean, float64, types
 
-from hardmax._lib.compiled import INDEX, OUT_INDEX, SLOPE, TABLE, VECTOR
+from hardmax._lib.compiled import INDEX, OUT_INDEX, SLOPE, TABLE, VECTOR, njit
 from hardmax._lib.kernels import kernel
 from hardmax.train.lanes.softmax import FAINT, exp, scale, settle
 from hardmax.train.lanes.vectors import (
@@ -28,7 +28,7 @@ OUT_CUBE = float64[:, :, ::1]
 BLOCK = 4  # rows of the Gram matrix that are summed side by side
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def times(gram, beta, pull):  # type: ignore[no-untyped-def]
     """pull = gram beta, where the rows of gram are filled up with zeros to a multiple of BLOCK."""
     m = beta.shape[0]
@@ -46,7 +46,7 @@ def times(gram, beta, pull):  # type: ignore[no-untyped-def]
         store(pull, r + 3, d)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def end(ended, code, alive, status):  # type: ignore[no-untyped-def]
     """Note how lanes ended that had not before."""
     if any_lane(ended):
@@ -57,7 +57,7 @@ def end(ended, code, alive, status):  # type: ignore[no-untyped-def]
                 status[lane], alive[lane] = code, 0.0
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def rescale(beta, shrunk):  # type: ignore[no-untyped-def]
     """`loops.rescale`: what squares would leave the range is divided by its largest entry, lane by lane."""
     largest = spread(0.0)
@@ -73,7 +73,17 @@ def rescale(beta, shrunk):  # type: ignore[no-untyped-def]
             if not 1e-125 <= size <= 1e125:
                 shrunk[lane] = math.log(size)
                 if size > 0.0:
-                    beta[:, lane] /= size
+                    for r in range(beta.shape[0]):
+                        beta[r, lane] /= size
+
+
+@njit(types.void(OUT_CUBE, types.intp, types.intp, TABLE), cache=True, nogil=True)
+def set_layers(cube, first, last, table):  # type: ignore[no-untyped-def]
+    """cube[first:last] = table; `_lib.compiled` explains why this is a loop."""
+    for k in range(first, last):
+        for r in range(table.shape[0]):
+            for j in range(table.shape[1]):
+                cube[k, r, j] = table[r, j]
 
 
 @kernel(
@@ -121,19 +131,22 @@ def descend_lanes(  # type: ignore[no-untyped-def]
     gaps, weights, tops = np.empty((slots, LANES)), np.empty((slots, LANES)), np.empty((n, LANES))
     depth, reach = np.empty((n, LANES)), np.empty((n, LANES))
     u, mass = np.empty((n, LANES)), np.empty((n, LANES))
-    seen, slopes, log_scale = np.full((n, LANES), np.nan), np.empty((n, LANES)), np.empty((n, LANES))
-    c, sizes, pull = np.zeros((m, LANES)), np.empty((m, LANES)), np.empty((gram.shape[0], LANES))
-    logits, padded = np.zeros((m + 1, LANES)), np.zeros((m + 1, LANES))  # the last is that of references
+    seen, slopes, log_scale = np.empty((n, LANES)), np.empty((n, LANES)), np.empty((n, LANES))
+    seen[:] = np.nan
+    c, sizes, pull = np.empty((m, LANES)), np.empty((m, LANES)), np.empty((gram.shape[0], LANES))
+    logits, padded = np.empty((m + 1, LANES)), np.empty((m + 1, LANES))  # the last is that of references
+    c[:], logits[:], padded[:] = 0.0, 0.0, 0.0
     beta = padded[:m]
-    alive, shrunk, lengths, factor = np.ones(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    logits[:m] = start
+    alive, shrunk, lengths, factor = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    alive[:] = 1.0
     for r in range(m):
+        store(logits, r, load(start, r))
         store(sizes, r, roots(absolute(load(gram, r * m + r))))
     status[:] = DONE
     saved = 0
     for k in range(rates.size + 1):
         if k == record[saved]:
-            coefficients[saved] = c
+            set_layers(coefficients, saved, saved + 1, c)
             saved += 1
         if k == rates.size:
             break
@@ -181,5 +194,5 @@ def descend_lanes(  # type: ignore[no-untyped-def]
             store(c, r, load(c, r) + along * load(beta, r))
             store(logits, r, load(logits, r) + along * load(pull, r))
         if not any_lane(load(alive, 0) != 0.0):
-            coefficients[saved:] = c
+            set_layers(coefficients, saved, coefficients.shape[0], c)
             break

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float64, int64, njit, types
+from numba import boolean, float64, int64, types
 
-from hardmax._lib.compiled import INDEX, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR
+from hardmax._lib.compiled import INDEX, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, njit, set_row
 from hardmax._lib.kernels import kernel
-from hardmax.train.lanes.gram import BLOCK, CUBE, OUT_CUBE, end, rescale, times
+from hardmax.train.lanes.gram import BLOCK, CUBE, OUT_CUBE, end, rescale, set_layers, times
 from hardmax.train.lanes.softmax import FAINT, exp, scale, settle
 from hardmax.train.lanes.vectors import LANES, absolute, any_lane, load, spread, store, where
 from hardmax.train.loops import CANCELLED, DONE, NO_COMPETITOR, STATIONARY
@@ -26,7 +26,7 @@ from hardmax.train.updates import UPDATE
 SMALL = 1e-130
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def gaps_to_top(keys, tokens, offsets, p, logits, tops, rows, gaps):  # type: ignore[no-untyped-def]
     """`problem.kernels.gaps_to_top` in lanes; ``rows`` receives the differences of keys to the top one."""
     d = p.shape[0]
@@ -48,7 +48,7 @@ def gaps_to_top(keys, tokens, offsets, p, logits, tops, rows, gaps):  # type: ig
     times(rows, p, gaps)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def gather(rows, weights, V, sizes):  # type: ignore[no-untyped-def]
     """V, the sum of weights times rows, and the sizes of its terms."""
     d = V.shape[0]
@@ -115,17 +115,21 @@ def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
     ``states`` holds a state for each lane, ``points`` (S, LANES, d) receives p, ``status`` how a lane ended.
     """
     n, slots, d = offsets.size - 1, tokens.size, p.shape[1]
-    rows = np.zeros((-(-slots // BLOCK) * BLOCK, d, LANES))
+    rows = np.empty((-(-slots // BLOCK) * BLOCK, d, LANES))
+    rows[:] = 0.0
     padded, logits = np.empty((rows.shape[0], LANES)), np.empty((keys.shape[0], LANES))
     gaps, weights, tops = padded[:slots], np.empty((slots, LANES)), np.empty((n, LANES))
     depth, reach = np.empty((n, LANES)), np.empty((n, LANES))
     u, mass = np.empty((n, LANES)), np.empty((n, LANES))
-    seen, slopes, log_scale = np.full((n, LANES), np.nan), np.empty((n, LANES)), np.empty((n, LANES))
+    seen, slopes, log_scale = np.empty((n, LANES)), np.empty((n, LANES)), np.empty((n, LANES))
+    seen[:] = np.nan
     beside, V, sizes = np.empty((d, LANES)), np.empty((d, LANES)), np.empty((d, LANES))
-    alive, common, shrunk = np.zeros(LANES), np.empty(LANES), np.zeros(LANES)
+    alive, common, shrunk = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    alive[:], shrunk[:] = 0.0, 0.0
     own, exponents, move = np.empty(d), np.empty(d), np.empty(d)
-    before, states_before = np.full((LANES, d), np.nan), np.empty_like(states)
-    marked, looking = np.zeros(LANES, np.intp), np.ones(LANES, np.bool_)
+    before, states_before = np.empty((LANES, d)), np.empty(states.shape)
+    marked, looking = np.empty(LANES, np.intp), np.empty(LANES, np.bool_)
+    marked[:], before[:], looking[:] = 0, np.nan, True
     for k in range(1, rates.size):  # a cycle needs the same rate at every step
         if rates[k] != rates[0]:
             looking[:] = False
@@ -133,7 +137,7 @@ def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
     saved = 0
     for k in range(rates.size + 1):
         if k == record[saved]:
-            points[saved] = p
+            set_layers(points, saved, saved + 1, p)
             saved += 1
         if k == rates.size:
             break
@@ -144,11 +148,14 @@ def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
                     if k > marked[lane] + 1:  # at rest it does not go round
                         status[lane] = CYCLE
                 elif k >= 2 * marked[lane]:
-                    before[lane], states_before[lane], marked[lane] = p[lane], states[lane], k
+                    marked[lane] = k
+                    set_row(before, lane, p[lane])
+                    set_layers(states_before, lane, lane + 1, states[lane])
             for j in range(d):
                 beside[j, lane] = p[lane, j]
         for lane in range(count, LANES):
-            beside[:, lane] = beside[:, 0]
+            for j in range(d):
+                beside[j, lane] = beside[j, 0]
         gaps_to_top(keys, tokens, offsets, beside, logits, tops, rows, padded)
         settle(offsets, gaps, scores, counts, tops, depth, reach, weights, u, mass)
         largest = scale(u, depth, log_weights, log_slope, seen, slopes, log_scale)
@@ -190,5 +197,5 @@ def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
                 for j in range(d):
                     p[lane, j] += unit * move[j]
         if not any_lane(load(alive, 0) != 0.0):
-            points[saved:] = p
+            set_layers(points, saved, points.shape[0], p)
             break

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from hardmax._lib.compiled import njit
 from hardmax.train.lanes.vectors import (
     LANES,
     any_lane,
@@ -59,7 +59,7 @@ def exp(x, least):  # type: ignore[no-untyped-def]
     return where(nothing, 0.0, near * power * where(deep, 2.0**-100, 1.0))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def settle(  # type: ignore[no-untyped-def]
     offsets, gaps, scores, counts, tops, depth, reach, weights, u, mass
 ):
@@ -108,7 +108,7 @@ def settle(  # type: ignore[no-untyped-def]
         store(mass, i, whole)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def scale(u, depth, log_weights, log_slope, seen, slopes, log_scale):  # type: ignore[no-untyped-def]
     """log of every input's factor in the gradient, without its mass; a saturated input keeps its slope.
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hardmax._lib.arguments import check_arguments
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm
 from hardmax.margin.solution import MaxMargin
@@ -101,6 +102,7 @@ class Forecast:
         return "\n  ".join(lines)
 
 
+@check_arguments
 def forecast(problem: Problem, step: Step, selection: Iterable[int] | None = None) -> Forecast:
     """What theory expects of a rule at its rate, if it comes to select these tokens.
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
 from hardmax.margin.norms import Norm, norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.train.steps.base import fraction
@@ -25,6 +26,7 @@ def swing_rate(size: float, curvature: float) -> float:
     return 2.0 / (size * curvature) if curvature else math.inf
 
 
+@check_arguments
 def critical_rate(best: MaxMargin) -> float:
     """The constant rate above which normalised steepest descent swings about p_mm (D-THM-5; in l2 B-NEW-3).
 
@@ -71,6 +73,7 @@ def _support(best: MaxMargin) -> tuple[np.ndarray, np.ndarray] | None:
     return D, y / y.sum()
 
 
+@check_arguments
 def mirror_onset(best: MaxMargin, rate: float) -> float:
     """The step at which normalised mirror descent begins to swing (D-THM-5); its direction stays right.
 
@@ -89,6 +92,7 @@ def mirror_onset(best: MaxMargin, rate: float) -> float:
     return float(np.float64(excess) ** ((power - 1.0) / (2.0 - power)) / rate)
 
 
+@check_arguments
 def freezing_rate(best: MaxMargin, beta: float) -> float:
     """The constant rate above which momentum before normalised steps may freeze, -log(beta)/margin (D-THM-7).
 
@@ -102,6 +106,7 @@ def freezing_rate(best: MaxMargin, beta: float) -> float:
     return -math.log(beta) * best.norm if beta else math.inf
 
 
+@check_arguments
 def adam_limit(betas: tuple[float, float]) -> float:
     """The most by which margins can grow in a step of Adam without epsilon: -log(beta2)/2, or -log(beta1).
 
@@ -113,6 +118,14 @@ def adam_limit(betas: tuple[float, float]) -> float:
     return min(-math.log(beta1) if beta1 else math.inf, -0.5 * math.log(beta2) if beta2 else math.inf)
 
 
+def _paced(rate: float, margin: float) -> float:
+    pace = expect.positive("rate", rate) * expect.positive("margin", margin)
+    if pace > 1e150:
+        raise ValueError(f"rate times margin must be at most 1e150, got {pace:g}")
+    return pace
+
+
+@check_arguments
 def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
     """By how much the margins of the rows grow in a late step of Adam without epsilon (D-THM-9).
 
@@ -124,7 +137,7 @@ def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0
     >>> round(hm.train.adam_growth(0.01, margin=3.0, betas=(0.9, 0.99)), 14)
     0.00490314788243
     """
-    pace = expect.positive("rate", rate) * expect.positive("margin", margin)
+    pace = _paced(rate, margin)
     beta1, beta2 = _fractions(betas)
     if beta1 == 0.0 == beta2:  # the sign of the gradient
         return pace
@@ -140,6 +153,7 @@ def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0
     return float(brentq(lambda x: pace - _pace(x, beta1, beta2), low, high, xtol=1e-300, rtol=1e-15))
 
 
+@check_arguments
 def adam_waiting(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
     """After how many steps Adam without epsilon forgets its early gradients and turns to linf (D-THM-9).
 
@@ -152,10 +166,11 @@ def adam_waiting(rate: float, margin: float, betas: tuple[float, float] = (0.9, 
     _, beta2 = _fractions(betas)
     if beta2 == 0.0:
         return 0.0
-    pace = expect.positive("rate", rate) * expect.positive("margin", margin)
+    pace = _paced(rate, margin)
     return pace**2 / ((1.0 - beta2) * (0.5 * math.log(beta2)) ** 2)
 
 
+@check_arguments
 def runaway_rate(margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
     """The constant rate above which Adam without epsilon runs away; infinite if beta1^2 < beta2 (D-THM-9b).
 

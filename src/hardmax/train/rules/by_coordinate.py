@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float64, njit, types
+from numba import boolean, float64, types
 
-from hardmax._lib.compiled import INDEX, OUT, TABLE, UNDERFLOW, VECTOR
+from hardmax._lib.compiled import INDEX, OUT, TABLE, UNDERFLOW, VECTOR, maximum, njit
 from hardmax.problem.keys import Keys
 from hardmax.train.gradient import Settled
 from hardmax.train.softmax import NEGLIGIBLE
@@ -101,7 +101,7 @@ def gather_by_coordinate(  # type: ignore[no-untyped-def]
     The sum with one exponent is taken first; only a coordinate that is small in it is summed once more.
     """
     n, d = offsets.size - 1, V.size
-    common = np.max(log_scale)
+    common = maximum(log_scale)
     V[:], sizes[:], exponents[:] = 0.0, 0.0, common
     if common == -np.inf:
         return common, False

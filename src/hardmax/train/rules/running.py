@@ -10,13 +10,12 @@ import numpy as np
 
 from hardmax.margin.norms import norm
 from hardmax.problem import Problem
-from hardmax.problem.keys import Dense
-from hardmax.problem.layout import Slots, slots_of
-from hardmax.problem.products import Products
+from hardmax.problem.keys import Dense, Products
+from hardmax.problem.problem import Slots, slots_of
 from hardmax.train.gradient import Settled, pull_of, settle_at
 from hardmax.train.loops import BY_RULE, DONE, NO_COMPETITOR, STATIONARY
 from hardmax.train.rules.by_coordinate import pull_by_coordinate
-from hardmax.train.rules.loop import CYCLE, EXHAUSTED, RUNAWAY, rule_loop
+from hardmax.train.rules.loop import CYCLE, EXHAUSTED, RUNAWAY, descend_by_rule
 from hardmax.train.schedule import EVENTS, Rule
 from hardmax.train.updates import steepest_step
 
@@ -60,8 +59,7 @@ def descend_compiled(
     if batch and problem.weights is None:
         log_total = math.log(batch)
     state, points = rule.begin(p), np.empty((len(record), len(p)))
-    loop = rule_loop(rule.step.by_coordinate, totals is not None)
-    status, _ = loop(
+    status, _ = descend_by_rule(
         keys,
         slots.tokens,
         *layout,
@@ -78,6 +76,8 @@ def descend_compiled(
         rule.limit,
         batch or problem.n,
         *((2.0, False, np.empty(0)) if totals is None else (*_dual(rule), totals)),
+        rule.step.by_coordinate,
+        totals is not None,
     )
     return points, event_of(status, rule, state)
 
@@ -157,7 +157,7 @@ def event_of(status: int, rule: Rule, state: np.ndarray) -> str | None:
 
 
 class _Cycle:
-    """Whether a point comes back with its state, to the bit (Brent), at a constant rate; see `rule_loop`."""
+    """Whether a point comes back with its state, to the bit (Brent), at one rate; see `descend_by_rule`."""
 
     def __init__(self, rule: Rule, n: int, batch: int) -> None:
         self.looking = rule.kind == BY_RULE and bool((rule.rates == rule.rates[:1]).all())

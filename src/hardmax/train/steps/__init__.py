@@ -8,9 +8,8 @@ own is one class with `update` in plain Python (docs/dynamics.md); one that come
 
 from hardmax.train.steps.adaptive import Adam, AdamW, RMSprop
 from hardmax.train.steps.base import Step
-from hardmax.train.steps.mirror import Mirror
 from hardmax.train.steps.momentum import SGD, Momentum, Muon, Signum
-from hardmax.train.steps.steepest import GD, Coordinate, Normalized, Sign, Spectral
+from hardmax.train.steps.steepest import GD, Coordinate, Mirror, Normalized, Sign, Spectral
 
 __all__ = [
     "GD",

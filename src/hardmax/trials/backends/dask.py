@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -17,6 +19,8 @@ from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
 # Retries are the sweep's: it halves a batch that kills its worker. With one batch for each thread and none in
 # advance, a death is blamed on the batch that ran.
 SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+# A process that multiprocessing spawns begins in the current folder, where a file may have a module's name.
+SAFE = "PYTHONSAFEPATH"
 PATIENCE = 10  # seconds to wait for a scheduler
 
 
@@ -76,7 +80,8 @@ class Dask:
 
 
 def _cluster(workers: int | None) -> distributed.LocalCluster:
-    with dask.config.set(SETTINGS):
+    again = {f"distributed.nanny.pre-spawn-environ.{SAFE}": "1"}  # where a dead worker is replaced
+    with dask.config.set(SETTINGS | again), _safe_path():
         return distributed.LocalCluster(
             n_workers=workers or cores(),
             threads_per_worker=1,
@@ -84,5 +89,19 @@ def _cluster(workers: int | None) -> distributed.LocalCluster:
             dashboard_address="127.0.0.1:0",  # any free port: dask opens one even without a dashboard
             memory_limit=0,
             silence_logs=logging.CRITICAL,
-            env=ONE_THREAD,
+            env=ONE_THREAD | {SAFE: ""},  # what a function starts in a worker is as everywhere
         )
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Let processes that are started now not import from the current folder before they know their path."""
+    before = os.environ.get(SAFE)
+    os.environ[SAFE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE]
+        else:
+            os.environ[SAFE] = before

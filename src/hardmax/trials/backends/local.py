@@ -13,11 +13,11 @@ import os
 import pickle
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Collection
 from typing import Any, BinaryIO
 
+from hardmax._lib.children import command, search_path
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
@@ -86,7 +86,7 @@ class Local:
             if self.closed:
                 raise WorkerDied("the sweep is closing")
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from hardmax.trials.backends.local import main; main()"],
+                command("hardmax.trials.backends.local"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ | ONE_THREAD | {"PYTHONPATH": search_path()},
@@ -100,11 +100,6 @@ class Local:
         if ready != READY and not self.closed:
             raise RuntimeError(f"a worker could not start ({_reap(process)}); its message is above")
         return process
-
-
-def search_path() -> str:
-    """The driver's import path, for its workers."""
-    return os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
 
 
 def _exchange(process: subprocess.Popen[bytes], message: Any = None) -> Any:

@@ -12,8 +12,9 @@ import pickle
 import re
 import secrets
 import socket
+import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,9 +23,9 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what ray war
 
 import ray
 
+from hardmax._lib.children import search_path
 from hardmax._lib.parallel import cores
 from hardmax.trials.backends import WorkerDied
-from hardmax.trials.backends.local import search_path
 from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
 
 WITH_TOKENS = (2, 59)  # the first version that asks for a token on a node of this machine by default
@@ -55,6 +56,7 @@ class Ray:
                         include_dashboard=None if address else False,
                         logging_level=logging.ERROR,
                         log_to_driver=False,
+                        job_config=_job_config(),
                         **here,
                     )
             except ImportError:
@@ -107,6 +109,21 @@ class Ray:
         for name, process in [] if self.node is None else self.node.dead_processes():
             if name in NEEDED:
                 raise OSError(f"ray's own node has ended ({name}: exit code {process.returncode})")
+
+
+class _DriverPath(list[str]):
+    """The folders that ray's workers put first on their path: only those that this process imports from."""
+
+    def extend(self, paths: Iterable[str]) -> None:
+        """Add what ray wants to add, without the current folder unless this process has it too."""
+        known = {os.path.abspath(entry) for entry in sys.path}
+        super().extend(path for path in paths if os.path.abspath(path) in known)
+
+
+def _job_config() -> Any:
+    config = ray.job_config.JobConfig()
+    config._py_driver_sys_path = _DriverPath()
+    return config
 
 
 @contextmanager

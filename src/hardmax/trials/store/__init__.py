@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
 from operator import itemgetter
@@ -22,10 +22,124 @@ from hardmax.trials.grid import Grid, Parameters, cell_key
 from hardmax.trials.provenance import changes, now
 from hardmax.trials.store import values as stored
 from hardmax.trials.store.errors import sqlite_errors
-from hardmax.trials.store.lock import Lock, StoreBusy
-from hardmax.trials.store.tables import DISAGREEMENT, FIRST, SCHEMA, TABLES, TALLIES, check_tables
 from hardmax.trials.tally import Column, tally
 from hardmax.trials.work import DONE, FAILED, Report, report
+
+REFUSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+class StoreBusy(ValueError):
+    """Another driver is writing to the store."""
+
+
+class Lock:
+    """An exclusive transaction on an empty SQLite file beside the store.
+
+    SQLite locks files on every system, and the lock goes when its process is killed. The file itself stays:
+    deleting it while another process opens it would give two processes a lock each. Readers of the store do
+    not touch it.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.path = store.with_name(store.name + ".lock")
+        self.connection: sqlite3.Connection | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock if it is free."""
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
+            raise ValueError(
+                f"{self.path} must be a file that a sweep locks, it is something else; remove it"
+            )
+        for what in (self.path.parent, self.store, self.path):  # SQLite locks no file that it may only read
+            if what.exists() and not os.access(what, os.W_OK):
+                raise self._unwritable(what)
+        try:
+            connection = sqlite3.connect(self.path, isolation_level=None, timeout=0, check_same_thread=False)
+        except sqlite3.OperationalError as error:
+            raise self._refused(error) from error
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if "locked" in str(error):
+                return False
+            raise self._refused(error) from error
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise ValueError(
+                f"{self.path} must be an empty file that a sweep locks ({error}); remove it"
+            ) from error
+        self.connection = connection
+        return True
+
+    def _refused(self, error: sqlite3.OperationalError) -> Exception:
+        known = error.sqlite_errorcode & 0xFF in REFUSED  # the lowest byte is the kind of an error
+        return self._unwritable(self.path) if known else OSError(f"{self.path}: {error}")
+
+    def _unwritable(self, what: Path) -> ValueError:
+        """What keeps a sweep from its store, and what to do: a finished one is looked at without writing."""
+        words = f"store: {'the folder ' if what.is_dir() else ''}{what} cannot be written, and a sweep has to"
+        if self.store.exists():
+            return ValueError(
+                f"{words}; copy the store to another folder and name the copy (--store FILE), or read it "
+                "where it is with hm.Sweep.open"
+            )
+        return ValueError(f"{words}; choose another place for the store (--store FILE)")
+
+    def release(self) -> None:
+        """Let the next driver in."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+SCHEMA = "hardmax.sweep/2"
+FIRST = "hardmax.sweep/1"  # the same without tallies
+TABLES = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE cells (cell INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, parameters TEXT NOT NULL)",
+    """CREATE TABLE sessions (
+        session INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, provenance TEXT NOT NULL
+    )""",
+    """CREATE TABLE trials (
+        cell INTEGER NOT NULL REFERENCES cells, trial INTEGER NOT NULL, seed INTEGER NOT NULL,
+        status TEXT NOT NULL, row TEXT, error TEXT, traceback TEXT, seconds REAL, attempts INTEGER NOT NULL,
+        session INTEGER NOT NULL REFERENCES sessions, PRIMARY KEY (cell, trial)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX failures ON trials (cell, trial) WHERE status = 'failed'",
+)
+# One line for each batch, see `hardmax.trials.tally`. A trial is done once, so the first names the batch.
+TALLIES = """CREATE TABLE tallies (
+    cell INTEGER NOT NULL REFERENCES cells, first INTEGER NOT NULL, done INTEGER NOT NULL,
+    columns TEXT NOT NULL, numbers BLOB NOT NULL, PRIMARY KEY (cell, first)
+)"""
+# A cell whose tallies count other trials than are done, or that does not exist; and whether it has rows and
+# does not exist, which no new tallies mend, so such a cell comes first.
+DISAGREEMENT = """SELECT cell, max(rows) AND cell NOT IN (SELECT cell FROM cells) AS lost FROM (
+    SELECT cell, count(*) AS done, 1 AS rows FROM trials WHERE status = 'done' GROUP BY cell
+    UNION ALL SELECT cell, -total(done), 0 FROM tallies GROUP BY cell
+) GROUP BY cell HAVING total(done) <> 0 OR cell NOT IN (SELECT cell FROM cells)
+ORDER BY lost DESC, cell LIMIT 1"""
+
+
+def check_tables(path: Path | None, listed: Iterable[tuple[Any, ...]], schema: Callable[[], Any]) -> None:
+    """Take no table for granted: a view or a trigger of somebody else's would do what it likes."""
+    listed = list(listed)
+    tables = {name for kind, name, _ in listed if kind == "table"}
+    found = schema() if {"meta", "cells", "trials", "sessions"} <= tables else None
+    if not isinstance(found, str):
+        raise ValueError(f"{path} is not a store of a sweep; choose another file")
+    if found not in (SCHEMA, FIRST):
+        raise ValueError(f"{path} has the format {found:.40}, this version reads {FIRST} and {SCHEMA}")
+    expected = {_words(statement) for statement in (*TABLES, *([TALLIES] if found == SCHEMA else []))}
+    if {_words(sql) for _, _, sql in listed} != expected:
+        raise ValueError(f"{path} has other tables than a sweep makes; use another store")
+
+
+def _words(statement: str) -> str:
+    return " ".join(statement.split())
+
 
 CHUNK = 10_000  # rows for a tally that is made of rows
 ADD_TALLY = "INSERT INTO tallies VALUES (?, ?, ?, ?, ?)"

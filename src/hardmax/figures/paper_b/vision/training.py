@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
+from hardmax._lib.files import whole
 from hardmax._lib.parallel import cores
 from hardmax.data.images import Images
-from hardmax.figures.paper_b.vision.course import Course, measured
+from hardmax.figures.paper_b.vision.figures import Course, measured
 from hardmax.torch.layers import attention_layers
 from hardmax.torch.vision import Backward, Start, VisionTransformer
 
@@ -42,16 +44,26 @@ class Protocol:
 
 
 SMALL = Protocol(train=5_000, test=1_000, epochs=10)
-LONGER = replace(SMALL, epochs=24)
+# About an hour on two cores for one training: all images and the printed number of tokens before more epochs.
+DAY = Protocol(50_000, 10_000, 12, patch=2, heads=12, rate=3e-3)
 FULL = Protocol(50_000, 10_000, 400, patch=2, dim=768, depth=12, heads=12, ratio=4, batch=512, rate=3e-3)
 
 Tell = Callable[[float], None]
 
 
 def train(
-    images: Images, protocol: Protocol, start: Start, backward: Backward, seed: int, tell: Tell
+    images: Images,
+    protocol: Protocol,
+    start: Start,
+    backward: Backward,
+    seed: int,
+    tell: Tell,
+    checkpoint: Path | None = None,
 ) -> Course:
-    """One training: Adam at a constant rate, cross-entropy, images in a new order every epoch."""
+    """One training: Adam at a constant rate, cross-entropy, images in a new order every epoch.
+
+    With ``checkpoint`` its state is saved after each epoch, and it goes on from there.
+    """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = VisionTransformer(
         patch=protocol.patch,
@@ -68,23 +80,62 @@ def train(
     x, y, test, classes = (each.to(device) for each in (x, y, test, classes))
     optimizer = torch.optim.Adam(model.parameters(), lr=protocol.rate)
     chance = torch.Generator().manual_seed(seed)
-    rows = [_look(model, test, classes)]
+    identity = {**asdict(protocol), "epochs": None, "start": start, "backward": backward, "seed": seed}
+    held = None if checkpoint is None else _held(checkpoint, identity)
+    if held is None:
+        rows = [_look(model, test, classes)]
+    else:
+        rows = [tuple(each.numpy() for each in row) for row in held["rows"]]
+        model.load_state_dict(held["model"])
+        optimizer.load_state_dict(held["optimizer"])
+        chance.set_state(held["chance"])
     batches = -(-len(x) // protocol.batch)
-    for epoch in range(protocol.epochs):
+    for epoch in range(len(rows) - 1, protocol.epochs):
         for k, batch in enumerate(torch.randperm(len(x), generator=chance).split(protocol.batch)):
             optimizer.zero_grad()
             F.cross_entropy(model(x[batch.to(device)]), y[batch.to(device)]).backward()
             optimizer.step()
             tell((epoch + (k + 1) / batches) / protocol.epochs)
         rows.append(_look(model, test, classes))
+        if checkpoint is not None:
+            state = {
+                "identity": identity,
+                "rows": [[torch.as_tensor(each, dtype=torch.float64) for each in row] for row in rows],
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "chance": chance.get_state(),
+            }
+            with whole(checkpoint) as file:
+                torch.save(state, file)
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     return Course(f"{start}, {backward}", *columns)
 
 
+def _held(checkpoint: Path, identity: dict[str, Any]) -> Any:
+    """What a checkpoint of this very training holds; None where there is none."""
+    if not checkpoint.exists():
+        return None
+    held = torch.load(checkpoint, weights_only=True)
+    changed = [name for name in identity if held["identity"].get(name) != identity[name]]
+    if changed:
+        raise ValueError(
+            f"checkpoint must come from the same training, {checkpoint} does not ({', '.join(changed)}); "
+            "remove it, or name another folder by --out"
+        )
+    return held
+
+
 def train_all(
-    images: Images, protocol: Protocol, kinds: list[tuple[Start, Backward]], seed: int, tell: Tell
+    images: Images,
+    protocol: Protocol,
+    kinds: list[tuple[Start, Backward]],
+    seed: int,
+    tell: Tell,
+    folder: Path | None = None,
 ) -> list[Course]:
-    """Several trainings side by side, one thread of PyTorch in each."""
+    """Several trainings side by side, one thread of PyTorch in each; checkpoints go to ``folder``."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     done = dict.fromkeys(kinds, 0.0)
 
     def one(kind: tuple[Start, Backward]) -> Course:
@@ -92,7 +143,8 @@ def train_all(
             done[kind] = share
             tell(sum(done.values()) / len(done))
 
-        return train(images, protocol, *kind, seed, heard)
+        path = None if folder is None else folder / f"B-FIG-7.{'-'.join(kind)}.pt"
+        return train(images, protocol, *kind, seed, heard, path)
 
     before = torch.get_num_threads()
     try:
