@@ -1,0 +1,641 @@
+"""The contract's words in the Python names of this version: the only file here that a new version changes.
+
+A word is a line of `WORDS` where only the name differs, and a function where arguments differ too; the
+vocabulary is that of 0.3. `test_covered.py` holds that assertions reach all public names.
+"""
+
+import contextlib
+import io
+import operator
+from dataclasses import dataclass, field
+from typing import Any
+
+import hardmax as hm
+
+# Classes that are returned and never built by a user; what they hold is asserted on the values of functions.
+RESULTS = {
+    "": "MaxMargin Run Sweep",
+    "answers": "Answer Ledger Catalogued Certified Checked Diagnosis Drawn Finding FlowEnd Hunted Judged "
+    "Predicted Probed Reproduction Solved TextExplained TextImportant TextTrained Trained "
+    "Verified",
+    "data": "Labelled Review",
+    "directions": "AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections Direction "
+    "Enumeration FeasibleSelection GeneralPosition LocalConstants Neighbors",
+    "embeddings": "Assumption4 Assumption4Witness EmbeddingDescent EmbeddingTraining FirstStep "
+    "FirstStepErrors GramDescent GramFlow InfiniteWidth InitialEvent StrongConditions "
+    "TextCorpus TextReport TheoremFive Thresholds TokenSelection TokenStatistics "
+    "TwoLayerDescent TwoLayerGradients",
+    "figures": "Claim Figure",
+    "heads": "Attention",
+    "limits": "Decomposition JointPath LateComparison LateResidual LocalPath RegularizationPath Survivors",
+    "margin": "Face FactoredPoint InterpolatedMaxMargin SetMaxMargin Norm",
+    "nexttoken": "Analysis Comparison Generated Late Observables Orders PairGradient Prediction Predictor "
+    "RealizablePart Regenerated Structure Training Violation",
+    "papers": "Paper",
+    "playground": "Serving",
+    "text": "Explanation Important Kept TextStatistics WordMap",
+    "theory": "Check Statement",
+    "torch": "AttentionLayer Heads ProbedHead Watch",
+    "train": "FactorRun Forecast Gradient Smoothness WeightRun",
+}
+
+# Words that differ from the public name in nothing else.
+WORDS = {
+    "problem": "Problem.from_scores",
+    "problem_from_queries": "Problem.from_queries",
+    "problem_from_gram": "Problem.from_gram",
+    "problem_from_psi": "Problem.from_psi",
+    "problem_from_readout": "Problem.from_head",
+    "load_problem": "Problem.load",
+    "loss_function": "Loss",
+    "example": "data.named",
+    "ledger": "ledger",
+    "sphere": "data.sphere",
+    "gaussian": "data.gaussian",
+    "attention": "attention",
+    "loss": "risk",
+    "hessian": "hessian",
+    "excess_loss": "excess_risk",
+    "signed_log": "train.SignedLog",
+    "signed_log_sum": "train.SignedLog.sum",
+    "off_top_attention": "defect",
+    "cosine_distance": "misalignment",
+    "effective_tokens": "train.soft_sparsity",
+    "smoothness": "train.smoothness",
+    "is_best": "is_globally_optimal",
+    "train_list": "descend_batch",
+    "load_run": "Run.load",
+    "critical_rate": "train.critical_rate",
+    "freezing_rate": "train.freezing_rate",
+    "mirror_onset": "train.mirror_onset",
+    "adam_limit": "train.adam_limit",
+    "adam_growth": "train.adam_growth",
+    "adam_waiting": "train.adam_waiting",
+    "runaway_rate": "train.runaway_rate",
+    "forecast": "train.forecast",
+    "max_margin": "max_margin",
+    "max_margin_list": "max_margin_batch",
+    "set_max_margin": "margin.set_max_margin",
+    "factored_point": "margin.factored_point",
+    "constraints": "Constraints.dense",
+    "constraint_pairs": "Constraints.pairs",
+    "constraints_from_gram": "Constraints.from_gram",
+    "constraints_between_entries": "Constraints.between_entries",
+    "norm": "margin.norm",
+    "certify": "certify",
+    "critical_directions": "critical_directions",
+    "score_gap": "directions.score_gap",
+    "assumption_b": "directions.assumption_b",
+    "assumption_c": "directions.assumption_c",
+    "assumption_d": "directions.assumption_d",
+    "directional_margin": "directions.directional_margin",
+    "general_position": "directions.general_position",
+    "in_cone": "directions.in_cone",
+    "local_constants": "directions.local_constants",
+    "label_max_margin": "directions.label_max_margin",
+    "relaxed_max_margin": "directions.relaxed_max_margin",
+    "interpolated_max_margin": "directions.interpolated_max_margin",
+    "survivors": "limits.survivors",
+    "late_residual": "limits.late_residual",
+    "path_offset": "limits.path_offset",
+    "local_path": "limits.local_path",
+    "joint_path": "limits.joint_path",
+    "basin_boundary": "limits.basin_boundary",
+    "check_statement": "check",
+    "statements": "checks",
+    "verify": "verify",
+    "solve": "solve",
+    "figure": "figure",
+    "reproduce": "reproduce",
+    "hunt": "hunt",
+    "examine": "answers.examine",
+    "playground": "play",
+    "playground_answer": "playground.answer",
+    "playground_serve": "playground.serve",
+    "open_sweep": "Sweep.open",
+    "run_one": "trials.run_one",
+    "one_trial": "answers.OneTrial.run",
+    "sweep_answer": "answers.Swept.of_sweep",
+    "phases": "trials.PhaseDisplay.of",
+    "corpus": "Corpus.from_sequences",
+    "corpus_from_counts": "Corpus.from_counts",
+    "assumption_4": "embeddings.assumption_4",
+    "assumption_4_corpus": "embeddings.assumption_4_corpus",
+    "initial_vectors": "embeddings.initial_vectors",
+    "gram_state": "embeddings.GramState.from_vectors",
+    "infinite_gram_state": "embeddings.GramState.infinite",
+    "two_layer_state": "embeddings.TwoLayerGram.from_vectors",
+    "one_layer_gradients": "embeddings.one_layer.gradients",
+    "one_layer_point": "embeddings.one_layer.evaluate",
+    "key_query_gradients": "embeddings.key_query.gradients",
+    "conserved_spectrum": "embeddings.conserved_spectrum",
+    "initial_event": "embeddings.initial_event",
+    "initial_event_from_gram": "embeddings.initial_event_from_gram",
+    "draw_initial": "embeddings.draw_initial",
+    "structured_state": "embeddings.StructuredState",
+    "infinite_structured_state": "embeddings.StructuredState.infinite",
+    "token_selection": "embeddings.token_selection",
+    "score_selection": "embeddings.score_selection",
+    "local_gap": "embeddings.local_gap",
+    "important_pattern": "embeddings.important_pattern",
+    "pattern_max_margin": "embeddings.pattern_max_margin",
+    "realizable": "embeddings.realizable",
+    "strong_conditions": "embeddings.strong_conditions",
+    "theorem_5_thresholds": "embeddings.theorem_5_thresholds",
+    "run_theorem_5": "embeddings.run_theorem_5",
+    "find_reviews": "data.find_reviews",
+    "yelp_corpus": "embeddings.yelp_corpus",
+    "load_classifier": "text.AttentionClassifier.load",
+    "vectorizer": "text.NgramVectorizer",
+    "text_train": "answers.text_train",
+    "text_explain": "answers.text_explain",
+    "text_top_tokens": "answers.text_important",
+    "sentences": "nexttoken.Sentences.from_lists",
+    "read_sentences": "nexttoken.read_sentences",
+    "write_sentences": "nexttoken.write_sentences",
+    "sentence_example": "nexttoken.named_sentences",
+    "samples": "nexttoken.Samples.from_sentences",
+    "orders": "nexttoken.orders",
+    "components": "nexttoken.components",
+    "analyze": "nexttoken.analyze",
+    "check_sentences": "answers.ntp_check",
+    "generate_by_rejection": "nexttoken.generate_by_rejection",
+    "realizable_part": "nexttoken.realizable_part",
+    "structure": "nexttoken.structure",
+    "regenerate": "nexttoken.regenerate",
+    "output_stage": "nexttoken.stage_1",
+    "descend_output_stage": "nexttoken.descend_stage_1",
+    "aligned_output": "nexttoken.OutputValue.aligned",
+    "output_of_table": "nexttoken.OutputValue.of_table",
+    "attention_stage": "nexttoken.StageTwo",
+    "pairs_of": "nexttoken.Pairs.of",
+    "late_phase": "nexttoken.late_of",
+    "next_token_model": "nexttoken.Model.of",
+    "embedded_model": "nexttoken.Embedded",
+    "unmerged_model": "nexttoken.Unmerged.random",
+    "orthonormal_embedding": "nexttoken.orthonormal_embedding",
+    "train_next_tokens_jointly": "nexttoken.train_jointly",
+    "train_unmerged": "nexttoken.train_unmerged",
+    "save_predictor": "nexttoken.save_model",
+    "load_predictor": "nexttoken.load_model",
+    "train_to_file": "answers.ntp_train",
+    "predict_from_file": "answers.ntp_predict",
+    "torch_attention": "torch.attention",
+    "torch_attention_weights": "torch.attention_weights",
+    "torch_softmax": "torch.softmax",
+    "torch_multihead": "torch.ExactAttention",
+    "torch_layers": "torch.attention_layers",
+    "torch_projection": "torch.Projection",
+    "torch_watch": "torch.watch",
+    "probe": "torch.probe",
+    "probe_file": "answers.probe_file",
+    "torch_padded": "torch.padded",
+    "torch_problem": "torch.problem_of",
+    "torch_point": "torch.point_of",
+    "readout_class": "heads.Head",
+    "readout_scores": "heads.Scores",
+    "readout_linear": "heads.LinearHead",
+    "readout_psi": "heads.NonlinearHead",
+    "readout_next_token": "heads.CrossEntropy",
+    "rate_warning": "train.RateWarning",
+    "torch_one_layer": "torch.OneLayer",
+    "torch_two_layers": "torch.TwoLayer",
+    "torch_key_query": "torch.KeyQuery",
+    "torch_next_token": "torch.NextToken",
+    "torch_queries": "torch.QueryAttention",
+    "torch_prompt": "torch.TunedPrompt",
+    "torch_vision": "torch.VisionTransformer",
+}
+
+# Words that are attributes of a result.
+ATTRIBUTES = {
+    "readout_of": "head",
+    "lengths": "sizes",
+    "optimizer_norm": "norm",
+    "readouts_of": "heads",  # the recorded readouts v of a joint run
+    "run_norm": "norm_name",  # the norm whose max margin the run's optimizer is known for
+    "p_norm": "norm",
+    "arithmetic": "certificate",
+    "exact_p": "fractions",
+    "p_length": "norm",
+    "kkt_residual": "kkt",
+}
+
+
+def public(name):
+    """Return a public thing by its dotted name."""
+    return operator.attrgetter(name)(hm)
+
+
+def __getattr__(word):
+    if word in WORDS:
+        return public(WORDS[word])
+    if word in ATTRIBUTES:
+        return operator.attrgetter(ATTRIBUTES[word])
+    raise AttributeError(word)
+
+
+def results():
+    """Return the dotted names of classes that are only returned."""
+    return {f"{home}.{name}".lstrip(".") for home, names in RESULTS.items() for name in names.split()}
+
+
+def public_names():
+    """Return every public name of the package, dotted; two names of one object count once."""
+    found, seen = [], set()
+    for name in hm.__all__:
+        thing = getattr(hm, name)
+        if name == "__version__":
+            continue
+        inner = getattr(thing, "__all__", None) if type(thing).__name__ == "module" else None
+        if inner is None:
+            found.append(name)
+            seen.add(id(thing))
+            continue
+        for each in inner:
+            try:
+                part = getattr(thing, each)
+            except ImportError:  # an extra that is not installed
+                continue
+            if id(part) not in seen:
+                seen.add(id(part))
+                found.append(f"{name}.{each}")
+    return found
+
+
+# Problems
+
+
+def problem_from_values(keys, values, labels, readout, loss="logistic"):
+    return hm.Problem.from_values(keys, values, labels, head=readout, loss=loss)
+
+
+def problem_from_tokens(tokens, labels, readout, W=None, loss="logistic"):
+    return hm.Problem.from_tokens(tokens, labels, head=readout, W=W, loss=loss)
+
+
+def random_trials(d, trials):
+    return list(hm.data.fig9_oracle(d, trials))
+
+
+# Measures
+
+
+def gradient(problem, p, block="p"):
+    """Return minus the gradient: its direction, and the logarithm of its length."""
+    return hm.gradient(problem, p, wrt=block)
+
+
+# Selections
+
+
+def tokens(selection):
+    """Return a selection as a tuple with one token per input, or a tuple of tokens where they tie."""
+    if isinstance(selection, hm.Selection):
+        return tuple(each[0] if len(each) == 1 else tuple(each) for each in selection.sets)
+    return tuple(selection)
+
+
+def selection(run, at=-1):
+    return tokens(run.selection(at))
+
+
+def selected_tokens(problem, p):
+    return tokens(hm.selected_tokens(problem, p))
+
+
+def best_tokens(problem):
+    return tokens(hm.optimal_tokens(problem))
+
+
+# Training
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is trained, where it is not p of a problem."""
+
+    kind: str
+    of: Any
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def joint(problem):
+    return Model("joint", problem)
+
+
+def matrix(problem, prompt):
+    return Model("matrix", problem, {"wrt": "W", "prompt": prompt})
+
+
+def factors(problem, rank):
+    return Model("factors", problem, {"factors": rank})
+
+
+def remainder(problem):
+    return Model("remainder", problem, {"split": hm.decompose(problem)})
+
+
+def optimizer(name, lr, *, eps=None, **options):
+    if eps is not None:
+        options["epsilon"] = eps
+    rules = {
+        "gd": hm.steps.GD,
+        "normalized": hm.steps.Normalized,
+        "sign": hm.steps.Sign,
+        "coordinate": hm.steps.Coordinate,
+        "spectral": hm.steps.Spectral,
+        "mirror": hm.steps.Mirror,
+        "momentum": hm.steps.Momentum,
+        "signum": hm.steps.Signum,
+        "muon": hm.steps.Muon,
+        "adam": hm.steps.Adam,
+        "adamw": hm.steps.AdamW,
+        "rmsprop": hm.steps.RMSprop,
+        "sgd": hm.steps.SGD,
+    }
+    return rules[name](lr, **options)
+
+
+def own_optimizer(norm, lr, move):
+    """Make an optimizer from a function of the direction of minus the gradient."""
+
+    class Own(hm.steps.Step):
+        def update(self, direction, exponents, state, rate, step):
+            return rate * move(direction)
+
+    Own.norm = norm
+    return Own(lr)
+
+
+def train(model, optimizer, steps, **options):
+    """Train p of a problem, or another model; a pair of optimizers where it has two blocks."""
+    if not isinstance(model, Model):
+        return hm.descend(model, optimizer, steps=steps, **options)
+    if model.kind == "joint":
+        return hm.descend(model.of, optimizer, steps=steps, wrt=("p", "v"), **options)
+    return hm.descend(model.of, optimizer, steps=steps, **model.options, **options)
+
+
+def margin_bounds(run):
+    return run.certificate().margin_interval
+
+
+def margin_gap(run, best):
+    return run.deficit(best)
+
+
+def distance_to(run, other):
+    return run.misalignment(other)
+
+
+def flow(problem, **options):
+    if isinstance(problem, Model):
+        return hm.flow(problem.of, **problem.options, **options)
+    return hm.flow(problem, **options)
+
+
+# Margins
+
+
+def best_max_margins(problem, **options):
+    """Return (selection, max margin) of every selection of best-scoring tokens."""
+    return [(tokens(each), best) for each, best in hm.global_max_margins(problem, **options)]
+
+
+# Directions
+
+
+def attractors(problem, **options):
+    return list(hm.locally_optimal(problem, **options))
+
+
+def selections(problem, **options):
+    return list(hm.feasible_selections(problem, **options))
+
+
+def search(problem, **options):
+    """Search for feasible selections; return (found, status)."""
+    running = hm.feasible_selections(problem, **options)
+    return list(running), running.status
+
+
+def attracts(problem, selection, norm=None):
+    """Return "strong", "weak", "no" or "undecided"."""
+    word = hm.directions.local_optimality(problem, selection, norm=norm)
+    expected = {"strong": True, "no": False}.get(word)
+    assert hm.is_locally_optimal(problem, selection, norm=norm) is expected
+    return word
+
+
+def neighbors(problem, selection):
+    return hm.neighbors(problem, selection).sets
+
+
+def plane_plot(problem, found):
+    return hm.directions.PlaneDisplay.of(problem, found).plot()
+
+
+def run_plot(run, target):
+    return hm.train.RunDisplay.of(run, target).plot()
+
+
+# Limits
+
+
+def decompose(problem):
+    found = hm.decompose(problem)
+    assert hm.limits.decompose is hm.decompose
+    return found
+
+
+def regularization_path(problem, radii):
+    assert hm.limits.regularization_path is hm.regularization_path
+    return hm.regularization_path(problem, radii)
+
+
+# Statements, figures, hunts, answers
+
+
+def own_statement(id, slack):
+    """Register a statement on problems from a function that returns its slack."""
+
+    @hm.theory.statement(id, "A statement of a test", "slack >= 0", kind="finite", label="conjecture")
+    def test(problem: hm.Problem) -> hm.theory.Outcome:
+        hypothesis = hm.theory.Hypothesis("n >= 1", holds=problem.n >= 1, measured=problem.n)
+        return hm.theory.Outcome((hypothesis,), slack=slack(problem), proof="counted")
+
+    return test
+
+
+def paper(letter):
+    from hardmax.papers import PAPERS
+
+    assert isinstance(PAPERS[letter], hm.papers.Paper)
+    return PAPERS[letter]
+
+
+def read_link(link):
+    """Return the state that a playground link holds."""
+    from hardmax.playground.links import state_of
+
+    return state_of(link)
+
+
+def read_figure_records(folder):
+    from hardmax.figures.record import read_records
+
+    return read_records(folder)
+
+
+# Sweeps
+
+
+def sweep(function, grid, trials, **options):
+    """Run trials of a function, or of a built-in experiment by its name."""
+    if function == "sphere":
+        grid, function = {"experiment": ["sphere"], **grid}, "hardmax.trials.experiments:built_in"
+        options["batched"] = True
+    return hm.sweep(function, grid, trials, **options)
+
+
+# Corpora and embeddings
+
+
+def k_level(size):
+    sizes = {
+        "paper": hm.embeddings.KLevel,
+        "printed": hm.embeddings.KLevel.as_printed,
+        "small": hm.embeddings.KLevel.surrogate,
+    }
+    return sizes[size]()
+
+
+def embeddings(corpus, E, p, v, blocks=("E", "p")):
+    return Model("embeddings", corpus, {"E": E, "p": p, "v": v, "train": blocks})
+
+
+def train_embeddings(model, lr, steps, **options):
+    """Train the vectors of a corpus by plain gradient descent on the whole of it."""
+    return hm.embeddings.descend_embeddings(model.of, steps=steps, rate=lr, **model.options, **options)
+
+
+def train_gram(corpus, state, lr, steps, blocks=("E", "p")):
+    return hm.embeddings.descend_gram(corpus, state, steps=steps, rate=lr, train=blocks)
+
+
+def train_two_layer_gram(corpus, state, lr, steps, blocks=("E", "p", "v")):
+    return hm.embeddings.descend_two_layer(corpus, state, steps=steps, rate=lr, train=blocks)
+
+
+def flow_gram(corpus, state, times, blocks=("E", "p")):
+    return hm.embeddings.flow_gram(corpus, state, times=times, train=blocks)
+
+
+def train_minibatch(corpus, d, optimizer, layers=1, **options):
+    """Train E, p and v of one layer by mini-batches, or of two layers, which needs PyTorch."""
+    if layers == 2:
+        return hm.embeddings.train_two_layer(corpus, d, optimizer, **options)
+    return hm.embeddings.train_embeddings(corpus, d, optimizer, **options)
+
+
+def two_layer(corpus, E, p, v):
+    """Return the predictions, the loss and the gradients of the two-layer model."""
+    model = hm.embeddings.TwoLayer()
+    return model.predict(corpus, E, p, v), model.gradients(corpus, E, p, v)
+
+
+def first_step(corpus, E, p, v, lr):
+    return hm.embeddings.take_first_step(corpus, E, p, v, first_rate=lr)
+
+
+def first_step_errors(corpus, K, a, c, pi, rho, nu, lr):
+    return hm.embeddings.first_step_errors(corpus, K, a, c, pi, rho, nu, first_rate=lr)
+
+
+def infinite_width(corpus, lr):
+    return hm.embeddings.infinite_width(corpus, first_rate=lr)
+
+
+def realizable_patterns(corpus, **options):
+    return list(hm.embeddings.realizable_patterns(corpus, **options))
+
+
+# Texts
+
+
+def read_reviews(path, **options):
+    return list(hm.data.read_reviews(path, **options))
+
+
+def read_labeled(path, **options):
+    return list(hm.data.read_labelled(path, **options))
+
+
+def text_corpus(paths, *, min_count, max_tokens=None, char_range=None, label_map=None, **options):
+    return hm.embeddings.text_corpus(
+        paths, least=min_count, most=max_tokens, characters=char_range, signs=label_map, **options
+    )
+
+
+def imdb_corpus(folder, min_count):
+    return hm.embeddings.imdb_corpus(folder, least=min_count)
+
+
+def classifier(*, top_k=None, entropy_penalty=None, **options):
+    return hm.text.AttentionClassifier(sparse=top_k if top_k is not None else entropy_penalty, **options)
+
+
+def top_tokens(classifier, n, label=None):
+    return classifier.important(n, label)
+
+
+def evaluate_top_k(classifier, X, y, k):
+    return classifier.keep_top(X, k, y)
+
+
+# Next tokens
+
+
+def samples_from_trie(data):
+    return hm.nexttoken.Samples.from_trie(hm.nexttoken.Trie.build(hm.nexttoken.Sentences.from_lists(data)))
+
+
+def next_tokens(samples):
+    """Return the next token of each token (its collocation), completed to a permutation."""
+    return hm.nexttoken.complete(hm.nexttoken.collocation(samples))
+
+
+def generate_sentences(vocabulary, rng, **options):
+    """Draw realizable sentences; return the draw and the answer of the command to the same draw."""
+    return hm.nexttoken.generate(vocabulary, rng=rng, **options), hm.answers.ntp_generate(
+        vocabulary, rng=rng, **options
+    )
+
+
+def star(samples):
+    """Return the max-margin solution of the key-query matrix, in rationals."""
+    return hm.nexttoken.KqStar.of(hm.nexttoken.Pairs.of(samples))
+
+
+def train_next_tokens(samples, steps, lr=None, output_steps=900, output_lr=None, **options):
+    return hm.nexttoken.train(
+        samples, steps=steps, rate=lr, stage1=output_steps, first_rate=output_lr, **options
+    )
+
+
+def flow_next_tokens(samples, until, lr):
+    return hm.nexttoken.train_by_flow(samples, until, rate=lr)
+
+
+# Command line
+
+
+def command(*arguments):
+    """Run a command line; return its exit code and what it printed on standard output."""
+    from hardmax import cli
+
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = cli.run([*map(str, arguments)])
+    return code, out.getvalue()
