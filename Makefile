@@ -12,10 +12,10 @@ install := $(python) -m pip install --quiet --disable-pip-version-check -c const
 
 pytest := OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q
 spread := -n auto --dist worksteal
-kernels := $(addprefix tests/train/test_,descent.py steps.py gradient_oracles.py invariants.py saturation.py flow.py) \
+kernels := $(addprefix tests/dynamics/test_,descent.py steps.py gradient_oracles.py invariants.py saturation.py flow.py) \
 	$(addprefix tests/margin/test_,batch.py oracles.py truth.py fuzz.py)
 plain := NUMBA_DISABLE_JIT=1 $(pytest) -m "not slow and not compiled and not no_cover" $(kernels)
-matter := tests/problem tests/train tests/margin tests/directions tests/embeddings/test_gram.py \
+matter := tests/problem tests/dynamics tests/margin tests/directions tests/embeddings/test_gram.py \
 	tests/nexttoken/test_training.py tests/cli/test_certify.py tests/cli/test_cli.py tests/docs/test_architecture.py
 
 # The doctor compiles what numba's cache lacks; what it finds amiss is for those who ask it.

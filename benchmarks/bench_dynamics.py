@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hardmax as hm
-from hardmax.train.flows import norms
+from hardmax.dynamics.flows import norms
 
 DIMENSIONS = (2, 5, 10, 100, 300, 500)
 STEPS = 1000

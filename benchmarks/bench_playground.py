@@ -28,8 +28,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from rich.table import Table
 
 import hardmax as hm
-from hardmax.playground.links import encoded
-from hardmax.playground.scenes import plane_state
+from hardmax.app.playground.links import encoded
+from hardmax.app.playground.scenes import plane_state
 
 ARGUMENTS = [
     "--no-sandbox",

@@ -18,11 +18,11 @@ import torch
 from rich.table import Table
 
 from hardmax import Corpus
+from hardmax.dynamics.steps import AdamW
 from hardmax.embeddings import initial_vectors
 from hardmax.embeddings.minibatch.loop import epoch_batches
 from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel, similar
 from hardmax.torch import TwoLayer, padded
-from hardmax.train.steps import AdamW
 
 S, BATCH, RATE, DECAY = 7461, 128, 1e-2, 1e-8
 

@@ -157,7 +157,7 @@ def count(parts):
         from numba.core import event
 
         from hardmax._lib.compiling import Compiled
-        from hardmax.answers.compilation import PARTS, compile_part
+        from hardmax.app.results.compilation import PARTS, compile_part
 
         class Functions(event.Listener):
             own = foreign = 0

@@ -25,8 +25,8 @@ import numpy as np
 import report
 
 import hardmax as hm
-from hardmax.figures.claims import shown
-from hardmax.figures.stored import RESULTS, read_results
+from hardmax.papers.figures.claims import shown
+from hardmax.papers.stored import RESULTS, read_results
 
 LONGEST = 60  # characters of what a claim measured
 

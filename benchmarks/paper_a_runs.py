@@ -29,7 +29,7 @@ import report
 import hardmax as hm
 from hardmax._lib.scales import BY_WIDTH
 from hardmax.embeddings.minibatch import EmbeddingTraining
-from hardmax.figures.stored import RUNS, read_runs
+from hardmax.papers.stored import RUNS, read_runs
 
 LONGEST = 512  # tokens of a review that two layers see, and one layer beside them (A-DATA-6)
 

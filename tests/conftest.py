@@ -84,7 +84,10 @@ def browser() -> Iterator[Any]:
 def _own_statements() -> Iterator[None]:
     """What a test or an example enters into the tables of statements and figures leaves them with it."""
     yield
-    for module, table in (("hardmax.theory.check", "STATEMENTS"), ("hardmax.figures.figure", "RECIPES")):
+    for module, table in (
+        ("hardmax.papers.checking.check", "STATEMENTS"),
+        ("hardmax.papers.figures.figure", "RECIPES"),
+    ):
         if module in sys.modules:
             registry = getattr(sys.modules[module], table)
             for id in set(registry.entered) - set(registry.places):
@@ -133,7 +136,7 @@ def valid_json():
 @pytest.fixture
 def command(capsys):
     """Run a command line; return its exit code and what it printed."""
-    from hardmax import cli
+    from hardmax.app import cli
 
     def run(*arguments: Any) -> tuple[int, str]:
         code = cli.run([*map(str, arguments)])

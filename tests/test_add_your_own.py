@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.theory import Hypothesis, Outcome, statement
+from hardmax.papers.checking import Hypothesis, Outcome, statement
 
 
 def test_a_head():

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from hardmax.figures.figure import RECIPES, recipes
-from hardmax.papers import ERRATA, PAPERS, Registry, places
-from hardmax.theory.check import STATEMENTS, checks
+from hardmax.papers.checking.check import STATEMENTS, checks
+from hardmax.papers.figures.figure import RECIPES, recipes
+from hardmax.papers.registry import ERRATA, PAPERS, Registry, places
 
 
 def test_every_statement_is_where_the_registry_says():
     found = {id: each.test.__module__ for id, each in checks().items()}
-    assert found == places("theory")
+    assert found == places("statements")
     assert len(found) == 93
 
 
@@ -30,14 +30,14 @@ def test_ids_begin_with_the_letter_of_their_paper():
 
 def test_one_statement_imports_one_file():
     code = (
-        "import sys; from hardmax.theory.check import statement_of; statement_of('B-THM-L9');"
-        "print(*sorted(m for m in sys.modules if m.startswith('hardmax.theory.paper_')))"
+        "import sys; from hardmax.papers.checking.check import statement_of; statement_of('B-THM-L9');"
+        "print(*sorted(m for m in sys.modules if m.startswith('hardmax.papers.checking.paper_')))"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert "hardmax.theory.paper_b.directions" in loaded
-    assert not any(".paper_a." in each or ".paper_c." in each for each in loaded)
+    assert "hardmax.papers.max_margin.statements.directions" in loaded
+    assert not any(".trained_embeddings." in each or ".next_token." in each for each in loaded)
 
 
 def test_a_wrong_id_is_told_near_ones():

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import hardmax
-from hardmax.cli.commands import app
+from hardmax.app.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
 NEEDS = {"embeddings.train_two_layer": "torch", "play": "anywidget"}  # what make test does not install

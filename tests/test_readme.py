@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardmax import cli
+from hardmax.app import cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

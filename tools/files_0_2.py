@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import hardmax as hm
-from hardmax.playground.links import encoded, state_of
+from hardmax.app.playground.links import encoded, state_of
 
 KEYS = [[[1.0, 0.5], [0.0, 0.0], [-0.5, 2.0]], [[0.25, 1.0], [1.0, -1.0], [0.0, 0.0]]]
 SCORES = [[1.0, 0.0, 0.5], [2.0, 0.0, 1.0]]

@@ -45,8 +45,8 @@ RULES = {
         "slack": 1e-6,
         "json": 1e-6,
     },
-    # What another processor changes. A flow that comes to rest ends where the gradient falls below a threshold,
-    # a time that rounding moves by 3e-5; two layers at this rate amplify rounding to 4e-8.
+    # What another processor changes. A flow that comes to rest ends where the gradient falls below a
+    # threshold, a time that rounding moves by 3e-5; two layers at this rate amplify rounding to 4e-8.
     "stored": {
         "point": 1e-9,
         "chaotic": None,

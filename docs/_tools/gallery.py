@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from hardmax.figures.figure import recipes
+from hardmax.papers.figures.figure import recipes
 
 DOCS = Path(__file__).parents[1]
 DOTS = 160  # to the inch of print: a figure of one column fills three quarters of the site's

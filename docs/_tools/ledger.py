@@ -6,9 +6,9 @@ python docs/_tools/ledger.py
 from pathlib import Path
 
 import hardmax as hm
-from hardmax.answers import Ledger
-from hardmax.figures.ledger import Row
-from hardmax.papers import PAPERS
+from hardmax.app.results import Ledger
+from hardmax.papers.ledger import Row
+from hardmax.papers.registry import PAPERS
 
 PAGE = Path(__file__).parents[1] / "ledger.md"
 MARKER = "<!-- Below here python docs/_tools/ledger.py writes. -->"

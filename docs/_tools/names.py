@@ -12,7 +12,7 @@ def homes() -> dict[str, str]:
 
     >>> found = homes()
     >>> found["hardmax.flow"], found["hardmax.data.sphere"]
-    ('hardmax.train.flow', 'hardmax.data')
+    ('hardmax.dynamics.flow', 'hardmax.data')
     >>> "hardmax.Corpus" in found, "hardmax.embeddings.Corpus" in found
     (True, False)
     """

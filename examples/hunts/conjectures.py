@@ -12,13 +12,13 @@ from flint import arb
 
 import hardmax as hm
 from hardmax.directions import general_position, local_constants
-from hardmax.theory import Hypothesis, Outcome
-from hardmax.theory.enclosure import PROOF, selected
-from hardmax.theory.paper_b.balls import BallProblem, has_balls
-from hardmax.theory.paper_b.common import distinct_scores, longest_difference
-from hardmax.theory.proof import at_precision, balls, dot, length, settle_slack
-from hardmax.train.descent import descend_batch
-from hardmax.train.measures import smoothness
+from hardmax.dynamics.descent import descend_batch
+from hardmax.dynamics.measures import smoothness
+from hardmax.papers.checking import Hypothesis, Outcome
+from hardmax.papers.checking.enclosure import PROOF, selected
+from hardmax.papers.checking.proof import at_precision, balls, dot, length, settle_slack
+from hardmax.papers.max_margin.statements.balls import BallProblem, has_balls
+from hardmax.papers.max_margin.statements.common import distinct_scores, longest_difference
 
 FAR = 1e4  # logits
 STEPS = 20_000

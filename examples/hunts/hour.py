@@ -16,9 +16,9 @@ from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
-from hardmax.answers.hunts import Hunting
-from hardmax.theory import checks
-from hardmax.theory.instances import instances
+from hardmax.app.results.hunts import Hunting
+from hardmax.papers.checking import checks
+from hardmax.papers.checking.instances import instances
 
 TURNS = 4  # all statements have a quarter of their share before one has more
 NOTHING = "nothing found"

@@ -1,5 +1,5 @@
 """`python -m hardmax` is the command `hardmax`."""
 
-from hardmax.cli import main
+from hardmax.app.cli import main
 
 main()

@@ -1,4 +1,4 @@
-"""Step rules, as `hm.steps`: those of `hardmax.train.steps`, so that `from hardmax.steps import GD` works."""
+"""Step rules, as `hm.steps`: the names of `hardmax.dynamics.steps`."""
 
-from hardmax.train.steps import *  # noqa: F403  # the list of names stands there, once
-from hardmax.train.steps import __all__ as __all__
+from hardmax.dynamics.steps import *  # noqa: F403  # the list of names stands there, once
+from hardmax.dynamics.steps import __all__ as __all__

@@ -14,7 +14,7 @@ import hardmax as hm
 from hardmax import nexttoken
 from hardmax._lib import files
 from hardmax._lib.files import whole, whole_text
-from hardmax.cli.output import writable
+from hardmax.app.cli.output import writable
 
 
 def _half(text, error: BaseException) -> None:

@@ -60,7 +60,9 @@ def test_both_forms_give_the_same_bits():
 
 @pytest.mark.compiled
 def test_a_small_problem_is_solved_without_numba_to_the_bit_as_with_it():
-    line = "import sys{}; from hardmax.cli import run; code = run({!r}); print('numba' in sys.modules, code)"
+    line = (
+        "import sys{}; from hardmax.app.cli import run; code = run({!r}); print('numba' in sys.modules, code)"
+    )
     told = []
     for also in ("", ", numba"):
         command = [sys.executable, "-c", line.format(also, ["solve", str(THREE), "--json", "--all"])]
@@ -144,7 +146,9 @@ def test_sentences_are_checked_the_same_without_the_compiler(monkeypatch, tmp_pa
 
 @pytest.mark.compiled
 def test_a_small_text_is_checked_without_numba():
-    line = "import sys; from hardmax.cli import run; code = run({!r}); print('numba' in sys.modules, code)"
+    line = (
+        "import sys; from hardmax.app.cli import run; code = run({!r}); print('numba' in sys.modules, code)"
+    )
     command = [sys.executable, "-c", line.format(["ntp", "check", str(ROOT / "examples" / "svop.txt")])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False 0"

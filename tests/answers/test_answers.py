@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import answers
-from hardmax.answers import Answer
-from hardmax.figures import figure
-from hardmax.figures.claims import at_least
-from hardmax.figures.figure import Findings, recipe
-from hardmax.papers import Registry
+from hardmax.app import results as answers
+from hardmax.app.results import Answer
+from hardmax.papers.figures import figure
+from hardmax.papers.figures.claims import at_least
+from hardmax.papers.figures.figure import Findings, recipe
+from hardmax.papers.registry import Registry
 
 ROOT = Path(__file__).parents[2]
 
@@ -203,7 +203,7 @@ def test_every_answer_is_a_frozen_dataclass_with_a_schema_of_its_own():
 
 def test_importing_the_answers_is_light():
     code = (
-        "import hardmax.answers, sys;"
+        "import hardmax.app.results, sys;"
         "print([m for m in ('numpy', 'scipy', 'numba', 'matplotlib', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

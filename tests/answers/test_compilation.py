@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hardmax._lib import caching
-from hardmax.answers import compilation
-from hardmax.answers.compilation import PARTS, Compilation, Part, compile_parts
+from hardmax.app.results import compilation
+from hardmax.app.results.compilation import PARTS, Compilation, Part, compile_parts
 
 pytestmark = pytest.mark.compiled
 

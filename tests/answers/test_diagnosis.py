@@ -10,11 +10,11 @@ import numba
 import pytest
 
 import hardmax as hm
-from hardmax import cli
 from hardmax._lib import caching, extras
 from hardmax._lib.compiling import Compiled
-from hardmax.answers import Diagnosis, Finding, compilation, diagnosis
-from hardmax.answers.compilation import Compilation
+from hardmax.app import cli
+from hardmax.app.results import Diagnosis, Finding, compilation, diagnosis
+from hardmax.app.results.compilation import Compilation
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hardmax import cli
+from hardmax.app import cli
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 

@@ -89,7 +89,8 @@ NAMES = [
 
 def good_files(folder: Path) -> None:
     """One whole file of every kind."""
-    from hardmax import Problem, cli
+    from hardmax import Problem
+    from hardmax.app import cli
     from hardmax.data import named
     from hardmax.margin.att_svm import max_margin
     from hardmax.nexttoken import Samples, save_model, train

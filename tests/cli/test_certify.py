@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from hardmax import cli
+from hardmax.app import cli
 from hardmax.data import named
 from hardmax.margin.att_svm import max_margin
 

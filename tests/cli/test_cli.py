@@ -12,9 +12,9 @@ from rich.text import Text
 
 from hardmax import __version__, cli
 from hardmax._lib.terminal import brief, fitted
-from hardmax.answers import Answer
-from hardmax.cli import commands, output
-from hardmax.cli.output import Output, command
+from hardmax.app.cli import commands, output
+from hardmax.app.cli.output import Output, command
+from hardmax.app.results import Answer
 
 
 class Told(Answer):
@@ -60,7 +60,7 @@ def test_version(capsys):
 
 
 def test_installed_script_exits_with_the_code():
-    script = [sys.executable, "-c", "from hardmax.cli import main; main()"]
+    script = [sys.executable, "-c", "from hardmax.app.cli import main; main()"]
     done = subprocess.run([*script, "--nonsense"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--nonsense" in done.stderr
@@ -69,7 +69,7 @@ def test_installed_script_exits_with_the_code():
 
 def test_help_needs_nothing_heavy():
     code = (
-        "import sys; from hardmax.cli import run; run(['--help']);"
+        "import sys; from hardmax.app.cli import run; run(['--help']);"
         "print([m for m in ('numpy', 'scipy', 'numba', 'matplotlib', 'torch') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -191,7 +191,7 @@ def test_commands_keep_their_own_options(run_body):
 
 
 class Clock:
-    """Stands in for the time module in hardmax.cli.output."""
+    """Stands in for the time module in hardmax.app.cli.output."""
 
     def __init__(self):
         self.now = 0.0

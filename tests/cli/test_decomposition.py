@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import cli
+from hardmax.app import cli
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "solve.schema.json").read_text())
 

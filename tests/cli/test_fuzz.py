@@ -59,7 +59,7 @@ def _stuck(*_: object) -> None:
 
 def answer(arguments: list[str]) -> tuple[int | str, str, str]:
     """The exit code, or the traceback, and both streams of a command line."""
-    from hardmax import cli
+    from hardmax.app import cli
 
     out, err = io.StringIO(), io.StringIO()
     before = signal.signal(signal.SIGALRM, _stuck)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hardmax import cli
+from hardmax.app import cli
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -42,7 +42,7 @@ def test_every_example_is_of_a_known_kind():
 
 def test_every_command_is_run_here():
     """A new command needs a test in this file."""
-    from hardmax.cli.commands import app
+    from hardmax.app.cli.commands import app
 
     names = {command.callback.__name__ for command in app.registered_commands}
     for group in app.registered_groups:
@@ -72,7 +72,7 @@ def test_verify_numbers_of_any_kind(told):
 @pytest.mark.slow
 @pytest.mark.no_cover
 def test_verify_whole(told):
-    from hardmax.theory.instances import instances
+    from hardmax.papers.checking.instances import instances
 
     assert len(told("verify")["checks"]) == len(instances())
 

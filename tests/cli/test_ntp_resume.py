@@ -12,7 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from hardmax import cli
+from hardmax.app import cli
 from hardmax.nexttoken import generate, write_sentences
 from hardmax.nexttoken.model_file import load_reached
 
@@ -21,7 +21,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "ntp-train
 # Tells when the first steps are done, and sleeps between pieces, so that there is time for a signal.
 CHILD = """
 import sys, time
-from hardmax import cli
+from hardmax.app import cli
 from hardmax.nexttoken.stages import StageTwo
 
 descend = StageTwo.descend

@@ -10,14 +10,14 @@ import jsonschema
 import numpy as np
 import pytest
 
-from hardmax import cli
-from hardmax.cli import output
-from hardmax.figures import figure
-from hardmax.figures.claims import at_least, on_stand_in, true
-from hardmax.figures.figure import Findings, Setting, recipe
-from hardmax.figures.paper_a.reviews import reviews_of
-from hardmax.figures.paper_b.vision import figures
-from hardmax.papers import Registry
+from hardmax.app import cli
+from hardmax.app.cli import output
+from hardmax.papers.figures import figure
+from hardmax.papers.figures.claims import at_least, on_stand_in, true
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.max_margin.figures.vision import figures
+from hardmax.papers.registry import Registry
+from hardmax.papers.trained_embeddings.figures.reviews import reviews_of
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "reproduce.schema.json").read_text())
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from hardmax import cli
 from hardmax._lib.extras import install
-from hardmax.cli import errors
-from hardmax.theory.instances import Instance
+from hardmax.app import cli
+from hardmax.app.cli import errors
+from hardmax.papers.checking.instances import Instance
 
 resource = pytest.importorskip("resource", reason="limits as on POSIX")
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "three-inputs.json"
-MAIN = [sys.executable, "-c", "from hardmax.cli import main; main()"]
+MAIN = [sys.executable, "-c", "from hardmax.app.cli import main; main()"]
 
 
 @pytest.fixture
@@ -133,10 +133,10 @@ def test_an_interrupt_that_compiled_code_turns_into_another_error(command, monke
 def test_an_interrupt_while_the_program_is_loaded(monkeypatch, capsys, validated):
     class Interrupting(importlib.abc.MetaPathFinder):
         def find_spec(self, name, path, target=None):
-            if name == "hardmax.cli.commands":
+            if name == "hardmax.app.cli.commands":
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "hardmax.cli.commands", raising=False)
+    monkeypatch.delitem(sys.modules, "hardmax.app.cli.commands", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
     assert cli.run(["doctor", "--json"]) == 130
     assert validated(capsys.readouterr().out)["error"] == "interrupted before it began"

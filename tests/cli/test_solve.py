@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import cli
 from hardmax._lib.arrays import misalignment
+from hardmax.app import cli
 from hardmax.data import named, sphere
 from hardmax.margin.certificates.checking import certify
 from hardmax.problem import Problem
@@ -343,7 +343,7 @@ def test_files_that_are_not_there(solve, tmp_path):
 @pytest.mark.parametrize("where", ["Enumeration.__next__", "flow"])
 def test_interrupt_keeps_what_was_found(solve, monkeypatch, where):
     from hardmax.directions.enumerate import Enumeration
-    from hardmax.train import flow as flows
+    from hardmax.dynamics import flow as flows
 
     if where == "flow":
         monkeypatch.setattr(flows, "flow", _interrupt)
@@ -370,8 +370,8 @@ def test_a_real_interrupt(tmp_path, validated):
     script = """
 import sys
 import hardmax as hm
-from hardmax import cli
-from hardmax.answers.solving import Solving
+from hardmax.app import cli
+from hardmax.app.results.solving import Solving
 run = Solving.run
 def begun(self, progress):
     says = iter([lambda: print("searching", file=sys.stderr, flush=True)])
@@ -433,5 +433,5 @@ def test_the_time_counts_from_reading_on(solve, monkeypatch):
     code, answer, _ = solve(EXAMPLE, "--seconds", "1e-9")
     assert (code, answer["status"], answer["qps"], answer["selections"]) == (3, "truncated", 0, [])
     assert len(answer["global"]) == 1
-    monkeypatch.setattr("hardmax.answers.solving.LARGE", 1)
+    monkeypatch.setattr("hardmax.app.results.solving.LARGE", 1)
     assert solve(EXAMPLE, "--seconds", "1e-9")[1]["global"] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax import cli
+from hardmax.app import cli
 
 ORACLES = Path(__file__).parents[1] / "oracles" / "paper-d-oracles.json"
 SPACE_B = json.loads(ORACLES.read_text())["vector"]["space-b"]

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import cli
-from hardmax.cli.sweep import _Watch
+from hardmax.app import cli
+from hardmax.app.cli.sweep import _Watch
 from hardmax.trials import summary
 from hardmax.trials.experiments import built_in, outcomes
 from hardmax.trials.work import Progress
@@ -159,7 +159,7 @@ def test_the_time_runs_out_and_the_next_run_goes_on(sweep, folder: Path, monkeyp
 @pytest.mark.slow
 def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(sweep, folder: Path, validated) -> None:
     write(folder, pause=0.02, trials=100)
-    program = "import sys; from hardmax import cli; sys.exit(cli.run(sys.argv[1:]))"
+    program = "import sys; from hardmax.app import cli; sys.exit(cli.run(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "sweep", "mine.toml", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not (Path("mine.sqlite").is_file() and _settled() > 3):
@@ -273,7 +273,7 @@ def test_another_seed_needs_another_store(sweep, folder: Path) -> None:
 
 
 def test_progress_in_lines_where_no_bar_can_be_drawn(sweep, folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sys.modules["hardmax.cli.sweep"], "LINE", 0.0)
+    monkeypatch.setattr(sys.modules["hardmax.app.cli.sweep"], "LINE", 0.0)
     write(folder, bad=0.2)
     _, _, err = sweep("mine.toml")
     last = err.splitlines()[-1]
@@ -293,7 +293,7 @@ def test_what_a_users_file_prints_does_not_mix_with_the_answer(
     )
     (folder / "noisy.toml").write_text('function = "noisy.py:f"\ntrials = 2\nworkers = 1')
     hm.sweep(f"{folder / 'noisy.py'}:f", {}, 2, store=folder / "noisy.sqlite", workers=1).store.close()
-    program = "from hardmax.cli import main; main()"
+    program = "from hardmax.app.cli import main; main()"
     command = [sys.executable, "-c", program, "sweep", "noisy.toml", "--json", "--allow-changes", *way]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -343,7 +343,7 @@ def test_an_output_does_not_overwrite_what_the_sweep_needs(sweep, folder: Path, 
 
 def test_rows_go_through_a_pipe_and_a_device(folder: Path) -> None:
     write(folder)
-    program = "from hardmax.cli import main; main()"
+    program = "from hardmax.app.cli import main; main()"
     line = f"{sys.executable} -c '{program}' sweep mine.toml --quiet --csv >(cat > rows.csv) > told.txt"
     done = subprocess.run(["bash", "-c", f"{line}; wait"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from hardmax import cli
+from hardmax.app import cli
 
 pytestmark = pytest.mark.slow
 

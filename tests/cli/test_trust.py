@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax import cli
+from hardmax.app import cli
 
 DEEP = "[" * 100_000 + "]" * 100_000
 COLUMN = '[["x", 0, 0, %s, %s, 0, %s, {}]]'

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 
 import hardmax as hm
-from hardmax import cli
-from hardmax.theory.instances import instances
-from hardmax.theory.paper_b import instances as table
+from hardmax.app import cli
+from hardmax.papers.checking.instances import instances
+from hardmax.papers.max_margin.statements import instances as table
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "verify.schema.json").read_text())
@@ -61,7 +61,9 @@ def test_undecided_is_exit_code_3(verify, monkeypatch):
     # the theorem asks for one best token: with two of them nothing is decided about their separation
     tied = replace(instances(["B-THM-L4"])[0], subject=table.mirrored, expected="undecided")
     monkeypatch.setattr(table, "INSTANCES", [tied])
-    monkeypatch.setattr("hardmax.theory.paper_b.gradients.assumption_b", lambda problem: _Holds())
+    monkeypatch.setattr(
+        "hardmax.papers.max_margin.statements.gradients.assumption_b", lambda problem: _Holds()
+    )
     code, out, _ = verify("B-THM-L4", "--json")
     assert code == 3
     assert json.loads(out)["checks"][0]["verdict"] == "undecided"

@@ -469,7 +469,7 @@ def own_statement(id, slack):
 
 
 def paper(letter):
-    from hardmax.papers import PAPERS
+    from hardmax.papers.registry import PAPERS
 
     assert isinstance(PAPERS[letter], hm.papers.Paper)
     return PAPERS[letter]
@@ -477,13 +477,13 @@ def paper(letter):
 
 def read_link(link):
     """Return the state that a playground link holds."""
-    from hardmax.playground.links import state_of
+    from hardmax.app.playground.links import state_of
 
     return state_of(link)
 
 
 def read_figure_records(folder):
-    from hardmax.figures.record import read_records
+    from hardmax.papers.figures.record import read_records
 
     return read_records(folder)
 
@@ -633,7 +633,7 @@ def flow_next_tokens(samples, until, lr):
 
 def command(*arguments):
     """Run a command line; return its exit code and what it printed on standard output."""
-    from hardmax import cli
+    from hardmax.app import cli
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

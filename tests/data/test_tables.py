@@ -5,7 +5,7 @@ import re
 import pytest
 
 import hardmax as hm
-from hardmax import cli
+from hardmax.app import cli
 
 GOOD = "input,token,score,k1,k2\n0,a,0.2,-0.3,0.8\n1,a,0.3,-0.6,0.3\n0,b,0.1,0.1,1.4\n1,b,0.5,0.3,-0.1\n"
 

@@ -11,11 +11,11 @@ import pytest
 from hardmax.data import named, sphere
 from hardmax.directions.direction import local_constants
 from hardmax.directions.position import _count, _every, general_position
+from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.measures import attention
 from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
-from hardmax.train.gradient import gradient
-from hardmax.train.measures import attention
 
 
 def test_figure_1b() -> None:

@@ -12,11 +12,11 @@ from hardmax.directions.enumerate import feasible_selections, locally_optimal
 from hardmax.directions.joint_margins import relaxed_max_margin
 from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap
 from hardmax.directions.position import general_position
+from hardmax.dynamics.flow import flow
 from hardmax.margin.att_svm import global_max_margins, max_margin, max_margin_batch
 from hardmax.margin.sets import set_max_margin
 from hardmax.problem import Problem
 from hardmax.problem.selection import is_globally_optimal, optimal_tokens
-from hardmax.train.flow import flow
 
 # Input 0 holds its best token at 1 and 3 and another one at 0 and 4; input 1 is one token, twice.
 KEYS = [[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]], [[2.0, 2.0], [2.0, 2.0]]]

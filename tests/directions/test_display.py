@@ -8,9 +8,9 @@ import pytest
 from hardmax.data import named, sphere
 from hardmax.directions.display import PANELS, PlaneDisplay
 from hardmax.directions.enumerate import feasible_selections, locally_optimal
+from hardmax.dynamics.descent import descend
+from hardmax.dynamics.steps import Normalized
 from hardmax.problem import Problem
-from hardmax.train.descent import descend
-from hardmax.train.steps import Normalized
 
 
 def test_a_panel_of_directions_and_one_per_selection() -> None:

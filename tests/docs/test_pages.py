@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hardmax.figures.figure import recipes
+from hardmax.papers.figures.figure import recipes
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

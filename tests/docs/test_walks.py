@@ -31,7 +31,7 @@ LIMITS = {
 TRACE = """
 import contextlib, io, json, os, sys
 import hardmax as hm
-from hardmax.cli import main
+from hardmax.app.cli import main
 
 folder = sys.argv[1]
 os.environ["HARDMAX_CACHE"] = folder

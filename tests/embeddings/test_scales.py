@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.dynamics.steps import SGD, AdamW
 from hardmax.embeddings import GramState, TwoLayer, TwoLayerGram, descend_embeddings, descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.loop import epoch_order
 from hardmax.embeddings.one_layer import evaluate, gradients, token_mass
-from hardmax.train.steps import SGD, AdamW
 
 from .conftest import Instance
 

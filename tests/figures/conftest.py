@@ -9,11 +9,11 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from hardmax.answers.reproduction import reproduce
-from hardmax.figures import figure
-from hardmax.figures.claims import at_least, near, true
-from hardmax.figures.figure import Findings, recipe
-from hardmax.papers import Registry
+from hardmax.app.results.reproduction import reproduce
+from hardmax.papers.figures import figure
+from hardmax.papers.figures.claims import at_least, near, true
+from hardmax.papers.figures.figure import Findings, recipe
+from hardmax.papers.registry import Registry
 
 
 def _draw(tables, canvas):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hardmax
-from hardmax.figures.figure import recipes
+from hardmax.papers.figures.figure import recipes
 
 PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
 MODULES = ("claims", "figure", "record", "reproduce", "style")

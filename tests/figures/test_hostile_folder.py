@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hardmax.answers.reproduction import reproduce
-from hardmax.figures.record import read_records
-from hardmax.figures.reproduce import Job, page, write_report
+from hardmax.app.results.reproduction import reproduce
+from hardmax.papers.figures.record import read_records
+from hardmax.papers.figures.reproduce import Job, page, write_report
 
 SCRIPT = "<script>alert(1)</script>"
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -169,7 +169,7 @@ def test_two_commands_at_once(tmp_path):
     line = [
         sys.executable,
         "-c",
-        "from hardmax.cli import main; main()",
+        "from hardmax.app.cli import main; main()",
         "reproduce",
         "B-FIG-1a",
         "--out",

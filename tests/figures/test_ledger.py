@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.figures import ledger, stored
-from hardmax.figures.figure import recipes
-from hardmax.figures.ledger import ITEMS, VERDICTS, Stored, rows
-from hardmax.figures.ledger.evidence import (
+from hardmax.papers.figures import ledger, stored
+from hardmax.papers.figures.figure import recipes
+from hardmax.papers.ledger import ITEMS, VERDICTS, Stored, rows
+from hardmax.papers.ledger.evidence import (
     Check,
     Claim,
     Contrast,
@@ -24,7 +24,7 @@ from hardmax.figures.ledger.evidence import (
     of_order,
     shape,
 )
-from hardmax.papers import PAPERS
+from hardmax.papers.registry import PAPERS
 
 ROOT = Path(__file__).parents[2]
 

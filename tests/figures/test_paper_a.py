@@ -11,10 +11,10 @@ import pytest
 import hardmax as hm
 from hardmax.embeddings import assumption_4
 from hardmax.embeddings.theorem5 import run_theorem_5
-from hardmax.figures.claims import failed
-from hardmax.figures.paper_a import lemma2, theorem5
-from hardmax.figures.tables import part
-from hardmax.theory.paper_a.instances import slack_corpus
+from hardmax.papers.figures.claims import failed
+from hardmax.papers.figures.tables import part
+from hardmax.papers.trained_embeddings.figures import lemma2, theorem5
+from hardmax.papers.trained_embeddings.statements.instances import slack_corpus
 
 IDS = ("A-FIG-L2", "A-FIG-T5")
 ERRATA = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")

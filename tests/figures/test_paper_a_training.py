@@ -9,16 +9,23 @@ from matplotlib.figure import Figure
 
 import hardmax as hm
 from hardmax._lib.extras import install
+from hardmax.dynamics.steps import AdamW
 from hardmax.embeddings import KLevel, TwoLayer, initial_vectors
-from hardmax.figures.claims import failed
-from hardmax.figures.figure import Setting, recipes_of
-from hardmax.figures.paper_a import one_layer, reviews, synthetic, two_layers
-from hardmax.figures.paper_a.reviews import Size, schedule, trained
-from hardmax.figures.paper_a.training import Case, Share, draw_training, rises, train, training_tables
-from hardmax.figures.paper_a.two_layers import ClosedForm, train_closed_form
-from hardmax.figures.reproduce import Job
-from hardmax.figures.tables import part
-from hardmax.train.steps import AdamW
+from hardmax.papers.figures.claims import failed
+from hardmax.papers.figures.figure import Setting, recipes_of
+from hardmax.papers.figures.reproduce import Job
+from hardmax.papers.figures.tables import part
+from hardmax.papers.trained_embeddings.figures import one_layer, reviews, synthetic, two_layers
+from hardmax.papers.trained_embeddings.figures.reviews import Size, schedule, trained
+from hardmax.papers.trained_embeddings.figures.training import (
+    Case,
+    Share,
+    draw_training,
+    rises,
+    train,
+    training_tables,
+)
+from hardmax.papers.trained_embeddings.figures.two_layers import ClosedForm, train_closed_form
 
 IDS = ("A-FIG-1", "A-FIG-2", "A-FIG-3", "A-FIG-4")
 SURROGATE = KLevel.surrogate()

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_b import basins, cone, convergence, rates, rho
-from hardmax.figures.paper_b import plane as runs
-from hardmax.figures.paper_b import trained_head as joint
+from hardmax.papers.figures.figure import Setting, recipes
+from hardmax.papers.max_margin.figures import basins, cone, convergence, rates, rho
+from hardmax.papers.max_margin.figures import plane as runs
+from hardmax.papers.max_margin.figures import trained_head as joint
 
 pytestmark = pytest.mark.no_cover
 

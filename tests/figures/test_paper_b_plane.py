@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.figures.paper_b.plane import vector_of
-from hardmax.figures.tables import part
+from hardmax.papers.figures.tables import part
+from hardmax.papers.max_margin.figures.plane import vector_of
 
 IDS = (
     "B-FIG-1a",

@@ -7,9 +7,10 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 import hardmax as hm
-from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_b import random_data
-from hardmax.figures.paper_b.random_data import (
+from hardmax.papers.figures.figure import Setting, recipes
+from hardmax.papers.figures.style import style
+from hardmax.papers.max_margin.figures import random_data
+from hardmax.papers.max_margin.figures.random_data import (
     DAMPED,
     DIMENSIONS,
     EXACT,
@@ -18,7 +19,6 @@ from hardmax.figures.paper_b.random_data import (
     UNDAMPED,
     Tally,
 )
-from hardmax.figures.style import style
 from hardmax.trials.experiments import outcomes
 from hardmax.trials.grid import cell_key, seeds
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from hardmax._lib.extras import install
-from hardmax.figures.figure import Setting, make, recipes
-from hardmax.figures.paper_b.vision import figures
-from hardmax.figures.paper_b.vision import figures as of_epochs
-from hardmax.figures.paper_b.vision import figures as vision
-from hardmax.figures.reproduce import load_tables, save
-from hardmax.figures.tables import part
+from hardmax.papers.figures.figure import Setting, make, recipes
+from hardmax.papers.figures.reproduce import load_tables, save
+from hardmax.papers.figures.tables import part
+from hardmax.papers.max_margin.figures.vision import figures
+from hardmax.papers.max_margin.figures.vision import figures as of_epochs
+from hardmax.papers.max_margin.figures.vision import figures as vision
 
 IDS = ("B-FIG-6", "B-FIG-7")
 
@@ -91,7 +91,7 @@ def test_without_torch_images_are_replaced_and_the_remedy_told(tmp_path, monkeyp
 def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
     """Ten classes of coloured squares in the binary format, a tiny protocol; figures share a training."""
     pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
-    from hardmax.figures.paper_b.vision import training
+    from hardmax.papers.max_margin.figures.vision import training
 
     chance = np.random.default_rng(0)
     for name in ("data_batch_1", "test_batch"):
@@ -128,7 +128,7 @@ def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
 @pytest.mark.extra
 def test_norms_of_the_last_layer_in_both_readings():
     torch = pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
-    from hardmax.figures.paper_b.vision.training import _look
+    from hardmax.papers.max_margin.figures.vision.training import _look
     from hardmax.torch import VisionTransformer
 
     model = VisionTransformer(dim=8, depth=2, heads=2, patch=16)
@@ -149,7 +149,7 @@ def test_a_killed_training_goes_on_to_the_same_course(tmp_path):
     from dataclasses import replace
 
     from hardmax.data.images import Images
-    from hardmax.figures.paper_b.vision import training
+    from hardmax.papers.max_margin.figures.vision import training
 
     chance = np.random.default_rng(0)
     images, labels = chance.integers(0, 256, size=(2, 40, 32, 32, 3)).astype(np.uint8), np.arange(40) % 10

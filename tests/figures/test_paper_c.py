@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_c import bounds, example, rate, runs, stage1
-from hardmax.figures.tables import part
 from hardmax.nexttoken import generate, named_sentences, train
+from hardmax.papers.figures.figure import Setting, recipes
+from hardmax.papers.figures.tables import part
+from hardmax.papers.next_token.figures import bounds, example, rate, runs, stage1
 
 IDS = ("C-FIG-1", "C-FIG-2a", "C-FIG-2b", "C-FIG-2c", "C-FIG-2d", "C-FIG-2e", "C-FIG-2f")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.figures.figure import Setting, recipes
-from hardmax.figures.paper_d import adam, cycles, factors, methods, norms, rates
-from hardmax.figures.tables import part
+from hardmax.papers.figures.figure import Setting, recipes
+from hardmax.papers.figures.tables import part
+from hardmax.papers.geometry.figures import adam, cycles, factors, methods, norms, rates
 
 IDS = ("D-FIG-OPTIMISERS", "D-FIG-STEPS", "D-FIG-ADAM", "D-FIG-NORMS", "D-FIG-FACTORS", "D-FIG-CYCLES")
 

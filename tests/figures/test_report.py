@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardmax.figures.claims import at_least, shown, true
-from hardmax.figures.figure import Figure, Recipe, recipes
-from hardmax.figures.record import ClaimRecord, Record, Run, read_records
-from hardmax.figures.reproduce import page, write_report
-from hardmax.papers import ERRATA
+from hardmax.papers.figures.claims import at_least, shown, true
+from hardmax.papers.figures.figure import Figure, Recipe, recipes
+from hardmax.papers.figures.record import ClaimRecord, Record, Run, read_records
+from hardmax.papers.figures.reproduce import page, write_report
+from hardmax.papers.registry import ERRATA
 
 ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "img"}

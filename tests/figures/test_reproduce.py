@@ -2,11 +2,11 @@
 
 import pytest
 
-from hardmax.answers.reproduction import reproduce
-from hardmax.figures import figure as module
-from hardmax.figures.figure import Findings, recipe
-from hardmax.figures.record import read_records
-from hardmax.figures.reproduce import Job
+from hardmax.app.results.reproduction import reproduce
+from hardmax.papers.figures import figure as module
+from hardmax.papers.figures.figure import Findings, recipe
+from hardmax.papers.figures.record import read_records
+from hardmax.papers.figures.reproduce import Job
 
 
 def test_a_figure_that_breaks_leaves_the_others(reproduction):

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.answers import Catalogued
-from hardmax.answers.hunts import hunt_entry, judge_file
-from hardmax.hunting.catalogue import CATALOGUE, ELSEWHERE
-from hardmax.hunting.printed import PRINTED
-from hardmax.papers import ERRATA
-from hardmax.theory import checks
+from hardmax.app.results import Catalogued
+from hardmax.app.results.hunts import hunt_entry, judge_file
+from hardmax.papers.checking import checks
+from hardmax.papers.hunting.catalogue import CATALOGUE, ELSEWHERE
+from hardmax.papers.hunting.printed import PRINTED
+from hardmax.papers.registry import ERRATA
 
 ROOT = Path(__file__).parents[2]
 QUICK = {"B-EQ-73", "B-ERR-15", "B-ERR-18", "B-ERR-19", "A-ERR-5", "A-ERR-15", "C-COR-1", "D-ERR-2"}

@@ -17,5 +17,5 @@ def test_the_page():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_modules(name):
-    found = doctest.testmod(import_module(f"hardmax.hunting.{name}"))
+    found = doctest.testmod(import_module(f"hardmax.papers.hunting.{name}"))
     assert (found.failed, found.attempted > 0) == (0, True)

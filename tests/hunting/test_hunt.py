@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.answers.hunts import judge_file
-from hardmax.cli import run as cli
-from hardmax.hunting.claims import claim_of, outcome_from
-from hardmax.hunting.driving import look_again, shrink
-from hardmax.hunting.problems import ProblemCandidate
-from hardmax.hunting.search import explore
-from hardmax.hunting.space import candidate_of, read_ranges
-from hardmax.hunting.words import WordsCandidate
-from hardmax.theory import Hypothesis, Outcome
+from hardmax.app.cli import run as cli
+from hardmax.app.results.hunts import judge_file
+from hardmax.papers.checking import Hypothesis, Outcome
+from hardmax.papers.hunting.claims import claim_of, outcome_from
+from hardmax.papers.hunting.driving import look_again, shrink
+from hardmax.papers.hunting.problems import ProblemCandidate
+from hardmax.papers.hunting.search import explore
+from hardmax.papers.hunting.space import candidate_of, read_ranges
+from hardmax.papers.hunting.words import WordsCandidate
 
 ROOT = Path(__file__).parents[2]
 OPPOSED = ProblemCandidate(
@@ -216,7 +216,7 @@ def test_shrinking_keeps_failing_and_gets_simpler():
 
 @pytest.mark.parametrize("kind", ["scores", "tokens", "queries", "labels", "corpus", "sentences"])
 def test_candidates_survive_orders_files_and_moves(kind):
-    from hardmax.hunting.space import RANGES, Space
+    from hardmax.papers.hunting.space import RANGES, Space
 
     space = Space(kind, RANGES.get(kind, RANGES["problem"]), () if kind == "sentences" else ("selection",))
     rng = np.random.default_rng(3)
@@ -309,7 +309,7 @@ def test_a_unit_depends_on_its_seed_alone():
 
 
 def test_without_cma_gaussian_steps_are_taken(monkeypatch):
-    monkeypatch.setattr("hardmax.hunting.search.strategy", lambda: None)
+    monkeypatch.setattr("hardmax.papers.hunting.search.strategy", lambda: None)
     found = explore(claim_of(lambda problem: 9.0 - float(problem.scores.max())), 0)
     assert found.judged.slack < 7
 
@@ -345,7 +345,7 @@ def test_files_reproduce_the_verdict(tmp_path, capsys):
 
 
 def test_words_are_written_and_read(tmp_path):
-    from hardmax.hunting.telling import read, write
+    from hardmax.papers.hunting.telling import read, write
 
     corpus = WordsCandidate(((0, 2), (1, 2)), (1, -1))
     (file, *_) = write(corpus, tmp_path, "A-ERR-5", "refuted (proved)", None)

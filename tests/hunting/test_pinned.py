@@ -2,8 +2,8 @@
 
 import pytest
 
-from hardmax.hunting.claims import claim_of
-from hardmax.hunting.space import candidate_of
+from hardmax.papers.hunting.claims import claim_of
+from hardmax.papers.hunting.space import candidate_of
 
 NOTHING = {"kind": "problem", "options": {}}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.answers.hunts import Hunting
+from hardmax.app.results.hunts import Hunting
 
 ROOT = Path(__file__).parents[2]
 CONJECTURE = """

@@ -12,13 +12,13 @@ import pytest
 from hardmax.data import gaussian, named, sphere
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
 from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
+from hardmax.dynamics.measures import attention, excess_risk
 from hardmax.limits.late import path_offset
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.certificates.checking import certify
 from hardmax.margin.sets import set_max_margin
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, optimal_tokens
-from hardmax.train.measures import attention, excess_risk
 
 
 def angle(q: Any) -> float:

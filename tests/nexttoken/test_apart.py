@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hardmax.answers.nexttoken.checked import ntp_check
+from hardmax.app.results.nexttoken.checked import ntp_check
 from hardmax.data.sentences import streaming
 
 
@@ -101,7 +101,7 @@ def test_the_end_of_rays_own_node_is_no_verdict(tmp_path):
         "    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(600)\n"
     )
     script = (
-        "from hardmax import cli\nfrom hardmax.data.sentences import streaming\n"
+        "from hardmax.app import cli\nfrom hardmax.data.sentences import streaming\n"
         "streaming.TASK = 'deadly.py:work'\ncli.main()\n"
     )
     command = ["ntp", "check", "text.txt", "--backend", "ray", "--workers", "1"]

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.dynamics import vector
+from hardmax.dynamics.edges.fluxes import edges_of
+from hardmax.dynamics.flows import arc
 from hardmax.nexttoken import (
     KqStar,
     OutputValue,
@@ -22,9 +25,6 @@ from hardmax.nexttoken import (
 from hardmax.nexttoken.observables import log_excess_loss
 from hardmax.nexttoken.star import KqStar as Star
 from hardmax.problem.keys import OneHot
-from hardmax.train import vector
-from hardmax.train.edges.fluxes import edges_of
-from hardmax.train.flows import arc
 
 SVOP = ["S V O P", "V O P", "O P P", "P S V"]
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hardmax.dynamics.edges.fluxes import edges_of
 from hardmax.nexttoken import (
     KqStar,
     OutputValue,
@@ -20,7 +21,6 @@ from hardmax.nexttoken import (
     stage_1,
 )
 from hardmax.nexttoken.model import literal_gradient
-from hardmax.train.edges.fluxes import edges_of
 
 
 def pairs_of(name):

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from hardmax.playground.scenes import tour
+from hardmax.app.playground.scenes import tour
 
 TWO = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
 

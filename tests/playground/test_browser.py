@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import hardmax as hm
-from hardmax.playground.links import decoded, encoded
+from hardmax.app.playground.links import decoded, encoded
 
 pytestmark = [pytest.mark.extra, pytest.mark.slow]
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -3,10 +3,10 @@
 import re
 from importlib.resources import files
 
-from hardmax.playground import page
-from hardmax.playground.plane import RULES
+from hardmax.app.playground import page
+from hardmax.app.playground.plane import RULES
 
-FOLDER = files("hardmax.playground") / "front"
+FOLDER = files("hardmax.app.playground") / "front"
 
 
 def test_every_part_is_joined_once():

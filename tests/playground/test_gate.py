@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import hardmax as hm
-from hardmax.playground.server import Gate
+from hardmax.app.playground.server import Gate
 
 
 def request(host="127.0.0.1:80", token="secret", **headers):

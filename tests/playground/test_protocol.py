@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.playground.engine import QUESTIONS, reply
-from hardmax.playground.protocol import MOST_BYTES, read
+from hardmax.app.playground.engine import QUESTIONS, reply
+from hardmax.app.playground.protocol import MOST_BYTES, read
 
 TWO = {"keys": [[[1.0, 0.0], [0.0, 0.0]]], "scores": [[1.0, 0.0]]}
 

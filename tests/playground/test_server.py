@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from hardmax.playground.server import HEADERS
+from hardmax.app.playground.server import HEADERS
 
 pytestmark = [pytest.mark.extra, pytest.mark.slow]
 pytest.importorskip("starlette", reason="starlette is not installed: make test-extras installs it")
 
-PATIENCE = pytest.importorskip("hardmax.playground.connections").PATIENCE
+PATIENCE = pytest.importorskip("hardmax.app.playground.connections").PATIENCE
 MANY = {"keys": [[[0, 0]] * 10_000], "scores": [[0] * 10_000]}
 BROWSER = """
 import json, os, sys, urllib.request

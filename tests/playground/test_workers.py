@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from hardmax.playground import workers as module
-from hardmax.playground.engine import reply
-from hardmax.playground.preparation import COMPILER
-from hardmax.playground.scenes import tour
-from hardmax.playground.workers import PLAIN, RETRIES, WORKER, Workers
+from hardmax.app.playground import workers as module
+from hardmax.app.playground.engine import reply
+from hardmax.app.playground.preparation import COMPILER
+from hardmax.app.playground.scenes import tour
+from hardmax.app.playground.workers import PLAIN, RETRIES, WORKER, Workers
 
 LONG = {"v": 1, "ask": "words", "epochs": 200, "rate": 0.01, "least": 1}
 STATUS = b'{"v": 1, "ask": "status"}'
@@ -36,7 +36,7 @@ FAILED = [sys.executable, "-c", """print('{"failed": "margins: out of memory"}')
 # A worker that answers with what it is: plain or compiled; "sleep" makes a plain one take very long.
 ECHO = """
 import json, sys, time
-from hardmax.playground.worker import READY, receive, send
+from hardmax.app.playground.worker import READY, receive, send
 kind = json.loads(receive(sys.stdin.buffer))
 send(sys.stdout.buffer, READY)
 while (raw := receive(sys.stdin.buffer)) is not None:
@@ -281,8 +281,8 @@ def test_a_cache_that_cannot_be_written_to_is_replaced_by_a_folder_of_the_sessio
 import sys, tempfile
 from pathlib import Path
 from hardmax._lib import caching
-from hardmax.answers import compilation
-from hardmax.playground import compiler
+from hardmax.app.results import compilation
+from hardmax.app.playground import compiler
 
 def compiled(parts, report):
     report(0, len(parts))
@@ -308,5 +308,5 @@ compiler.main()
 
 
 def test_the_usual_processes_are_modules_of_the_package():
-    assert WORKER[-1] == "from hardmax.playground.worker import main; main()"
-    assert COMPILER[-1] == "from hardmax.playground.compiler import main; main()"
+    assert WORKER[-1] == "from hardmax.app.playground.worker import main; main()"
+    assert COMPILER[-1] == "from hardmax.app.playground.compiler import main; main()"

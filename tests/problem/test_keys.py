@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hardmax as hm
+from hardmax.dynamics.gradient import settle_at
 from hardmax.problem import Problem
 from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense, OneHot
-from hardmax.train.gradient import settle_at
 
 seeds = st.integers(0, 2**32 - 1)
 

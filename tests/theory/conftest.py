@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hardmax.theory.instances import instances
+from hardmax.papers.checking.instances import instances
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
-from hardmax.hunting.space import FIXED, LABELS, QUERIES
-from hardmax.theory import checks
-from hardmax.theory.check import Check, check
+from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import Check, check
+from hardmax.papers.hunting.space import FIXED, LABELS, QUERIES
 
 # Samples are as small as those of a hunt: many problems show more than many draws.
 LIGHTER: dict[str, dict[str, Any]] = {

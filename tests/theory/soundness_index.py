@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import hardmax as hm
-from hardmax.theory.check import Check
+from hardmax.papers.checking.check import Check
 
 
 def draw(d: int, seed: int) -> hm.Problem:

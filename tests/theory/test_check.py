@@ -9,9 +9,9 @@ import pytest
 from flint import arb
 
 import hardmax as hm
-from hardmax.theory import Hypothesis, check, checks
-from hardmax.theory.check import Outcome, outcome_of, paper_verdict_of, verdict_of
-from hardmax.theory.paper_b.instances import opposed
+from hardmax.papers.checking import Hypothesis, check, checks
+from hardmax.papers.checking.check import Outcome, outcome_of, paper_verdict_of, verdict_of
+from hardmax.papers.max_margin.statements.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
 

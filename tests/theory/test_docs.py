@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hardmax.papers import ERRATA
-from hardmax.theory import checks
+from hardmax.papers.checking import checks
+from hardmax.papers.registry import ERRATA
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -7,9 +7,9 @@ import pytest
 from flint import arb
 
 import hardmax as hm
-from hardmax.theory import enclosure
-from hardmax.theory.enclosure import Disc, Field, selected, step, trapped
-from hardmax.theory.proof import at_precision, balls
+from hardmax.papers.checking import enclosure
+from hardmax.papers.checking.enclosure import Disc, Field, selected, step, trapped
+from hardmax.papers.checking.proof import at_precision, balls
 
 HEAD_START = hm.Problem.from_scores([[[0, 0], [5, 4], [1, 0]]], [[1, 0.9375, 0]])
 PARTING = hm.Problem.from_scores([[[0, 0], [2, 1], [1, 0]]], [[2, 1, 0]], "correlation")

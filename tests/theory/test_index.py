@@ -10,7 +10,7 @@ import pytest
 import hardmax as hm
 from hardmax.limits.field import Field, degree
 from hardmax.limits.stationary import stationary_points
-from hardmax.theory.paper_b import index
+from hardmax.papers.max_margin.statements import index
 
 from .soundness_index import draw, verdicts
 

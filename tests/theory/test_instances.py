@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 
 import hardmax as hm
-from hardmax.answers.verified import Judged, Verified
-from hardmax.theory import checks
-from hardmax.theory.instances import Instance, instances
+from hardmax.app.results.verified import Judged, Verified
+from hardmax.papers.checking import checks
+from hardmax.papers.checking.instances import Instance, instances
 
 ALL = instances()
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "verify.schema.json").read_text())

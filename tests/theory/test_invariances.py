@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.theory.fuzz import LIGHTER
 
 import hardmax as hm
-from hardmax.theory import Check, check, checks
+from hardmax.papers.checking import Check, check, checks
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 

@@ -13,9 +13,9 @@ import hardmax as hm
 from hardmax.nexttoken import Model, Samples, generate
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
+from hardmax.papers.checking import check, checks
+from hardmax.papers.next_token.statements import gradients
 from hardmax.problem.heads import OutputValue
-from hardmax.theory import check, checks
-from hardmax.theory.paper_c import gradients
 
 OF_A, OF_C = ([id for id in checks() if id.startswith(paper)] for paper in ("A-", "C-"))
 FLOWS = ("A-LEM-9", "A-LEM-13", "A-LEM-14", "A-LEM-18", "A-LEM-19", "A-SEC-3", "A-THM-5", "A-THM-5S")

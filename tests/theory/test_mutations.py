@@ -12,10 +12,9 @@ from hardmax.directions.direction import local_constants
 from hardmax.directions.joint_margins import interpolated_max_margin
 from hardmax.directions.neighbors import selection_of
 from hardmax.margin.att_svm import max_margin
-from hardmax.problem.selection import Selection
-from hardmax.theory import checks
-from hardmax.theory.instances import instances
-from hardmax.theory.paper_b import (
+from hardmax.papers.checking import checks
+from hardmax.papers.checking.instances import instances
+from hardmax.papers.max_margin.statements import (
     convergence,
     directions,
     finite,
@@ -26,10 +25,11 @@ from hardmax.theory.paper_b import (
     paths,
     several_optimal,
 )
-from hardmax.theory.paper_b import finite as finite_joint
-from hardmax.theory.paper_b import foundations as assumptions
-from hardmax.theory.paper_b import joint_training as joint
-from hardmax.theory.paper_b import several_optimal as proxy
+from hardmax.papers.max_margin.statements import finite as finite_joint
+from hardmax.papers.max_margin.statements import foundations as assumptions
+from hardmax.papers.max_margin.statements import joint_training as joint
+from hardmax.papers.max_margin.statements import several_optimal as proxy
+from hardmax.problem.selection import Selection
 
 pytestmark = pytest.mark.no_cover
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.theory import check
-from hardmax.theory.paper_b import instances as examples
+from hardmax.papers.checking import check
+from hardmax.papers.max_margin.statements import instances as examples
 
 
 def test_lemma_5_worst_ratios_on_fig_1a():

@@ -10,8 +10,16 @@ import hardmax.embeddings.near_identity
 import hardmax.embeddings.one_layer
 from hardmax.embeddings.patterns import pattern_max_margin
 from hardmax.margin.solve import solve
-from hardmax.theory import checks
-from hardmax.theory.paper_a import convergence, first_step, gradients, local, margins, theorem, tied
+from hardmax.papers.checking import checks
+from hardmax.papers.trained_embeddings.statements import (
+    convergence,
+    first_step,
+    gradients,
+    local,
+    margins,
+    theorem,
+    tied,
+)
 
 pytestmark = pytest.mark.no_cover
 

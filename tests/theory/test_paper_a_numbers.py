@@ -15,10 +15,10 @@ from hardmax.embeddings import one_layer, pattern_max_margin
 from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.patterns import distinct_tokens, score_selection
 from hardmax.embeddings.theorem5 import strong_conditions, theorem_5_thresholds
-from hardmax.theory import check, checks
-from hardmax.theory.paper_a import instances as examples
-from hardmax.theory.paper_a.local import pair_ratio
-from hardmax.theory.paper_a.tied import component_sizes, lone_patterns, lone_type_norm
+from hardmax.papers.checking import check, checks
+from hardmax.papers.trained_embeddings.statements import instances as examples
+from hardmax.papers.trained_embeddings.statements.local import pair_ratio
+from hardmax.papers.trained_embeddings.statements.tied import component_sizes, lone_patterns, lone_type_norm
 
 OURS = [id for id in checks() if id.startswith("A-")]
 

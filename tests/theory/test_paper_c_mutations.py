@@ -8,11 +8,11 @@ import pytest
 
 from hardmax.margin.closed_forms.next_token import Block
 from hardmax.nexttoken.late import Late
-from hardmax.theory import checks
-from hardmax.theory.paper_c import convergence, gradients, loss, margins, printed, stage1
-from hardmax.theory.paper_c import gradients as norms
-from hardmax.theory.paper_c import loss as generalisation
-from hardmax.theory.paper_c import margins as structure
+from hardmax.papers.checking import checks
+from hardmax.papers.next_token.statements import convergence, gradients, loss, margins, printed, stage1
+from hardmax.papers.next_token.statements import gradients as norms
+from hardmax.papers.next_token.statements import loss as generalisation
+from hardmax.papers.next_token.statements import margins as structure
 
 pytestmark = pytest.mark.no_cover
 

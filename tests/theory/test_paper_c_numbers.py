@@ -15,12 +15,12 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named_sentences, train
 from hardmax.nexttoken.stages import gradient_ov
+from hardmax.papers.checking import check, checks
+from hardmax.papers.next_token.statements import gradients, printed
+from hardmax.papers.next_token.statements import instances as examples
+from hardmax.papers.next_token.statements.common import run_of, settling_length
+from hardmax.papers.next_token.statements.vacuity import vacuity
 from hardmax.problem.heads import star_norm, star_table
-from hardmax.theory import check, checks
-from hardmax.theory.paper_c import gradients, printed
-from hardmax.theory.paper_c import instances as examples
-from hardmax.theory.paper_c.common import run_of, settling_length
-from hardmax.theory.paper_c.vacuity import vacuity
 
 # the four runs that the specification measures: three of C-ALG-GEN's default setting and a longer one
 FOUR = {"cycle 0": {"rng": 0}, "cycle 1": {"rng": 1}, "cycle 2": {"rng": 2}, "long": examples.DRAWN["long"]}

@@ -5,11 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.steps import Sign
 from hardmax.margin.norms import factored
-from hardmax.theory import checks
-from hardmax.theory.paper_d import factor_training, factors, memory, norms, rates, split, surviving
-from hardmax.train.gradient import gradient
-from hardmax.train.steps import Sign
+from hardmax.papers.checking import checks
+from hardmax.papers.geometry.statements import (
+    factor_training,
+    factors,
+    memory,
+    norms,
+    rates,
+    split,
+    surviving,
+)
 
 pytestmark = pytest.mark.no_cover
 

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.theory.paper_d.factor_training import cut_norm, projective_margin, projective_norm, sign_matrices
+from hardmax.papers.geometry.statements.factor_training import (
+    cut_norm,
+    projective_margin,
+    projective_norm,
+    sign_matrices,
+)
 
 
 def test_the_dual_is_the_largest_over_both_sign_vectors() -> None:

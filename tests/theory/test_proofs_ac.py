@@ -13,15 +13,15 @@ from tests.theory.test_paper_c_mutations import MUTATIONS as OF_C
 import hardmax as hm
 from hardmax.nexttoken import Samples, named_sentences, train
 from hardmax.nexttoken.stages import gradient_ov
+from hardmax.papers.checking import check, checks
+from hardmax.papers.checking.instances import instances
+from hardmax.papers.checking.proof import at_precision
+from hardmax.papers.next_token.statements import proofs, stage1
+from hardmax.papers.next_token.statements.instances import rare_sentence
+from hardmax.papers.trained_embeddings.statements import balls, convergence, first_step
+from hardmax.papers.trained_embeddings.statements import instances as examples
+from hardmax.papers.trained_embeddings.statements.common import draw_first_step, late_enough
 from hardmax.problem.heads import star_table
-from hardmax.theory import check, checks
-from hardmax.theory.instances import instances
-from hardmax.theory.paper_a import balls, convergence, first_step
-from hardmax.theory.paper_a import instances as examples
-from hardmax.theory.paper_a.common import draw_first_step, late_enough
-from hardmax.theory.paper_c import proofs, stage1
-from hardmax.theory.paper_c.instances import rare_sentence
-from hardmax.theory.proof import at_precision
 
 # False variants whose refutation is a finite matter: they must be refuted, not left open.
 PLANTED = {
@@ -103,7 +103,7 @@ def test_a_flow_that_is_cut_short_refutes_nothing(monkeypatch: pytest.MonkeyPatc
     best = hm.max_margin(problem, [0, 0, 0])
     assert late_enough(problem, best, 1.0).holds is None
     assert late_enough(problem, best, 1e8).holds
-    monkeypatch.setattr("hardmax.theory.paper_a.theorem.FAR", 1.0)
+    monkeypatch.setattr("hardmax.papers.trained_embeddings.statements.theorem.FAR", 1.0)
     found = check("A-THM-5S", problem)
     assert found.verdict == "undecided"
     assert found.measured["1 - cos"] > 1e-8

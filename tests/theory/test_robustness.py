@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.theory import check, checks
-from hardmax.theory.paper_b import instances as examples
+from hardmax.papers.checking import check, checks
+from hardmax.papers.max_margin.statements import instances as examples
 
 RAGGED = hm.Problem.from_scores(
     [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0], [0.0, 2.0]], [[0.3, 0.1]]],

@@ -9,7 +9,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.nexttoken import generate
-from hardmax.theory import check, checks
+from hardmax.papers.checking import check, checks
 
 OF_A, OF_C = ([id for id in checks() if id.startswith(paper)] for paper in ("A-", "C-"))
 ON_PROBLEMS = ("A-DEF-16", "A-THM-5S")

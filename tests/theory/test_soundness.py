@@ -5,9 +5,9 @@ import pytest
 from tests.theory.fuzz import draw_problem, options_of
 
 import hardmax as hm
-from hardmax.theory import check
-from hardmax.theory.paper_b import instances as examples
-from hardmax.theory.paper_d.instances import half_opposed
+from hardmax.papers.checking import check
+from hardmax.papers.geometry.statements.instances import half_opposed
+from hardmax.papers.max_margin.statements import instances as examples
 
 NEARLY_TIGHT = hm.Problem.from_scores([[[0, 0], [-1, 0], [-1.001, -1]]], [[1, 0, 0]])
 ALL = {"selection": (1, 1, 1)}

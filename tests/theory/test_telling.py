@@ -3,7 +3,7 @@
 from typing import get_args
 
 import hardmax as hm
-from hardmax.theory.check import MEANING, Verdict
+from hardmax.papers.checking.check import MEANING, Verdict
 
 
 def test_a_check_is_printed_as_a_paragraph():

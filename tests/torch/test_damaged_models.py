@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import cli
+from hardmax.app import cli
 
 torch = pytest.importorskip("torch", reason="this is about PyTorch: make test-extras")
 transformers = pytest.importorskip("transformers", reason="real architectures need it: make test-extras")

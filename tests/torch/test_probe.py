@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import cli
+from hardmax.app import cli
 
 torch = pytest.importorskip("torch", reason="this is about PyTorch: make test-extras")
 transformers = pytest.importorskip("transformers", reason="real architectures need it: make test-extras")
@@ -302,7 +302,7 @@ def test_the_command(folder, tmp_path, capsys):
     assert cli.run(arguments) == 0
     printed = capsys.readouterr().out
     assert "6 heads, hardest first, on 8 texts" in " ".join(printed.split())  # a long path wraps the line
-    from hardmax.answers import probe_file
+    from hardmax.app.results import probe_file
 
     answer = probe_file(folder, texts, null=5)
     assert answer.json()["heads"] == told["heads"]

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
+from hardmax.dynamics.descent import descend_quietly
 from hardmax.limits.late import late_residual
-from hardmax.train.descent import descend_quietly
 from hardmax.trials.experiments import (
     COLUMNS,
     FIGURES,

@@ -241,7 +241,7 @@ def clean(told):
 
 
 def command(q):
-    from hardmax import cli
+    from hardmax.app import cli
 
     with tempfile.TemporaryDirectory() as folder:
         for name, content in q["files"].items():

@@ -14,8 +14,8 @@ def command(module: str) -> list[str]:
     """The command that runs ``main()`` of a module in another process.
 
     >>> from hardmax._lib.children import command
-    >>> command("hardmax.playground.worker")[1:]
-    ['-P', '-c', 'from hardmax.playground.worker import main; main()']
+    >>> command("hardmax.app.playground.worker")[1:]
+    ['-P', '-c', 'from hardmax.app.playground.worker import main; main()']
     """
     return [sys.executable, "-P", "-c", f"from {module} import main; main()"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from hardmax.train.run import Run
+    from hardmax.dynamics.run import Run
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; markers say the same once more.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")

@@ -23,11 +23,11 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import isometric_keys
 from hardmax._lib.scales import read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.schedule import take_steps
+from hardmax.dynamics.steps import GD
 from hardmax.embeddings import one_layer
 from hardmax.problem import Problem
-from hardmax.train.run import Run
-from hardmax.train.schedule import take_steps
-from hardmax.train.steps import GD
 
 
 @dataclass(frozen=True, eq=False)

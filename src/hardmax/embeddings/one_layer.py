@@ -25,11 +25,11 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, njit
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.schedule import take_steps
+from hardmax.dynamics.softmax import settle
+from hardmax.dynamics.steps import GD
 from hardmax.problem.losses import as_loss
-from hardmax.train.run import Run
-from hardmax.train.schedule import take_steps
-from hardmax.train.softmax import settle
-from hardmax.train.steps import GD
 
 # Twice the spread of the logits plus the size of the values: below this no term of A underflows.
 MODERATE = 600.0

@@ -23,6 +23,9 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.schedule import take_steps
+from hardmax.dynamics.steps import GD
 from hardmax.embeddings.gram import GramState, read_names
 from hardmax.embeddings.minibatch.result import two_layers
 from hardmax.embeddings.one_layer import (
@@ -33,9 +36,6 @@ from hardmax.embeddings.one_layer import (
     read_vectors,
     settle_slots,
 )
-from hardmax.train.run import Run
-from hardmax.train.schedule import take_steps
-from hardmax.train.steps import GD
 
 
 class TwoLayerGradients(NamedTuple):

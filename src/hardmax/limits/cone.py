@@ -12,11 +12,11 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import lengths, misalignment
+from hardmax.dynamics.gradient import pull_of, settle_at
 from hardmax.limits.searching import Landscape, minimize
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import selected_tokens
-from hardmax.train.gradient import pull_of, settle_at
 
 # The plane: angles and radii of a grid, and how often it is refined around its best point.
 ANGLES, RADII, LEVELS = 201, 61, 6

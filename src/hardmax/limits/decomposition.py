@@ -14,6 +14,8 @@ import numpy as np
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import polar
 from hardmax._lib.notebook import table
+from hardmax.dynamics.flow import flow
+from hardmax.dynamics.gradient import Expansion, expand, risk_of, settle_at
 from hardmax.limits.partition import Partition, partition
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Label
@@ -25,8 +27,6 @@ from hardmax.problem.heads import Labels, Scores, has_one_label
 from hardmax.problem.keys import Dense, OneHot
 from hardmax.problem.problem import slots_of
 from hardmax.problem.selection import leaders, optimal_tokens
-from hardmax.train.flow import flow
-from hardmax.train.gradient import Expansion, expand, risk_of, settle_at
 
 ROUNDS = 1_000
 ENOUGH = 1e-4  # of the fall that the slope promises

@@ -16,13 +16,13 @@ from scipy.spatial import ConvexHull
 
 from hardmax._lib.arrays import exponent
 from hardmax._lib.compiled import INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, njit
+from hardmax.dynamics.loops import scale_inputs
+from hardmax.dynamics.softmax import settle, take_logs
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import slots_of
-from hardmax.train.loops import scale_inputs
-from hardmax.train.softmax import settle, take_logs
 
 TURN = 0.5 * math.pi  # two neighbours on the circle may differ by less than this
 

@@ -12,6 +12,8 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import lengths, misalignment
+from hardmax.dynamics.gradient import attended_values, settle_at
+from hardmax.dynamics.joint import scaled_head, with_head
 from hardmax.limits.global_path import AGREE
 from hardmax.limits.searching import (
     NOISE,
@@ -25,8 +27,6 @@ from hardmax.limits.searching import (
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import optimal_tokens
-from hardmax.train.gradient import attended_values, settle_at
-from hardmax.train.joint import scaled_head, with_head
 
 ROUNDS = 100
 

@@ -28,13 +28,13 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.directions.neighbors import row_gaps, selection_of, tight_rows
+from hardmax.dynamics.laws.thresholds import swing_rate
+from hardmax.dynamics.run import Run
 from hardmax.limits.searching import Expanded, minimize
 from hardmax.margin.constraints import Floats, Ints
 from hardmax.margin.rationals import row_rank
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.train.laws.thresholds import swing_rate
-from hardmax.train.run import Run
 
 
 @check_arguments

@@ -17,12 +17,12 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.directions.enumerate import feasible_selections
+from hardmax.dynamics.gradient import expand, settle_at
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, slots_of
 from hardmax.problem.selection import chosen_slots, score_gaps
-from hardmax.train.gradient import expand, settle_at
 
 # A fall of the prediction by less than exp of this leaves the loss's slope the same to the last digit.
 VANISHED = -40.0

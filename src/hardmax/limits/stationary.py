@@ -17,10 +17,10 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
+from hardmax.dynamics.flow import flow
+from hardmax.dynamics.gradient import expand, settle_at
 from hardmax.limits.field import Field
 from hardmax.problem import Problem
-from hardmax.train.flow import flow
-from hardmax.train.gradient import expand, settle_at
 
 CELLS = {1: 400, 2: 96}  # along each axis of the first grid
 ALONG, ASIDE, WIDE = 60, 24, 12.0  # cells of a tube, and half its width

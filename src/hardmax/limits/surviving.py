@@ -10,10 +10,10 @@ import numpy as np
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import misalignment
 from hardmax._lib.notebook import table
+from hardmax.dynamics.measures import attended, attention
 from hardmax.limits.decomposition import Decomposition, decompose
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection
-from hardmax.train.measures import attended, attention
 
 ALIVE, GONE = 1e-3, 1e-6  # attention above the first survives, below the second is as good as none
 

@@ -10,11 +10,11 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.flows.arc import FIRST, follow
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
 from hardmax.problem.heads import OutputValue
-from hardmax.train.flows.arc import FIRST, follow
 
 
 @check_arguments

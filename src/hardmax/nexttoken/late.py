@@ -19,12 +19,12 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
+from hardmax.dynamics.edges.fluxes import edges_of
 from hardmax.limits.late import ZERO, late_risk
 from hardmax.limits.searching import minimize
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.heads import OutputValue
-from hardmax.train.edges.fluxes import edges_of
 
 
 @dataclass(frozen=True, eq=False)

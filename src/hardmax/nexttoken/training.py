@@ -13,6 +13,8 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.schedule import steps_to_record
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
@@ -21,8 +23,6 @@ from hardmax.nexttoken.relations import Orders, orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.heads import OutputValue, best_loss, star_norm
-from hardmax.train.run import Run
-from hardmax.train.schedule import steps_to_record
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
 STEPS, FIRST_RATE, RATE = 900, 0.2, 0.05

@@ -19,11 +19,11 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import half_square
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.run import Run
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Floats, pairs_of
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.heads import OutputValue
-from hardmax.train.run import Run
 
 
 @check_arguments

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.steps import AdamW
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.tokens import mapped
@@ -24,7 +25,6 @@ from hardmax.text.counting.vectorizer import NgramVectorizer, workers
 from hardmax.text.inputs import Labels, holds_texts, read_labels, read_weights
 from hardmax.text.statistics import TextStatistics, corpus_of
 from hardmax.text.training import Progress, Rows, State, Training, printed, train, usual
-from hardmax.train.steps import AdamW
 
 if TYPE_CHECKING:
     from hardmax.text.explanations import Explanation, Important, Kept

@@ -22,6 +22,10 @@ from hardmax._lib.parallel import serial_blas
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.small import named
 from hardmax.directions.neighbors import known_gap, row_gaps
+from hardmax.dynamics.descent import descend_batch, descend_quietly
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.steps import Adam, Coordinate, Mirror, Normalized, Sign, Signum, Step
+from hardmax.dynamics.steps.text import RULES as ALL
 from hardmax.limits.late import late_residual
 from hardmax.margin.att_svm import max_margin_batch
 from hardmax.margin.measure import enclose_many
@@ -29,10 +33,6 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.losses import as_loss
 from hardmax.problem.selection import slot_gaps
-from hardmax.train.descent import descend_batch, descend_quietly
-from hardmax.train.run import Run
-from hardmax.train.steps import Adam, Coordinate, Mirror, Normalized, Sign, Signum, Step
-from hardmax.train.steps.text import RULES as ALL
 
 # Rules of matrices are left out: the experiments draw keys of a vector p.
 RULES = {name: rule for name, rule in ALL.items() if name not in ("Spectral", "Muon")}

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
+from hardmax.dynamics.steps import AdamW
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.kernels import REST, extend_rests
 from hardmax.embeddings.minibatch.loop import epoch_batches
 from hardmax.embeddings.minibatch.train import OneLayerModel, renumbered
-from hardmax.train.steps import AdamW
 
 
 def summed_up(rule: AdamW, first: int, steps: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.dynamics.steps import AdamW
 from hardmax.embeddings.minibatch import train as steps
 from hardmax.embeddings.minibatch.kernels import TILE
 from hardmax.embeddings.minibatch.train import OneLayerModel
-from hardmax.train.steps import AdamW
 
 RATE = 0.01
 rng = np.random.default_rng(8)

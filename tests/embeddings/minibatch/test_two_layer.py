@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.dynamics.steps import AdamW
 from hardmax.embeddings.minibatch.loop import epoch_order
-from hardmax.train.steps import AdamW
 
 from ..conftest import Instance, numbers
 

@@ -19,9 +19,9 @@ from numba import intp, types
 from hardmax._lib import expect
 from hardmax._lib.compiled import COUNTS, INDEX, njit
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.steps import Step
 from hardmax.embeddings.minibatch import checkpoint as files
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, Observables, mean_by_epoch, two_layers
-from hardmax.train.steps import Step
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:

@@ -14,9 +14,9 @@ from hardmax._lib import expect
 from hardmax._lib.notebook import table
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.generators import KLevel
+from hardmax.dynamics.run import Run
 from hardmax.embeddings.following import Following, pearson
 from hardmax.problem import Problem
-from hardmax.train.run import Run
 
 
 class Word(NamedTuple):

@@ -20,15 +20,15 @@ from hardmax._lib.compiled import INDEX, OUT_INDEX, njit
 from hardmax._lib.parallel import cores
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.schedule import need_step
+from hardmax.dynamics.steps import GD, SGD, AdamW, Step
+from hardmax.dynamics.steps.base import settings
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
 from hardmax.embeddings.minibatch.loop import Plan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.one_layer import evaluate, read_vectors, token_mass
-from hardmax.train.schedule import need_step
-from hardmax.train.steps import GD, SGD, AdamW, Step
-from hardmax.train.steps.base import settings
 
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
 NARROW = 128  # columns of a tile at least, where there are so many

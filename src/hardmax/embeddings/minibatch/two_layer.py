@@ -14,12 +14,12 @@ from hardmax._lib.extras import install
 from hardmax._lib.parallel import cores
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.steps import AdamW, Step
+from hardmax.dynamics.steps.base import settings
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.loop import Plan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.minibatch.train import starting_vectors, trainable
-from hardmax.train.steps import AdamW, Step
-from hardmax.train.steps.base import settings
 
 
 @check_arguments

@@ -25,9 +25,9 @@ import torch
 
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.steps import AdamW
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.torch.embedding_models import padded
-from hardmax.train.steps import AdamW
 
 EPSILON = 1e-5  # of the LayerNorm
 GROUP = 2**21  # numbers that the work on one group of sequences keeps in the cache, about

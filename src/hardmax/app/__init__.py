@@ -1,0 +1,1 @@
+"""What people run: results with their tables, the command line, the playground."""

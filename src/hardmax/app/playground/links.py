@@ -1,0 +1,108 @@
+"""A state of the page as the end of a link, and what the page may be asked to open with."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from typing import Any
+
+from hardmax.app.playground.protocol import MOST_BYTES
+from hardmax.nexttoken import read_sentences
+from hardmax.problem import Problem
+
+LONGEST_LINK = 60_000  # letters, as in state.js; a longer state stays on the server
+
+
+def encoded(state: dict[str, Any]) -> str:
+    """The part of a link from # on: the state's JSON in base64url.
+
+    >>> from hardmax.app.playground.links import decoded, encoded
+    >>> encoded({"scene": "words"}), decoded(encoded({"scene": "words"}))
+    ('#eyJzY2VuZSI6IndvcmRzIn0', {'scene': 'words'})
+    """
+    content = json.dumps(state, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return "#" + base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def decoded(link: str) -> dict[str, Any]:
+    """The state in a link, or in the part of one from # on."""
+    content = link.partition("#")[2]
+    try:
+        state = json.loads(base64.urlsafe_b64decode(content + "=" * (-len(content) % 4)))
+    except (ValueError, RecursionError):
+        state = None
+    if not isinstance(state, dict) or not isinstance(state.get("scene"), str):
+        raise ValueError(
+            f"a link must hold a state of the playground after its #, got {link!r:.60}; copy it again"
+        )
+    return state
+
+
+def _is_link(text: str) -> bool:
+    """Whether a text is a link rather than the name of a file, which may hold a # too.
+
+    >>> from hardmax.app.playground.links import _is_link
+    >>> _is_link("http://127.0.0.1:8000/#eyJ9"), _is_link("#eyJ9"), _is_link("my#1.json")
+    (True, True, False)
+    """
+    # base64url has no dots, and a file of the kinds that are read has one
+    return "#" in text and "." not in text.rpartition("#")[2] and not os.path.exists(text)
+
+
+def state_of(what: Any) -> dict[str, Any] | None:
+    """The state to open with: of a planar problem, a file of one, a link, or a list of sentences.
+
+    >>> import hardmax as hm
+    >>> from hardmax.app.playground.links import state_of
+    >>> state_of(["a b", "b a"])
+    {'scene': 'sentences', 'sentences': ['a b', 'b a'], 'prompt': ''}
+    >>> state_of(hm.data.sphere(n=2, T=3, d=4, rng=0))
+    Traceback (most recent call last):
+    ValueError: problem must have keys in 2 dimensions, got 4; hm.solve lists its directions
+    """
+    from hardmax.app.playground.scenes import plane_state
+
+    if what is None:
+        return None
+    if isinstance(what, str) and _is_link(what):
+        return decoded(what)
+    if isinstance(what, str | os.PathLike):
+        path = os.fspath(what)
+        if path.endswith(".txt"):
+            text = read_sentences(path)
+            return state_of([" ".join(text.words(i)) for i in range(text.n)])
+        what = Problem.load(path)
+    if isinstance(what, list | tuple) and all(isinstance(each, str) for each in what):
+        return {"scene": "sentences", "sentences": list(what), "prompt": ""}
+    if not isinstance(what, Problem):
+        kinds = "a Problem, a file of one, a link or a list of sentences"
+        raise ValueError(f"problem must be {kinds}, got {type(what).__name__}")
+    if what.shape != (2,):
+        raise ValueError(
+            f"problem must have keys in 2 dimensions, got {what.d}; hm.solve lists its directions"
+        )
+    return plane_state(what)
+
+
+def opening(what: Any) -> tuple[str, dict[str, Any] | None]:
+    """What the page opens with: as the end of its address, or as a state if that would be too long for one.
+
+    >>> from hardmax.app.playground.links import opening
+    >>> opening(None), opening("#eyJzY2VuZSI6IndvcmRzIn0")
+    (('', None), ('#eyJzY2VuZSI6IndvcmRzIn0', None))
+    >>> opening(["word " * 20_000])[0]
+    ''
+    """
+    state = state_of(what)
+    if state is None:
+        return "", None
+    link = encoded(state)
+    if len(link) <= LONGEST_LINK:
+        return link, None
+    size = len(json.dumps(state, ensure_ascii=False).encode())
+    if size > MOST_BYTES:
+        raise ValueError(
+            f"the playground must open with at most {MOST_BYTES:,} bytes, got {size:,}; choose a smaller file"
+        )
+    return "", state

@@ -1,0 +1,74 @@
+"""The front end as one file: parts written by hand, joined in order, without a build step."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+PARTS = (
+    "base.js",
+    "asking.js",
+    "status.js",
+    "state.js",
+    "marks.js",
+    "plane_view.js",
+    "plane_panels.js",
+    "plane.js",
+    "sentences.js",
+    "words.js",
+    "mount.js",
+)
+
+_WIDGET = """
+export default {
+  render({ model, el }) {
+    return mount(el, widgetTransport(model));
+  },
+};
+"""
+
+
+@cache
+def script() -> str:
+    """The module that exports ``mount(el, transport)``.
+
+    >>> from hardmax.app.playground.page import script
+    >>> "export function mount(el, transport)" in script()
+    True
+    """
+    folder = files("hardmax.app.playground") / "front"
+    return "\n".join((folder / part).read_text(encoding="utf-8") for part in PARTS)
+
+
+def widget_script() -> str:
+    """The same for anywidget, which asks for a default export."""
+    return script() + _WIDGET
+
+
+@cache
+def style() -> str:
+    """The style sheet, all of it below one class."""
+    return (files("hardmax.app.playground") / "front" / "style.css").read_text(encoding="utf-8")
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>hardmax playground</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="style.css">
+</head>
+<body class="hmx-page">
+<main id="playground"></main>
+<noscript>The playground needs JavaScript, which this browser has switched off.</noscript>
+<script type="module" src="start.js"></script>
+</body>
+</html>
+"""
+
+START = """import { mount, pageTransport } from "./front.js";
+mount(document.getElementById("playground"), pageTransport());
+"""

@@ -1,0 +1,233 @@
+"""The plane (paper B): what `hm.solve`, `hm.flow` and `hm.descend` say of tokens that are dragged about."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import hardmax as hm
+from hardmax.app.playground import protocol
+from hardmax.app.playground.protocol import number, one_of, problem_of, vector
+from hardmax.app.results.solving import selection_fields
+
+if TYPE_CHECKING:
+    from hardmax.dynamics.run import Run
+    from hardmax.dynamics.steps import Step
+
+NORMS = ("l2", "l1", "l1.5", "l3", "linf")
+LOG_TIME = 1e6  # to which flow goes: t = e^(1,000,000)
+STEPS = 10_000
+EVERY = 160  # first steps that are all kept, for the eye
+FRAMES = 64  # moments for which attention and loss are told
+SOLVE_SECONDS = 5.0
+STARTS = 8
+
+
+STEPS_BY_NAME: dict[str, Callable[[float, str], Step]] = {
+    "gd": lambda rate, norm: hm.steps.GD(rate),
+    "normalized": lambda rate, norm: hm.steps.Normalized(rate, norm=norm),
+    "sign": lambda rate, norm: hm.steps.Sign(rate),
+    "adam": lambda rate, norm: hm.steps.Adam(rate),
+    "momentum": lambda rate, norm: hm.steps.Momentum(rate),
+    "signum": lambda rate, norm: hm.steps.Signum(rate),
+    "rmsprop": lambda rate, norm: hm.steps.RMSprop(rate),
+    "coordinate": lambda rate, norm: hm.steps.Coordinate(rate),
+    "mirror": lambda rate, norm: hm.steps.Mirror(rate, power=3.0),
+}
+RULES = ("flow", *STEPS_BY_NAME)
+
+
+def rule(name: str, rate: float, norm: str = "l2") -> Step:
+    """The step rule by its name in the page; the norm is that of normalised descent.
+
+    >>> from hardmax.app.playground.plane import rule
+    >>> rule("normalized", 0.1, "linf").name
+    'normalised gradient descent in linf'
+    """
+    return STEPS_BY_NAME[name](rate, norm)
+
+
+def solve(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Every direction that attracts, as `hm.solve` says it, and what is drawn of each: p_mm and bands.
+
+    It answers a drag, so what the page does not show (best tokens that no p selects) is not looked for.
+    """
+    problem = problem_of(message)
+    norm = one_of(message, "norm", "l2", NORMS)
+    search = hm.locally_optimal(problem, norm=norm, seconds=SOLVE_SECONDS)
+    selections = [
+        {
+            **selection_fields(each),
+            "p": each.max_margin.p,
+            "bands": _bands(problem, each),
+            "certified": bool(each.max_margin.is_certified),
+            "margin": each.max_margin.margin,
+        }
+        for each in search
+    ]
+    return {"status": search.status, "norm_name": norm, "selections": selections}
+
+
+def _bands(problem: hm.Problem, found: Any) -> list[list[float]] | None:
+    """Per input, along the unit direction: where the selected token lies, and its rivals at most."""
+    p = found.max_margin.p
+    length = 0.0 if p is None else float(np.linalg.norm(p))
+    if not 0.0 < length < math.inf:
+        return None
+    along = problem.split(problem.keys[problem.tokens] @ (p / length))
+    tops = [float(own[t]) for own, t in zip(along, found.selection, strict=True)]
+    return [[top, top - 1.0 / length] for top in tops]
+
+
+# -- training -------------------------------------------------------------------------------------------
+
+
+def train(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Training from some starts by some rules: paths to draw, and frames with attention and loss."""
+    problem = problem_of(message)
+    rate = number(message, "rate", 0.1, 1e-4, 100.0)
+    norm = one_of(message, "norm", "l2", NORMS)
+    span = number(message, "span", 4.0, 1e-6, 1e6)
+    starts = [vector(each, "each start") for each in protocol.listed(message.get("starts"), "starts", STARTS)]
+    names = protocol.listed(message.get("rules"), "rules", len(RULES))
+    directions = list(hm.locally_optimal(problem, norm=norm, seconds=SOLVE_SECONDS))
+    runs = []
+    for k, start in enumerate(starts):
+        for name in names:
+            one_of({"rule": name}, "rule", "", RULES)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                run = trained(problem, name, rate, norm, start)
+            told = _told(run, directions, span, name, rate, full=k == 0)
+            runs.append({"rule": name, "start": k, "warnings": [str(w.message) for w in caught], **told})
+    return {"runs": runs}
+
+
+def trained(problem: hm.Problem, name: str, rate: float, norm: str, start: Any) -> Run:
+    """One run; flow goes to t = e^(1,000,000), steps to 10,000."""
+    if name == "flow":
+        return hm.flow(problem, until_log_time=LOG_TIME, start=start)
+    late = np.unique(np.geomspace(EVERY, STEPS, 140).round().astype(int)).tolist()
+    return hm.descend(
+        problem, rule(name, rate, norm), steps=STEPS, start=start, record=[*range(EVERY), *late]
+    )
+
+
+def _told(
+    run: Run, directions: list[Any], span: float, name: str, rate: float, *, full: bool
+) -> dict[str, Any]:
+    with np.errstate(divide="ignore"):
+        times = run.times if name == "flow" else np.log(rate * run.times)  # t = rate times steps
+    moved = bool(run.p.any())
+    chosen = run.selection() if moved else None
+    told: dict[str, Any] = {
+        "name": run.method,
+        "event": run.event,
+        "norm": run.norm,
+        "log_time": float(times[-1]),
+        "steps": None if name == "flow" else int(run.times[-1]),
+        "selection": chosen.tokens if chosen is not None and chosen.is_unique else None,
+        **_nearest(run, directions, moved),
+        "path": run.points[_drawn(run.points, span)].round(5),
+    }
+    if full:
+        told["frames"] = _frames(run, times)
+    return told
+
+
+def _nearest(run: Run, directions: list[Any], moved: bool) -> dict[str, Any]:
+    """The listed direction whose tokens the run selects, else the nearest one, and 1 - cos to it."""
+    away = {
+        k: run.misalignment(d.max_margin)
+        for k, d in enumerate(directions)
+        if moved and d.direction is not None
+    }
+    if not away:
+        return {"nearest": None, "misalignment": None}
+    chosen = run.selection().sets
+    alike = [k for k in away if chosen == tuple((t,) for t in directions[k].selection)]
+    best = alike[0] if alike else min(away, key=away.__getitem__)
+    return {"nearest": best, "misalignment": away[best]}
+
+
+def _drawn(points: np.ndarray, span: float) -> slice:
+    """The points up to the first one that has left the picture, and two more for the way out."""
+    outside = np.flatnonzero(np.abs(points).max(axis=1) > 3.0 * span)
+    return slice(None, int(outside[0]) + 2 if outside.size else None)
+
+
+def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
+    """At some moments: time, p, attention, loss, and how far the loss is above what the end tends to."""
+    if run.clock == "step":  # at equal ratios, not at equal distances
+        wanted = np.append(0, np.geomspace(1, max(run.times[-1], 1), FRAMES - 1))
+        at = np.unique(np.searchsorted(run.times, wanted.round()).clip(max=len(times) - 1))
+    else:
+        at = np.unique(np.linspace(0, len(times) - 1, min(FRAMES, len(times))).round().astype(int))
+    chosen = run.selection() if run.p.any() else None
+    ends = chosen.tokens if chosen is not None and chosen.is_unique else None
+    excess = [run.excess(ends, at=int(s)) for s in at] if ends is not None else []
+    return {
+        "times": [float(times[s]) for s in at],
+        "points": run.points[at],
+        "losses": [hm.risk(run.problem, run.points[s]) for s in at],
+        "log_excess": [e.log if e.sign > 0 else None for e in excess],
+        "attention": [[own.round(6) for own in run.attention(at=int(s))] for s in at],
+    }
+
+
+# -- the gradient, exact and as usual -------------------------------------------------------------------
+
+NEEDLES = 15
+
+
+def gradients(message: Mapping[str, Any]) -> dict[str, Any]:
+    """On a grid, the direction of minus the gradient: exact, and by the usual softmax backward in float32."""
+    problem = problem_of(message)
+    span = number(message, "span", 4.0, 1e-6, 1e6)
+    at = np.linspace(-0.9 * span, 0.9 * span, NEEDLES)
+    needles = []
+    for y in at.tolist():
+        for x in at.tolist():
+            exact = hm.gradient(problem, [x, y])
+            usual = -usual_gradient(problem, np.array([x, y]), np.float32).astype(float)
+            known = bool(usual.any()) and not exact.is_stationary
+            needles.append(
+                {
+                    "at": [x, y],
+                    "exact": None if exact.is_stationary else exact.direction,
+                    "usual": usual / np.linalg.norm(usual) if usual.any() else None,
+                    "off": hm.misalignment(usual, exact.direction) if known else None,
+                }
+            )
+    return {"needles": needles, "precision": "float32"}
+
+
+def usual_gradient(problem: hm.Problem, p: np.ndarray, dtype: Any) -> np.ndarray:
+    """The gradient as a framework's backward forms it, in a precision, cancellation and all.
+
+    It is here to be compared with `hm.gradient`, whose direction is right at any norm.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.app.playground.plane import usual_gradient
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> near, far = np.array([1.0, 1.0]), np.array([200.0, 600.0])
+    >>> exact = hm.gradient(problem, near)
+    >>> bool(hm.misalignment(-usual_gradient(problem, near, np.float64), exact.direction) < 1e-15)
+    True
+    >>> usual_gradient(problem, far, np.float32).tolist()
+    [0.0, 0.0]
+    """
+    total = np.zeros(problem.d, dtype)
+    keys = problem.split(problem.keys[problem.tokens].astype(dtype))
+    for K, gamma in zip(keys, problem.split(problem.scores.astype(dtype)), strict=True):
+        logits = K @ p.astype(dtype)
+        weights = np.exp(logits - logits.max())
+        weights /= weights.sum()
+        u = weights @ gamma
+        slope = dtype(-math.exp(problem.loss.log_slope(float(u))))
+        total += slope * (K.T @ (weights * (gamma - u)))
+    return total / dtype(problem.n)

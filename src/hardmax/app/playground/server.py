@@ -1,0 +1,279 @@
+"""The page in a browser: a server on this machine that only a page it served may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import html
+import ipaddress
+import json
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.extras import install
+from hardmax.app.playground import page, protocol
+from hardmax.app.playground.links import opening
+from hardmax.app.playground.workers import SECONDS, SHORT, Workers
+from hardmax.app.results.answer import Answer
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+LOOPBACK = "127.0.0.1"
+EVERYWHERE = ("0.0.0.0", "::")
+CONNECTIONS = 400
+WAITING = 64  # questions at a time, of all pages
+READING = 10.0  # seconds for a message to arrive
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Serving(Answer):
+    """Where the playground is to be found, as `hardmax play` says it.
+
+    >>> import hardmax as hm
+    >>> hm.playground.Serving("http://127.0.0.1:8000/?t=secret", "127.0.0.1", 8000)
+    http://127.0.0.1:8000/?t=secret
+    """
+
+    schema: ClassVar[str] = "hardmax.play/1"
+
+    address: str
+    host: str
+    port: int
+    kept: bool = False  # whether the server keeps what the page opens with, as too long for an address
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        return {"address": self.address, "host": self.host, "port": self.port}
+
+    def table(self) -> str:
+        """One line with the address."""
+        return self.address
+
+
+class Gate:
+    """Who may ask: who names this server as host, comes from its own page, and has the token."""
+
+    def __init__(self, host: str, port: int, token: str) -> None:
+        names = {LOOPBACK, "localhost", "[::1]"} if host in (LOOPBACK, "localhost", "::1") else set()
+        self._hosts = {f"{name}:{port}" for name in {_spelled(host), *names}}
+        self._any, self._port, self._token = host in EVERYWHERE, port, token
+
+    def _is_own(self, host: str | None) -> bool:
+        """Whether a Host is this server; listening everywhere, any address will do, but no name."""
+        if host is None or host in self._hosts or not self._any:
+            return host in self._hosts
+        name, _, port = host.rpartition(":")
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return name == socket.gethostname() and port == str(self._port)
+        return port == str(self._port)
+
+    def refusal(self, request: Request, *, with_token: bool, from_outside: bool = False) -> str | None:
+        """Why a request is refused; None if it is not. A page may be opened ``from_outside``: by a file."""
+        host = request.headers.get("host")
+        if not self._is_own(host):
+            return "Host must be the address that hardmax play printed; open that one"
+        origin = request.headers.get("origin")
+        if origin is not None and origin != f"http://{host}":
+            return "Origin must be the playground's own page"
+        is_opened = from_outside and request.headers.get("sec-fetch-mode") == "navigate"
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        if site not in ("same-origin", "none") and not is_opened:
+            return "the playground answers its own page only"
+        given = request.headers.get("x-hardmax-token") or request.query_params.get("t", "")
+        if with_token and not hmac.compare_digest(given.encode(), self._token.encode()):
+            return "the address must end in the token that hardmax play printed; open that one"
+        return None
+
+
+def _spelled(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = None) -> Starlette:
+    """The server's few routes; none of them touches a file. ``state`` is too long for the page's address."""
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect
+    from starlette.responses import HTMLResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+
+    room = asyncio.Semaphore(WAITING)
+
+    def refuse(reason: str, status: int) -> Response:
+        return Response(protocol.refused(reason), status, media_type="application/json")
+
+    def fixed(content: str, kind: str, *, with_token: bool = False) -> Callable[[Request], Any]:
+        async def get(request: Request) -> Response:
+            is_page = kind == "text/html"
+            reason = gate.refusal(request, with_token=with_token, from_outside=is_page)
+            if reason is not None:
+                return PlainTextResponse(reason + "\n", 403)
+            made = HTMLResponse if is_page else Response
+            return made(content, media_type=kind)
+
+        return get
+
+    async def ask(request: Request) -> Response:
+        reason = gate.refusal(request, with_token=True)
+        if reason is not None:
+            return refuse(reason, 403)
+        if room.locked():
+            return refuse(workers.crowded(), 503)
+        async with room:
+            try:
+                async with asyncio.timeout(READING):
+                    raw = await _body(request)
+            except ClientDisconnect:
+                return refuse("the message was not sent to its end", 400)  # nobody hears it
+            except TimeoutError:
+                return refuse("a message must arrive within seconds, got a part of one", 408)
+            if raw is None:
+                limit = f"a message must have at most {protocol.MOST_BYTES:,} bytes, got more; send less"
+                return refuse(limit, 413)
+            name = request.headers.get("x-hardmax-page", "")[:40]
+            # threads of the pool may all be waiting for engines
+            answered = await asyncio.to_thread(workers.own, raw) if len(raw) <= SHORT else None
+            if answered is None:
+                answered = await run_in_threadpool(workers.ask, raw, name)
+        return Response(answered, 200, media_type="application/json")
+
+    return Starlette(
+        routes=[
+            Route("/", fixed(page.PAGE, "text/html", with_token=True)),
+            Route("/start.js", fixed(page.START, "text/javascript")),
+            Route("/front.js", fixed(page.script(), "text/javascript")),
+            Route("/style.css", fixed(page.style(), "text/css")),
+            Route("/opening", fixed(json.dumps(state), "application/json", with_token=True)),
+            Route("/ask", ask, methods=["POST"]),
+        ]
+    )
+
+
+async def _body(request: Request) -> bytes | None:
+    """What was sent; None as soon as it is too much."""
+    told = request.headers.get("content-length", "0")
+    if told.isdigit() and int(told) > protocol.MOST_BYTES:
+        return None
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > protocol.MOST_BYTES:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+@check_arguments
+def serve(
+    what: Any = None,
+    *,
+    host: str = LOOPBACK,
+    port: int = 0,
+    seconds: float = SECONDS,
+    browser: bool = True,
+    ready: Callable[[Serving], Any] = print,
+) -> None:
+    """Serve the playground until an interrupt, as `hardmax play` does.
+
+    Args:
+        what: what the page opens with, as for `hm.play`.
+        host: the address to listen on; this machine only by default.
+        port: the port, a free one by default.
+        seconds: how long one question may take.
+        browser: open the page.
+        ready: called with the address, once the page can be opened.
+
+    >>> import hardmax as hm
+    >>> hm.playground.serve(port=-1)
+    Traceback (most recent call last):
+    ValueError: port must be a whole number from 0 to 65535, got -1
+    """
+    if not isinstance(port, int) or not 0 <= port <= 65535:
+        raise ValueError(f"port must be a whole number from 0 to 65535, got {port!r}")
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ModuleNotFoundError as error:
+        raise ValueError(f"the playground needs {error.name}; {install('play')}") from None
+    from hardmax.app.playground.connections import Connection
+
+    end, state = opening(what)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # a socket that says TCP gets TCP_NODELAY from asyncio; without it every answer waits 40 ms for an ACK
+    with (
+        socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening,
+        Workers(seconds=seconds) as workers,
+    ):
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ValueError(
+                f"host and port must be free to listen on, got {host}:{port} ({reason}); choose others"
+            ) from None
+        port = listening.getsockname()[1]
+        token = secrets.token_urlsafe(24)
+        shown = _spelled(LOOPBACK if host in EVERYWHERE else host)
+        address = f"http://{shown}:{port}/?t={token}{end}"
+        gate = Gate(host, port, token)
+        config = uvicorn.Config(
+            application(gate, workers, state),
+            http=Connection,
+            headers=list(HEADERS.items()),  # of every answer, also where there is nothing or no such method
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=20,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=1,
+        )
+        listening.listen(128)
+        ready(Serving(address, host, port, state is not None))
+        with _browsing(address, browser):
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def _browsing(address: str, wanted: bool) -> Iterator[None]:
+    """Open the page by a private file that leads to it: everyone can read the arguments of a process."""
+    if not wanted:
+        yield
+        return
+    import webbrowser
+
+    with tempfile.TemporaryDirectory(prefix="hardmax-play-") as folder:
+        file = Path(folder, "open.html")
+        target = html.escape(address)
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as page:
+            page.write(
+                f'<!doctype html>\n<meta charset="utf-8">\n<title>hardmax playground</title>\n'
+                f'<meta http-equiv="refresh" content="0; url={target}">\n'
+                f'<p><a href="{target}">Open the playground</a></p>\n'
+            )
+        webbrowser.open(file.as_uri())
+        yield

@@ -1,0 +1,394 @@
+"""Compile every kernel beforehand, in several processes: for `doctor`, `make` and the playground.
+
+Kernels come in parts. A part compiles the kernels of some modules that have a signature, and uses the others
+once on something small. Processes share their work through the cache: a part waits for those whose
+kernels it calls, so that no kernel is compiled twice. A file in the cache records that a part is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hardmax._lib.compiling import Compiled
+from hardmax._lib.parallel import cores
+
+MOST = 8  # processes, each of some 300 MB
+
+
+class Part(NamedTuple):
+    """Some kernels: how to compile them, the parts to compile before, and the CPU time of that in seconds."""
+
+    run: Callable[[], None]
+    needs: tuple[str, ...]
+    cost: float
+
+
+class Compilation(NamedTuple):
+    """The number of kernels that were compiled, and for each part that remains the reason."""
+
+    kernels: int
+    remaining: dict[str, str]
+
+
+def remaining() -> list[str]:
+    """Return the parts that are not known to be compiled, the most expensive first.
+
+    >>> from hardmax.app.results.compilation import PARTS, remaining
+    >>> set(remaining()) <= set(PARTS)
+    True
+    """
+    return sorted((name for name in PARTS if not _is_complete(name)), key=_order)
+
+
+def compile_parts(
+    parts: Iterable[str] | None = None,
+    processes: int | None = None,
+    report: Callable[[int, int], None] | None = None,
+) -> Compilation:
+    """Compile parts in separate processes and return what was done.
+
+    Args:
+        parts: Names from `PARTS`; by default those that are `remaining`.
+        processes: Number of processes, by default one per core.
+        report: Called with the number of finished parts and of all parts, at the start and after each part.
+    """
+    asked = remaining() if parts is None else list(parts)
+    if not asked:
+        return Compilation(0, {})
+    count = min(processes or min(cores(), MOST), len(asked))
+    return _Team(asked, report or (lambda done, total: None)).work(count)
+
+
+class _Team:
+    """Processes that take parts from one list, each with a thread that talks to it."""
+
+    def __init__(self, parts: list[str], report: Callable[[int, int], None]) -> None:
+        self.waiting = sorted(parts, key=_order)
+        self.total = len(parts)
+        self.running: set[str] = set()
+        self.finished = 0
+        self.kernels = 0
+        self.failed: dict[str, str] = {}
+        self.report = report
+        self.changed = threading.Condition()
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def work(self, count: int) -> Compilation:
+        self.report(0, self.total)
+        threads = [threading.Thread(target=self._member, daemon=True) for _ in range(count)]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            with self.changed:
+                self.waiting.clear()
+                for process in self.processes:
+                    process.kill()  # after an interrupt; else they have ended
+        return Compilation(self.kernels, self.failed)
+
+    def _next(self) -> str | None:
+        """Return a part whose needs are compiled; wait for them if there is none yet."""
+        with self.changed:
+            while self.waiting:
+                open_parts = {*self.waiting, *self.running}
+                ready = [part for part in self.waiting if not open_parts.intersection(PARTS[part].needs)]
+                if ready:
+                    self.waiting.remove(ready[0])
+                    self.running.add(ready[0])
+                    return ready[0]
+                self.changed.wait()
+        return None
+
+    def _member(self) -> None:
+        process: subprocess.Popen[str] | None = None
+        while (part := self._next()) is not None:
+            error: str | None
+            try:
+                if process is None or process.poll() is not None:
+                    process = self._start()
+                kernels, error = _exchange(process, part)
+            except (OSError, ValueError):  # it died, as one that runs out of memory
+                kernels, error = 0, "the process that compiled it ended"
+                if process is not None:
+                    _close(process)
+                process = None
+            with self.changed:
+                self.running.remove(part)
+                self.kernels += kernels
+                if error is not None:
+                    self.failed[part] = error
+                self.finished += 1
+                self.report(self.finished, self.total)
+                self.changed.notify_all()
+        if process is not None:
+            _close(process)
+
+    def _start(self) -> subprocess.Popen[str]:
+        path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", "from hardmax.app.results.compilation import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+        self.processes.append(process)
+        return process
+
+
+def _exchange(process: subprocess.Popen[str], part: str) -> tuple[int, str | None]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(part + "\n")
+    process.stdin.flush()
+    kernels, error = json.loads(process.stdout.readline())
+    return kernels, error
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    """End a process that is idle or dead."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # of what was written to a dead process
+                pipe.close()
+
+
+def main() -> None:
+    """Compile the parts named on standard input; answer each with a line of JSON."""
+    Compiled.may_say = False  # the driver has spoken
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # nothing else may mix with the answers
+    for line in sys.stdin:
+        before = Compiled.count
+        error = compile_part(line.strip())
+        print(json.dumps([Compiled.count - before, error]), file=answers, flush=True)
+
+
+def compile_part(name: str) -> str | None:
+    """Compile one part in this process; return why it failed, or None."""
+    from hardmax._lib import caching
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of training that is stopped after two steps
+            PARTS[name].run()
+        files = sorted(path.name for path in caching.used)
+        caching.write(_record(name), caching.sealed(json.dumps(files).encode()))
+    except Exception as error:  # whatever breaks here is for the doctor to report
+        return " ".join(f"{type(error).__name__}: {error}".split())
+    return None
+
+
+def _is_complete(name: str) -> bool:
+    from hardmax._lib import caching
+
+    record = _record(name)
+    try:
+        files = json.loads(caching.unsealed(record.read_bytes()))
+        for file in files:
+            caching.unsealed((record.parent / file).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _record(name: str) -> Path:
+    """Return the file that lists the kernels of a part on this processor."""
+    from numba.core.registry import cpu_target
+
+    from hardmax._lib.caching import place
+
+    processor = repr(cpu_target.target_context.codegen().magic_tuple())
+    return place().folder / f"{name}-{hashlib.sha256(processor.encode()).hexdigest()[:16]}.part"
+
+
+def _order(name: str) -> float:
+    """Order parts by the work that waits for them: their own and that of the parts that need them."""
+    return -PARTS[name].cost - sum(each.cost for each in PARTS.values() if name in each.needs)
+
+
+def _use(*modules: str) -> None:
+    """Import modules of hardmax and compile all of their kernels that have a signature."""
+    from numba.extending import is_jitted
+
+    from hardmax._lib.compiled import compile_declared
+    from hardmax._lib.kernels import Kernel
+    from hardmax.problem.losses import CompiledSlope
+    from hardmax.dynamics.updates import CompiledUpdate
+
+    for module in modules:
+        for each in vars(importlib.import_module(f"hardmax.{module}")).values():
+            if isinstance(each, Kernel) and each.has_signature:
+                compile_declared(each.compiled)
+            elif is_jitted(each):
+                compile_declared(each)
+            elif isinstance(each, CompiledSlope | CompiledUpdate):
+                each.__wrapper_address__()
+
+
+def _problem() -> Any:
+    import hardmax as hm
+
+    return hm.data.sphere(n=4, T=6, d=3, rng=0)
+
+
+def _core() -> None:
+    import hardmax as hm
+    from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
+
+    _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates", "dynamics.loops")
+    for loss in [*LOSSES.values(), LOG]:
+        if isinstance(loss.log_slope, CompiledSlope):
+            loss.log_slope.__wrapper_address__()
+    for coordinates in ("primal", "gram", "qr"):
+        hm.descend(_problem(), steps=2, coordinates=coordinates)
+
+
+def _rules() -> None:
+    import hardmax as hm
+
+    _use("dynamics.rules.loop")
+    for rule in (hm.steps.Adam(0.1), hm.steps.Momentum(0.1)):
+        hm.descend(_problem(), rule, steps=2)
+
+
+def _joint() -> None:
+    import hardmax as hm
+
+    _use("dynamics.joint", "dynamics.factored.loop")
+    hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
+
+
+def _lanes() -> None:
+    import hardmax as hm
+
+    _use("dynamics.lanes.gram")
+    hm.descend_batch([_problem()], steps=2)
+
+
+def _lanes_by_rule() -> None:
+    import hardmax as hm
+
+    _use("dynamics.lanes.primal")
+    hm.descend_batch([_problem()], hm.steps.Adam(0.1), steps=2)
+
+
+def _flow() -> None:
+    import hardmax as hm
+
+    _use("dynamics.flows.kernels", "limits.field")
+    hm.flow(_problem(), until_norm=2.0)
+
+
+def _margin() -> None:
+    import numpy as np
+
+    import hardmax as hm
+    from hardmax.margin.batch import solve_batch
+
+    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
+    list(hm.locally_optimal(_problem()))
+
+
+def _corners() -> None:
+    import numpy as np
+
+    from hardmax.margin.batch import solve_batch
+
+    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)), norm="l1")
+
+
+def _sentences() -> None:
+    import numpy as np
+
+    from hardmax.app.results.nexttoken.checked import ntp_check
+    from hardmax.data.sentences import counting
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "sentences.txt"
+        file.write_text("A B A\nB C\nC A\n")
+        answer = ntp_check(file)
+        answer.fields()
+        _ = answer.analysis.teaches_attention  # in the fields of realizable sentences
+    counting.enter_slots(np.zeros(2, dtype=np.int64), np.zeros(4, dtype=np.int64))
+
+
+def _next_token() -> None:
+    import numpy as np
+
+    import hardmax as hm
+    from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
+
+    for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
+        analyze(named_sentences(name))
+        samples = Samples.from_sentences(named_sentences(name))
+        train(samples, steps=50, rate=0.02)
+        for W_ov in (stage_1(collocation(samples), steps=20, rate=0.1), np.eye(samples.V)):
+            hm.gradient(samples.problem(W_ov), None)
+
+
+def _trainer() -> None:
+    _use(
+        "embeddings.one_layer", *(f"embeddings.minibatch.{module}" for module in ("kernels", "train", "loop"))
+    )
+
+
+def _text() -> None:
+    import hardmax as hm
+
+    for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
+        notes = [["a", "b", "c"]] * 3
+        model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])
+        model.keep_top(["a b", "c a"])
+
+
+def _probe() -> None:
+    import numpy as np
+
+    from hardmax.torch.probing.inputs import Inputs
+    from hardmax.torch.probing.margins import part
+    from hardmax.torch.probing.rows import rows_of
+
+    texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))
+    part(rows_of(texts, np.arange(3), np.arange(3)).gram(), np.arange(2))
+
+
+def _official() -> None:
+    from hardmax.papers.max_margin.figures.official import OFFICIAL, official_end
+
+    for arithmetic in OFFICIAL:
+        official_end([_problem()], arithmetic, steps=1)
+
+
+PARTS = {
+    "training": Part(_core, (), 17),
+    "optimizers": Part(_rules, ("training",), 5),
+    "joint training": Part(_joint, ("training",), 6),
+    "batches": Part(_lanes, ("training",), 5),
+    "batches by optimizer": Part(_lanes_by_rule, ("training", "optimizers", "batches"), 5),
+    "flow": Part(_flow, ("training",), 5),
+    "margins": Part(_margin, ("training",), 13),
+    "margins in l1 and linf": Part(_corners, ("training", "margins"), 10),
+    "sentences": Part(_sentences, ("training",), 17),
+    "next-token training": Part(_next_token, ("training", "sentences", "margins"), 6),
+    "embeddings": Part(_trainer, ("training",), 11),
+    "text classifier": Part(_text, (), 9),
+    "probe": Part(_probe, ("training", "margins"), 1),
+    "paper's own code": Part(_official, ("training",), 3),
+}

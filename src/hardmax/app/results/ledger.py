@@ -1,0 +1,71 @@
+"""What `reproduce --ledger` says: all that the papers print, whether we have it, and what differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hardmax.app.results.answer import Answer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hardmax.papers.ledger import Row
+
+STYLES = {"not reproduced": "red", "stand-in only": "yellow", "not run": "dim"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ledger(Answer):
+    """One row for each figure, numbered statement and quoted number of the papers, with its verdict.
+
+    >>> import hardmax as hm
+    >>> row = next(row for row in hm.ledger().rows if (row.paper, row.item) == ("B", "Theorem 7"))
+    >>> row.verdict, row.command
+    ('reproduced', 'hardmax verify B-THM-4')
+    """
+
+    schema: ClassVar[str] = "hardmax.ledger/1"
+
+    rows: tuple[Row, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows have each verdict, in the order of the verdicts."""
+        from hardmax.papers.ledger import VERDICTS
+
+        found = Counter(row.verdict for row in self.rows)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        return {"counts": self.counts, "rows": [row.fields() for row in self.rows]}
+
+    def table(self) -> RenderableType:
+        """What `hardmax reproduce --ledger` prints."""
+        from rich.console import Group
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in ("paper", "item", "verdict", "result"):
+            table.add_column(name, overflow="fold", no_wrap=name == "paper")
+        for row in self.rows:
+            result = "no stored result" if row.result is None else row.result.text
+            cells = (row.paper, row.item, row.verdict, result)
+            table.add_row(*map(escape, cells), style=STYLES.get(row.verdict, ""))
+        counts = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
+        return Group(table, f"{len(self.rows)} rows: {counts}")
+
+
+def ledger() -> Ledger:
+    """For everything that the papers print: our setting, what differs, the verdict and the stored result.
+
+    >>> import hardmax as hm
+    >>> sorted(hm.ledger().counts)[:2]
+    ['not reproduced', 'not run']
+    """
+    from hardmax.papers.ledger import rows
+
+    return Ledger(rows())

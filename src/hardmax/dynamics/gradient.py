@@ -1,0 +1,317 @@
+"""Gradients and Hessian of the risk, right in direction at any norm (B-DEF-4, B-DEF-5)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arrays import as_matrix, lengths
+from hardmax.dynamics.softmax import log_slopes, settle, take_logs
+from hardmax.problem import Problem, need_problem
+from hardmax.problem.coordinates import Scale, scaled
+from hardmax.problem.heads import Attention
+from hardmax.problem.keys import Dense, Keys
+from hardmax.problem.losses import Loss
+from hardmax.problem.problem import Slots, slots_of
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Minus the gradient as a unit direction and the log of its norm; both survive any underflow.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
+    >>> g = hm.gradient(problem, [5000.0, 0.0])
+    >>> g.direction.tolist(), round(float(g.log_norm), 3)
+    ([1.0, 0.0], -5001.313)
+    """
+
+    direction: np.ndarray  # unit vector of -gradient; zero at a stationary point
+    log_norm: float  # -inf at a stationary point
+    shape: tuple[int, ...] | None = None  # of what it is the gradient by, where that is not the direction's
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The direction as a matrix: that of W, where the inputs have queries.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[3.0, 4.0]], [[1.0, 0.0]])
+        >>> (hm.gradient(problem, None).matrix * 2**0.5).round(12).tolist()
+        [[0.6, 0.8], [-0.6, -0.8]]
+        """
+        return as_matrix(self.direction, self.direction.shape if self.shape is None else self.shape)
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether the gradient is exactly zero."""
+        return self.log_norm == -math.inf
+
+    @property
+    def vector(self) -> np.ndarray:
+        """The gradient itself; it underflows to zero where exp(log_norm) does."""
+        return -self.direction * math.exp(self.log_norm) if not self.is_stationary else 0.0 * self.direction
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Attention at one p: what the risk, its gradient and its Hessian are made of."""
+
+    slots: Slots
+    gaps: np.ndarray  # (M,) logit gaps to the top slot, plus the shift
+    tops: np.ndarray  # (n,)
+    shift: float
+    scores: np.ndarray  # (M,) scores at this attention
+    weights: np.ndarray  # (M,) zero-sum weights over exp(depth) / mass
+    u: np.ndarray  # (n,) signed predictions
+    depth: np.ndarray
+    lean: np.ndarray
+    log_mass: np.ndarray
+    log_slopes: np.ndarray  # (n,) log|l'|, plus the log of the input's weight
+    # Where the loss is one of log u, see `softmax.take_logs`: what log_slopes leave of depth, and log u.
+    left: np.ndarray | None = None
+    log_u: np.ndarray | None = None
+
+    @property
+    def log_scale(self) -> np.ndarray:
+        """log of the factor of each input's weights in minus the gradient times `total`, plus the shift."""
+        return (self.depth if self.left is None else self.left) - self.log_mass + self.log_slopes
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Attention of every merged slot."""
+        logits = self.gaps - self.shift
+        logits[self.tops] = 0.0
+        return self.slots.counts * np.exp(logits - self.per_slot(self.log_mass))
+
+    def per_slot(self, x: np.ndarray) -> np.ndarray:
+        """A per-input quantity repeated on the slots."""
+        return np.repeat(x, np.diff(self.slots.offsets), axis=0)
+
+    def per_input(self, x: np.ndarray) -> np.ndarray:
+        """A per-slot quantity summed over the inputs."""
+        return np.add.reduceat(x, self.slots.offsets[:-1], axis=0)
+
+    def differences(self, table: np.ndarray) -> np.ndarray:
+        """Rows of the slots minus the row of their input's top slot."""
+        rows = table[self.slots.tokens]
+        return rows - self.per_slot(rows[self.tops])
+
+
+def settle_at(problem: Problem, p: np.ndarray, slots: Slots | None = None) -> Settled:
+    """Attention, predictions and gradient weights of a problem at p, for any head.
+
+    Given slots have the units of p; else both are scaled, which changes none of these.
+    """
+    if slots is None:
+        scale = scaled(problem)
+        slots, p = slots_of(scale.problem), scale.point(p)
+    return settle_gaps(problem, slots, *slots.table.gaps(slots.tokens, slots.offsets, p))
+
+
+def settle_gaps(
+    problem: Problem, slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float = 0.0
+) -> Settled:
+    """The same from the logit gaps to given top slots, each plus ``shift``."""
+    if not problem.head.moves:
+        settled = _settle(slots, gaps, tops, shift, slots.merge(problem.scores))
+        if problem.head.in_log is not None:
+            return _in_log(problem, problem.head.in_log, settled)
+        return replace(settled, log_slopes=_log_slopes(problem, problem.loss, settled.u))
+    plain = _settle(slots, gaps, tops, shift, np.zeros(len(gaps)))
+    h, u = problem.head.attend(attention_of(problem, plain))
+    settled = _settle(slots, gaps, tops, shift, h - plain.per_slot(h[tops]))
+    return replace(settled, u=u, log_slopes=_log_slopes(problem, problem.loss, u))
+
+
+def attention_of(problem: Problem, settled: Settled) -> Attention:
+    """What a head sees of a settled point."""
+    slots = settled.slots
+    merged = None if slots.group is None else slots
+    return Attention(problem.tokens, slots.offsets, settled.shares, settled.tops, merged)
+
+
+def _in_log(problem: Problem, loss: Loss, settled: Settled) -> Settled:
+    """A settled point for a loss of log u."""
+    left, u = settled.depth.copy(), np.empty(problem.n)
+    take_logs(settled.tops, settled.scores, settled.lean, settled.shift, left, u)
+    log_u = u + np.where(left == settled.depth, 0.0, settled.depth - settled.shift)
+    return replace(settled, log_slopes=_log_slopes(problem, loss, u), left=left, log_u=log_u)
+
+
+def risk_of(problem: Problem, settled: Settled) -> float:
+    """The risk at a settled point."""
+    in_log = problem.head.in_log
+    if in_log is not None and settled.log_u is not None:
+        return problem.average(in_log.value(settled.log_u))
+    return problem.average(problem.loss.value(settled.u))
+
+
+def _log_slopes(problem: Problem, loss: Loss, x: np.ndarray) -> np.ndarray:
+    if problem.head.moves and loss.is_compiled:  # such heads come with many inputs
+        slopes = np.empty(len(x))
+        log_slopes(np.ascontiguousarray(x), loss.log_slope, slopes)
+    else:
+        slopes = loss.log_slopes(x)
+    return slopes if problem.weights is None else slopes + problem.log_weights
+
+
+def _settle(slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float, scores: np.ndarray) -> Settled:
+    weights = np.empty(len(gaps))
+    u, depth, lean, log_mass = (np.empty(len(tops)) for _ in range(4))
+    settle(gaps, tops, scores, slots.counts, slots.offsets, shift, weights, u, depth, lean, log_mass)
+    return Settled(slots, gaps, tops, shift, scores, weights, u, depth, lean, log_mass, np.zeros(len(tops)))
+
+
+def attended_values(problem: Problem, settled: Settled) -> tuple[np.ndarray, np.ndarray]:
+    """z_i = sum_t s_it x_it of every input, and the values of the merged slots."""
+    if problem.head.values is None:
+        raise ValueError("this problem has scores but no values; make it with from_values or from_tokens")
+    at = attention_of(problem, settled)
+    values = at.rows(problem.head.values)
+    return at.mean(values), values
+
+
+@check_arguments
+def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gradient:
+    """Minus the gradient of the risk by p, by the head v, or by W (where keys are W x), in the log domain.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
+    >>> hm.gradient(problem, None, wrt="W").direction.shape
+    (10, 10)
+    """
+    need_problem(problem)
+    p = problem.vector("p", p)
+    problem.need_decreasing_loss()
+    if wrt == "p":
+        settled = settle_at(problem, p)
+        pull = pull_of(settled, settled.slots.table, problem.total)
+        return replace(pull, log_norm=pull.log_norm + scaled(problem).log, shape=problem.shape)
+    if wrt == "v":
+        return _head_pull(problem, settle_at(problem, p))
+    if wrt != "W":
+        raise ValueError(f'wrt must be "p", "v" or "W", got {wrt!r}')
+    values = problem.head.values
+    if problem.key_map is None or values is None:
+        raise ValueError("the gradient by W needs a problem made with from_tokens: keys W x of its values x")
+    # Tokens with one key may have several values here (W = 0 is an example): only equal values are merged.
+    scale = scaled(problem)
+    slots = replace(slots_of(replace(problem, table=Dense(values))), table=scale.problem.table)
+    inner = pull_of(settle_at(problem, scale.point(p), slots), Dense(values), problem.total)
+    length = float(lengths(p))
+    if length == 0.0 or inner.is_stationary:
+        return Gradient(np.zeros((problem.d, inner.direction.size)), -math.inf)
+    return Gradient(np.outer(p / length, inner.direction), inner.log_norm + math.log(length))
+
+
+def pull_of(settled: Settled, table: Keys, total: float) -> Gradient:
+    """Minus the gradient by what has these keys; ``total`` is that of the problem."""
+    slots = settled.slots
+    V, common = table.gather(slots.tokens, slots.offsets, settled.tops, settled.weights, settled.log_scale)
+    return unit(V, common - math.log(total))
+
+
+def _head_pull(problem: Problem, settled: Settled) -> Gradient:
+    linear = problem.head.linear
+    if linear is None:
+        raise ValueError(
+            "the gradient by v needs a linear head; make the problem with from_values or from_tokens"
+        )
+    z, _ = attended_values(problem, settled)
+    common = settled.log_slopes.max()
+    pull = (np.exp(settled.log_slopes - common) * linear.labels) @ z
+    return unit(pull, common - math.log(problem.total))
+
+
+def unit(V: np.ndarray, log_scale: float) -> Gradient:
+    """Gradient exp(log_scale) V; the norm is taken after scaling, so squares neither under- nor overflow."""
+    largest = float(np.abs(V).max(initial=0.0))
+    if largest == 0.0:
+        return Gradient(np.zeros_like(V), -math.inf)
+    length = float(np.linalg.norm(V / largest))
+    return Gradient(V / largest / length, log_scale + math.log(largest) + math.log(length))
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """-gradient = exp(common) V / total; its derivative exp(common) H / total is minus the Hessian (B-DEF-4).
+
+    ``size`` is the length V would have if nothing cancelled; it tells a stationary point from rounding.
+    """
+
+    H: np.ndarray
+    V: np.ndarray
+    common: float
+    size: float
+
+
+def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
+    """First and second order at a settled point, with the differences D to the top slots.
+
+    Per input, with C = sum w D and the mean difference m under the attention, the derivative of C is
+    sum w D D' - C m' - m C', where the zero sum of w removes the m m' term exactly; the loss adds
+    rate C (du/dp)'. For the log loss of one token that would cancel: see `_label_bend`.
+    """
+    log_scale = settled.log_scale
+    common = float(log_scale.max())
+    if common == -math.inf:
+        return Expansion(np.zeros((problem.d, problem.d)), np.zeros(problem.d), common, 0.0)
+    scale = np.exp(log_scale - common)
+    pulls = settled.weights[:, None] * D
+    C = settled.per_input(pulls)
+    weighted = settled.per_slot(scale)[:, None] * pulls
+    if settled.log_u is not None and (settled.per_input(settled.scores > 0.0) == 1).all():
+        H = _label_bend(problem, settled, D, common)
+    else:
+        m = settled.per_input(settled.shares[:, None] * D)
+        # du/dp of an input is C exp(depth) / mass, here without the shift; d log u/dp is that over u.
+        in_log = problem.head.in_log
+        if in_log is None or settled.log_u is None:
+            rates, log_du = problem.loss.slope_rates(settled.u), settled.depth - settled.log_mass
+        else:
+            rates, log_du = in_log.slope_rates(settled.log_u), log_scale - problem.log_weights
+        bend = scale * rates * np.exp(log_du - settled.shift)
+        cross = (scale[:, None] * C).T @ m
+        H = weighted.T @ D - cross - cross.T + (bend[:, None] * C).T @ C
+    size = float(np.linalg.norm(weighted, axis=1).sum())
+    return Expansion(H, weighted.sum(axis=0), common, size)
+
+
+def _label_bend(problem: Problem, settled: Settled, D: np.ndarray, common: float) -> np.ndarray:
+    """`Expansion.H` of the log loss of one label token: minus the covariance of the keys under the attention.
+
+    As second moments of differences to the top token; its own share, which may be all, does not enter.
+    """
+    log_shares = (
+        settled.gaps - settled.shift + np.log(settled.slots.counts) - settled.per_slot(settled.log_mass)
+    )
+    log_shares[settled.tops] = -math.inf
+    mean = settled.per_input(np.exp(log_shares)[:, None] * D)
+    factor = settled.shift + problem.log_weights - common
+    shares = np.exp(log_shares + settled.per_slot(factor))[:, None] * D
+    return np.asarray(settled.per_input(shares).T @ mean - shares.T @ D)
+
+
+@check_arguments
+def hessian(problem: Problem, p: Any) -> np.ndarray:
+    """Second derivative of the risk by p (B-DEF-4); entries underflow to zero where the risk is flat.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
+    >>> float(hm.hessian(problem, [0.0])[0, 0]) + 0.0   # an inflection point of the sigmoid
+    0.0
+    """
+    need_problem(problem)
+    if problem.head.moves:
+        raise ValueError(
+            "the Hessian is for linear heads; a nonlinear head would need psi's second derivative"
+        )
+    problem.need_decreasing_loss()
+    settled = settle_at(problem, problem.vector("p", p))
+    second = expand(problem, settled, settled.differences(settled.slots.keys))
+    H = -second.H * (math.exp(second.common) / problem.total)
+    return Scale.shift(H, 2 * scaled(problem).exponent, "p has a Hessian that")

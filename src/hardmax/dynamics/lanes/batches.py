@@ -1,0 +1,189 @@
+"""Many small problems in one call: those of one layout go side by side through the lanes of one loop.
+
+Lanes do not see each other, so a run is the same to the bit whatever the other problems are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax.dynamics.lanes.gram import BLOCK, descend_lanes
+from hardmax.dynamics.lanes.primal import descend_lanes_by_rule
+from hardmax.dynamics.lanes.vectors import LANES
+from hardmax.dynamics.loops import BY_RULE, CANCELLED, UNIT_ALONG
+from hardmax.dynamics.rules.running import can_compile, compiled_layout, event_of
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.schedule import EVENTS, Rule, steps_to_record
+from hardmax.dynamics.steps import Step
+from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
+from hardmax.problem.keys import Dense
+from hardmax.problem.problem import Slots, slots_of
+
+LARGEST = 128  # rows of a Gram matrix: of larger ones four do not fit in a processor's second cache
+NOT_HERE = "not here"  # lanes cannot do it to the digits that it needs: `vector.train_p` has more ways
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """One of the problems."""
+
+    place: int  # in the call
+    problem: Problem
+    scale: Scale
+    slots: Slots
+    start: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Problems that one loop can take: of one layout, one loss and one rule."""
+
+    spans: Differences
+    rule: Rule
+    lanes: list[Lane]
+
+
+def train_side_by_side(
+    problems: Sequence[Problem],
+    step: Step,
+    steps: int,
+    *,
+    start: Any,
+    record: int | Sequence[int] | None,
+    coordinates: Coordinates,
+) -> dict[int, Run]:
+    """The runs that lanes can take, by the problem's place: of small problems, by any compiled rule."""
+    if step.of_matrix or isinstance(step.rate, str):
+        return {}
+    kept = steps_to_record(record, steps)
+    groups: dict[Any, Group] = {}
+    rules: dict[Any, Rule] = {}
+    for place, problem in enumerate(problems):
+        problem.need_decreasing_loss()
+        scale = scaled(problem)
+        slope, in_log = scale.problem.kernel_slope
+        if in_log or type(scale.problem.table) is not Dense:
+            continue
+        units = scale.exponent, scale.problem.table.exponent, problem.d
+        if units not in rules:
+            rules[units] = Rule.of(step, steps, scale)
+        rule = rules[units]
+        if not can_compile(scale.problem, rule):
+            continue
+        slots = slots_of(scale.problem)
+        key = *units, slope, slots.tokens.tobytes(), slots.offsets.tobytes()
+        if key not in groups:
+            groups[key] = Group(differences(slots), rule, [])
+        if _fits(groups[key], slots, problem.d, steps, coordinates):
+            p = scale.point(problem.vector("start", start), "start")
+            groups[key].lanes.append(Lane(place, problem, scale, slots, p))
+    return {place: run for group in groups.values() for place, run in _runs(group, kept).items()}
+
+
+def _fits(group: Group, slots: Slots, d: int, steps: int, coordinates: Coordinates) -> bool:
+    """Whether lanes have a loop for this rule in these coordinates, and four problems fit."""
+    if group.rule.kind == BY_RULE:
+        return coordinates in ("auto", "primal") and slots.keys.size <= LARGEST**2
+    m = len(group.spans.plus)
+    return m <= LARGEST and choose(coordinates, m, len(slots.tokens), d, steps) == "gram"
+
+
+def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
+    """Of one group, as many at a time as there are lanes."""
+
+    descend = _by_rule if group.rule.kind == BY_RULE else _along
+    runs: dict[int, Run] = {}
+    for first in range(0, len(group.lanes), LANES):
+        few = group.lanes[first : first + LANES]
+        points, events = descend(group, [*few, *few[-1:] * (LANES - len(few))], len(few), record)
+        for lane, its_points, event in zip(few, points, events, strict=False):
+            if event != NOT_HERE:
+                runs[lane.place] = Run(
+                    lane.problem,
+                    "step",
+                    record,
+                    lane.scale.back(its_points),
+                    event,
+                    method=group.rule.step.name,
+                    step=group.rule.step,
+                )
+    return runs
+
+
+def _layout(lanes: list[Lane]) -> tuple[np.ndarray, ...]:
+    """Offsets of the problems, and with a last axis of lanes their counts, scores, weights and totals."""
+    layouts = zip(*(compiled_layout(each.scale.problem, each.slots) for each in lanes), strict=True)
+    offsets, *others = layouts
+    return (offsets[0], *(np.stack(each, -1) for each in others))
+
+
+def _by_rule(
+    group: Group, lanes: list[Lane], count: int, record: np.ndarray
+) -> tuple[np.ndarray, list[str | None]]:
+    """Points (lanes, S, d) and what happened in each lane, by the update of a rule."""
+
+    rule, p = group.rule, np.stack([each.start for each in lanes])
+    tokens, d = lanes[0].slots.keys.shape
+    keys = np.zeros((-(-tokens // BLOCK) * BLOCK, d, len(lanes)))
+    keys[:tokens] = np.stack([each.slots.keys for each in lanes], -1)
+    points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(each.start) for each in lanes])
+    status = np.empty(len(lanes), np.intp)
+    descend_lanes_by_rule(
+        keys,
+        lanes[0].slots.tokens,
+        *_layout(lanes),
+        p,
+        record,
+        points,
+        lanes[0].scale.problem.kernel_slope[0],
+        rule.rates,
+        rule.constants,
+        rule.update,
+        states,
+        rule.unit,
+        rule.limit,
+        rule.step.by_coordinate,
+        count,
+        status,
+    )
+    ended = zip(status.tolist(), states, strict=True)
+    events = [NOT_HERE if how == CANCELLED else event_of(how, rule, state) for how, state in ended]
+    return points.transpose(1, 0, 2), events
+
+
+def _along(
+    group: Group, lanes: list[Lane], count: int, record: np.ndarray
+) -> tuple[np.ndarray, list[str | None]]:
+    """The same for GD and Normalized in l2."""
+
+    spans, rule, lanes_ = group.spans, group.rule, len(lanes)
+    tables, starts = np.stack([each.slots.keys for each in lanes]), np.stack([each.start for each in lanes])
+    rows = tables[:, spans.plus] - tables[:, spans.minus]
+    m = rows.shape[1]
+    gram = np.zeros((-(-m // BLOCK) * BLOCK, m, lanes_))
+    gram[:m] = (rows @ rows.transpose(0, 2, 1)).transpose(1, 2, 0)
+    logits = np.ascontiguousarray((rows @ starts[:, :, None])[:, :, 0].T)
+    c, status = np.empty((len(record), m, lanes_)), np.empty(lanes_, np.intp)
+    descend_lanes(
+        gram,
+        spans.row,
+        *_layout(lanes),
+        logits,
+        rule.rates,
+        record,
+        c,
+        rule.kind == UNIT_ALONG,
+        rule.constants[0],
+        lanes[0].scale.problem.kernel_slope[0],
+        status,
+    )
+    points = np.empty((lanes_, len(record), rows.shape[2]))
+    for s in range(len(record)):  # one by one: each the same to the bit whatever the others are
+        moved = np.ascontiguousarray(c[s].T)
+        points[:, s] = starts + (moved[:, None, :] @ rows)[:, 0]
+    return points, [NOT_HERE if how == CANCELLED else EVENTS[how] for how in status.tolist()]

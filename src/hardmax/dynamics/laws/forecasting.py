@@ -1,0 +1,169 @@
+"""What theory expects of a step rule at its rate, for a stated selection; and the warning of `descend`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hardmax._lib.arguments import check_arguments
+from hardmax.dynamics.laws.thresholds import (
+    adam_growth,
+    adam_waiting,
+    critical_rate,
+    freezing_rate,
+    mirror_onset,
+    runaway_rate,
+)
+from hardmax.dynamics.schedule import need_step
+from hardmax.dynamics.steps import Mirror, Step
+from hardmax.dynamics.steps.adaptive import Adaptive
+from hardmax.dynamics.steps.momentum import Averaged
+from hardmax.dynamics.steps.steepest import Steepest
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.norms import norm
+from hardmax.margin.solution import MaxMargin
+from hardmax.problem import Problem
+
+
+class RateWarning(UserWarning):
+    """A constant rate is beyond the threshold above which the rule loses the direction that it is known for.
+
+    The run is taken all the same: what happens then is there to be seen.
+
+    >>> import warnings, hardmax as hm
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Momentum(1.0))
+    >>> told[0].category is hm.train.RateWarning, run.event
+    (True, 'frozen momentum')
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What theory expects of a rule, late, if it selects what ``best`` is the max margin of.
+
+    ``threshold`` is the constant rate above which the direction is lost, infinite if there is none, nan if
+    none is known, and ``law`` where that is stated. ``swing`` is the rate above which p swings about its
+    direction, ``onset`` the step at which mirror descent begins to; ``growth`` is by how much the margins of
+    the rows grow in a step, ``waiting`` how long Adam remembers its beginning. What does not concern the rule
+    is nan. A ``rate`` that is no constant is nan too: thresholds say nothing of it.
+
+    >>> import hardmax as hm
+    >>> print(hm.train.forecast(hm.data.named("B-FIG-8"), hm.steps.Adam(0.1, (0.9, 0.99), epsilon=0.0)))
+    Adam at rate 0.1, tokens 0 0, linf margin 0.333333
+      margins grow by 0.00492547 a step
+      before some 4.4e+03 steps it is still shaped by its first gradients
+    """
+
+    step: Step
+    best: MaxMargin
+    rate: float
+    law: str = ""
+    threshold: float = math.nan
+    swing: float = math.nan
+    onset: float = math.nan
+    growth: float = math.nan
+    waiting: float = math.nan
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether the rate is beyond the threshold."""
+        return self.rate > self.threshold
+
+    @property
+    def warning(self) -> str:
+        """What is lost beyond the threshold."""
+        lost = {
+            "D-THM-5": "p swings and its direction is not the max margin",
+            "D-THM-7": "the mean outlives the gradient and its direction freezes",
+            "D-THM-9b": "the first moment outlives the second and p runs away",
+        }.get(self.law, "")
+        return f"above a rate of {self.threshold:.6g} {lost} ({self.law})"
+
+    def __str__(self) -> str:
+        chosen = "" if self.best.selection is None else f", tokens {' '.join(map(str, self.best.selection))}"
+        rate = "a rate that changes" if math.isnan(self.rate) else f"rate {self.rate:g}"
+        lines = [f"{self.step.name} at {rate}{chosen}, {self.best.norm_name} margin {self.best.margin:.6g}"]
+        if math.isfinite(self.threshold):
+            lines.append(self.warning + (": as here" if self.is_beyond else ""))
+        if math.isfinite(self.swing) and self.swing != self.threshold:
+            lines.append(
+                f"above a rate of {self.swing:.6g} p swings about the max margin; its direction is right"
+            )
+        if math.isfinite(self.onset):
+            lines.append(f"from some {self.onset:.2g} steps on p swings; its direction is right")
+        if math.isfinite(self.growth):
+            lines.append(f"margins grow by {self.growth:.6g} a step")
+        if math.isfinite(self.waiting):
+            lines.append(f"before some {self.waiting:.2g} steps it is still shaped by its first gradients")
+        return "\n  ".join(lines)
+
+
+@check_arguments
+def forecast(problem: Problem, step: Step, selection: Iterable[int] | None = None) -> Forecast:
+    """What theory expects of a rule at its rate, if it comes to select these tokens.
+
+    The selection decides thresholds and times; what a run will select is not known before. `Run.forecast`
+    asks once more, for what it did select.
+
+    Args:
+        problem: what is trained on.
+        step: the rule with its rate.
+        selection: one token per input; the best-scoring tokens by default.
+
+    >>> import hardmax as hm
+    >>> said = hm.train.forecast(hm.data.named("B-FIG-8"), hm.steps.Momentum(1.0))
+    >>> said.is_beyond, said.law, round(said.threshold, 6)
+    (True, 'D-THM-7', 0.333179)
+    """
+    need_step(step)
+    return _of(step, max_margin(problem, selection, norm=step.norm), step.constant_rate)
+
+
+def _of(step: Step, best: MaxMargin, rate: float) -> Forecast:
+    """The laws that hold for the rule."""
+    plain = Forecast(step, best, rate)
+    if not best.is_certified or best.margin in (0.0, math.inf):
+        return plain
+    if isinstance(step, Averaged):
+        threshold = freezing_rate(best, step.fading) if step.normalized else math.inf
+        growth = rate * best.margin if step.normalized else math.nan
+        return Forecast(step, best, rate, "D-THM-7", threshold, growth=growth)
+    if isinstance(step, Steepest) and step.normalized and not step.damping:
+        growth = rate * best.margin
+        if not _is_smooth(step):
+            return Forecast(step, best, rate, "D-THM-6", growth=growth)
+        swing = critical_rate(best)
+        return Forecast(
+            step, best, rate, "D-THM-5", math.inf if step.norm == "l2" else swing, swing, growth=growth
+        )
+    if isinstance(step, Mirror) and step.normalized:
+        onset = math.nan if math.isnan(rate) else mirror_onset(best, rate)
+        return Forecast(step, best, rate, "D-THM-5", math.inf, onset=onset)
+    if isinstance(step, Adaptive) and step.is_pure:
+        betas, margin = step.moments, best.margin
+        threshold = runaway_rate(margin, betas)
+        if math.isnan(rate):
+            return Forecast(step, best, rate, "D-THM-9b", threshold)
+        growth, waiting = adam_growth(rate, margin, betas), adam_waiting(rate, margin, betas)
+        return Forecast(step, best, rate, "D-THM-9b", threshold, growth=growth, waiting=waiting)
+    return plain
+
+
+def _is_smooth(step: Step) -> bool:
+    ball = norm(step.norm)
+    return ball.strictly_convex and not ball.of_matrix
+
+
+def warn_of_rate(problem: Problem, step: Step) -> None:
+    """Warn the caller of `descend` of a rate beyond a threshold, for the best-scoring selection."""
+    try:
+        said = forecast(problem, step)
+    except (ValueError, ImportError):  # no best selection, or a norm without its solver: nothing is known
+        return
+    if said.is_beyond:
+        text = f"rate {said.rate:g} of {step.name} is large for the best-scoring selection: {said.warning}"
+        warnings.warn(text, RateWarning, stacklevel=3)

@@ -1,0 +1,209 @@
+"""Laws of a constant rate: where a rule begins to swing, freezes or runs away, and how fast Adam grows.
+
+Each is about the late phase towards the max margin of one selection, in the rule's norm. Beyond a threshold
+the run is still right as a run, but the direction that theory has for small or falling rates may be lost.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
+from hardmax.dynamics.steps.base import fraction
+from hardmax.margin.norms import Norm, norm
+from hardmax.margin.solution import MaxMargin
+
+CELLS = 256  # in which a growth of Adam is looked for
+ZERO = 1e-9  # multipliers and singular values below this share of the largest are zero
+
+
+def swing_rate(size: float, curvature: float) -> float:
+    """The rate above which steps of a late phase overshoot: two over the curvature and the norm of p_mm."""
+    return 2.0 / (size * curvature) if curvature else math.inf
+
+
+@check_arguments
+def critical_rate(best: MaxMargin) -> float:
+    """The constant rate above which normalised steepest descent swings about p_mm (D-THM-5; in l2 B-NEW-3).
+
+    Below it p settles. Above it p swings for ever; the direction is then still right in l2, in other powers
+    it is not. The rate is infinite with one support row, and nan where the law says nothing: support rows
+    that depend on each other, a tight row with multiplier zero, or in powers above 2 a p_mm with a zero.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> [round(hm.train.critical_rate(hm.max_margin(problem, norm=name)), 6) for name in ("l1.5", "l2", "l3")]
+    [0.251899, 0.301169, 0.213094]
+    """
+    ball, p = _smooth(best), np.ravel(best.need())
+    rows = _support(best)
+    if rows is None or (ball.power > 2 and not p.all()):
+        return math.nan
+    D, y = rows
+    unit = p / ball.value(p)
+    bend = np.diag(np.abs(unit) ** (2.0 - ball.power)) - np.outer(unit, unit)  # of the dual ball, at p_mm
+    weighted = np.sqrt(y)[:, None] * D
+    curvature = float(np.linalg.eigvalsh(weighted @ bend @ weighted.T)[-1]) / (ball.power - 1.0)
+    longest = float(np.linalg.norm(weighted, axis=1).max()) ** 2
+    return swing_rate(best.norm, curvature if curvature > ZERO * longest else 0.0)
+
+
+def _smooth(best: MaxMargin) -> Norm:
+    ball = norm(best.norm_name)
+    if ball.strictly_convex and not ball.of_matrix:
+        return ball
+    raise ValueError(
+        f"best must be a max margin in l2 or another power, got one in {best.norm_name}, for whose ball with "
+        "corners no such law is known (D-THM-6)"
+    )
+
+
+def _support(best: MaxMargin) -> tuple[np.ndarray, np.ndarray] | None:
+    """The tight rows, each once, and their simplex multipliers; None if these may be others, or zero."""
+    tight = np.flatnonzero(best.tight)
+    D, same = np.unique(best.constraints.rows()[tight], axis=0, return_inverse=True)
+    y = np.bincount(same.ravel(), np.asarray(best.multipliers)[tight])
+    values = np.linalg.svd(D / np.linalg.norm(D, axis=1)[:, None], compute_uv=False)
+    if len(D) > D.shape[1] or values[-1] < ZERO * values[0] or y.min() <= ZERO * y.max():
+        return None
+    return D, y / y.sum()
+
+
+@check_arguments
+def mirror_onset(best: MaxMargin, rate: float) -> float:
+    """The step at which normalised mirror descent begins to swing (D-THM-5); its direction stays right.
+
+    Below power 2 the steps of p grow with p, so that this comes at any rate; above 2 it never comes.
+
+    >>> import hardmax as hm
+    >>> best = hm.max_margin(hm.data.named("B-FIG-8"), norm="l1.75")
+    >>> round(hm.train.mirror_onset(best, rate=0.1)), hm.train.mirror_onset(best, rate=0.01) > 1e5
+    (248, True)
+    """
+    power, excess = _smooth(best).power, critical_rate(best) / expect.positive("rate", rate)
+    if power > 2 or excess == math.inf:
+        return math.inf
+    if power == 2:
+        return excess if math.isnan(excess) else math.inf if excess > 1 else 0.0
+    return float(np.float64(excess) ** ((power - 1.0) / (2.0 - power)) / rate)
+
+
+@check_arguments
+def freezing_rate(best: MaxMargin, beta: float) -> float:
+    """The constant rate above which momentum before normalised steps may freeze, -log(beta)/margin (D-THM-7).
+
+    Below it freezing is impossible; that the direction is right does not follow.
+
+    >>> import hardmax as hm
+    >>> round(hm.train.freezing_rate(hm.max_margin(hm.data.named("B-FIG-8")), beta=0.9), 6)
+    0.333179
+    """
+    beta = fraction("beta", beta)
+    return -math.log(beta) * best.norm if beta else math.inf
+
+
+@check_arguments
+def adam_limit(betas: tuple[float, float]) -> float:
+    """The most by which margins can grow in a step of Adam without epsilon: -log(beta2)/2, or -log(beta1).
+
+    >>> import hardmax as hm
+    >>> round(hm.train.adam_limit((0.9, 0.999)), 8)
+    0.00050025
+    """
+    beta1, beta2 = _fractions(betas)
+    return min(-math.log(beta1) if beta1 else math.inf, -0.5 * math.log(beta2) if beta2 else math.inf)
+
+
+def _paced(rate: float, margin: float) -> float:
+    pace = expect.positive("rate", rate) * expect.positive("margin", margin)
+    if pace > 1e150:
+        raise ValueError(f"rate times margin must be at most 1e150, got {pace:g}")
+    return pace
+
+
+@check_arguments
+def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
+    """By how much the margins of the rows grow in a late step of Adam without epsilon (D-THM-9).
+
+    The root x of x = rate margin (1 - beta1)/(1 - beta1 e^x) sqrt((1 - beta2 e^2x)/(1 - beta2)), infinite if
+    there is none: Adam runs away (`runaway_rate`). With beta2 a little above beta1^2 there can be three, of
+    which this is the least, the one that runs from the origin take. ``margin`` is that in linf.
+
+    >>> import hardmax as hm
+    >>> round(hm.train.adam_growth(0.01, margin=3.0, betas=(0.9, 0.99)), 14)
+    0.00490314788243
+    """
+    pace = _paced(rate, margin)
+    beta1, beta2 = _fractions(betas)
+    if beta1 == 0.0 == beta2:  # the sign of the gradient
+        return pace
+    end = adam_limit(betas)
+    if beta1**2 >= beta2 and beta1:
+        end, most = _fastest(beta1, beta2)
+        if pace > most:
+            return math.inf
+    # At 0 a growth needs less than this pace, at the end it does not; the first crossing counts.
+    grid = np.linspace(0.0, end, CELLS + 1)
+    k = next((k for k in range(1, CELLS) if _pace(float(grid[k]), beta1, beta2) >= pace), CELLS)
+    low, high = float(grid[k - 1]), float(grid[k]) if k < CELLS else end
+    return float(brentq(lambda x: pace - _pace(x, beta1, beta2), low, high, xtol=1e-300, rtol=1e-15))
+
+
+@check_arguments
+def adam_waiting(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
+    """After how many steps Adam without epsilon forgets its early gradients and turns to linf (D-THM-9).
+
+    Much before, it is gradient descent with a fixed preconditioner. ``margin`` is that in linf.
+
+    >>> import hardmax as hm
+    >>> round(hm.train.adam_waiting(0.1, margin=3.0, betas=(0.9, 0.99)))
+    356403
+    """
+    _, beta2 = _fractions(betas)
+    if beta2 == 0.0:
+        return 0.0
+    pace = _paced(rate, margin)
+    return pace**2 / ((1.0 - beta2) * (0.5 * math.log(beta2)) ** 2)
+
+
+@check_arguments
+def runaway_rate(margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
+    """The constant rate above which Adam without epsilon runs away; infinite if beta1^2 < beta2 (D-THM-9b).
+
+    ``margin`` is that in linf.
+
+    >>> import hardmax as hm
+    >>> round(hm.train.runaway_rate(3.0, (0.9, 0.5)), 10), hm.train.runaway_rate(3.0, (0.9, 0.999))
+    (0.0095782498, inf)
+    """
+    beta1, beta2 = _fractions(betas)
+    if beta1**2 < beta2 or beta1 == 0.0:
+        return math.inf
+    return _fastest(beta1, beta2)[1] / expect.positive("margin", margin)
+
+
+def _pace(x: float, beta1: float, beta2: float) -> float:
+    """The rate times margin at which margins grow by x."""
+    first = -math.expm1(x + math.log(beta1)) / (1.0 - beta1) if beta1 else 1.0
+    second = -math.expm1(2.0 * x + math.log(beta2)) / (1.0 - beta2) if beta2 else 1.0
+    return x * first / math.sqrt(second) if second > 0.0 else math.inf
+
+
+def _fastest(beta1: float, beta2: float) -> tuple[float, float]:
+    """The growth with the largest pace, and that pace, where beta1^2 >= beta2."""
+    found = minimize_scalar(
+        lambda x: -_pace(x, beta1, beta2),
+        bounds=(0.0, -math.log(beta1)),
+        method="bounded",
+        options={"xatol": 1e-14},
+    )
+    return float(found.x), -float(found.fun)
+
+
+def _fractions(betas: tuple[float, float]) -> tuple[float, float]:
+    first, second = (fraction("betas", beta) for beta in betas)
+    return first, second

@@ -1,0 +1,439 @@
+"""Run: where a training went, and what can be measured along it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax._lib import expect, notebook
+from hardmax._lib.arrays import as_matrix, lengths, misalignment
+from hardmax._lib.files import whole
+from hardmax._lib.reading import read_arrays
+from hardmax.dynamics.display import RunDisplay
+from hardmax.dynamics.gradient import risk_of, settle_at
+from hardmax.dynamics.measures import SignedLog, attended, attention, defect, excess_risk, predictions
+from hardmax.dynamics.rules.running import descend_compiled, descend_plain, runs_compiled
+from hardmax.dynamics.schedule import Rule, need_step
+from hardmax.dynamics.steps import Step
+from hardmax.dynamics.steps.text import as_text, from_text
+from hardmax.margin.att_svm import AttentionRows
+from hardmax.margin.norms import norm
+from hardmax.margin.norms.in_norm import proved_by
+from hardmax.margin.solution import MaxMargin
+from hardmax.problem import Problem
+from hardmax.problem.coordinates import scaled
+from hardmax.problem.files import problem_arrays, problem_of_arrays
+from hardmax.problem.problem import slots_of
+from hardmax.problem.selection import Selection, selected_tokens
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from hardmax.dynamics.laws.forecasting import Forecast
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a training leaves, of every model: snapshots of p along a named clock, and what can be measured.
+
+    ``clock`` is "step", "log t" or another; ``times`` are read off it. ``points`` holds p at each of them, or
+    None where only ``observed`` numbers were kept on the way, as for embeddings, whose E is too large;
+    ``final`` is there always. ``event`` says what happened to it, if anything did. These stopped it:
+    "stationary point", "no competing token", "tie", "precision exhausted" (pulls that cancel to rounding),
+    "runaway" (the step that would pass 1e250 is not taken). Through these it went on: "cycle" (p and all that
+    the rule remembers come back, to the bit), "frozen momentum" (at the end, for 100 steps and more, the
+    gradient has had no say). Indices ``at`` count snapshots; -1 is the last. Trainings of other
+    models extend this class.
+
+    >>> import hardmax as hm
+    >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
+    >>> path
+    Run(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
+    >>> path.selection().tokens
+    (0,)
+    """
+
+    source: Problem | Callable[[], Problem]  # or what makes the problem, where that is seldom asked for
+    clock: str
+    times: np.ndarray  # (S,) steps, or log t
+    points: Any  # (S, d), or None
+    event: str | None = None
+    heads: np.ndarray | None = None  # (S, e), joint training only
+    method: str = ""
+    observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> one entry for each time
+    end: np.ndarray | None = None  # (d,) the last point, where the others were not kept
+    step: Step | tuple[Step, Step] | None = None  # the rule, or that of p and that of v; None for a flow
+    batch: int | None = None  # inputs of a step, in turn; None for all of them
+    flow_norm: str = "l2"  # the norm of a flow; a step knows its own
+
+    def __repr__(self) -> str:
+        end = f"{self.clock} = {self._last_time:g}, |p| = {self.norm:g}"
+        return f"{type(self).__name__}({self.method} to {end}, event={self.event!r})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, Any]] = [(self.clock, self._last_time), ("|p|", self.norm)]
+        if self.points is not None:
+            chosen = self.selection() if self.p.any() else "none: p is zero"
+            rows += [("tokens selected", chosen), ("attention off them", self.defect())]
+        if len(self.losses):
+            rows.append(("risk", float(self.losses[-1])))
+        rows.append(("stopped by", self.event or "its end"))
+        return notebook.table(f"Run of {self.method or 'p'}", ["at the end", ""], rows)
+
+    @property
+    def _last_time(self) -> float:
+        return float(self.times[-1]) if len(self.times) else 0.0
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What p was trained on; where its keys were trained too, the problem of the end."""
+        return self.source() if callable(self.source) else self.source
+
+    @property
+    def final(self) -> np.ndarray:
+        """Where it ended: the last point."""
+        last = self.end if self.points is None else self.points[-1]
+        assert last is not None, "a run without points has an end"
+        return np.asarray(last)
+
+    @property
+    def p(self) -> np.ndarray:
+        """The same, by its symbol."""
+        return self.final
+
+    @property
+    def W(self) -> np.ndarray:
+        """The same as the matrix of the problem's shape, where the inputs have queries."""
+        return self.W_at(-1)
+
+    def W_at(self, at: int) -> np.ndarray:
+        """W at a snapshot.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0, 0.0]], [[1.0, 0.0]])
+        >>> hm.descend(problem, steps=10).W_at(5).round(2).tolist()
+        [[0.25, 0.25, 0.0], [-0.25, -0.25, 0.0]]
+        """
+        return as_matrix(self._point(at), self.problem.shape)
+
+    @property
+    def norm_name(self) -> str | None:
+        """The norm whose max margin its geometry is about: that of the rule of p, or of the flow.
+
+        >>> import hardmax as hm
+        >>> problem = hm.data.named("B-FIG-8")
+        >>> hm.flow(problem, norm=1.5).norm_name, hm.descend(problem, hm.steps.Sign(0.1)).norm_name
+        ('l1.5', 'linf')
+        """
+        rule = self.step[0] if isinstance(self.step, tuple) else self.step
+        return self.flow_norm if rule is None else rule.norm
+
+    @property
+    def norm(self) -> float:
+        """|p| at the end."""
+        return float(lengths(self.p))
+
+    @property
+    def direction(self) -> np.ndarray:
+        """p/|p| at the end; nan where p is zero."""
+        if self.points is not None:
+            return self.directions[-1]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.final, dtype=np.float64) / self.norm
+
+    @property
+    def logit_error(self) -> float:
+        """Rounding error of the attention logits at the end: gaps below it mean nothing.
+
+        It grows with |p|; at 1e12 about 1e-4 is left, while the direction keeps all its digits.
+        """
+        keys = self.problem.keys
+        return float(np.finfo(float).eps * self.norm * (2.0 * lengths(keys / 2 - keys[0] / 2)).max())
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """|p| at every snapshot; nan where it was neither kept nor observed."""
+        if self.points is not None:
+            return lengths(self.points)
+        if "norms" in self.observed:
+            return np.asarray(self.observed["norms"])
+        return np.append(np.full(max(len(self.times) - 1, 0), math.nan), self.norm)[: len(self.times)]
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Unit vectors p/|p|; rows of nan where p is zero, which has no direction."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._every_point() / self.norms[:, None])
+
+    def misalignment(self, other: Any, at: int = -1) -> float:
+        """1 - cos of the angle to another direction, as half the squared distance of unit vectors.
+
+        ``other`` is a vector of any length, a MaxMargin or another Run.
+
+        >>> import hardmax as hm
+        >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
+        >>> f"{path.misalignment([-0.1, 1.0]):.3g}"
+        '0.000256'
+        """
+        return misalignment(self._point(at), other)
+
+    def misalignments(self, other: Any) -> np.ndarray:
+        """1 - cos at every snapshot; nan where p is zero."""
+        return np.array([misalignment(p, other) if p.any() else math.nan for p in self._every_point()])
+
+    def deficit(self, best: MaxMargin, at: int = -1) -> float:
+        """How far the direction is from a max margin, in the norm of that: see `MaxMargin.deficit`.
+
+        >>> import hardmax as hm
+        >>> problem = hm.data.named("B-FIG-8")
+        >>> run = hm.descend(problem, hm.steps.Sign(0.01), steps=10_000)
+        >>> f"{run.deficit(hm.max_margin(problem, run.selection(), norm=run.norm_name)):.3g}"
+        '0.007'
+        """
+
+        if not isinstance(best, MaxMargin):
+            raise ValueError(
+                f"best must be a MaxMargin, got {type(best).__name__}; make it with "
+                "hm.max_margin(problem, run.selection(), norm=run.norm_name)"
+            )
+        return best.deficit(self._point(at))
+
+    def certificate(self) -> MaxMargin:
+        """What the run proves, without a solver, of the margin of what it selects in its norm (D-THM-3).
+
+        Its p, with the weights its steps gave the rows as multipliers: the steps are taken once more to sum
+        these. The interval holds for any run, and closes at any rate for GD, Normalized in l2 and Mirror.
+
+        >>> import hardmax as hm
+        >>> problem = hm.data.named("B-FIG-8")
+        >>> proof = hm.descend(problem, hm.steps.Normalized(3.0), steps=10_000).certificate()
+        >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
+        ([0.3162, 0.31623], 0.316228)
+        """
+
+        return certificate(self)
+
+    def forecast(self) -> Forecast:
+        """What theory expects of the rule at its rate, for the tokens that were selected in the end.
+
+        >>> import hardmax as hm
+        >>> run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Signum(0.1), steps=1000)
+        >>> run.forecast().is_beyond, run.event
+        (False, None)
+        """
+        from hardmax.dynamics.laws.forecasting import forecast
+
+        return forecast(self.problem, need_step(self.step, "step of the run"), self.selection())
+
+    def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
+        """Tokens that p attends to most; ties are kept, and copies of a token are one token."""
+        return selected_tokens(self._problem(at), self._p(at), tolerance)
+
+    @cached_property
+    def first_step(self) -> Selection:
+        """Tokens that p attends to most after one step of its rule, or, for a flow, as soon as it moves.
+
+        From the origin attention is uniform, and this is where the geometry of a rule is first seen. It often
+        stays so, but need not. The step is taken once more, so that any run can be asked.
+
+        >>> import hardmax as hm
+        >>> run = hm.descend(hm.data.named("space-a"), hm.steps.Sign(0.1), steps=10_000)
+        >>> run.first_step.tokens, run.selection().tokens
+        ((0, 0), (0, 1))
+        """
+        from hardmax.dynamics.laws.first_step import first_step
+
+        return first_step(self)
+
+    def attention(self, at: int = -1) -> list[np.ndarray]:
+        """Attention weights of every input."""
+        return attention(self._problem(at), self._p(at))
+
+    def attended(self, threshold: float = 1e-3, at: int = -1) -> Selection:
+        """Tokens with at least that much attention."""
+        return attended(self._problem(at), self._p(at), threshold)
+
+    def predictions(self, inputs: Problem | None = None, at: int = -1) -> np.ndarray:
+        """Signed predictions u_i (positive is right) on the trained inputs, or on those of another problem.
+
+        Another problem brings its own labels and values; where v was trained, the trained one is taken.
+
+        >>> import hardmax as hm
+        >>> path = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=100)
+        >>> new = hm.Problem.from_scores([[[1.0, 0.0], [-1.0, 0.0]]], [[2.0, -3.0]])
+        >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
+        ([1.981], 1.0)
+        """
+        return predictions(self._problem(at, inputs), self._p(at))
+
+    def accuracy(self, inputs: Problem | None = None, at: int = -1) -> float:
+        """Share of inputs with a positive signed prediction, of those trained on or of another problem."""
+        return float((self.predictions(inputs, at) > 0.0).mean())
+
+    def defect(self, at: int = -1) -> float:
+        """Mean attention that is not on the top token."""
+        return defect(self._problem(at), self._p(at))
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """Risk at every snapshot."""
+        if "losses" in self.observed:
+            return np.asarray(self.observed["losses"])
+        self._every_point()
+        settled = (settle_at(self._problem(s), self._p(s)) for s in range(len(self.points)))
+        return np.array([risk_of(self.problem, s) for s in settled])
+
+    def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
+        """Risk minus that of a selection (the one of the end by default), as sign and log."""
+        chosen = self.selection().tokens if selection is None else tuple(selection)
+        return excess_risk(self._problem(at), self._p(at), chosen)
+
+    def _point(self, at: int) -> np.ndarray:
+        """The point of a snapshot."""
+        if self.points is not None:
+            return np.asarray(self.points[at])
+        if at != -1:
+            raise ValueError(f"at must be -1, got {at}: this run kept observables on the way, not points")
+        return self.final
+
+    def _p(self, at: int) -> np.ndarray:
+        """The point as the problem takes it."""
+        return self._point(at)
+
+    def _every_point(self) -> np.ndarray:
+        if self.points is None:
+            raise ValueError("points were not kept in this run, only observables; ask for its end, at=-1")
+        return np.asarray(self.points)
+
+    def _problem(self, at: int, inputs: Problem | None = None) -> Problem:
+        """The problem, or one with other inputs, with the head of that snapshot."""
+        problem = self.problem if inputs is None else inputs
+        if self.heads is None:
+            return problem
+        from hardmax.dynamics.joint import with_head
+
+        return with_head(problem, self.heads[at])
+
+    def save(self, path: str | Path) -> None:
+        """Write what every run has, the problem too, to one npz file; what a subclass adds is left out."""
+
+        points = None if self.points is None else np.array([self._p(s) for s in range(len(self.times))])
+        save(self, points, path)
+
+    @staticmethod
+    def load(path: str | Path) -> Run:
+        """Read what `save` wrote, of whatever training.
+
+        >>> import hardmax as hm, tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
+        >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=10).save(file)
+        >>> hm.Run.load(file).times[-1]
+        np.int64(10)
+        """
+
+        return load(path)
+
+    def plot(self, target: Any = None) -> Figure:
+        """The picture of `display`, as a matplotlib figure."""
+        return self.display(target).plot()
+
+    def display(self, target: Any = None) -> RunDisplay:
+        """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``.
+
+        Of a run without points: of the norm and the risk, as far as they were observed.
+        """
+
+        return RunDisplay.of(self, target)
+
+
+def save(run: Run, points: np.ndarray | None, path: str | Path) -> None:
+    """Write what every run has, its points as the problem takes them, whole or not at all."""
+    arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(run.problem).items()}
+    arrays |= {f"observed_{name}": a for name, a in run.observed.items()}
+    arrays |= {"times": run.times, "clock": run.clock, "method": run.method}
+    arrays |= {"event": run.event or "", "step": as_text(run.step), "batch": run.batch or 0}
+    arrays["flow_norm"] = run.flow_norm
+    arrays |= {"end": run.final} if points is None else {"points": points}
+    if run.heads is not None:
+        arrays["heads"] = run.heads
+    with whole(path) as file:
+        np.savez(file, **arrays)
+
+
+def load(path: str | Path) -> Run:
+    """Read what `save` wrote, of whatever training."""
+    arrays = read_arrays(path)
+    named = {"times", "clock", "event", "method"} <= arrays.keys()
+    if not named or not arrays.keys() & {"points", "end"}:
+        raise ValueError(f"{path} does not hold a run; it holds {', '.join(sorted(arrays)) or 'nothing'}")
+
+    def of(prefix: str) -> dict[str, np.ndarray]:
+        return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+    problem = problem_of_arrays(of("problem_"), Path(path))
+    times = expect.finite_array("times", arrays["times"], (None,))
+    points, heads, end = (arrays.get(name) for name in ("points", "heads", "end"))
+    if points is not None:
+        points = expect.finite_array("points", points, (len(times), problem.d))
+        if not len(times):
+            raise ValueError(f"{path} does not hold a run: it has no points")
+    if end is not None:
+        end = expect.finite_array("end", end, (problem.d,))
+    if heads is not None:
+        heads = expect.finite_array("heads", heads, (len(times), None))
+    return Run(
+        problem,
+        str(arrays["clock"]),
+        arrays["times"],
+        points,
+        str(arrays["event"]) or None,
+        heads,
+        str(arrays["method"]),
+        of("observed_"),
+        end,
+        from_text(str(arrays.get("step", ""))),
+        int(arrays.get("batch", 0)) or None,
+        norm(str(arrays.get("flow_norm", "l2"))).name,
+    )
+
+
+def certificate(run: Run) -> MaxMargin:
+    """The end of a run with the multipliers it collected, as an answer to its max-margin problem."""
+    step = run.step
+    if not isinstance(step, Step) or run.heads is not None:
+        raise ValueError(
+            f"run must be a training of p by one step rule, got {run.method or 'a run without one'}; ask "
+            "max_margin(problem, run.selection())"
+        )
+    if not run.final.any():
+        raise ValueError("run must have left the origin, got p = 0; take more steps")
+    tokens = run.selection().tokens
+    rows = AttentionRows(run.problem).constraints(enumerate(tokens))
+    if not rows.count:
+        raise ValueError("run must be on inputs with several tokens, got none; no row asks for a margin")
+    weights = np.maximum(_collected(run, step, rows.labels or ()), 0.0)  # negative ones prove nothing
+    if not weights.any():
+        weights = np.ones(rows.count)
+    return replace(proved_by(rows, step.norm, run.final, weights), selection=tokens)
+
+
+def _collected(run: Run, step: Step, labels: Sequence[Any]) -> np.ndarray:
+    """L of the rows (i, t): minus the weight that slot t of input i gathered, taking the steps once more."""
+    problem, scale = run.problem, scaled(run.problem)
+    slots = slots_of(scale.problem)
+    rule = Rule.of(step, int(run.times[-1]), scale, by_update=True)
+    p, totals = np.array(scale.point(run.points[0])), np.zeros(len(slots.tokens))
+    ends, batch = np.array([0, len(rule.rates)]), run.batch or 0
+    loop = descend_compiled if runs_compiled(scale.problem, rule) else descend_plain
+    loop(scale.problem, p, rule, ends, batch=batch, totals=totals)
+    at = np.array([problem.offsets[i] + t for i, t in labels])
+    if slots.group is None:
+        return -totals[at]
+    merged = slots.group[at]
+    return -totals[merged] / np.bincount(merged)[merged]  # twins share what their key gathered

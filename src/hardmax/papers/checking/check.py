@@ -1,0 +1,421 @@
+"""Check: one statement held against one problem, and the table of all statements that can be."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import Any, Literal
+
+import numpy as np
+
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.notebook import table
+from hardmax.papers.checking.proof import as_slack
+from hardmax.papers.registry import Registry, places
+from hardmax.problem import Problem
+from hardmax.problem.heads import ScoresMove
+
+WIDTH = 79
+LONGEST = 60  # characters of one measured value
+MEASURED = 6  # values that are told; the others are in `measured`
+
+MEANING = {
+    "holds": "the claim was tested here and holds",
+    "fails": "every condition is met and the claim fails",
+    "vacuous": "the claim says nothing here",
+    "not applicable": "a condition is not met, so nothing is claimed",
+    "undecided": "what was computed does not decide it",
+    "consistent": "nothing here contradicts the conjecture",
+    "refuted": "this is a counterexample to the conjecture",
+}
+
+
+def paragraph(check: Check) -> str:
+    """The check as a person would tell it, each line at most 79 characters."""
+    where = f" on {check.instance}" if check.instance else ""
+    wording = ", in the paper's own wording" if check.reading == "paper" else ""
+    parts = [f"{check.id}, {check.title}{where}{wording}: {check.verdict} ({MEANING[check.verdict]})."]
+    parts += [f"Claim: {check.claim}", _conditions(check)]
+    if check.slack is not None and check.verdict != "not applicable":
+        parts.append(f"Slack: {check.slack:.4g} (negative if measured to fail).")
+    if check.proof:
+        parts.append(f"Proof: {check.proof}.")
+    if check.measured:
+        told = [f"{name} = {short(value)}" for name, value in list(check.measured.items())[:MEASURED]]
+        more = len(check.measured) - len(told)
+        parts.append(f"Measured: {'; '.join(told)}{f'; and {more} more' if more else ''}.")
+    if check.witness is not None:
+        parts.append(f"Witness: {short(check.witness)}.")
+    if check.paper_verdict not in (None, check.verdict):
+        parts.append(f"In the paper's own wording: {check.paper_verdict}.")
+    if check.errata:
+        parts.append(f"Errata: {', '.join(check.errata)}.")
+    return "\n".join(textwrap.fill(part, WIDTH, subsequent_indent="  ") for part in parts if part)
+
+
+def html(check: Check) -> str:
+    """The same as a table, a row for each condition."""
+    rows: list[tuple[str, str, str]] = [("verdict", check.verdict, MEANING[check.verdict])]
+    rows.append(("claim", check.claim, "" if check.slack is None else f"slack {check.slack:.4g}"))
+    met = {True: "met", False: "not met", None: "not decided"}
+    rows += [(f"condition {h.id}", met[h.holds], short(h.measured)) for h in check.hypotheses]
+    rows += [(name, short(value), "") for name, value in list(check.measured.items())[:MEASURED]]
+    return table(f"{check.id}, {check.title}", ["", "", "measured"], rows)
+
+
+def _conditions(check: Check) -> str:
+    if not check.hypotheses:
+        return ""
+    open_ = [f"{h.id} (measured {short(h.measured)})" for h in check.hypotheses if h.holds is False]
+    unsure = [h.id for h in check.hypotheses if h.holds is None]
+    met = [h.id for h in check.hypotheses if h.holds]
+    parts = [("Not met: ", open_), ("Not decided: ", unsure), ("Met: ", met)]
+    return " ".join(f"{name}{'; '.join(each)}." for name, each in parts if each)
+
+
+def short(value: Any) -> str:
+    """A value in a few characters.
+
+    >>> short([0.123456789, 2]), short(None)
+    ('0.1235, 2', 'nothing')
+    """
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{name}: {short(each)}" for name, each in value.items())
+    elif isinstance(value, (list, tuple)):
+        text = ", ".join(map(short, value))
+    else:
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided", "consistent", "refuted"]
+Label = Literal["proved", "derived", "measured", "conjecture"]
+Kind = Literal["finite", "limit", "existential"]
+Reading = Literal["corrected", "paper"]
+Number = Any  # float, Fraction or flint.arb; None where nothing was measured
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One condition of a statement, tested on the data; ``holds`` is None if it could not be decided.
+
+    ``erratum`` names the erratum that adds the condition; None if the paper states it itself.
+
+    >>> from hardmax.papers.checking import Hypothesis
+    >>> Hypothesis("n = 1", holds=False, measured=2).holds
+    False
+    """
+
+    id: str
+    holds: bool | None
+    measured: Any = None
+    erratum: str | None = None
+
+    def __post_init__(self) -> None:
+        # np.False_ is not False, and verdicts compare by identity
+        if self.holds is not None:
+            object.__setattr__(self, "holds", bool(self.holds))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the function of a statement hands back; the verdict follows from it by one rule.
+
+    ``slack`` is how far the claim is from failing, in units of its bound: negative exactly if it fails.
+    ``proof`` says what makes a negative slack more than a measurement: the arithmetic in which the witness
+    was evaluated again, or the certificate that shows another limit. Without one nothing is said to fail;
+    a slack that is a Fraction or a ball (`flint.arb`) is its own proof, except of a limit.
+    ``paper_slack`` and ``paper_proof`` are the same for the paper's own wording where that differs from the
+    corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
+    does.
+
+    >>> from hardmax.papers.checking import Outcome
+    >>> Outcome(slack=0.5, measured={"cosine": 0.995}).proof is None
+    True
+    """
+
+    hypotheses: tuple[Hypothesis, ...] = ()
+    slack: Number = None
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    witness: Any = None
+    vacuous: bool = False
+    proof: str | None = None
+    paper_slack: Number = None
+    paper_vacuous: bool = False
+    paper_proof: str | None = None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A lemma, theorem, assumption or conjecture: its label says how it is known, its kind what refutes it.
+
+    A *finite* statement is an inequality at given data: it fails where its witness and its hypotheses stand
+    in rational or ball arithmetic. A *limit* fails only by a proof that the limit is another one; being far
+    from it is no such proof, however late. An *existential* statement ("from some radius on") never fails.
+
+    >>> from hardmax.papers.checking import checks
+    >>> checks()["B-THM-L4"].label, checks()["B-THM-1"].kind, checks()["B-THM-3"].kind
+    ('proved', 'limit', 'existential')
+    """
+
+    id: str
+    title: str
+    label: Label
+    kind: Kind
+    claim: str
+    errata: tuple[str, ...]
+    test: Callable[..., Outcome]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The verdict on one statement for one problem, with everything it rests on.
+
+    ``verdict``: "holds" or "fails" (every hypothesis is met), "vacuous" (met, but the claim says nothing
+    here), "not applicable" (a hypothesis is not met) or "undecided"; of a conjecture, which is never said to
+    hold, "consistent" or "refuted". ``slack`` is negative where the claim was measured to fail, and ``proof``
+    then says what proves it; without a proof the verdict is "undecided". ``paper_verdict`` is that of the
+    paper's own wording where an erratum changes it.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.checking import check
+    >>> found = check("B-ASM-B", hm.data.named("B-FIG-1b"))
+    >>> found.verdict, found.witness
+    ('fails', [0, 1, 2])
+    """
+
+    id: str
+    title: str
+    instance: str
+    label: Label
+    kind: Kind
+    hypotheses: tuple[Hypothesis, ...]
+    claim: str
+    measured: Mapping[str, Any]
+    verdict: Verdict
+    slack: float | None
+    witness: Any
+    proof: str | None
+    errata: tuple[str, ...]
+    reading: Reading
+    paper_verdict: Verdict | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim was tested and held, not vacuously."""
+        return self.verdict == "holds"
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the claim is met only because it says nothing here."""
+        return self.verdict == "vacuous"
+
+    def __str__(self) -> str:
+        return paragraph(self)
+
+    def _repr_html_(self) -> str:
+        return html(self)
+
+
+STATEMENTS: Registry[Statement] = Registry("check", places("statements"))
+
+
+@check_arguments
+def statement(
+    id: str, title: str, claim: str, *, kind: Kind, label: Label = "proved", errata: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """Enter the decorated function, from a problem to an Outcome, into the table under ``id``.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.checking import Outcome, statement
+    >>> @statement("X-EXAMPLE-1", "Few tokens", "T <= 3", kind="finite", label="conjecture")
+    ... def few_tokens(problem: hm.Problem) -> Outcome:
+    ...     return Outcome(slack=float(3 - problem.sizes.max()), proof="counted")
+    >>> hm.check("X-EXAMPLE-1", hm.data.named("B-FIG-8")).verdict
+    'consistent'
+    """
+
+    def enter(test: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        STATEMENTS.enter(id, Statement(id, title, label, kind, claim, errata, test))
+        return test
+
+    return enter
+
+
+def checks() -> dict[str, Statement]:
+    """All statements that can be checked, by id.
+
+    >>> from hardmax.papers.checking import checks
+    >>> checks()["B-THM-L10"].title
+    'Lemma 10: few directional neighbours'
+    """
+    return dict(sorted(STATEMENTS.all().items(), key=lambda entry: _order(entry[0])))
+
+
+def statement_of(id: str) -> Statement:
+    """The statement of that id; a ValueError names the ids that look like it."""
+    return STATEMENTS[id]
+
+
+def _is_weighted(subject: Any) -> bool:
+    """Whether a problem has weights or counts: the statements of paper B count inputs and tokens once."""
+    return isinstance(subject, Problem) and not (subject.weights is None and subject.counts is None)
+
+
+@check_arguments
+def check(
+    id: str, subject: Any, *evidence: Any, reading: Reading = "corrected", instance: str = "", **options: Any
+) -> Check:
+    """Test a statement on a problem, or on the dataset its paper is about.
+
+    ``evidence`` and ``options`` are those of the statement's own function.
+
+    ``reading="paper"`` judges the paper's own wording where an erratum changes it: a hypothesis that only the
+    erratum adds does not then excuse a claim that fails.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.checking import check
+    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    >>> check("B-THM-2", opposed).verdict, check("B-THM-2", opposed, reading="paper").verdict
+    ('not applicable', 'fails')
+    """
+    found = statement_of(id)
+    asked = signature(found.test)
+    try:
+        asked.bind(subject, *evidence, **options)
+    except TypeError as error:
+        named = (f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in asked.parameters.values())
+        raise ValueError(f"{id}: {error}; ask check({id!r}, {', '.join(named)})") from None
+    wanted = subject_of(found)
+    if isinstance(wanted, type) and wanted is not Any and not isinstance(subject, wanted):
+        raise ValueError(
+            f"{id} is about a {wanted.__name__}, got {type(subject).__name__}; "
+            f"ask check({id!r}, {wanted.__name__.lower()}, ...)"
+        )
+    outcome = outcome_of(found, subject, *evidence, **options)
+    paper = paper_verdict_of(found, outcome)
+    if reading == "paper" and paper is None:
+        raise ValueError(f"reading: {id} has no reading of the paper's own here; ask for the corrected one")
+    judged = verdict_of(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
+    as_printed = reading == "paper"
+    return Check(
+        id=id,
+        title=found.title,
+        instance=instance,
+        label=found.label,
+        kind=found.kind,
+        hypotheses=outcome.hypotheses,
+        claim=found.claim,
+        measured=outcome.measured,
+        errata=found.errata,
+        reading=reading,
+        verdict=paper if as_printed and paper is not None else judged,
+        slack=outcome.paper_slack if as_printed else outcome.slack,
+        witness=outcome.witness,
+        proof=outcome.paper_proof if as_printed else outcome.proof,
+        paper_verdict=paper,
+    )
+
+
+def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
+    """What its function says; a statement about scores says nothing where they move with the attention."""
+    if found.id.startswith("B-") and _is_weighted(subject):
+        return Outcome((Hypothesis("equal weights, no counts", False),))
+    try:
+        return _in_floats(found.kind, found.test(subject, *evidence, **options))
+    except ScoresMove:
+        return Outcome((Hypothesis("fixed scores", False),))
+
+
+def _in_floats(kind: Kind, outcome: Outcome) -> Outcome:
+    """The outcome with its slacks as floats, and the proof that an exact one carries.
+
+    That a claim about a limit was not met at a finite time proves nothing, in whatever arithmetic.
+    """
+    slack, proof = as_slack(outcome.slack)
+    paper_slack, paper_proof = as_slack(outcome.paper_slack)
+    if kind == "limit":
+        proof = paper_proof = None
+    return replace(
+        outcome,
+        slack=slack,
+        proof=outcome.proof or proof,
+        paper_slack=paper_slack,
+        paper_proof=outcome.paper_proof or paper_proof,
+    )
+
+
+def as_reading(text: str) -> Reading:
+    """A word as a reading; a ValueError names the two."""
+    if text not in ("corrected", "paper"):
+        raise ValueError(f"reading must be 'corrected' or 'paper', got {text!r}")
+    return "paper" if text == "paper" else "corrected"
+
+
+def subject_of(found: Statement) -> Any:
+    """What a statement is about: the annotation of its function's first parameter.
+
+    >>> from hardmax.papers.checking.check import checks, subject_of
+    >>> subject_of(checks()["B-THM-3"]).__name__
+    'Problem'
+    """
+    return next(iter(signature(found.test, eval_str=True).parameters.values())).annotation
+
+
+def unmet(hypotheses: Iterable[Hypothesis]) -> bool:
+    """Whether a condition fails or is open, so that nothing need be measured."""
+    return any(not h.holds for h in hypotheses)
+
+
+def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
+    """The outcome where nothing is measured: a condition is not met, or no token competes."""
+    met = tuple(hypotheses)
+    return Outcome(met) if unmet(met) else Outcome(met, 0.0, vacuous=True)
+
+
+def verdict_of(
+    found: Statement,
+    hypotheses: tuple[Hypothesis, ...],
+    slack: float | None,
+    vacuous: bool,
+    proof: str | None,
+) -> Verdict:
+    """The one rule by which a verdict follows from what was measured."""
+    if any(h.holds is False for h in hypotheses):
+        return "not applicable"
+    if any(h.holds is None for h in hypotheses) or slack is None or math.isnan(slack):
+        return "undecided"
+    if slack < 0:
+        # what is stated of a measurement is refuted by measuring; of anything else, by a proof alone
+        if found.label != "measured" and (proof is None or found.kind == "existential"):
+            return "undecided"
+        return "refuted" if found.label == "conjecture" else "fails"
+    if vacuous:
+        return "vacuous"
+    return "consistent" if found.label == "conjecture" else "holds"
+
+
+def paper_verdict_of(found: Statement, outcome: Outcome) -> Verdict | None:
+    """The verdict on the paper's wording: what an erratum says exists only from some radius on may be
+    explicit there, so that it can fail.
+    """
+    if outcome.paper_slack is None:
+        return None
+    own = tuple(h for h in outcome.hypotheses if h.erratum is None)
+    explicit = replace(found, kind="finite") if found.kind == "existential" else found
+    vacuous = outcome.vacuous or outcome.paper_vacuous
+    return verdict_of(explicit, own, outcome.paper_slack, vacuous, outcome.paper_proof)
+
+
+def _order(id: str) -> tuple[bool, str, str, int, str]:
+    """Sort B-THM-L2 before B-THM-L10, and a user's own statements after the papers'."""
+    paper, kind, rest = [*id.split("-", 2), "", ""][:3]
+    digits = "".join(c for c in rest if c.isdigit())
+    return id not in STATEMENTS.places, paper, kind, int(digits or 0), rest

@@ -1,0 +1,106 @@
+"""What `hardmax verify` runs: every statement where it holds and where it fails, and on a user's own data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.reviews import read_reviews
+from hardmax.data.sentences.reading import read_sentences
+from hardmax.papers.checking.check import Check, Reading, Verdict, check, statement_of, subject_of
+from hardmax.papers.registry import PAPERS
+from hardmax.problem import Problem
+
+# What a statement takes -> the file that holds it.
+FILES = {
+    "problem": "a problem (.json, .npz or .csv, as docs/files.md says)",
+    "corpus": "texts with labels (a table, as docs/text.md says)",
+    "sentences": "sentences (a text with one per line, or .json, as docs/nexttoken.md says)",
+}
+
+
+def own_instances(ids: Iterable[str], file: Path) -> list[Instance]:
+    """The statements of those ids on the data of a file; a ValueError says which kind of file one wants."""
+    wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
+    if not wanted:
+        raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
+    # once for all statements, and a slip before the first one
+    read = cache(lambda kind: read_subject(kind, file))
+
+    def instance(id: str) -> Instance:
+        subject = read(kind_of(id))
+        return Instance(id, file.name, None, lambda: subject)
+
+    return [instance(id) for id in wanted]
+
+
+def kind_of(id: str) -> str:
+    """What a statement is about: that of its own instances.
+
+    >>> from hardmax.papers.checking.instances import kind_of
+    >>> kind_of("B-THM-2"), kind_of("A-LEM-2"), kind_of("C-THM-1")
+    ('problem', 'corpus', 'sentences')
+    """
+    known = instances([id])  # a user's own statement has none, and its function says what it takes
+    kind = type(known[0].subject()) if known else subject_of(statement_of(id))
+    if kind is Problem:
+        return "problem"
+    return "corpus" if kind is Corpus else "sentences"
+
+
+def read_subject(kind: str, file: Path) -> Any:
+    """A problem, a corpus or sentences of a file; a ValueError says which kind of file is wanted."""
+    try:
+        if kind == "problem":
+            return Problem.load(file)
+        return _corpus(file) if kind == "corpus" else read_sentences(file)
+    except ValueError as error:
+        raise ValueError(f"on must be {FILES[kind]} for this statement: {error}") from None
+
+
+def _corpus(file: Path) -> Corpus:
+    """Texts as they stand, split at white space: what a statement says is about words, not about stems."""
+    labelled = [review for review in read_reviews(file) if review.label is not None and review.text.split()]
+    if not labelled:
+        raise ValueError(f"{file} holds no text with a label")
+    return Corpus.from_sequences([r.text for r in labelled], [r.label for r in labelled])
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A statement, what to test it on, and the verdict that is expected there.
+
+    ``subject`` makes a problem, or the dataset that the statements of its paper take.
+
+    >>> from hardmax.papers.checking.instances import instances
+    >>> [(each.name, each.expected) for each in instances(["B-ASM-B"])]
+    [('B-FIG-1a', 'holds'), ('B-FIG-1b', 'fails')]
+    """
+
+    id: str
+    name: str
+    expected: Verdict | None  # None where nothing is expected: own data
+    subject: Callable[[], Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    reading: Reading = "corrected"
+
+    def run(self) -> Check:
+        """Test the statement here."""
+        return check(self.id, self.subject(), reading=self.reading, instance=self.name, **self.options)
+
+
+def instances(ids: Iterable[str] | None = None) -> list[Instance]:
+    """The instances of the given statements, of all if none are given; a ValueError names near ids."""
+    wanted = None if ids is None else [statement_of(id).id for id in ids]
+    known = {letter for letter, paper in PAPERS.items() if paper.statements}
+    asked = sorted(known if wanted is None else {id[0] for id in wanted} & known)
+    tables = [
+        import_module(f"hardmax.papers.{PAPERS[letter].folder}.statements.instances").INSTANCES
+        for letter in asked
+    ]
+    return [each for table in tables for each in table if wanted is None or each.id in wanted]

@@ -1,0 +1,143 @@
+"""Claim: one sentence about a figure, the number expected and the number found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a figure must show: ``expected`` in words, ``measured`` as found, and whether they agree.
+
+    ``paper`` is the paper's own number or wording where there is one to set beside ours. ``stand_in`` says
+    that the claim is about data that stand in for the paper's, and so is no evidence about those.
+
+    >>> from hardmax.papers.figures.claims import at_least
+    >>> at_least("B-FIG-1a.cos", "cosine to p_mm after 1,000 steps", 0.9998, 0.9997).holds
+    True
+    """
+
+    id: str
+    text: str
+    expected: str
+    measured: Any
+    holds: bool
+    paper: str | None = None
+    stand_in: bool = False
+
+
+def at_least(id: str, text: str, measured: Any, bound: float, *, paper: str | None = None) -> Claim:
+    """Every measured number is ``bound`` or more; the least of them is reported.
+
+    >>> from hardmax.papers.figures.claims import at_least
+    >>> least = at_least("x", "least of two", [2.0, 1.0], 1.5)
+    >>> least.expected, least.measured, least.holds
+    ('≥ 1.5', 1.0, False)
+    """
+    least = _least(measured)
+    return Claim(id, text, f"≥ {_number(bound)}", least, bool(least >= bound), paper)
+
+
+def at_most(id: str, text: str, measured: Any, bound: float, *, paper: str | None = None) -> Claim:
+    """Every measured number is ``bound`` or less; the greatest of them is reported.
+
+    >>> from hardmax.papers.figures.claims import at_most
+    >>> at_most("x", "greatest of two", [2.0, 1.0], 1.5).measured
+    2.0
+    """
+    greatest = -_least(-np.asarray(measured, dtype=float))
+    return Claim(id, text, f"≤ {_number(bound)}", greatest, bool(greatest <= bound), paper)
+
+
+def between(id: str, text: str, measured: Any, low: float, high: float, *, paper: str | None = None) -> Claim:
+    """Every measured number lies in [low, high]; one number, or the least and the greatest, is reported.
+
+    >>> from hardmax.papers.figures.claims import between
+    >>> between("x", "two norms", [98.4, 100.2], 98.3, 100.8).measured
+    [98.4, 100.2]
+    """
+    values = np.atleast_1d(np.asarray(measured, dtype=float)).ravel()
+    holds = bool(values.size and np.all((values >= low) & (values <= high)))
+    shown = [_least(values), -_least(-values)] if values.size > 1 else _least(values)
+    return Claim(id, text, f"{_number(low)} to {_number(high)}", shown, holds, paper)
+
+
+def near(
+    id: str, text: str, measured: Any, expected: Any, tolerance: float, *, paper: str | None = None
+) -> Claim:
+    """Every measured number is within ``tolerance`` of its expected one.
+
+    >>> from hardmax.papers.figures.claims import near
+    >>> near("x", "an angle in degrees", 11.974, 11.97, 0.005).expected
+    '11.97 ± 0.005'
+    """
+    found, wanted = np.broadcast_arrays(np.asarray(measured, dtype=float), np.asarray(expected, dtype=float))
+    holds = bool(found.size and np.all(np.abs(found - wanted) <= tolerance))
+    asked = ", ".join(_number(each) for each in np.unique(np.asarray(expected, dtype=float)))
+    if np.ndim(expected):
+        asked = ", ".join(_number(each) for each in np.ravel(expected))
+    shown = found.item() if found.ndim == 0 else found.tolist()
+    return Claim(id, text, f"{asked} ± {_number(tolerance)}", shown, holds, paper)
+
+
+def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper: str | None = None) -> Claim:
+    """A claim that is no comparison of numbers: ``expected`` says in words what ``holds`` tested.
+
+    >>> from hardmax.papers.figures.claims import true
+    >>> true("x", "selected tokens", True, [0, 0, 0], "all 0").holds
+    True
+    """
+    return Claim(id, text, expected, measured, bool(holds), paper)
+
+
+def on_stand_in(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The same claims, marked as claims about data that stand in for the paper's.
+
+    >>> from hardmax.papers.figures.claims import at_least, on_stand_in
+    >>> [claim.stand_in for claim in on_stand_in([at_least("a", "", 1.0, 0.5)])]
+    [True]
+    """
+    return tuple(replace(claim, stand_in=True) for claim in claims)
+
+
+def failed(claims: Sequence[Claim]) -> list[Claim]:
+    """The claims that do not hold.
+
+    >>> from hardmax.papers.figures.claims import at_least, failed
+    >>> [claim.id for claim in failed([at_least("a", "", 1.0, 0.5), at_least("b", "", 1.0, 2.0)])]
+    ['b']
+    """
+    return [claim for claim in claims if not claim.holds]
+
+
+def _least(measured: Any) -> float:
+    """The least value; nan if there is none or any is nan, so that no claim holds for want of data."""
+    values = np.asarray(measured, dtype=float)
+    return float(values.min()) if values.size else float("nan")
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):.10g}"
+
+
+def shown(value: Any, digits: int = 6) -> str:
+    """A measured value for a reader.
+
+    >>> from hardmax.papers.figures.claims import shown
+    >>> shown([0.99970123, 1.0]), shown([[0, 2], True])
+    ('0.999701, 1', '(0, 2), True')
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {shown(item, digits)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        parts = ((shown(item, digits), isinstance(item, list | tuple)) for item in value)
+        return ", ".join(f"({part})" if is_list else part for part, is_list in parts)
+    return str(value)

@@ -1,0 +1,240 @@
+"""Figure: the numbers behind a picture, the claims about them, and the picture; and the table of all figures.
+
+Computing and drawing are two functions. The first returns `Findings`: tables of numbers and claims. The
+second sees nothing but the tables, so a saved figure can be drawn again from its raw numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from hardmax._lib import notebook
+from hardmax._lib.arguments import check_arguments
+from hardmax.papers.figures.claims import Claim, failed, shown
+from hardmax.papers.figures.style import style
+from hardmax.papers.figures.tables import Tables
+from hardmax.papers.registry import Registry, places
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+Scale = Literal["quick", "day", "paper"]
+Logits = Literal["printed", "scaled"]
+SCALES: tuple[Scale, ...] = ("quick", "day", "paper")
+
+
+class Progress(Protocol):
+    """Who hears how far a figure is, from 0 to 1, and in long work at what it is."""
+
+    def __call__(self, done: float, what: str = "", /) -> None:
+        """Take note."""
+
+
+def _ignore(done: float, what: str = "") -> None:
+    """Progress nobody watches."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a figure is computed under: the scale, a folder of real data, and who hears of progress.
+
+    "paper" is the paper's own numbers; "day" is less where these take days, and the same elsewhere.
+    ``logits`` is for the trainings of paper A on text: as "printed", or "scaled" by 1/sqrt(d) in every
+    softmax, which the paper does not print. Work of many minutes is kept in the folder ``checkpoints``, if
+    there is one, and goes on from there.
+
+    >>> from hardmax.papers.figures.figure import Setting
+    >>> Setting().scale
+    'quick'
+    """
+
+    scale: Scale = "quick"
+    data: Path | None = None
+    progress: Progress = _ignore
+    checkpoints: Path | None = None
+    logits: Logits = "printed"
+
+    def __post_init__(self) -> None:
+        if self.scale not in SCALES:
+            raise ValueError(f"scale must be quick, day or paper, got {self.scale!r}")
+        if self.logits not in ("printed", "scaled"):
+            raise ValueError(f"logits must be printed or scaled, got {self.logits!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What computing a figure gives: tables of numbers, claims about them, and remarks for the reader.
+
+    ``seed`` is None where chance plays no part.
+    """
+
+    tables: Tables
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a figure is made: ``compute`` from a Setting to Findings, ``draw`` from tables onto a canvas.
+
+    ``size`` is that of the printed picture in inches; ``errata`` are the ids that bear on it. ``reduced``
+    says that ``compute`` has a size of its own for the scale "day"; others take the paper's then.
+
+    >>> from hardmax.papers.figures.figure import recipes
+    >>> recipes()["B-FIG-1a"].paper
+    'B'
+    """
+
+    id: str
+    title: str
+    compute: Callable[[Setting], Findings]
+    draw: Callable[[Tables, Canvas], None]
+    size: tuple[float, float]
+    errata: tuple[str, ...]
+    reduced: bool = False
+
+    @property
+    def paper(self) -> str:
+        """The letter of the paper, as in its id."""
+        return self.id[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """One figure of a paper, computed: its tables, its claims, and `plot` to draw it.
+
+    >>> import hardmax as hm
+    >>> found = hm.figure("B-FIG-1a")
+    >>> found.holds, found.failed
+    (True, [])
+    """
+
+    recipe: Recipe
+    scale: Scale
+    tables: Tables
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...]
+    seed: int | None
+    seconds: float
+
+    @property
+    def id(self) -> str:
+        """As in "B-FIG-1a"."""
+        return self.recipe.id
+
+    @property
+    def title(self) -> str:
+        """What the figure shows, in a line."""
+        return self.recipe.title
+
+    @property
+    def failed(self) -> list[Claim]:
+        """The claims that do not hold."""
+        return failed(self.claims)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim holds."""
+        return not self.failed
+
+    def _repr_html_(self) -> str:
+        claims = [("yes" if c.holds else "NO", c.text, c.expected, shown(c.measured)) for c in self.claims]
+        title = f"{self.id} {self.title}"
+        return notebook.image(self.plot()) + notebook.table(
+            title, ["holds", "claim", "expected", "measured"], claims
+        )
+
+    def plot(self) -> Canvas:
+        """Draw the figure in the project's style and return the matplotlib figure."""
+
+        with style():
+            canvas = notebook.picture(self.recipe.size)
+            self.recipe.draw(self.tables, canvas)
+        return canvas
+
+
+RECIPES: Registry[Recipe] = Registry("figure", places("figures"))
+
+
+def recipe(
+    id: str,
+    title: str,
+    *,
+    draw: Callable[[Tables, Canvas], None],
+    size: tuple[float, float] = (3.4, 2.6),
+    errata: tuple[str, ...] = (),
+    reduced: bool = False,
+) -> Callable[[Callable[[Setting], Findings]], Callable[[Setting], Findings]]:
+    """Enter the decorated function, from a Setting to Findings, into the table of figures under ``id``."""
+
+    def enter(compute: Callable[[Setting], Findings]) -> Callable[[Setting], Findings]:
+        RECIPES.enter(id, Recipe(id, title, compute, draw, size, errata, reduced))
+        return compute
+
+    return enter
+
+
+def recipes() -> dict[str, Recipe]:
+    """All figures that can be made, by id, in the order of the papers B, C, A and D.
+
+    >>> from hardmax.papers.figures.figure import recipes
+    >>> "B-FIG-9a" in recipes()
+    True
+    """
+    return RECIPES.all()
+
+
+def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> list[Recipe]:
+    """The figures of those ids (all if none are given) and of that paper; a ValueError names near ids.
+
+    >>> from hardmax.papers.figures.figure import recipes_of
+    >>> [each.id for each in recipes_of(["B-FIG-9b"])]
+    ['B-FIG-9b']
+    """
+    table = recipes() if ids is None else RECIPES
+    wanted = list(recipes()) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
+    found = [each for each in (table[id] for id in wanted) if paper is None or each.paper == paper]
+    if not wanted:
+        raise ValueError("ids must name at least one figure, got none; leave it out for all of them")
+    if not found:
+        papers = dict.fromkeys(each.paper for each in recipes().values())
+        among = f", which has none of {', '.join(wanted)}" if paper in papers else ""
+        raise ValueError(f"paper must be one of {', '.join(papers)}, got {paper}{among}")
+    return found
+
+
+@check_arguments
+def figure(
+    id: str, *, scale: Scale = "quick", data: str | Path | None = None, logits: Logits = "printed"
+) -> Figure:
+    """Compute a figure of the papers: its numbers, its claims, and a picture when asked for one.
+
+    ``scale="paper"`` takes the paper's sizes. ``data`` is a folder of real data for the figures that use it,
+    ``logits`` is as in `Setting`.
+
+    >>> import hardmax as hm
+    >>> found = hm.figure("B-FIG-1b")
+    >>> [claim.text for claim in found.failed]
+    []
+    """
+    folder = None if data is None else Path(data)
+    return make(recipes_of([id])[0], Setting(scale, folder, logits=logits))
+
+
+def make(recipe: Recipe, setting: Setting) -> Figure:
+    """Compute one figure and time it."""
+    if setting.scale == "day" and not recipe.reduced:
+        setting = replace(setting, scale="paper")
+    start = time.perf_counter()
+    found = recipe.compute(setting)
+    seconds = time.perf_counter() - start
+    for name, table in found.tables.items():
+        lengths: set[Any] = {len(column) for column in table.values()}
+        if len(lengths) != 1:
+            raise AssertionError(f"{recipe.id}: columns of {name} have lengths {sorted(lengths)}")
+    return Figure(recipe, setting.scale, found.tables, found.claims, found.notes, found.seed, seconds)

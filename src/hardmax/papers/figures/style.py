@@ -1,0 +1,37 @@
+"""One look for all figures: colours by name and a style to draw under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+
+# Okabe and Ito's colours, which stay apart for colour-blind readers; TEAL is their sky blue.
+INK = "#1A1A1A"
+GRAY = "#999999"
+RED = "#D55E00"
+BLUE = "#0072B2"
+GREEN = "#009E73"
+ORANGE = "#E69F00"
+PURPLE = "#CC79A7"
+TEAL = "#56B4E9"
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw in the project's style, whatever the reader's own settings are; they are restored afterwards.
+
+    >>> import matplotlib
+    >>> from hardmax.papers.figures.style import style
+    >>> before = matplotlib.rcParams["font.size"]
+    >>> with style():
+    ...     matplotlib.rcParams["font.size"]
+    8.0
+    >>> matplotlib.rcParams["font.size"] == before
+    True
+    """
+    import matplotlib.style
+
+    sheet = files("hardmax.papers.figures") / "hardmax.mplstyle"
+    with as_file(sheet) as path, matplotlib.style.context(path, after_reset=True):
+        yield

@@ -1,0 +1,1 @@
+"""Part D, the geometry of queries, norms, optimizers and inseparable data: its statements and figures."""

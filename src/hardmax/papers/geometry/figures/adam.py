@@ -1,0 +1,221 @@
+"""D-FIG-ADAM: Adam turns to linf only after a waiting time, has a speed limit, and may run away (D-THM-9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import hardmax as hm
+from hardmax import dynamics
+from hardmax.papers.figures.claims import at_most, near, true
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
+from hardmax.papers.figures.tables import Tables, part
+from hardmax.papers.geometry.figures.methods import at, deficits, marks, train
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+RATE = 0.01
+STEPS = {"quick": 100_000, "paper": 10_000_000}
+BETAS = {0.9: ORANGE, 0.98: GREEN, 0.99: BLUE, 0.995: PURPLE, 0.999: RED}
+ORACLE = {(0.99, 1000): 0.07111, (0.99, 10_000): 0.0919, (0.99, 100_000): 0.0125,
+          (0.999, 1000): 0.06069, (0.999, 10_000): 0.0973, (0.999, 100_000): 0.1485}  # fmt: skip
+GROWTH = {0.001: 0.00227023031137, 0.003: None, 0.01: 0.00490314788244}  # by rate, with beta2 = 0.99
+AWAY = (0.9, 0.5)  # betas with beta1^2 > beta2
+AROUND = {0.9: BLUE, 0.98: GREEN, 1.02: ORANGE, 1.1: RED}  # rates over the one of runaway
+LATE = 20_000
+
+
+def draw_adam(tables: Tables, canvas: Canvas) -> None:
+    """Deficits with their waiting times, growth against the rate, and the norm about the runaway rate."""
+    left, middle, right = canvas.subplots(1, 3, width_ratios=(1.25, 1.0, 1.0))
+    _waiting(left, tables)
+    growth, law = tables["growth"], tables["law"]
+    for beta, color in ((0.99, BLUE), (0.999, RED)):
+        curve = part(law, "beta2", beta)
+        middle.plot(curve["rate"], curve["growth"], color=color)
+        middle.axhline(-0.5 * np.log(beta), color=color, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=0)
+        middle.text(
+            0.25,
+            -0.6 * np.log(beta),
+            rf"$-\frac{{1}}{{2}}\log {beta:g}$",
+            color=color,
+            ha="right",
+            fontsize=6.5,
+        )
+    middle.plot(growth["rate"], growth["measured"], "o", color=INK, markersize=3, zorder=4)
+    middle.text(0.0015, 0.0019, "measured", fontsize=6.5)
+    middle.set(
+        xscale="log",
+        yscale="log",
+        xlabel="rate",
+        ylabel="growth of margins per step",
+        title="speed limit",
+        ylim=(2e-5, 0.02),
+        xlim=(1e-5, 0.3),
+    )
+    for factor, color in AROUND.items():
+        rows = part(tables["norms"], "factor", factor)
+        right.plot(rows["step"], rows["norm"], color=color)
+    right.text(410, 1e30, "1.1", color=RED, ha="right", fontsize=7)
+    right.text(680, 1e30, "1.02", color=ORANGE, fontsize=7)
+    right.text(4.8e3, 1e4, "0.98 and 0.9", color=GREEN, ha="right", fontsize=7)
+    right.set(
+        xscale="log",
+        yscale="log",
+        xlabel="step",
+        ylabel=r"$|p|_\infty$",
+        xlim=(100, 5000),
+        ylim=(0.1, 1e40),
+        title=r"$\beta_1^2 > \beta_2$: rate / $\eta_c$",
+    )
+
+
+def _waiting(panel: Axes, tables: Tables) -> None:
+    curves, times = tables["deficits"], tables["waiting"]
+    last = curves["step"].max()
+    for beta, color in BETAS.items():
+        rows = part(curves, "beta2", beta)
+        panel.plot(rows["step"], rows["deficit"], color=color)
+        tau = float(part(times, "beta2", beta)["steps"][0])
+        end = float(rows["deficit"][-1])
+        panel.text(last * 1.15, end, f"{beta:g}", color=color, fontsize=7, va="center")
+        if tau < last:
+            level = float(np.interp(np.log(tau), np.log(rows["step"]), rows["deficit"]))
+            panel.plot(tau, level, "o", color=color, markersize=4, markeredgecolor="white", zorder=4)
+    panel.text(last * 1.15, 0.6, r"$\beta_2$", fontsize=7, va="center")
+    panel.axhline(1 / 6, color=GRAY, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=0)
+    panel.text(1.3, 0.19, r"max margin of $\ell_2$", color="#777777", fontsize=6.5)
+    panel.set(
+        xscale="log",
+        yscale="log",
+        xlabel="step",
+        ylabel=r"deficit in $\ell_\infty$",
+        xlim=(1, last),
+        ylim=(1e-5, 1),
+        title=r"waiting time $\tau$ (dots)",
+    )
+
+
+@recipe(
+    "D-FIG-ADAM",
+    "Adam turns to linf only after a waiting time, has a speed limit, and may run away",
+    draw=draw_adam,
+    size=(7.0, 2.5),
+    errata=("D-ERR-3",),
+)
+def fig_adam(setting: Setting) -> Findings:
+    """Adam without epsilon on skew: several beta2, several rates, and rates about the one of runaway."""
+    problem, last = hm.data.named("skew"), STEPS[setting.scale]
+    best = hm.max_margin(problem, norm="linf")
+    curves: dict[float, tuple[np.ndarray, np.ndarray]] = {}
+    for beta in BETAS:
+        run = train(problem, hm.steps.Adam(RATE, (0.9, beta), epsilon=0.0), last, marks(last, 60))
+        curves[beta] = deficits(run, best)
+        setting.progress(len(curves) / (len(BETAS) + 2))
+    waiting = {beta: dynamics.adam_waiting(RATE, best.margin, (0.9, beta)) for beta in BETAS}
+    growth = {rate: _growth(problem, best, rate, last) for rate in GROWTH}
+    rates = np.geomspace(1e-5, 0.3, 60)
+    law = {
+        beta: [dynamics.adam_growth(rate, best.margin, (0.9, beta)) for rate in rates]
+        for beta in (0.99, 0.999)
+    }
+    edge = dynamics.runaway_rate(best.margin, AWAY)
+    about = {
+        factor: train(problem, hm.steps.Adam(factor * edge, AWAY, epsilon=0.0), LATE, marks(LATE, 200))
+        for factor in AROUND
+    }
+    spent = [beta for beta in BETAS if 10 * waiting[beta] < last]
+    name = "D-FIG-ADAM."
+    claims = (
+        near(
+            name + "digits",
+            "deficits for beta2 = 0.99 and 0.999 after 1,000, 10,000 and 100,000 steps",
+            [at(*curves[beta], step) for beta, step in ORACLE],
+            list(ORACLE.values()),
+            1e-4,
+        ),
+        near(
+            name + "waiting",
+            "waiting times for beta2 = 0.99 and 0.999",
+            [waiting[0.99], waiting[0.999]],
+            [3564.03, 3596400.3],
+            0.01,
+        ),
+        at_most(
+            name + "after",
+            "deficit at the end, where that is ten waiting times or more",
+            [curves[beta][1][-1] for beta in spent],
+            0.02,
+        ),
+        true(
+            name + "before",
+            "before its waiting time the deficit for beta2 = 0.999 grows",
+            bool(np.all(np.diff([at(*curves[0.999], step) for step in (1000, 10_000, 100_000)]) > 0)),
+            [at(*curves[0.999], step) for step in (1000, 10_000, 100_000)],
+            "growing",
+        ),
+        near(
+            name + "growth",
+            "growth of the least margin per step over the law, at rates 0.001 to 0.01",
+            [growth[rate] / dynamics.adam_growth(rate, best.margin, (0.9, 0.99)) for rate in GROWTH],
+            1.0,
+            1e-6,
+        ),
+        near(
+            name + "growth-digits",
+            "the same at rates 0.001 and 0.01",
+            [growth[0.001], growth[0.01]],
+            [GROWTH[0.001], GROWTH[0.01]],
+            1e-9,
+        ),
+        near(name + "edge", "rate of runaway for betas 0.9 and 0.5", edge, 0.0095782498, 1e-10),
+        true(
+            name + "runaway",
+            "beyond it Adam runs away, and only there",
+            [run.event for run in about.values()] == [None, None, "runaway", "runaway"],
+            [str(run.event) for run in about.values()],
+            "None, None, runaway, runaway",
+        ),
+        near(
+            name + "regular",
+            "|p| in linf after 20,000 steps at 0.9 and 0.98 of it",
+            [float(np.abs(about[factor].p).max()) for factor in (0.9, 0.98)],
+            [254.7, 317.4],
+            0.1,
+        ),
+    )
+    tables = {
+        "deficits": {
+            "beta2": np.repeat(list(curves), [len(steps) for steps, _ in curves.values()]),
+            "step": np.concatenate([steps for steps, _ in curves.values()]),
+            "deficit": np.concatenate([found for _, found in curves.values()]),
+        },
+        "waiting": {"beta2": np.array(list(waiting)), "steps": np.array(list(waiting.values()))},
+        "growth": {"rate": np.array(list(growth)), "measured": np.array(list(growth.values()))},
+        "law": {
+            "beta2": np.repeat(list(law), len(rates)),
+            "rate": np.tile(rates, len(law)),
+            "growth": np.concatenate([np.array(each) for each in law.values()]),
+        },
+        "norms": {
+            "factor": np.repeat(list(about), [len(run.times) - 1 for run in about.values()]),
+            "step": np.concatenate([run.times[1:] for run in about.values()]),
+            "norm": np.concatenate([np.abs(run.points[1:]).max(axis=1) for run in about.values()]),
+        },
+    }
+    notes = (
+        f"skew, epsilon = 0, beta1 = 0.9; left rate {RATE:g}, right betas {AWAY[0]} and {AWAY[1]}.",
+        "The waiting time for beta2 = 0.999 is 3.6 million steps; quick scale ends before it.",
+    )
+    return Findings(tables, claims, notes)
+
+
+def _growth(problem: hm.Problem, best: hm.MaxMargin, rate: float, last: int) -> float:
+    """Of the least margin in a step, over the last thousand."""
+    run = train(problem, hm.steps.Adam(rate, (0.9, 0.99), epsilon=0.0), last, [last - 1000])
+    rows = best.constraints.rows()
+    return float((rows @ run.points[-1]).min() - (rows @ run.points[-2]).min()) / 1000

@@ -1,0 +1,198 @@
+"""D-FIG-OPTIMISERS: every optimiser goes to the max margin of its own norm, and may select other tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import hardmax as hm
+from hardmax.papers.figures.claims import at_most, near, true
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.style import BLUE, PURPLE, RED
+from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.geometry.figures.methods import COLORS, NAMES, at, deficits, marks, train
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+STEPS = {"quick": 10_000, "paper": 100_000}
+DATA = ("triple", "skew", "space-a")
+FLOOR = 1e-6  # what is less is drawn on the lower edge
+PALE = "#DDDDDD"
+
+
+@dataclass(frozen=True)
+class Method:
+    """An optimiser of the figure: its rule, and how its line is drawn."""
+
+    step: hm.steps.Step
+    dashes: tuple[float, ...] = ()
+    color: str | None = None  # that of the norm, if none
+
+
+METHODS = {
+    "coordinate": Method(hm.steps.Coordinate(0.1)),
+    "normalised": Method(hm.steps.Normalized(0.1)),
+    "with momentum": Method(hm.steps.Momentum(0.01), (4, 1.2)),
+    "steepest": Method(hm.steps.Normalized(0.1, norm="l3")),
+    "mirror": Method(hm.steps.Mirror(0.1, 3.0), (4, 1.2)),
+    "sign": Method(hm.steps.Sign(0.1)),
+    "sign, falling": Method(hm.steps.Sign(0.1, decay=0.5), (4, 1.2)),
+    "Signum": Method(hm.steps.Signum(0.01), (1, 1)),
+    "RMSprop": Method(hm.steps.RMSprop(0.001, 0.99, epsilon=0.0), (4, 1.2), PURPLE),
+    "Adam": Method(hm.steps.Adam(0.01, (0.9, 0.99), epsilon=0.0), (), PURPLE),
+}
+
+
+def draw_optimizers(tables: Tables, canvas: Canvas) -> None:
+    """Deficits on three data sets in a row, and below them what is selected on the third, step by step."""
+    above, below = canvas.subfigures(2, 1, squeeze=False, height_ratios=(1.15, 1.0))[:, 0]
+    curves = tables["deficits"]
+    span = (1, curves["step"].max())
+    panels = above.subplots(1, 3, sharey=True)
+    for panel, data in zip(panels, DATA, strict=True):
+        for name in METHODS:
+            rows = part(part(curves, "data", data), "method", name)
+            panel.plot(rows["step"], np.maximum(rows["deficit"], FLOOR / 100), **_look(name))
+        panel.set(xscale="log", yscale="log", ylim=(FLOOR, 3), xlim=span, xlabel="step", title=data)
+    panels[0].set_ylabel("deficit in its own norm")
+    panels[0].annotate(
+        "sign, rate 0.1: 1/16", (span[1], 1 / 16), (span[1], 0.34), color=RED, fontsize=6.5, ha="right"
+    )
+    panels[1].text(8, 1.8 * FLOOR, "sign and Signum: exactly 0", color=RED, fontsize=6.5)
+    panels[2].text(4.5, 1.8 * FLOOR, r"all of $\ell_\infty$: 0 in the end", color=RED, fontsize=6.5)
+    _timeline(below.subplots(gridspec_kw={"left": 0.2}), tables["selections"], span)
+
+
+def _timeline(panel: Axes, selections: Table, span: tuple[float, float]) -> None:
+    """A bar for every method, coloured by what is selected; its names are the legend of the other panels."""
+    colors = {"0 2": BLUE, "0 1": RED}
+    frame = panel.get_yaxis_transform()
+    for height, name in enumerate(reversed(METHODS)):
+        rows = part(selections, "method", name)
+        change = np.flatnonzero(np.append(True, rows["selected"][1:] != rows["selected"][:-1]))
+        ends = np.append(rows["step"][change[1:]], span[1])
+        for start, end, tokens in zip(rows["step"][change], ends, rows["selected"][change], strict=True):
+            panel.barh(height, end - start, 0.62, start, color=colors.get(str(tokens), PALE), alpha=0.8)
+        panel.plot([-0.07, -0.012], [height, height], transform=frame, clip_on=False, **_look(name))
+        norm = NAMES[METHODS[name].step.norm]
+        panel.text(-0.082, height, f"{name}  {norm}", transform=frame, ha="right", va="center", fontsize=7)
+    panel.set(xscale="log", xlim=span, ylim=(-0.6, len(METHODS) - 0.4), yticks=[], xlabel="step")
+    panel.set_title("space-a: tokens selected on the way")
+    panel.spines["left"].set_visible(False)
+    for height, text in ((len(METHODS) - 1, "(0, 2), the best tokens"), (4, "(0, 1)")):
+        panel.text(
+            0.985, height, text, transform=frame, ha="right", va="center_baseline", color="white", fontsize=7
+        )
+
+
+def _look(name: str) -> dict[str, Any]:
+    """Colour by norm, dashes by method."""
+    method = METHODS[name]
+    line = (0, method.dashes) if method.dashes else "-"
+    return {"color": method.color or COLORS[method.step.norm], "linestyle": line, "linewidth": 1.0}
+
+
+@recipe(
+    "D-FIG-OPTIMISERS",
+    "Every optimiser goes to the max margin of its own norm, and may select other tokens",
+    draw=draw_optimizers,
+    size=(7.0, 4.6),
+    errata=("D-ERR-1", "D-ERR-5"),
+)
+def fig_optimizers(setting: Setting) -> Findings:
+    """Ten rules on three data sets from the origin: deficits, and on space-a what is selected."""
+    last = STEPS[setting.scale]
+    record = marks(last)
+    curves: dict[str, list[np.ndarray]] = {"data": [], "method": [], "step": [], "deficit": []}
+    timeline: dict[str, list[np.ndarray]] = {"method": [], "step": [], "selected": []}
+    ends: dict[tuple[str, str], tuple[tuple[int, ...], float]] = {}
+    late: dict[tuple[str, str], float] = {}
+    for data in DATA:
+        problem = hm.data.named(data)
+        for name, method in METHODS.items():
+            run = train(problem, method.step, last, record)
+            tokens = run.selection().tokens
+            steps, found = deficits(run, hm.max_margin(problem, tokens, norm=method.step.norm))
+            ends[data, name] = tokens, float(found[-1])
+            late[data, name] = at(steps, found, 10_000)
+            curves["data"].append(np.full(len(steps), data))
+            curves["method"].append(np.full(len(steps), name))
+            curves["step"].append(steps)
+            curves["deficit"].append(found)
+            if data == "space-a":
+                chosen = [str(run.selection(s)) for s in range(len(run.times) - len(steps), len(run.times))]
+                timeline["method"].append(np.full(len(steps), name))
+                timeline["step"].append(steps)
+                timeline["selected"].append(np.array(chosen))
+        setting.progress((DATA.index(data) + 1) / len(DATA))
+    linf = [name for name, method in METHODS.items() if method.step.norm == "linf"]
+    others = [name for name in METHODS if name not in linf]
+    oracle = {  # of the spec's runs, at 10,000 steps
+        ("triple", "normalised"): 1.44e-4,
+        ("triple", "coordinate"): 1.846e-4,
+        ("triple", "sign"): 0.06254,
+        ("skew", "coordinate"): 1.6e-4,
+        ("space-a", "normalised"): 2.072e-3,
+    }
+    selected = {name: list(ends["space-a", name][0]) for name in METHODS}
+    constant = {"sign", "mirror", "Adam", "RMSprop"}
+    name = "D-FIG-OPTIMISERS."
+    claims = (
+        true(
+            name + "tokens-linf",
+            "on space-a sign, Signum, RMSprop and Adam select (0, 1)",
+            all(selected[each] == [0, 1] for each in linf),
+            {each: selected[each] for each in linf},
+            "(0, 1) each",
+        ),
+        true(
+            name + "tokens-others",
+            "on space-a all others select the best tokens",
+            all(selected[each] == [0, 2] for each in others),
+            {each: selected[each] for each in others},
+            "(0, 2) each",
+        ),
+        near(
+            name + "digits",
+            "deficits after 10,000 steps over those of the spec",
+            [late[each] / value for each, value in oracle.items()],
+            1.0,
+            0.02,
+        ),
+        near(
+            name + "stuck",
+            "sign descent with rate 0.1 on triple stays 1/16 short",
+            ends["triple", "sign"][1],
+            1 / 16,
+            1e-4,
+        ),
+        at_most(
+            name + "falling", "with a falling rate it does not", ends["triple", "sign, falling"][1], 0.003
+        ),
+        near(
+            name + "exact",
+            "sign, with a constant and a falling rate, and Signum on skew: exactly 0",
+            [ends["skew", each][1] for each in ("sign", "sign, falling", "Signum")],
+            0.0,
+            0.0,
+        ),
+        at_most(
+            name + "own-norm",
+            "deficit of all but sign, mirror, Adam and RMSprop at the end",
+            [gap for (_, each), (_, gap) in ends.items() if each not in constant],
+            0.03,
+        ),
+    )
+    tables = {
+        "deficits": {column: np.concatenate(values) for column, values in curves.items()},
+        "selections": {column: np.concatenate(values) for column, values in timeline.items()},
+    }
+    notes = (
+        "Rates: 0.1, with momentum 0.01, RMSprop 0.001, Adam 0.01 with beta2 = 0.99; epsilon = 0.",
+        "Falling: the rate at step t is 0.1/sqrt(t + 1). Mirror and steepest descent are those of l3.",
+    )
+    return Findings(tables, claims, notes)

@@ -1,0 +1,91 @@
+"""What several statements of part D assume, and how far a claim of floats may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hardmax.directions import local_optimality
+from hardmax.dynamics.descent import descend_quietly
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.steps import Step
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis
+from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, one_selection
+from hardmax.problem import Problem
+
+ROUNDING = 1e-9  # what a sum of doubles may add to an identity
+
+
+def separable(problem: Problem, norm: str, selection: Iterable[int] | None = None) -> Hypothesis | MaxMargin:
+    """The max margin of a selection, the best tokens by default, or the condition of it that is not met.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.geometry.statements.common import separable
+    >>> separable(hm.data.named("skew"), "linf").margin
+    3.0
+    >>> separable(hm.data.named("cycle", "logistic"), "l2").id
+    'selection separable'
+    """
+    fixed = fixed_scores(problem)
+    if not fixed.holds:
+        return fixed
+    hypotheses, tokens = one_selection(problem, selection)
+    for met in (*hypotheses, decreasing_loss(problem)):
+        if not met.holds:
+            return met
+    best = max_margin(problem, tokens, norm=norm)
+    if not best.is_certified:
+        known = None if best.is_feasible is None or best.is_feasible else False
+        return Hypothesis("selection separable", known, best.status)
+    if best.norm == 0:
+        return Hypothesis("a token competes", False, 0)
+    return best
+
+
+def strong(problem: Problem, best: MaxMargin) -> Hypothesis:
+    """The hypothesis that the selection attracts in its norm; "weak" and "doubtful" leave it open."""
+    word = local_optimality(problem, best)
+    return Hypothesis("strong", word == "strong" if word in ("strong", "no") else None, word)
+
+
+def no_still_coordinate(best: MaxMargin) -> Hypothesis:
+    """The hypothesis that every coordinate feels the gradient in the limit; else it swings."""
+    assert best.multipliers is not None
+    pull = np.abs(best.constraints.rows().T @ best.multipliers)
+    return Hypothesis("no coordinate of D'y is zero", bool(pull.min() > ROUNDING * pull.max()), pull.tolist())
+
+
+def trained(problem: Problem, step: Step | tuple[Step, Step], *, record: Any = (), **options: Any) -> Run:
+    """`descend` without its warning of a rate that is too large: what happens there is what is tested."""
+    return descend_quietly(problem, step, record=record, **options)
+
+
+def has_queries(problem: Problem) -> Hypothesis:
+    """The hypothesis that what is trained is a matrix."""
+    return Hypothesis("inputs with queries", len(problem.shape) == 2, problem.shape)
+
+
+def chosen(run: Run) -> Hypothesis:
+    """The hypothesis that a run came to select one token of every input; ``measured`` are these."""
+    found = run.selection() if run.p.any() else None
+    unique = found is not None and found.is_unique
+    return Hypothesis(
+        "the run selects one token per input", unique, found.tokens if unique and found else run.event
+    )
+
+
+def selects(run: Run, best: MaxMargin) -> Hypothesis:
+    """The hypothesis that a run came to select what the max margin is of."""
+    found = chosen(run)
+    same = bool(found.holds) and found.measured == tuple(best.selection or ())
+    return Hypothesis("the run selects these tokens", same, found.measured)
+
+
+def row_margins(best: MaxMargin, points: np.ndarray) -> np.ndarray:
+    """The least margin of the rows at every point."""
+    least: np.ndarray = (np.atleast_2d(points) @ best.constraints.rows().T).min(axis=1)
+    return least

@@ -1,0 +1,95 @@
+"""Which selections attract depends on the norm (D-THM-4), and a strong one does attract (D-CONJ-0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hardmax._lib.expect import generator
+from hardmax.directions import local_optimality
+from hardmax.directions.enumerate import feasible_selections
+from hardmax.dynamics.steps import Normalized
+from hardmax.margin.norms import norm as norm_of
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.geometry.statements.common import ROUNDING, separable, trained
+from hardmax.papers.max_margin.statements.common import fixed_scores
+from hardmax.problem import Problem
+
+MOST = 64  # selections whose words are compared
+FAR = 20.0  # gaps of the logits where a run starts
+TILT = 0.03  # how far its start is off the max margin, over the norm of that
+FALL = 0.7  # of the deficit: at the end it is at most this share of the largest on the way
+
+
+def words(problem: Problem, selection: Iterable[int], norms: Iterable[str]) -> tuple[str, ...]:
+    """Whether a selection attracts in each norm: strong, weak, no or doubtful."""
+    tokens = tuple(selection)
+    return tuple(local_optimality(problem, tokens, norm=each) for each in norms)
+
+
+@statement(
+    "D-THM-4",
+    "The attracting selections depend on the norm",
+    "Some selection attracts (strong) in one of the norms and does not (no) in another.",
+    kind="existential",
+    label="derived",
+    errata=("D-ERR-5",),
+)
+def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "l2", "linf")) -> Outcome:
+    """The words of every feasible selection, up to 64, in every norm; in l1 and linf by fractions."""
+    hypotheses = (
+        fixed_scores(problem),
+        Hypothesis("keys of several dimensions", problem.d > 1, problem.d),
+        Hypothesis("several norms", len({norm_of(each).name for each in norms}) > 1, norms),
+    )
+    if not all(each.holds for each in hypotheses):
+        return Outcome(hypotheses)
+    found = {
+        each.selection: words(problem, each.selection, norms)
+        for each in feasible_selections(problem, limit=MOST)
+    }
+    apart = {tokens: said for tokens, said in found.items() if {"strong", "no"} <= set(said)}
+    measured = {"selections": len(found), "attracting in some norms only": len(apart)}
+    return Outcome(hypotheses, 1.0 if apart else -1.0, measured, witness=apart)
+
+
+@statement(
+    "D-CONJ-0",
+    "A strong selection attracts in its norm",
+    "Steepest descent in the norm, with falling steps, from inside the cone of a strong selection keeps "
+    "selecting it, and its deficit tends to zero. What is seen: it falls.",
+    kind="limit",
+    label="conjecture",
+)
+def strong_attracts(
+    problem: Problem,
+    *,
+    norm: str = "linf",
+    selection: Iterable[int] | None = None,
+    steps: int = 20_000,
+    rng: int = 0,
+) -> Outcome:
+    """From a point far out, a little off the max margin; step t moves no margin by more than 1/sqrt t."""
+    best = separable(problem, norm, selection)
+    if isinstance(best, Hypothesis):
+        return Outcome((best,))
+    word = Hypothesis("strong", local_optimality(problem, best) == "strong", local_optimality(problem, best))
+    if not word.holds:
+        return Outcome((word,))
+    p = best.need()
+    off = generator(rng).normal(size=p.shape)
+    start = FAR * (p + TILT * best.norm / norm_of(norm).value(off) * off)
+    kept = bool((best.constraints.rows() @ start.ravel() > FAR / 2).all())
+    inside = Hypothesis("the start is in the cone", kept or None, best.deficit(start))
+    dual = norm_of(norm).dual
+    rate = 1 / max(dual.value(row) for row in best.constraints.rows())
+    run = trained(problem, Normalized(rate, norm=norm, decay=0.5), steps=steps, start=start)
+    most, last = max(best.deficit(p) for p in run.points), run.deficit(best)
+    end = run.selection()
+    told_apart = Hypothesis("the end selects one token per input", end.is_unique or None)
+    if not told_apart.holds:  # keys that doubles hardly tell apart
+        return Outcome((word, inside, told_apart))
+    stays = end.tokens == tuple(best.selection or ())
+    found = {"largest deficit": most, "at the end": last, "selection kept": stays, "event": run.event}
+    none = most <= ROUNDING  # as in one dimension, where there is one direction
+    slack = 0.0 if none else 1 - last / (FALL * most)
+    return Outcome((word, inside), slack if stays else -1.0, found, vacuous=none)

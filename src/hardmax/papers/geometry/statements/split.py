@@ -1,0 +1,213 @@
+"""Data that do not separate: which rows are bound (D-THM-11), and where training goes (D-THM-8, D-THM-12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+
+from hardmax._lib.arrays import misalignment
+from hardmax.dynamics.flow import flow
+from hardmax.dynamics.steps import Normalized, Sign
+from hardmax.limits.cycles import inside_components
+from hardmax.limits.decomposition import Decomposition, decompose
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.geometry.statements.common import ROUNDING, trained
+from hardmax.papers.max_margin.statements.common import fixed_scores, unit_length
+from hardmax.problem import Problem
+from hardmax.problem.selection import optimal_tokens
+
+MOST = 60  # rows that are tried one by one
+EARLY, LATE = 12.0, 20.0  # log t between which the growth of a flow is measured
+SETTLED = 1e-3  # how far the part in S may still be from p_fin, over |p_fin| + |p_mm|
+GROWTH = 0.05  # measured over predicted growth, less one
+NEAR = 0.05  # of 1 - cos beside S, at the end
+
+
+def decomposed(problem: Problem) -> Hypothesis | Decomposition:
+    """The decomposition of the rows of the best tokens, or the condition of it that is not met."""
+    fixed = fixed_scores(problem)
+    if not fixed.holds:
+        return fixed
+    best = optimal_tokens(problem)
+    if not best.is_unique:
+        return Hypothesis("one best token per input", False, best.sets)
+    found = decompose(problem)
+    if not found.partition.constraints.count:
+        return Hypothesis("a token competes", False, 0)
+    return found
+
+
+def convex_and_mixed(problem: Problem) -> tuple[tuple[Hypothesis, ...], Decomposition | None]:
+    """The conditions of D-THM-12: log loss, one label token per input, rows bound and rows separable."""
+    found = decomposed(problem)
+    if isinstance(found, Hypothesis):
+        return (found,), None
+    hypotheses = (
+        Hypothesis("log loss, one label token per input", not found.is_local),
+        Hypothesis("some rows bound, some separable", found.kind == "mixed", found.kind),
+    )
+    certified = Hypothesis("decomposition certified", found.status == "certified" or None, found.status)
+    return (*hypotheses, certified), None if unmet((*hypotheses, certified)) else found
+
+
+def bound_rows(found: Decomposition) -> list[bool]:
+    """Which rows no p wins that loses none."""
+    return [bool(each) for each in found.partition.bound]
+
+
+def is_won(rows: np.ndarray, j: int) -> bool | None:
+    """Whether some p that loses no row wins row j, by a linear program of its own."""
+    from scipy.optimize import linprog
+
+    if not rows[j].any():
+        return False  # every p ties a row of zeros
+    scale = np.abs(rows).max()
+    found = linprog(
+        -rows[j] / scale,
+        A_ub=np.vstack([-rows, rows[j]]) / scale,
+        b_ub=np.append(np.zeros(len(rows)), 1.0),
+        bounds=(None, None),
+        method="highs",
+    )
+    return None if found.status != 0 else bool(-found.fun > 0.5)
+
+
+def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: Decomposition) -> bool | None:
+    """Whether both certificates stand in fractions: one p wins the others and ties these, which cancel."""
+    p, weights = found.witness, list(found.circulation)
+    if p is None:
+        return None
+    reach = [sum((a * b for a, b in zip(row, p, strict=True)), Fraction(0)) for row in rows]
+    wins = all(r == 0 if b else r >= 1 for r, b in zip(reach, bound, strict=True))
+    own = [row for row, b in zip(rows, bound, strict=True) if b]
+    if len(own) != len(weights) or any(y < 1 for y in weights):
+        return False
+    columns = zip(*own, strict=True)
+    sums = (sum((y * x for y, x in zip(weights, each, strict=True)), Fraction(0)) for each in columns)
+    return wins and all(total == 0 for total in sums)
+
+
+@statement(
+    "D-THM-11",
+    "Separable and bound rows",
+    "Rows split in two: one p wins all of the first part and ties the second, and the second cancels with "
+    "positive weights, so that no p which loses none wins any of it. The paper's reading: the second part "
+    "are the edges inside strongly connected components.",
+    kind="finite",
+    label="derived",
+    errata=("D-ERR-6",),
+)
+def partition_of_rows(problem: Problem) -> Outcome:
+    """Both certificates in fractions, and a linear program for each row, up to 60."""
+    found = decomposed(problem)
+    if isinstance(found, Hypothesis):
+        return Outcome((found,))
+    constraints = found.partition.constraints
+    rows, bound = constraints.rows(), bound_rows(found)
+    few = Hypothesis("at most 60 rows", len(rows) <= MOST or None, len(rows))
+    exact = [[Fraction(x) for x in row] for row in _differences(problem, found)]
+    proved = _proved(exact, bound, found)
+    won = [is_won(rows, j) for j in range(min(len(rows), MOST))]
+    agree = all(each is None or each != b for each, b in zip(won, bound, strict=False))
+    cycles = inside_components(constraints)[0]
+    other = [constraints.label(j) for j in np.flatnonzero(cycles != np.array(bound)).tolist()]
+    told = {
+        "bound": sum(bound),
+        "separable": len(bound) - sum(bound),
+        "certificates stand": proved,
+        "linear programs agree": agree,
+        "bound outside components": other,
+    }
+    known = Hypothesis("fractions are at hand", proved is not None or None)
+    return Outcome(
+        (few, known),
+        1.0 if proved and agree else -1.0,
+        told,
+        witness=found.circulation,
+        paper_slack=-1.0 if other else 1.0,
+        paper_proof="fractions" if other and proved else None,
+    )
+
+
+def _differences(problem: Problem, found: Decomposition) -> list[list[Fraction]]:
+    """The rows as differences of keys in fractions; as floats they are rounded."""
+    keys = problem.split(problem.keys[problem.tokens])
+    made = []
+    for j in range(found.partition.constraints.count):
+        i, t = cast(tuple[int, int], found.partition.constraints.label(j))
+        chosen, other = keys[i][found.selection[i]], keys[i][t]
+        made.append([Fraction(float(a)) - Fraction(float(b)) for a, b in zip(chosen, other, strict=True)])
+    return made
+
+
+def log_growth(found: Decomposition, ratio: float) -> float:
+    """By how much p grows beside S while t grows by a factor."""
+    assert found.p_mm is not None
+    return float(np.linalg.norm(found.p_mm)) * math.log(ratio)
+
+
+def _beside(found: Decomposition, p: Any) -> np.ndarray:
+    return found.parts(p)[1]
+
+
+@statement(
+    "D-THM-12",
+    "Gradient flow on data that do not separate",
+    "With the log loss and one label token per input, the part of p in the span S of the bound rows tends to "
+    "p_fin, and beside it p grows like p_mm log t.",
+    kind="limit",
+    label="derived",
+)
+def finite_and_diverging(problem: Problem) -> Outcome:
+    """Gradient flow to log t = 20, and how it grew since log t = 12."""
+    hypotheses, found = convex_and_mixed(problem)
+    if found is None or found.p_fin is None or found.p_mm is None:
+        return Outcome(hypotheses)
+    run = flow(problem, until_log_time=LATE)
+    times = np.asarray(run.times)
+    reached = Hypothesis("the flow is late", bool(times[-1] > LATE - 1e-6) or None, run.event)
+    if not reached.holds:
+        return Outcome((*hypotheses, reached))
+    at = int(np.abs(times - EARLY).argmin())
+    size = float(np.linalg.norm(found.p_fin) + np.linalg.norm(found.p_mm))
+    off = float(np.linalg.norm(found.parts(run.p)[0] - found.p_fin)) / size
+    end, begin = (_beside(found, run.points[k]) for k in (-1, at))
+    grown = float(np.linalg.norm(end) - np.linalg.norm(begin)) / log_growth(
+        found, math.exp(times[-1] - times[at])
+    )
+    gap = misalignment(end, found.p_mm)
+    told = {"off p_fin": off, "growth over |p_mm| log t": grown, "1 - cos to p_mm beside S": gap}
+    slack = min(1 - off / SETTLED, 1 - abs(grown - 1) / GROWTH, 1 - gap / NEAR)
+    return Outcome((*hypotheses, reached), slack, told)
+
+
+@statement(
+    "D-THM-8",
+    "Normalised descent on data that do not separate",
+    "Where the part in S swings about p_fin, by about half the rate, the gradient does not vanish, and "
+    "beside S normalised descent in l2 grows like |p_mm| log t, not like the number of steps.",
+    kind="limit",
+    label="derived",
+    errata=("D-ERR-7",),
+)
+def normalized_on_bound_rows(problem: Problem, *, rate: float | None = None, steps: int = 10_000) -> Outcome:
+    """The growth over the last decade of steps; the deficit of sign descent in linf is told beside it."""
+    hypotheses, found = convex_and_mixed(problem)
+    if found is None or found.p_fin is None or found.p_mm is None:
+        return Outcome(hypotheses)
+    pace = 0.1 * unit_length(problem) if rate is None else rate
+    run = trained(problem, Normalized(pace), steps=steps, record=[steps // 10])
+    end, begin = (float(np.linalg.norm(_beside(found, run.points[k]))) for k in (-1, -2))
+    grown = (end - begin) / log_growth(found, 10.0)
+    swing = float(np.linalg.norm(found.parts(run.p)[0] - found.p_fin)) / pace
+    told = {"growth over |p_mm| log 10": grown, "swing over the rate": swing, "|p|": run.norm}
+    best = found.max_margin("linf")
+    if best.is_certified:
+        told["deficit of sign descent in linf"] = trained(problem, Sign(pace), steps=steps).deficit(best)
+    arrived = Hypothesis("the part in S has arrived", swing < 3 or None, swing)
+    swings = Hypothesis("it swings there", swing > ROUNDING, swing)  # at rest, as by symmetry, it does not
+    return Outcome((*hypotheses, arrived, swings), 1 - abs(grown - 1) / (4 * GROWTH), told)

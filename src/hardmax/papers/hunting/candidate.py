@@ -1,0 +1,106 @@
+"""Candidate: data that a claim may fail on, with what the claim is told about it; it moves and shrinks.
+
+A candidate is data alone: lists and arrays that a move can change, not the subject made of them. Problems,
+corpora and sentences share the protocol below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+DENOMINATORS = (1, 2, 4, 10, 100)
+
+
+def cost(x: float) -> float:
+    """Characters of a number: nothing for 0, little for small integers, then fractions, then decimals.
+
+    >>> from hardmax.papers.hunting.candidate import cost
+    >>> [cost(x) for x in (0.0, 1.0, -1.0, 3.0, 0.5, 0.1234567)]
+    [0.0, 1.0, 1.5, 2.2, 3.4, 11.0]
+    """
+    if x == 0:
+        return 0.0
+    sign = 0.5 * (x < 0)
+    if abs(x) < 100 and (4 * x).is_integer():
+        return (1.0 if x.is_integer() else 3.0 if (2 * x).is_integer() else 4.0) + sign + _weight(abs(x))
+    return 2.0 + len(repr(abs(x))) + sign
+
+
+def _weight(x: float) -> float:
+    return 0.0 if x == 1 else 0.6 + 0.2 * x if x > 1 else 0.4
+
+
+def costs(values: np.ndarray) -> float:
+    """The sum over an array."""
+    return sum(cost(float(x)) for x in values.ravel())
+
+
+def rounded(values: np.ndarray, denominator: int) -> np.ndarray:
+    """All numbers at the nearest multiple of one over a whole number."""
+    return np.round(values * denominator) / denominator + 0.0
+
+
+def simpler(x: float) -> Iterator[float]:
+    """Simpler numbers near one, the simplest first."""
+    near = [
+        0.0,
+        float(np.sign(x)),
+        float(np.round(x)),
+        *(float(np.round(x * q) / q) for q in DENOMINATORS[1:]),
+    ]
+    near.append(float(Fraction(x).limit_denominator(1000)))
+    if abs(x) > 2:
+        near += [float(np.round(x / 2)), float(f"{x:.1g}")]
+    for each in sorted(set(near), key=cost):
+        if cost(each) < cost(x):
+            yield each + 0.0
+
+
+Size = tuple[int, int, int]
+Ranges = Mapping[str, tuple[int, int]]  # of n, T and d, or of what another kind counts
+
+
+class Candidate(Protocol):
+    """What the search, the shrinker and the answer need of a kind of data."""
+
+    orders: ClassVar[tuple[str, ...]]  # what `shuffled` reorders
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the claim is told besides the data."""
+
+    @property
+    def size(self) -> Size:
+        """Inputs, tokens of all inputs, dimensions (or words)."""
+
+    @property
+    def cost(self) -> float:
+        """How much there is to write down: the shrinker makes it fall."""
+
+    def subject(self) -> Any:
+        """What the claim is about: a problem, a corpus or sentences."""
+
+    def moved(self, rng: np.random.Generator, ranges: Ranges) -> Self:
+        """A neighbour by one discrete move: copy, tie, drop, negate, round."""
+
+    def shrunk(self, ranges: Ranges) -> Iterator[Self]:
+        """Simpler ones, the most drastic first."""
+
+    def shuffled(self, rng: np.random.Generator, only: str | None = None) -> Self:
+        """The same in another order of inputs, tokens and coordinates, or of one of `orders` only."""
+
+    def vector(self) -> np.ndarray:
+        """Its continuous numbers; empty where there are none."""
+
+    def at(self, vector: np.ndarray) -> Self:
+        """The same with other continuous numbers."""
+
+    def told(self, options: dict[str, Any]) -> Self:
+        """The same with other options."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it; ``kind`` says which one it is."""

@@ -1,0 +1,370 @@
+"""The hunt itself: units in the order of their numbers on any backend, until one refutes or the budget ends.
+
+A unit is a trial of a sweep, so that seeds, workers, retries and the store are those of sweeps. What counts
+are the first N units whole: which these are does not depend on the number of workers or on who was first.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax._lib.parallel import serial_blas
+from hardmax.directions.position import general_position
+from hardmax.papers.checking.check import Hypothesis, Outcome
+from hardmax.papers.hunting.candidate import Candidate
+from hardmax.papers.hunting.claims import Claim, Judgement
+from hardmax.papers.hunting.search import explore, row_of
+from hardmax.papers.hunting.space import ranges_text
+from hardmax.papers.max_margin.statements.common import distinct_scores, separable_best, strict_best
+from hardmax.problem import Problem
+from hardmax.trials.store import Store
+from hardmax.trials.sweep import sweep
+from hardmax.trials.work import DONE
+
+JUDGEMENTS = 600  # at most, in shrinking
+LOOKS = 3  # in other orders of inputs, tokens and coordinates
+FEWEST = 2  # digits that must agree: fewer are rounding
+RESOLVED = 1e-9  # a slack nearer to 0 may be rounding alone
+ORDERS = 8  # looks at each kind of order, where a custom function may depend on it
+NAMES = {"coordinates": "order and signs of the coordinates"}
+
+
+def shrink(
+    claim: Claim, candidate: Candidate, found: Judgement, tell: Callable[[int], object] = lambda count: None
+) -> tuple[Candidate, Judgement]:
+    """Fewest inputs, tokens and dimensions, then simple numbers, as long as it fails in the same word.
+
+    Greedy: the first simpler candidate that fails as well is taken, and all is tried again from there.
+    """
+    count = 0
+    with serial_blas():
+        while count < JUDGEMENTS:
+            for there in candidate.shrunk(claim.space.ranges):
+                if there.cost >= candidate.cost or not np.isfinite(there.vector()).all():
+                    continue
+                judged = claim.judge(there)
+                count += 1
+                tell(count)
+                if judged.word == found.word or judged.word == "refuted":
+                    candidate, found = there, judged
+                    break
+                if count >= JUDGEMENTS:
+                    break
+            else:
+                break
+    return candidate, found
+
+
+@dataclass(frozen=True)
+class Second:
+    """What a second look says: the word that stands, and of a suspicion how many digits agree."""
+
+    word: str
+    digits: int | None = None
+    note: str | None = None
+
+
+def look_again(claim: Claim, candidate: Candidate, found: Judgement) -> Second:
+    """Judge the same data in other orders of inputs, tokens and coordinates: answers must not depend on it.
+
+    A hypothesis that holds in one order and not in another is doubtful. A refutation stands by its proof,
+    which is in fractions or balls; a suspicion must have the same sign each time, and its digits are those
+    that agree. A custom function that treats tokens by their position is suspected all the same, with a note.
+    """
+    rng = np.random.default_rng(0)
+    with serial_blas():
+        others = [claim.judge(candidate.shuffled(rng)) for _ in range(LOOKS)]
+    if any(each.word in ("not applicable", "doubtful", "refused") for each in others):
+        return replace(_by_position(claim, candidate, found) or Second("doubtful"), word="doubtful")
+    if found.word == "refuted":
+        return replace(_by_position(claim, candidate, found) or Second("refuted"), word="refuted")
+    assert found.slack is not None
+    if (later := _later(claim, candidate)) is not None:
+        others.append(later)
+        if later.slack is not None and later.slack > 0.5 * found.slack:
+            return Second("nothing", 0)  # it was only not late enough
+    if not all(each.slack is not None and each.slack < 0 for each in others):
+        return _by_position(claim, candidate, found) or Second("nothing", 0)
+    if not math.isfinite(found.slack):
+        return Second("suspected", 0)
+    digits = _digits(found, others[:LOOKS])
+    word = "suspected" if digits >= FEWEST else "nothing"
+    return _by_position(claim, candidate, found) or Second(word, digits)
+
+
+def _digits(found: Judgement, others: Iterable[Judgement]) -> int:
+    """How many digits of the slack agree; 0 where one is not a finite number."""
+    fewest = 15
+    for other in others:
+        if found.slack == other.slack is not None:
+            continue
+        if found.slack is None or other.slack is None or not math.isfinite(found.slack - other.slack):
+            return 0
+        off = abs(other.slack - found.slack) / max(abs(found.slack), math.ulp(0.0))
+        fewest = max(0, min(fewest, int(-math.log10(off + 1e-300))))
+    return fewest
+
+
+def _by_position(claim: Claim, candidate: Candidate, found: Judgement) -> Second | None:
+    """Which orders a custom function depends on, and the digits that agree in the others; None for noise."""
+    if not claim.is_custom or found.slack is None or not found.slack < -RESOLVED:
+        return None
+    rng = np.random.default_rng(0)
+    depends, digits = [], _digits(found, [claim.judge(candidate)])
+    with serial_blas():
+        for order in candidate.orders:
+            others = [claim.judge(candidate.shuffled(rng, only=order)) for _ in range(ORDERS)]
+            agree = _digits(found, others)
+            if agree < FEWEST or any(each.unmet for each in others):
+                depends.append(NAMES.get(order, f"order of the {order}"))
+            else:
+                digits = min(digits, agree)
+    if not depends or digits < FEWEST:
+        return None
+    where = " and on the ".join(depends)
+    note = f"the claim depends on the {where}; in another order the same data may satisfy it"
+    return Second("suspected", digits, note)
+
+
+def _later(claim: Claim, candidate: Candidate) -> Judgement | None:
+    """The same with ten times as many steps, where the claim is a limit and its training has a length."""
+    asked = signature(claim.stated.test).parameters.get("steps") if claim.stated.kind == "limit" else None
+    if asked is None:
+        return None
+    longer = {**candidate.options, "steps": 10 * candidate.options.get("steps", asked.default)}
+    return claim.judge(candidate.told(longer))
+
+
+SUGGESTING_UNITS = 10  # of a hunt under one more condition, at most
+APPLICABLE = 20  # instances that must have been judged under it for a word about it
+
+CONDITIONS: dict[str, Callable[[Problem], bool | None]] = {
+    "one input": lambda problem: problem.n == 1,
+    "one best token per input": lambda problem: strict_best(problem).holds,
+    "distinct scores": lambda problem: distinct_scores(problem).holds,
+    "positive scores": lambda problem: bool((problem.scores > 0).all()),
+    "best tokens separable": lambda problem: separable_best(problem)[0].holds,
+    "keys in general position": lambda problem: general_position(problem, rng=0).holds,
+}
+
+
+def suggestions(claim: Claim, found: Candidate, word: str, tries: int, seed: int) -> tuple[str, ...]:
+    """A line for each condition that the counterexample breaks and that keeps a hunt from finding another.
+
+    Such a hunt has three times the units that the first one took, ten at most; an empty one is a hint. Of a
+    refutation only another one counts, of a suspicion another suspicion too.
+    """
+    subject = found.subject()
+    if not isinstance(subject, Problem) or subject.head.moves:
+        return ()
+    lines = []
+    for name, holds in CONDITIONS.items():
+        if holds(subject) is not False:
+            continue
+        narrowed, count, applicable = under(claim, name, holds), 0, 0
+        for unit in range(min(3 * tries, SUGGESTING_UNITS)):
+            ledger = explore(narrowed, seed + unit)
+            count += ledger.count
+            applicable += sum(ledger.words.get(word, 0) for word in ("holds", "refuted", "suspected"))
+            if ledger.words.get("refuted") or ledger.words.get(word):
+                break
+        else:
+            if applicable >= APPLICABLE:
+                lines.append(f"with {name}: nothing found in {count} instances, {applicable} of them judged")
+    return tuple(lines)
+
+
+def under(claim: Claim, name: str, holds: Callable[[Problem], bool | None]) -> Claim:
+    """The claim with one more hypothesis."""
+    test = claim.stated.test
+
+    def narrowed(subject: Problem, **told: Any) -> Outcome:
+        met = Hypothesis(name, holds(subject))
+        return test(subject, **told) if met.holds else Outcome((met,))
+
+    return replace(claim, stated=replace(claim.stated, test=narrowed))
+
+
+UNITS, TRIES = 10**6, 100  # of one hunt, at most and by default
+HOPELESS = 3  # units in which every call raises, after which a hunt stops
+UNIT = "hardmax.papers.hunting.search:unit"
+
+
+@dataclass(frozen=True)
+class Units:
+    """The rows of the first units, without a gap, and whether a refutation is among them."""
+
+    rows: tuple[dict[str, Any], ...]
+
+    @property
+    def refuted(self) -> int | None:
+        """The number of the first unit that refutes."""
+        return next((k for k, row in enumerate(self.rows) if row["word"] == "refuted"), None)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether every call raised in as many first units as decide that: the others would raise too."""
+        first = self.rows[:HOPELESS]
+        return len(first) == HOPELESS and all(set(json.loads(r["words"])) <= {"refused"} for r in first)
+
+    @property
+    def judged(self) -> int:
+        """Candidates that were looked at."""
+        return sum(row["judged"] for row in self.rows)
+
+    @property
+    def words(self) -> dict[str, int]:
+        """How often each word was said."""
+        total: dict[str, int] = {}
+        for row in self.rows:
+            for word, count in json.loads(row["words"]).items():
+                total[word] = total.get(word, 0) + count
+        return total
+
+    @property
+    def error(self) -> str | None:
+        """What the claim's function raised first, if it did."""
+        return next((row["raised"] for row in self.rows if row["raised"]), None)
+
+    def best(self) -> dict[str, Any] | None:
+        """The row of the first refutation, or of the least value."""
+        if self.refuted is not None:
+            return self.rows[self.refuted]
+        whole = (row for row in self.rows if row["candidate"] is not None)
+        return min(whole, key=lambda row: float(row["value"]), default=None)
+
+
+LOST: dict[str, Any] = {"word": "refused", "value": math.inf, "judged": 0, "words": "{}", "candidate": None}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a hunt may spend and where it runs, as `hm.hunt` takes it; refused where it makes no sense."""
+
+    tries: int | None = None
+    seconds: float | None = None
+    seed: int = 0
+    store: str | os.PathLike[str] | None = None
+    backend: str = "local"
+    address: str | None = None
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tries is not None and expect.whole("tries", self.tries, 1) > UNITS:
+            raise ValueError(f"tries must be at most {UNITS:,}, got {self.tries:,}; hunt with another seed")
+        if self.seconds is not None:
+            expect.positive("seconds", self.seconds)
+        expect.whole("seed", self.seed)
+
+    @property
+    def units(self) -> int:
+        """Units at most: 100 if nothing else ends the hunt."""
+        if self.tries is not None:
+            return self.tries
+        return TRIES if self.seconds is None else UNITS
+
+
+class Drive:
+    """Runs units and knows when there are enough."""
+
+    def __init__(
+        self, claim: Claim, budget: Budget, named: bool, tell: Callable[[int], object] = lambda count: None
+    ) -> None:
+        self.claim, self.tries, self.tell = claim, budget.units, tell
+        self.end = None if budget.seconds is None else time.monotonic() + budget.seconds
+        self.folder = None if budget.store is not None else Path(tempfile.mkdtemp(prefix="hardmax-hunt-"))
+        self.path = Path(budget.store or "") if self.folder is None else self.folder / "hunt.sqlite"
+        self.reader: Store | None = None
+        self.rows: list[dict[str, Any]] = []
+        self.later: dict[int, dict[str, Any]] = {}
+        self.seen = 0
+        cell = {"claim": claim.target, "reading": claim.reading, "space": ranges_text(claim.space.ranges)}
+        if claim.space.loss is not None:
+            cell["loss"] = claim.space.loss
+        where = claim.target.rpartition(":")[0]
+        self.options: dict[str, Any] = {
+            "function": UNIT if named else (lambda parameters, seed: row_of(explore(claim, seed))),
+            "grid": [cell],
+            "trials": UNITS,
+            "store": self.path,
+            "seed": budget.seed,
+            "batch": 1,
+            "backend": budget.backend,
+            "address": budget.address,
+            "workers": budget.workers if named else 0,
+            "data_files": [where] if where.endswith(".py") else [],
+            "progress": self._see,
+        }
+
+    def run(self) -> None:
+        """Run until there is enough; an interrupt passes through, and `units` still tells what is done."""
+        self._read()
+        if self._is_enough():
+            return
+        with suppress(_Enough):
+            sweep(**self.options)
+
+    def units(self) -> Units:
+        """The first units without a gap, up to a refutation and to the number of tries."""
+        self._read()
+        found = Units(tuple(self.rows[: self.tries]))
+        if found.hopeless:
+            return Units(found.rows[:HOPELESS])
+        return found if found.refuted is None else Units(found.rows[: found.refuted + 1])
+
+    def close(self) -> None:
+        """Let go of the store; one that nobody named goes away."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _see(self, progress: Any) -> None:
+        self._read()
+        self.tell(len(self.rows))
+        if self._is_enough():
+            raise _Enough
+
+    def _is_enough(self) -> bool:
+        if len(self.rows) >= self.tries or any(row["word"] == "refuted" for row in self.rows):
+            return True
+        if Units(tuple(self.rows[:HOPELESS])).hopeless:
+            return True
+        waits = any(row["word"] == "refuted" for row in self.later.values())  # units before it are under way
+        return self.end is not None and time.monotonic() >= self.end and not waits and bool(self.rows)
+
+    def _read(self) -> None:
+        """Take note of the rows that came since, and move those that follow without a gap to the front."""
+        if self.reader is None:
+            if not self.path.exists():
+                return
+            try:
+                self.reader = Store.read(self.path)
+            except ValueError:
+                return  # the driver is only making it
+        first = len(self.rows)
+        columns = "trial, status, row, error"
+        for trial, status, row, error in self.reader.select(columns, "cell = 0 AND trial >= ?", first):
+            if trial not in self.later:
+                self.later[trial] = row if status == DONE else dict(LOST, raised=error)
+        while len(self.rows) in self.later:
+            self.rows.append(self.later.pop(len(self.rows)))
+
+
+class _Enough(Exception):
+    """A refutation is found, the tries are done, or the time is over."""

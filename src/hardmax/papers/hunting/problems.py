@@ -1,0 +1,362 @@
+"""Problems as candidates: keys and scores, tokens with labels and a head, or tokens with queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hardmax.papers.hunting.candidate import DENOMINATORS, Ranges, Size, costs, rounded, simpler
+from hardmax.problem import Problem
+
+VECTORS = ("p", "q", "start")  # options with a number for each dimension
+DRAWN_LOSSES = ("logistic", "exponential", "correlation")
+Arrays = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemCandidate:
+    """Tokens of every input, and either scores, scores and queries, or labels and a head.
+
+    >>> import numpy as np
+    >>> from hardmax.papers.hunting.problems import ProblemCandidate
+    >>> two = ProblemCandidate((np.array([[1.0], [0.0]]), np.array([[-1.0], [0.0]])), (np.eye(2)[0],) * 2)
+    >>> two.size, two.subject().scores.tolist(), len(list(two.shrunk({"n": (1, 2)}))) > 4
+    ((2, 4, 1), [1.0, 0.0, 1.0, 0.0], True)
+    """
+
+    orders: ClassVar[tuple[str, ...]] = ("inputs", "tokens", "coordinates")
+
+    tokens: Arrays  # (T_i, d) each
+    scores: Arrays | None = None  # (T_i,) each
+    queries: np.ndarray | None = None  # (n, e)
+    labels: np.ndarray | None = None  # (n,)
+    head: np.ndarray | None = None  # (d,)
+    loss: str = "logistic"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Inputs."""
+        return len(self.tokens)
+
+    @property
+    def d(self) -> int:
+        """Dimensions of a token."""
+        return int(self.tokens[0].shape[1])
+
+    @property
+    def size(self) -> Size:
+        """Inputs, tokens, dimensions."""
+        return self.n, sum(map(len, self.tokens)), self.d
+
+    @property
+    def cost(self) -> float:
+        """Numbers to write down, after inputs, tokens and dimensions."""
+        n, T, d = self.size
+        return 1000.0 * (n + T + d) + costs(self.vector())
+
+    def subject(self) -> Problem:
+        """The problem."""
+        if self.head is not None:
+            return Problem.from_tokens(list(self.tokens), self.labels, self.head, loss=self.loss)
+        if self.queries is not None:
+            return Problem.from_queries(
+                list(self.tokens), self.queries, list(self.scores or ()), loss=self.loss
+            )
+        return Problem.from_scores(list(self.tokens), list(self.scores or ()), self.loss)
+
+    # continuous numbers, as one vector
+
+    @property
+    def _free(self) -> Arrays:
+        """Scores that are numbers; those of the log loss are labels, and stay."""
+        return () if self.scores is None or self.loss == "log" else self.scores
+
+    def _parts(self) -> list[np.ndarray]:
+        parts = [*self.tokens, *self._free]
+        parts += [x for x in (self.queries, self.head) if x is not None]
+        return parts + [np.asarray(self.options[name]) for name in VECTORS if name in self.options]
+
+    def vector(self) -> np.ndarray:
+        """Tokens, scores, queries, head and vectors of the options."""
+        return np.concatenate([part.ravel() for part in self._parts()])
+
+    def at(self, vector: np.ndarray) -> ProblemCandidate:
+        """The same with other numbers."""
+        cuts = np.cumsum([part.size for part in self._parts()])[:-1]
+        pieces = iter(
+            piece.reshape(part.shape)
+            for piece, part in zip(np.split(vector, cuts), self._parts(), strict=True)
+        )
+        tokens = tuple(next(pieces) for _ in self.tokens)
+        scores = tuple(next(pieces) for _ in self._free) or self.scores
+        queries = None if self.queries is None else next(pieces)
+        head = None if self.head is None else next(pieces)
+        options = dict(self.options)
+        options |= {name: next(pieces) for name in VECTORS if name in options}
+        return replace(self, tokens=tokens, scores=scores, queries=queries, head=head, options=options)
+
+    # discrete moves
+
+    def moved(self, rng: np.random.Generator, ranges: Ranges) -> ProblemCandidate:
+        """A neighbour by one move."""
+        moves: list[Callable[[np.random.Generator], ProblemCandidate]] = [
+            self._copied,
+            self._tied,
+            self._negated,
+            self._whole,
+            self._between,
+            self._nudged,
+            self._cleared,
+            self._chosen,
+        ]
+        smaller = list(self._dropped(ranges))
+        if smaller and rng.random() < 0.2:
+            return smaller[int(rng.integers(len(smaller)))]
+        return moves[int(rng.integers(len(moves)))](rng)
+
+    def _place(self, rng: np.random.Generator) -> tuple[int, int]:
+        i = int(rng.integers(self.n))
+        return i, int(rng.integers(len(self.tokens[i])))
+
+    def _with_token(self, i: int, t: int, row: np.ndarray) -> ProblemCandidate:
+        tokens = [part.copy() for part in self.tokens]
+        tokens[i][t] = row
+        return replace(self, tokens=tuple(tokens))
+
+    def _copied(self, rng: np.random.Generator) -> ProblemCandidate:
+        (i, t), (j, s) = self._place(rng), self._place(rng)
+        return self._with_token(i, t, self.tokens[j][s])
+
+    def _cleared(self, rng: np.random.Generator) -> ProblemCandidate:
+        i, t = self._place(rng)
+        return self._with_token(i, t, np.zeros(self.d))
+
+    def _between(self, rng: np.random.Generator) -> ProblemCandidate:
+        """A token half way between two others of its input, or as far beyond one of them."""
+        i, t = self._place(rng)
+        a, b = self.tokens[i][rng.integers(len(self.tokens[i]), size=2)]
+        return self._with_token(i, t, 0.5 * (a + b) if rng.random() < 0.6 else 2 * a - b)
+
+    def _tied(self, rng: np.random.Generator) -> ProblemCandidate:
+        if self.scores is None:
+            return self._negated(rng)
+        (i, t), (j, s) = self._place(rng), self._place(rng)
+        scores = [part.copy() for part in self.scores]
+        scores[i][t] = scores[j][s]
+        if self.loss == "log":  # another token is the label
+            scores[i] = np.eye(len(scores[i]))[t]
+        return replace(self, scores=tuple(scores))
+
+    def _negated(self, rng: np.random.Generator) -> ProblemCandidate:
+        i, t = self._place(rng)
+        kind = int(rng.integers(3))
+        if kind == 0 and self.labels is not None:
+            return replace(self, labels=self.labels * np.where(np.arange(self.n) == i, -1, 1))
+        if kind == 1:
+            x = self.vector()
+            x[int(rng.integers(len(x)))] *= -1
+            return self.at(x)
+        return self._with_token(i, t, float(rng.choice((-1.0, -1.0, 2.0, 4.0, 0.25))) * self.tokens[i][t])
+
+    def _whole(self, rng: np.random.Generator) -> ProblemCandidate:
+        x = self.vector()
+        scale = (1.0, 2.0, 0.5)[int(rng.integers(3))]
+        return self.at(rounded(scale * x, int(rng.choice((1, 1, 2)))))
+
+    def _nudged(self, rng: np.random.Generator) -> ProblemCandidate:
+        x = self.vector()
+        x[int(rng.integers(len(x)))] += float(rng.choice((-1.0, 1.0, -0.5, 0.5, -3.0, 3.0)))
+        return self.at(x)
+
+    def _chosen(self, rng: np.random.Generator) -> ProblemCandidate:
+        """Another selection, or another vector, among the options."""
+        names = [name for name in (*VECTORS, "selection") if name in self.options]
+        if not names:
+            return self._nudged(rng)
+        name = names[int(rng.integers(len(names)))]
+        if name == "selection":
+            i, t = self._place(rng)
+            chosen = list(self.options["selection"])
+            chosen[i] = t
+            return replace(self, options={**self.options, "selection": tuple(chosen)})
+        made = rng.normal(size=self.d) if rng.random() < 0.5 else rng.integers(-2, 3, self.d).astype(float)
+        return replace(self, options={**self.options, name: made})
+
+    # smaller ones
+
+    def _dropped(self, ranges: Ranges) -> Iterator[ProblemCandidate]:
+        """One input, one token or one dimension less, within the ranges."""
+        least = {name: low for name, (low, _) in ranges.items()}
+        if self.n > least.get("n", 1):
+            for i in range(self.n):
+                yield self._without_input(i)
+        for i, part in enumerate(self.tokens):
+            if len(part) > least.get("T", 1):
+                for t in range(len(part)):
+                    label = self.loss == "log" and self.scores is not None and self.scores[i][t]
+                    if self.options.get("selection", (None,) * self.n)[i] != t and not label:
+                        yield self._without_token(i, t)
+        if self.d > least.get("d", 1):
+            for k in range(self.d):
+                yield self._without_dimension(k)
+
+    def _without_input(self, i: int) -> ProblemCandidate:
+        def rest(parts: Any) -> Any:
+            return None if parts is None else tuple(x for j, x in enumerate(parts) if j != i)
+
+        def rows(array: np.ndarray | None) -> np.ndarray | None:
+            return None if array is None else np.delete(array, i, axis=0)
+
+        options = dict(self.options)
+        if "selection" in options:
+            options["selection"] = rest(options["selection"])
+        return replace(
+            self,
+            tokens=rest(self.tokens),
+            scores=rest(self.scores),
+            queries=rows(self.queries),
+            labels=rows(self.labels),
+            options=options,
+        )
+
+    def _without_token(self, i: int, t: int) -> ProblemCandidate:
+        def less(parts: Arrays | None) -> Arrays | None:
+            if parts is None:
+                return None
+            return tuple(np.delete(x, t, axis=0) if j == i else x for j, x in enumerate(parts))
+
+        options = dict(self.options)
+        if "selection" in options:
+            options["selection"] = tuple(s - (j == i and s > t) for j, s in enumerate(options["selection"]))
+        tokens = less(self.tokens)
+        assert tokens is not None
+        return replace(self, tokens=tokens, scores=less(self.scores), options=options)
+
+    def _without_dimension(self, k: int) -> ProblemCandidate:
+        options = {
+            name: np.delete(value, k) if name in VECTORS else value for name, value in self.options.items()
+        }
+        head = None if self.head is None else np.delete(self.head, k)
+        tokens = tuple(np.delete(part, k, axis=1) for part in self.tokens)
+        return replace(self, tokens=tokens, head=head, options=options)
+
+    def shrunk(self, ranges: Ranges) -> Iterator[ProblemCandidate]:
+        """Smaller ones; then all numbers rounded, key by key moved to the origin, and number by number."""
+        yield from self._dropped(ranges)
+        x = self.vector()
+        for q in DENOMINATORS:
+            for factor in (1.0, 2.0, 4.0):
+                yield self.at(rounded(factor * x, q))
+        for i in range(self.n):  # a shift of an input's keys, or scores, is no change to most claims
+            for t in range(len(self.tokens[i])):
+                moved = [part - (part[t] if j == i else 0) for j, part in enumerate(self.tokens)]
+                yield replace(self, tokens=tuple(moved))
+                if self._free:
+                    less = [part - (part[t] if j == i else 0) for j, part in enumerate(self._free)]
+                    yield replace(self, scores=tuple(less))
+        for place, value in enumerate(x):
+            for near in simpler(float(value)):
+                x_new = x.copy()
+                x_new[place] = near
+                yield self.at(x_new)
+
+    def shuffled(self, rng: np.random.Generator, only: str | None = None) -> ProblemCandidate:
+        """Inputs, tokens and coordinates in another order, coordinates with other signs; or ``only`` one."""
+        inputs, axes = rng.permutation(self.n), rng.permutation(self.d)
+        signs = rng.choice([-1.0, 1.0], self.d)
+        orders = [rng.permutation(len(part)) for part in self.tokens]
+        if only not in (None, "inputs"):
+            inputs = np.arange(self.n)
+        if only not in (None, "tokens"):
+            orders = [np.arange(len(part)) for part in self.tokens]
+        if only not in (None, "coordinates"):
+            axes, signs = np.arange(self.d), np.ones(self.d)
+        tokens = tuple(self.tokens[i][orders[i]][:, axes] * signs for i in inputs)
+        scores = None if self.scores is None else tuple(self.scores[i][orders[i]] for i in inputs)
+        options = {
+            name: np.asarray(value)[axes] * signs if name in VECTORS else value
+            for name, value in self.options.items()
+        }
+        if "selection" in options:
+            places = [np.argsort(order) for order in orders]  # where a token went
+            options["selection"] = tuple(int(places[i][options["selection"][i]]) for i in inputs)
+        return replace(
+            self,
+            tokens=tokens,
+            scores=scores,
+            options=options,
+            queries=None if self.queries is None else self.queries[inputs],
+            labels=None if self.labels is None else self.labels[inputs],
+            head=None if self.head is None else self.head[axes] * signs,
+        )
+
+    def told(self, options: dict[str, Any]) -> ProblemCandidate:
+        """The same with other options."""
+        return replace(self, options=options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as lists."""
+        made: dict[str, Any] = {
+            "kind": "problem",
+            "tokens": [x.tolist() for x in self.tokens],
+            "loss": self.loss,
+        }
+        if self.scores is not None:
+            made["scores"] = [x.tolist() for x in self.scores]
+        for name in ("queries", "labels", "head"):
+            if (value := getattr(self, name)) is not None:
+                made[name] = value.tolist()
+        options = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self.options.items()}
+        return made | {"options": options}
+
+    @classmethod
+    def of_dict(cls, made: dict[str, Any]) -> ProblemCandidate:
+        """What `to_dict` wrote."""
+        d = len(made["tokens"][0][0])
+        tokens = tuple(np.array(part, dtype=float).reshape(-1, d) for part in made["tokens"])
+        scores = made.get("scores")
+        options = dict(made["options"])
+        options |= {name: np.array(options[name], dtype=float) for name in VECTORS if name in options}
+        if "selection" in options:
+            options["selection"] = tuple(options["selection"])
+        beside = {k: np.array(made[k]) for k in ("queries", "labels", "head") if made.get(k) is not None}
+        own = None if scores is None else tuple(np.array(part, dtype=float) for part in scores)
+        return cls(tokens, own, loss=made["loss"], options=options, **beside)
+
+
+# drawing
+
+
+def draw_problem(kind: str, ranges: Ranges, rng: np.random.Generator) -> ProblemCandidate:
+    """A random problem of a kind: Gaussian, of small integers, with equal losers, or nearly degenerate."""
+    n, T, d = (int(rng.integers(low, high + 1)) for low, high in (ranges[name] for name in ("n", "T", "d")))
+    style = int(rng.integers(5))
+    keys = rng.normal(size=(n, T, d))
+    scores = rng.normal(size=(n, T))
+    if style in (1, 3):
+        keys = rng.integers(-2, 3, size=(n, T, d)).astype(float)
+        scores = rng.integers(-1, 3, size=(n, T)).astype(float)
+    if style == 2 or (style == 1 and rng.random() < 0.3):  # one best token, equal others: Assumption B
+        scores = np.zeros((n, T))
+        scores[:, 0] = rng.integers(1, 3, size=n) if rng.random() < 0.5 else 1.0
+    if style == 3:  # close to a degenerate one
+        size = 10.0 ** rng.uniform(-6, -2)
+        keys, scores = (
+            keys + size * rng.normal(size=keys.shape),
+            scores + size * rng.normal(size=scores.shape),
+        )
+    loss = DRAWN_LOSSES[int(rng.integers(3))]
+    tokens, own = tuple(keys), tuple(scores)
+    if kind == "tokens":
+        head = rng.normal(size=d) if style != 1 else rng.integers(-1, 2, size=d).astype(float)
+        return ProblemCandidate(tokens, labels=rng.choice([-1, 1], size=n), head=head, loss=loss)
+    if kind == "queries":
+        return ProblemCandidate(tokens, own, queries=rng.normal(size=(n, max(2, d))), loss=loss)
+    if kind == "labels":  # one right token for each input, and few directions
+        keys = rng.integers(-1, 2, size=(n, T, d)).astype(float)
+        return ProblemCandidate(tuple(keys), tuple(np.eye(T)[rng.integers(T, size=n)]), loss="log")
+    return ProblemCandidate(tokens, own, loss=loss)

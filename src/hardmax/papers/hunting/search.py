@@ -1,0 +1,159 @@
+"""One unit of a hunt: random candidates, then moves and continuous steps from the best of them.
+
+A unit has a number of judgements to spend, not seconds, and its own seed: what it finds depends on nothing
+else. It ends at the first refutation.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib.parallel import serial_blas
+from hardmax.papers.checking.check import as_reading
+from hardmax.papers.hunting.candidate import Candidate
+from hardmax.papers.hunting.claims import Claim, Judgement, claim_of
+
+DRAWS, MOVES, STEPS = 10, 30, 40  # judgements of each stage
+
+
+@dataclass
+class Ledger:
+    """The best candidate so far, and how many were judged."""
+
+    claim: Claim
+    best: Candidate | None = None
+    judged: Judgement | None = None
+    count: int = 0
+    words: dict[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+    def look(self, candidate: Candidate) -> Judgement:
+        """Judge one more, and keep it if it is the best."""
+        found = self.claim.judge(candidate)
+        self.count += 1
+        self.words[found.word] = self.words.get(found.word, 0) + 1
+        if found.word == "refused" and self.error is None:
+            self.error = str(found.measured["error"])
+        if self.judged is None or (found.word != "refuted", found.value) < (
+            self.judged.word != "refuted",
+            self.judged.value,
+        ):
+            self.best, self.judged = candidate, found
+        return found
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing better to be had."""
+        return self.judged is not None and self.judged.word == "refuted"
+
+
+def explore(claim: Claim, seed: int) -> Ledger:
+    """One unit of work."""
+    rng, ledger = np.random.default_rng(seed), Ledger(claim)
+    with serial_blas():
+        for _ in range(DRAWS):
+            ledger.look(claim.space.draw(rng))
+            if ledger.ended:
+                return ledger
+        _climb(ledger, rng, MOVES)
+        if not ledger.ended:
+            _slide(ledger, rng, STEPS)
+        if not ledger.ended:
+            _climb(ledger, rng, MOVES // 2)
+    return ledger
+
+
+def _climb(ledger: Ledger, rng: np.random.Generator, moves: int) -> None:
+    """Discrete moves, up to three at once; one that is as good is taken too, so that plateaus are crossed."""
+    assert ledger.best is not None
+    assert ledger.judged is not None
+    here, height = ledger.best, ledger.judged.value
+    for _ in range(moves):
+        there = here
+        for _ in range(int(rng.integers(1, 4))):
+            there = there.moved(rng, ledger.claim.space.ranges)
+        found = ledger.look(there)
+        if ledger.ended:
+            return
+        if found.value <= height:
+            here, height = there, found.value
+
+
+def _slide(ledger: Ledger, rng: np.random.Generator, steps: int) -> None:
+    """Continuous steps: CMA-ES where it is installed, Gaussian steps of an adapted size otherwise."""
+    assert ledger.best is not None
+    start = ledger.best
+    x = start.vector()
+    if not x.size:
+        return _climb(ledger, rng, steps)
+    if (cma := strategy()) is None or x.size < 2:  # CMA-ES needs two dimensions
+        return _gauss(ledger, rng, start, steps)
+    search = cma.CMAEvolutionStrategy(
+        x, 0.3, {"seed": int(rng.integers(1, 2**31)), "verbose": -9, "verb_log": 0, "verb_disp": 0}
+    )
+    spent = 0
+    while spent < steps and not search.stop():
+        points = search.ask()
+        values = []
+        for point in points:
+            values.append(ledger.look(start.at(np.asarray(point))).value)
+            spent += 1
+            if ledger.ended:
+                return None
+        search.tell(points, values)
+    return None
+
+
+def _gauss(ledger: Ledger, rng: np.random.Generator, start: Candidate, steps: int) -> None:
+    """One parent, one child; the step grows with a success and shrinks with a failure."""
+    assert ledger.judged is not None
+    x, height, size = start.vector(), ledger.judged.value, 0.3
+    for _ in range(steps):
+        there = x + size * rng.normal(size=x.size)
+        found = ledger.look(start.at(there))
+        if ledger.ended:
+            return
+        if found.value < height:
+            x, height, size = there, found.value, 1.5 * size
+        else:
+            size *= 0.9
+
+
+@lru_cache(maxsize=1)
+def strategy() -> Any:
+    """The package cma, or None."""
+    try:
+        import cma
+    except ImportError:
+        return None
+    return cma
+
+
+@lru_cache(maxsize=8)
+def _claim(target: str, reading: str, space: str, loss: str | None) -> Claim:
+    return claim_of(target, as_reading(reading), space, loss)
+
+
+def unit(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
+    """A unit as a trial of a sweep: scalars, with the candidate as JSON."""
+    claim = _claim(parameters["claim"], parameters["reading"], parameters["space"], parameters.get("loss"))
+    return row_of(explore(claim, seed))
+
+
+def row_of(found: Ledger) -> dict[str, Any]:
+    """What is kept of a unit."""
+    assert found.best is not None
+    assert found.judged is not None
+    return {
+        "word": found.judged.word,
+        "value": found.judged.value,
+        "judged": found.count,
+        "words": json.dumps(found.words),
+        "raised": found.error,
+        "candidate": json.dumps(found.best.to_dict()),
+    }

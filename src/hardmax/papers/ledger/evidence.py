@@ -1,0 +1,229 @@
+"""What a row of the ledger rests on: a stored check, figure, claim, training or fact, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from hardmax.papers.registry import ERRATA
+
+Status = Literal["holds", "changed", "fails", "stand-in"]
+
+
+class Stored(NamedTuple):
+    """The stored results: those of the commands, and the finished trainings by name."""
+
+    results: Mapping[str, Any]
+    runs: Mapping[str, Mapping[str, Any]]
+
+
+class Found(NamedTuple):
+    """What a piece of evidence says; ``made`` is the version and the day."""
+
+    status: Status
+    text: str
+    differs: str
+    made: tuple[str, str]
+
+
+class Evidence:
+    """A stored result that a row rests on."""
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        raise NotImplementedError
+
+    def found(self, stored: Stored) -> Found | None:
+        """What it says; None where it has not been run."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Check(Evidence):
+    """A statement, checked on the instances that it was made for.
+
+    The paper's own wording decides: it must hold on an instance, and where it fails on another the
+    statement holds with a change, which the errata state. ``corrected`` is for a slip that makes the wording
+    fail everywhere and has an obvious reading, which the row states: that reading decides then.
+    """
+
+    id: str
+    corrected: bool = False
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        return f"hardmax verify {self.id}"
+
+    def found(self, stored: Stored) -> Found | None:
+        """Verdicts as expected, and those on the printed wording."""
+        kept = stored.results["checks"].get(self.id)
+        if kept is None:
+            return None
+        printed, good = kept["printed"], kept["as_expected"] == kept["checks"]
+        holds = printed.get("holds", 0) + printed.get("vacuous", 0) + printed.get("consistent", 0)
+        broken = printed.get("fails", 0) + printed.get("refuted", 0)
+        status: Status = "holds"
+        if not good or (broken and not holds and not self.corrected):
+            status = "fails"
+        elif broken:
+            status = "changed"
+        words = f"{self.id}: {kept['as_expected']} of {kept['checks']} verdicts as expected"
+        if broken:
+            words += f"; the printed wording holds on {holds} instances, fails on {broken}"
+        differs = " ".join(f"{each}: {ERRATA[each]}" for each in kept["errata"])
+        return Found(status, words, differs, _made(stored))
+
+
+@dataclass(frozen=True)
+class Figure(Evidence):
+    """A figure, with all its claims; ``quick`` is what differs where it is stored at quick scale."""
+
+    id: str
+    quick: str = ""
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        return f"hardmax reproduce {self.id}"
+
+    def found(self, stored: Stored) -> Found | None:
+        """How many claims hold, and on which data."""
+        kept = stored.results["figures"].get(self.id)
+        if kept is None:
+            return None
+        claims = kept["claims"].values()
+        own, all_held = [c for c in claims if not c["stand_in"]], all(c["holds"] for c in claims)
+        words = (
+            f"{self.id}: {sum(c['holds'] for c in claims)} of {len(claims)} claims at {kept['scale']} scale"
+        )
+        if not own:
+            words += ", all on stand-ins"
+        return _judged(all_held, not own, kept["scale"] == "quick", self.quick, words, stored)
+
+
+@dataclass(frozen=True)
+class Claim(Evidence):
+    """One claim of a figure; ``quick`` as in `Figure`."""
+
+    id: str
+    quick: str = ""
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        return f"hardmax reproduce {self.id.partition('.')[0]}"
+
+    def found(self, stored: Stored) -> Found | None:
+        """What was measured."""
+        figure = stored.results["figures"].get(self.id.partition(".")[0], {"claims": {}})
+        kept = figure["claims"].get(self.id)
+        if kept is None:
+            return None
+        words = f"{self.id}: {kept['measured']}, expected {kept['expected']}"
+        quick = figure["scale"] == "quick"
+        return _judged(kept["holds"], kept["stand_in"], quick, self.quick, words, stored)
+
+
+@dataclass(frozen=True)
+class Fact(Evidence):
+    """A number that the script of the stored results computes."""
+
+    name: str
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        return "python benchmarks/ledger_results.py --data DIR"
+
+    def found(self, stored: Stored) -> Found | None:
+        """The number."""
+        kept = stored.results["facts"].get(self.name)
+        if kept is None:
+            return None
+        return Found("holds" if kept["holds"] else "fails", kept["text"], "", _made(stored))
+
+
+Test = Callable[[Mapping[str, Any]], bool]
+FAR_BELOW = 1e-2  # the paper: 1e-5 against 1e-1
+
+
+@dataclass(frozen=True)
+class Trained(Evidence):
+    """Trainings of paper A by name; each that is finished must pass the test."""
+
+    names: tuple[str, ...]
+    test: Test
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        return f"python benchmarks/paper_a_runs.py DATA {' '.join(self.names)} --keep DIR"
+
+    def found(self, stored: Stored) -> Found | None:
+        """Loss, mass, r_v, r_p and sign accuracy of each finished seed."""
+        done = [stored.runs[name] for name in self.names if name in stored.runs]
+        if not done:
+            return None
+        words = "; ".join(
+            f"seed {run['seed']}: loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v {run['r_v']:.2f}, r_p "
+            f"{run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}, {run['cpu_seconds'] / 60:.0f} CPU "
+            "min"
+            for run in done
+        )
+        if len(done) < len(self.names):
+            words += f"; {len(self.names) - len(done)} of {len(self.names)} seeds not run"
+        good = all(self.test(run) for run in done)
+        last = max(done, key=lambda run: run["date"])
+        return Found("holds" if good else "fails", words, "", (last["version"], last["date"]))
+
+
+@dataclass(frozen=True)
+class Contrast(Evidence):
+    """The loss of a training of two layers, which must be far below that of one layer on the same data."""
+
+    two: str
+    one: str
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        return f"python benchmarks/paper_a_runs.py DATA {self.two} {self.one} --keep DIR"
+
+    def found(self, stored: Stored) -> Found | None:
+        """Both losses; None unless both trainings are finished."""
+        if not {self.two, self.one} <= set(stored.runs):
+            return None
+        two, one = stored.runs[self.two], stored.runs[self.one]
+        status: Status = "holds" if two["loss"] <= FAR_BELOW * one["loss"] else "fails"
+        words = f"two layers {two['loss']:.2g}, one layer {one['loss']:.2g}, seed {two['seed']}"
+        last = max((one, two), key=lambda run: run["date"])
+        return Found(status, words, "", (last["version"], last["date"]))
+
+
+def of_order(power: int) -> Test:
+    """Loss of the order 10^power: its exponent, or the nearest power of ten."""
+    return lambda run: 10.0 ** (power - 0.5) <= run["loss"] < 10.0 ** (power + 1)
+
+
+def below(power: int) -> Test:
+    """Loss of the order 10^power, or less."""
+    return lambda run: run["loss"] < 10.0 ** (power + 1)
+
+
+def shape(run: Mapping[str, Any]) -> bool:
+    """E v has the sign of x for 85 % of the tokens beyond 0.3, and E p rises with its modulus."""
+    return run["sign_accuracy"] >= 0.85 and run["r_v"] > 0 and run["r_p"] > 0
+
+
+def _judged(holds: bool, stand_in: bool, quick: bool, differs: str, words: str, stored: Stored) -> Found:
+    """What claims of a figure say; less than the paper's size is a change where that is stated."""
+    less = differs if quick else ""
+    status: Status = "fails" if not holds else "stand-in" if stand_in else "changed" if less else "holds"
+    return Found(status, words, less, _made(stored))
+
+
+def _made(stored: Stored) -> tuple[str, str]:
+    return stored.results["version"], stored.results["date"]

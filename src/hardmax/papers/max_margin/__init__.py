@@ -1,0 +1,1 @@
+"""Paper B, Max-Margin Token Selection in Attention Mechanism."""

@@ -1,0 +1,211 @@
+"""B-FIG-2: the cone around a locally optimal direction, with the constants of Lemma 7, and descent in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import hardmax as hm
+from hardmax._lib.arrays import half_squares
+from hardmax.papers.figures.claims import at_least, at_most, near
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.style import BLUE, INK, RED
+from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.max_margin.figures.plane import (
+    RATE,
+    STEPS,
+    draw_path,
+    frame,
+    label_axes,
+    paths_table,
+    runs_of,
+    train,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+SEED, SAMPLES = 0, 200
+# Where drawn runs start: the radius over R_bar and the angle over the half angle.
+DRAWN = ((1.0, 1.0), (1.0, -1.0), (1.0, 0.4), (1.0, -0.5), (1.5, -0.9))
+REACH, DRAWN_STEPS, ARROW = 34.0, 300, 30
+
+
+def two_rivals() -> hm.Problem:
+    """One input whose best token has two neighbours, one with nearly its score; p_mm is (1, 0)."""
+    return hm.Problem.from_scores([[[2.5, 0.0], [1.5, 0.5], [1.5, -0.5]]], [[1.0, 0.95, 0.0]])
+
+
+def draw_2(tables: Tables, canvas: Canvas) -> None:
+    """Two cones: one that descent never leaves, one that it leaves and comes back to."""
+    upper, lower = canvas.subplots(2, 1, sharex=True)
+    _draw_cone(upper, tables, "fig8")
+    _draw_cone(lower, tables, "two rivals")
+    upper.set_title("(a) one neighbour: the cone is never left")
+    lower.set_title("(b) two neighbours: it can be left at first")
+    upper.set_xlabel("")
+
+
+def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
+    from matplotlib.patches import Arc, Wedge
+
+    row = part(tables["cones"], "cone", name)
+    angle, radius = float(row["half_angle"][0]), float(row["R_bar"][0])
+    frame(panel, (0.0, REACH), (-4.4, 5.4))
+    panel.add_patch(
+        Wedge(
+            (0, 0),
+            2 * REACH,
+            -angle,
+            angle,
+            width=2 * REACH - radius,
+            facecolor="#E3EEF6",
+            edgecolor=BLUE,
+            linewidth=0.7,
+            zorder=1,
+        )
+    )
+    side = radius * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    for sign in (1, -1):
+        panel.plot(
+            [0, side[0]], [0, sign * side[1]], color=BLUE, linewidth=0.6, linestyle=(0, (1, 2)), zorder=1
+        )
+    panel.add_patch(Arc((0, 0), 12, 12, theta1=0, theta2=angle, color=INK, linewidth=0.6))
+    panel.text(4.6, 1.35, rf"${angle:.2f}°$", fontsize=7, ha="center")
+    panel.plot([0, REACH], [0, 0], color=RED, linestyle=(0, (4, 2)), linewidth=1.3, zorder=3)
+    panel.text(REACH + 0.4, 0, "$p^{mm}$", color=RED, va="center")
+    panel.annotate(
+        rf"$\bar R_\mu = {radius:.1f}$",
+        (side[0], side[1]),
+        (radius - 1.0, 3.9),
+        fontsize=7,
+        ha="right",
+        color=BLUE,
+        arrowprops={"arrowstyle": "-", "color": BLUE, "linewidth": 0.5},
+    )
+    rows = part(tables["paths"], "cone", name)
+    for run in runs_of(rows):
+        draw_path(panel, part(rows, "run", run), "#777777", every=ARROW)
+    label_axes(panel)
+
+
+@recipe(
+    "B-FIG-2",
+    "Descent from inside the cone of a locally optimal direction",
+    draw=draw_2,
+    size=(3.4, 2.6),
+    errata=("B-ERR-08",),
+)
+def fig_2(setting: Setting) -> Findings:
+    """The explicit cone of Lemma 7 for B-FIG-8's local direction, and one whose radius is too small."""
+    problem = hm.data.named("B-FIG-8")
+    local = hm.max_margin(problem, [0, 1])
+    cone = hm.directions.local_constants(problem, local)
+    narrow = hm.directions.local_constants(
+        hm.data.named("B-FIG-1b"), hm.max_margin(hm.data.named("B-FIG-1b"), [1])
+    )
+    draw = np.random.default_rng(SEED)
+    gap, scale = cone.mu * draw.uniform(size=SAMPLES), draw.uniform(1.0, 2.0, size=SAMPLES)
+    sides = draw.choice([-1.0, 1.0], size=SAMPLES)
+    angles = np.concatenate([[1.0, -1.0], sides * np.degrees(np.arccos(1 - gap)) / cone.half_angle])
+    starts = _in_cone(cone, np.concatenate([[1.0, 1.0], scale]), angles)
+    worst, rise, freezes = [], [], []
+    for k, start in enumerate(starts):
+        path = hm.descend(problem, hm.steps.Normalized(RATE), steps=STEPS, start=start, record=1)
+        gaps = _gaps(path, local)
+        worst.append(gaps.max() / cone.mu)
+        rise.append(-np.diff(gaps).max())
+        freezes.append(gaps[-1] / gaps[0] * (path.norm / path.norms[0]) ** 2)
+        setting.progress(0.8 * k / len(starts))
+    rivals = two_rivals()
+    top = hm.max_margin(rivals, [0])
+    other = hm.directions.local_constants(rivals, top)
+    over = {factor: _overshoot(rivals, top, other, factor) for factor in (1.0, 2.0)}
+    back = hm.descend(rivals, hm.steps.Normalized(RATE), steps=STEPS, start=_in_cone(other, [1.0], [1.0])[0])
+    name = "B-FIG-2."
+    claims = (
+        near(name + "mu", "mu of Lemma 7 at B-FIG-8's local direction", cone.mu, 0.015625, 1e-12),
+        near(name + "half-angle", "half angle of that cone in degrees", cone.half_angle, 10.14, 5e-3),
+        near(name + "radius", "R_bar of Lemma 7 there", cone.R_bar, 10.40, 5e-3),
+        near(
+            name + "fig-1b",
+            "half angle and R_bar at B-FIG-1b's local direction, too thin to draw",
+            [narrow.half_angle, narrow.R_bar],
+            [1.425, 107.36],
+            5e-3,
+        ),
+        at_most(
+            name + "stays",
+            "largest (1 - cos)/mu on the way, from 200 starts in the cone and two on its rim",
+            worst,
+            1 + 1e-9,
+        ),
+        at_least(name + "rises", "least rise of the cosine per step, same starts", rise, 0.0),
+        at_most(
+            name + "freezes",
+            "(1 - cos) |p|^2 at the end over the start: what lies beside p_mm stays",
+            freezes,
+            1.5,
+        ),
+        at_least(
+            name + "left-at-first",
+            "(1 - cos)/mu on the way from R_bar with two neighbours",
+            over[1.0],
+            1.2,
+            paper="descent from the cone stays in it",
+        ),
+        at_most(name + "stays-from-twice", "the same from 2 R_bar", over[2.0], 1 + 1e-9),
+        at_most(
+            name + "comes-back",
+            "(1 - cos)/mu there after 1,000 steps from R_bar",
+            back.misalignment(top) / other.mu,
+            0.1,
+        ),
+    )
+    tables = {
+        "cones": {
+            "cone": np.array(["fig8", "two rivals"]),
+            "mu": np.array([cone.mu, other.mu]),
+            "half_angle": np.array([cone.half_angle, other.half_angle]),
+            "R_bar": np.array([cone.R_bar, other.R_bar]),
+        },
+        "paths": _drawn({"fig8": (problem, cone), "two rivals": (rivals, other)}),
+        "starts": {"p1": starts[:, 0], "p2": starts[:, 1], "worst": np.array(worst), "rise": np.array(rise)},
+    }
+    notes = (
+        "The cone is drawn with the explicit constants, not enlarged.",
+        "(b) is our own data: the best token (2.5, 0) has score 1, its neighbours (1.5, 0.5) and (1.5, -0.5) "
+        "have 0.95 and 0. What lies beside p_mm tends to an offset longer than the cone is wide at R_bar, so "
+        "that descent leaves the cone before it converges; from a larger radius it stays, as Theorem 3 says.",
+    )
+    return Findings(tables, claims, notes, SEED)
+
+
+def _in_cone(cone: hm.directions.LocalConstants, radii: object, angles: object) -> np.ndarray:
+    """Points at multiples of R_bar and of the half angle; both cones point along (1, 0)."""
+    turn = np.radians(cone.half_angle * np.asarray(angles, dtype=float))
+    length = cone.R_bar * np.asarray(radii, dtype=float)
+    return np.column_stack([length * np.cos(turn), length * np.sin(turn)])
+
+
+def _gaps(path: hm.Run, best: hm.MaxMargin) -> np.ndarray:
+    """1 - cos to p_mm at every step."""
+    return half_squares(path.directions, np.asarray(best.direction))
+
+
+def _overshoot(
+    problem: hm.Problem, best: hm.MaxMargin, cone: hm.directions.LocalConstants, factor: float
+) -> float:
+    """The largest (1 - cos)/mu on the way, from the two ends of the rim at a multiple of R_bar."""
+    paths = train(problem, _in_cone(cone, [factor, factor], [1.0, -1.0]).tolist()).values()
+    return max(float(_gaps(path, best).max()) for path in paths) / cone.mu
+
+
+def _drawn(cones: dict[str, tuple[hm.Problem, hm.directions.LocalConstants]]) -> Table:
+    parts = []
+    for name, (problem, cone) in cones.items():
+        paths = paths_table(train(problem, _in_cone(cone, *zip(*DRAWN, strict=True)).tolist()), DRAWN_STEPS)
+        parts.append({"cone": np.full(len(paths["run"]), name), **paths})
+    return {column: np.concatenate([each[column] for each in parts]) for column in parts[0]}

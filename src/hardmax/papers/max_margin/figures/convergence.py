@@ -1,0 +1,380 @@
+"""B-FIG-1a, 1b, 1c: normalised descent of p goes to a max-margin direction, from six starts each."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import hardmax as hm
+from hardmax.papers.figures.claims import at_least, between, near, true
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.style import BLUE, GRAY, INK, PURPLE, RED
+from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.max_margin.figures.plane import (
+    INPUTS,
+    STEPS,
+    bisect,
+    cosines_table,
+    directions_table,
+    draw_path,
+    draw_ray,
+    draw_tokens,
+    ends_table,
+    frame,
+    goes_to_best,
+    label_axes,
+    paths_table,
+    runs_of,
+    tokens_table,
+    train,
+    vector_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+HEIGHTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)  # starts (0, y), and (x, 0) for B-FIG-1c
+LATE = 5000  # steps after which no start near a boundary still hesitates
+
+# The separatrix of B-FIG-1b is y = x/10 + log(90/111) far out (B-ERR-21).
+SLOPE, OFFSET = 0.1, float(np.log(90 / 111))
+
+
+def _lifted(problem: hm.Problem) -> hm.Problem:
+    """The paper's form of one input: the score as a third coordinate that W hides and the head reads."""
+    tokens = np.column_stack([problem.keys[problem.tokens], problem.scores])
+    return hm.Problem.from_tokens([tokens], [1], head=[0.0, 0.0, 1.0], W=np.diag([1.0, 1.0, 0.0]))
+
+
+def draw_1a(tables: Tables, canvas: Canvas) -> None:
+    """Tokens, six trajectories, the max-margin ray, and the cosine over the steps."""
+    panel = canvas.subplots()
+    frame(panel, (-4.4, 4.4), (-2.0, 6.6))
+    draw_ray(panel, vector_of(tables["directions"], "p_mm"), RED)
+    inset = panel.inset_axes((0.66, 0.64, 0.34, 0.33))
+    colors = {"(0, 1)": BLUE, "(0, 0.5)": PURPLE}
+    for run in runs_of(tables["paths"]):
+        color = colors.get(run, GRAY)
+        draw_path(panel, part(tables["paths"], "run", run), color)
+        curve = part(tables["cosines"], "run", run)
+        inset.plot(curve["step"][1:], curve["cosine"][1:], color=color, linewidth=0.9)
+    draw_tokens(panel, tables["tokens"])
+    _score_labels(
+        panel, tables["tokens"], {0: (0.25, 0.15, "left"), 1: (0.2, 0.32, "center"), 2: (0.2, -0.35, "left")}
+    )
+    panel.text(-0.45, 6.0, "$p^{mm}$", color=RED, ha="left")
+    label_axes(panel)
+    inset.text(7, 1.005, "(0, 1)", fontsize=6, color=BLUE)
+    inset.text(1.3, 0.96, "(0, 0.5)", fontsize=6, color=PURPLE)
+    inset.set(xscale="log", xlim=(1, 1000), ylim=(0.9, 1.018), yticks=(0.9, 0.95, 1.0))
+    inset.set_xlabel("step", fontsize=6.5, labelpad=1)
+    inset.set_ylabel(r"$\cos(p, p^{mm})$", fontsize=6.5, labelpad=1)
+    inset.tick_params(labelsize=6, pad=1.5)
+
+
+@recipe(
+    "B-FIG-1a",
+    "One input, one best token: every start goes to the max-margin direction",
+    draw=draw_1a,
+    size=(3.4, 3.2),
+    errata=("B-ERR-12",),
+)
+def fig_1a(setting: Setting) -> Findings:
+    """Six starts on the data of B-FIG-1a; the cosine need not rise at once (B-ERR-12)."""
+    problem = hm.data.named("B-FIG-1a")
+    best = hm.max_margin(problem, [0])
+    local = [found.selection for found in hm.locally_optimal(problem)]
+    paths = train(problem, [(0.0, y) for y in HEIGHTS])
+    ends = ends_table(paths, [best] * len(paths))
+    setting.progress(0.5)
+    cosines = cosines_table(paths, best)
+    by_run = {run: part(cosines, "run", run)["cosine"] for run in paths}
+    dips = {run: int(np.argmin(by_run[run])) for run in ("(0, 1)", "(0, 0.5)")}
+    after = [np.diff(by_run[run][dips.get(run, 1) :]).min() for run in paths]
+    plain = hm.descend(_lifted(problem), hm.steps.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
+    name = "B-FIG-1a."
+    claims = (
+        near(name + "p-mm", "max-margin p of the best token", best.need(), [-10 / 101, 100 / 101], 1e-12),
+        true(
+            name + "neighbour",
+            "the one neighbour of the best token is the origin",
+            best.support == ((0, 2),),
+            best.support,
+            "token 2 of input 0",
+        ),
+        true(name + "only-local", "no other selection is locally optimal", local == [(0,)], local, "[(0,)]"),
+        at_least(
+            name + "cosine-200", "cosine to p_mm after 200 steps, all starts", ends["cosine_200"], 0.992
+        ),
+        at_least(
+            name + "cosine-1000", "cosine to p_mm after 1,000 steps, all starts", ends["cosine_1000"], 0.9997
+        ),
+        between(name + "norm", "|p| after 1,000 steps", ends["norm_1000"], 98.3, 100.8),
+        near(
+            name + "first-coordinate",
+            "p_1 after 1,000 steps is the same from every start",
+            ends["p1_1000"],
+            -12.17348,
+            5e-6,
+        ),
+        near(
+            name + "dip-cosine",
+            "least cosine from (0, 1) and (0, 0.5) on the way",
+            [by_run[run][dips[run]] for run in dips],
+            [0.97668, 0.96448],
+            1e-5,
+            paper="the inner product consistently increases",
+        ),
+        near(name + "dip-step", "step of the least cosine", list(dips.values()), [31, 22], 0),
+        near(name + "dip-start", "cosine at these starts", [by_run[run][0] for run in dips], 0.99504, 5e-6),
+        at_least(name + "rises-after", "least change of the cosine per step after the transient", after, 0.0),
+        near(
+            name + "dip-plain",
+            "cosine of plain descent with step 1/L_p from (0, 1) after 20,000 steps",
+            1 - hm.misalignment(plain.p[:2], best),
+            0.97740,
+            5e-6,
+        ),
+    )
+    tables = {
+        "tokens": tokens_table(problem),
+        "paths": paths_table(paths),
+        "ends": ends,
+        "cosines": cosines,
+        "directions": directions_table({"p_mm": best.need()}),
+    }
+    notes = (
+        "From (0, 1) and (0, 0.5) the cosine first falls, then rises for good (B-ERR-12).",
+        "Keys and p are drawn in one plane; the first 200 of 1,000 steps, with an arrow every 10.",
+    )
+    return Findings(tables, claims, notes)
+
+
+def draw_1b(tables: Tables, canvas: Canvas) -> None:
+    """Tokens, trajectories to two directions, and the boundary between the two basins."""
+    panel = canvas.subplots()
+    frame(panel, (-2.4, 6.6), (-2.6, 4.6))
+    edge = tables["boundary"]
+    panel.plot(edge["x"], edge["y"], color=INK, linestyle=(0, (1, 1.6)), linewidth=1.0, zorder=2)
+    draw_ray(panel, vector_of(tables["directions"], "global"), RED)
+    draw_ray(panel, vector_of(tables["directions"], "local"), BLUE)
+    for run in runs_of(tables["paths"]):
+        draw_path(panel, part(tables["paths"], "run", run))
+    draw_tokens(panel, tables["tokens"])
+    _score_labels(
+        panel, tables["tokens"], {0: (-0.25, 0.0, "right"), 1: (0.2, 0.25, "left"), 2: (-0.25, 0.25, "right")}
+    )
+    panel.text(-0.5, 4.2, "$p^{mm}$ of\n(−0.1, 1)", color=RED, ha="right", va="top")
+    panel.text(6.55, -0.35, "$p^{mm}$ of (1, 0)", color=BLUE, ha="right", va="top")
+    panel.annotate(
+        "boundary of\nthe basins",
+        (4.2, 0.19),
+        (4.3, 1.0),
+        fontsize=7,
+        ha="left",
+        color=INK,
+        arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": INK},
+    )
+    label_axes(panel)
+
+
+@recipe(
+    "B-FIG-1b",
+    "One input, two locally optimal tokens: where p goes depends on the start",
+    draw=draw_1b,
+    size=(3.4, 3.0),
+    errata=("B-ERR-21",),
+)
+def fig_1b(setting: Setting) -> Findings:
+    """Six starts on the data of B-FIG-1b, and the boundary between the two basins."""
+    problem = hm.data.named("B-FIG-1b")
+    found = {each.selection: each for each in hm.feasible_selections(problem)}
+    paths = train(problem, [(0.0, y) for y in HEIGHTS])
+    ends = ends_table(paths, [hm.max_margin(problem, path.selection()) for path in paths.values()])
+    columns = np.linspace(-2.4, 6.6, 28)
+    boundary = []
+    for x in columns:
+        boundary.append(bisect(partial(goes_to_best, problem, x, steps=LATE), -6.0, 4.0, 1e-3))
+        setting.progress(0.8 * len(boundary) / len(columns))
+    at_axis = bisect(partial(goes_to_best, problem, 0.0, steps=LATE), -1.0, -0.5, 1e-6)
+    at_axis_early = bisect(partial(goes_to_best, problem, 0.0), -1.0, -0.5, 1e-6)
+    line = SLOPE * 10 + OFFSET
+    separatrix = hm.limits.basin_boundary(problem, [10.0, line - 0.01], [10.0, line + 0.012], tolerance=5e-4)
+    along = hm.directions.directional_margin(problem, [1.0, SLOPE])
+    upper, lower = ends["selected"] == "0", ends["selected"] == "1"
+    name = "B-FIG-1b."
+    claims = (
+        true(
+            name + "selections",
+            "locally optimal: tokens 0 and 1 and not token 2, which is feasible too",
+            [found[(t,)].locally_optimal for t in range(3)] == [True, True, False],
+            [found[(t,)].locally_optimal for t in range(3)],
+            "[True, True, False]",
+        ),
+        near(
+            name + "p-mm-local",
+            "max-margin p of token 1 and of token 2",
+            [found[(t,)].max_margin.need() for t in (1, 2)],
+            [[1.0, 0.0], [-1.0, -1.1]],
+            1e-12,
+        ),
+        true(
+            name + "tokens",
+            "starts with y = 1 to -0.5 select token 0, y = -1 and -1.5 token 1",
+            ends["selected"].tolist() == ["0"] * 4 + ["1"] * 2,
+            ends["selected"].tolist(),
+            "0 0 0 0 1 1",
+        ),
+        at_least(
+            name + "cosine-global",
+            "cosine to the best token's p_mm after 1,000 steps",
+            ends["cosine_1000"][upper],
+            0.99999,
+        ),
+        at_least(
+            name + "cosine-local",
+            "cosine to the other token's p_mm after 1,000 steps",
+            ends["cosine_1000"][lower],
+            0.99995,
+        ),
+        near(name + "boundary", "where the two basins meet on the axis p_1 = 0", at_axis, -0.8697, 1e-4),
+        near(
+            name + "separatrix",
+            "where the basins of gradient flow meet at p_1 = 10: 1 + log(90/111)",
+            separatrix[1],
+            line,
+            5e-4,
+        ),
+        true(
+            name + "separatrix-direction",
+            "the separatrix runs along (1, 0.1), which is not "
+            "neighbour-optimal: of the two tokens next to the selected one, one scores more",
+            not along.neighbor_optimal,
+            along.neighbors,
+            "not neighbour-optimal",
+            paper="descent can only go to locally optimal directions",
+        ),
+    )
+    tables = {
+        "tokens": tokens_table(problem),
+        "paths": paths_table(paths),
+        "ends": ends,
+        "directions": directions_table({"global": found[(0,)].direction, "local": found[(1,)].direction}),
+        "boundary": {"x": columns, "y": np.array(boundary)},
+    }
+    notes = (
+        f"Beside the boundary a start takes long to decide: after {STEPS:,} steps it seems to lie at "
+        f"{at_axis_early:.5f}, after {LATE:,} at {at_axis:.5f}.",
+        "From the boundary itself p goes to neither direction (B-ERR-21).",
+    )
+    return Findings(tables, claims, notes)
+
+
+def draw_1c(tables: Tables, canvas: Canvas) -> None:
+    """The tokens of three inputs, trajectories, the max-margin ray and the separators of tight inputs."""
+    panel = canvas.subplots()
+    frame(panel, (-2.0, 4.6), (-1.5, 2.1))
+    direction = vector_of(tables["directions"], "p_mm")
+    draw_ray(panel, direction, RED)
+    across = np.array([-direction[1], direction[0]])
+    for i, x, y in zip(*(tables["separators"][name] for name in ("input", "x", "y")), strict=True):
+        panel.axline(
+            (x, y),
+            (x + across[0], y + across[1]),
+            color=INPUTS[i][0],
+            linestyle=(0, (1, 1.4)),
+            linewidth=1.2,
+            zorder=2,
+        )
+    for run in runs_of(tables["paths"]):
+        draw_path(panel, part(tables["paths"], "run", run))
+    draw_tokens(panel, tables["tokens"], size=3.6)
+    for i, (color, marker) in enumerate(INPUTS):
+        panel.plot([], [], marker, color=color, markersize=3.6, label=f"input {i}")
+    panel.plot([], [], "o", color=GRAY, markerfacecolor="white", markersize=3.6, label="not the best token")
+    panel.legend(loc="upper right", ncols=2, columnspacing=0.8, handlelength=0.8)
+    panel.text(4.5, 0.55, "$p^{mm}$", color=RED, ha="right")
+    label_axes(panel)
+
+
+@recipe(
+    "B-FIG-1c",
+    "Three inputs: p goes to the direction that separates all best tokens",
+    draw=draw_1c,
+    size=(3.4, 2.3),
+    errata=("B-ERR-18",),
+)
+def fig_1c(setting: Setting) -> Findings:
+    """Six starts on the data of B-FIG-1c, whose best tokens are the only locally optimal selection."""
+    problem = hm.data.named("B-FIG-1c")
+    best = hm.max_margin(problem, [0, 0, 0])
+    found = list(hm.feasible_selections(problem))
+    local = [each.selection for each in found if each.locally_optimal]
+    setting.progress(0.3)
+    paths = train(problem, [(x, 0.0) for x in HEIGHTS])
+    ends = ends_table(paths, [best] * len(paths))
+    keys = problem.split(problem.keys[problem.tokens])
+    pairs = np.array([(i, *(0.5 * (keys[i][0] + keys[i][t]))) for i, t in hm.neighbors(problem, best).pairs])
+    name = "B-FIG-1c."
+    claims = (
+        near(name + "p-mm", "max-margin p of the best tokens", best.need(), [0.84462639, 0.17112231], 1e-6),
+        near(name + "objective", "half of |p_mm|^2", 0.5 * best.norm**2, 0.3713383, 1e-7),
+        true(
+            name + "neighbours",
+            "neighbours (input, token)",
+            best.support == ((0, 6), (1, 5)),
+            best.support,
+            "token 6 of input 0, token 5 of input 1",
+        ),
+        near(name + "feasible", "feasible selections of 343", len(found), 11, 0),
+        true(
+            name + "only-local",
+            "the best tokens are the only locally optimal selection",
+            local == [(0, 0, 0)],
+            local,
+            "[(0, 0, 0)]",
+        ),
+        at_least(
+            name + "cosine-200", "cosine to p_mm after 200 steps, all starts", ends["cosine_200"], 0.9993
+        ),
+        at_least(
+            name + "cosine-1000", "cosine to p_mm after 1,000 steps, all starts", ends["cosine_1000"], 0.9997
+        ),
+        true(
+            name + "tokens",
+            "every start selects the best token of every input",
+            set(ends["selected"].tolist()) == {"0 0 0"},
+            np.unique(ends["selected"]).tolist(),
+            "0 0 0",
+        ),
+    )
+    tables = {
+        "tokens": tokens_table(problem),
+        "paths": paths_table(paths),
+        "ends": ends,
+        "directions": directions_table({"p_mm": best.need()}),
+        "separators": {"input": pairs[:, 0].astype(int), "x": pairs[:, 1], "y": pairs[:, 2]},
+    }
+    notes = (
+        "Dotted: perpendicular to p_mm, half way between a best token and its neighbour, for the two inputs "
+        "that have one.",
+    )
+    return Findings(tables, claims, notes)
+
+
+def _score_labels(panel: Axes, tokens: Table, places: dict[int, tuple[float, float, str]]) -> None:
+    for token, (dx, dy, side) in places.items():
+        row = part(tokens, "token", token)
+        panel.text(
+            float(row["x"][0]) + dx,
+            float(row["y"][0]) + dy,
+            rf"$\gamma={row['score'][0]:g}$",
+            fontsize=6.5,
+            ha=side,
+            va="center",
+            color=INK,
+            zorder=8,
+        )

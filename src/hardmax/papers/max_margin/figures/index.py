@@ -1,0 +1,195 @@
+"""B-FIG-INDEX: the plane with its circle at infinity, and what the index theorem counts (B-NEW-4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import hardmax as hm
+from hardmax.directions.critical import CriticalDirections
+from hardmax.limits.field import Field, degree
+from hardmax.limits.stationary import StationaryPoint, stationary_points
+from hardmax.papers.figures.claims import near, true
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.style import BLUE, INK, RED
+from hardmax.papers.figures.tables import Tables, part
+from hardmax.papers.max_margin.statements.index import empty_beyond, morse_quotient
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+SEED = 49
+HALF = 4.0  # this norm of p is drawn half-way to infinity
+LOOKS = {0: ("o", BLUE, "attractor"), 1: ("X", RED, "saddle"), 2: ("^", INK, "maximum")}
+
+
+def disc(p: np.ndarray) -> np.ndarray:
+    """The plane drawn as a disc: its rim is infinity."""
+    return p / (HALF + np.linalg.norm(p, axis=-1, keepdims=True))
+
+
+def draw_index(tables: Tables, canvas: Canvas) -> None:
+    """The flow in the disc, separatrices, and points by their index."""
+    panel = canvas.subplots()
+    grid = tables["flow"]
+    side = round(len(grid["x"]) ** 0.5)
+    x, y, u, v = (np.reshape(grid[name], (side, side)) for name in ("x", "y", "u", "v"))
+    panel.streamplot(x[0], y[:, 0], u, v, color="#C4CDD6", linewidth=0.5, arrowsize=0.5, density=1.5)
+    around = np.linspace(0, 2 * np.pi, 361)
+    panel.plot(np.cos(around), np.sin(around), color=INK, linewidth=0.8)
+    for run in np.unique(tables["separatrices"]["run"]):
+        rows = part(tables["separatrices"], "run", run)
+        panel.plot(rows["x"], rows["y"], color=RED, linewidth=1.1, zorder=3)
+    points = tables["points"]
+    for place, index, px, py in zip(points["place"], points["index"], points["x"], points["y"], strict=True):
+        marker, color, _ = LOOKS[int(index)]
+        panel.plot(
+            px, py, marker, color=color, markersize=6, markeredgecolor="white", zorder=5, clip_on=False
+        )
+        at = (1.1 * px, 1.1 * py) if place == "infinity" else (px + 0.02, py + 0.09)
+        panel.annotate(f"{'+' if index % 2 == 0 else '−'}1", at, ha="center", va="center", color=color)
+    for marker, color, label in LOOKS.values():
+        panel.plot([], [], marker, color=color, markersize=5, label=label)
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=3, frameon=False, handletextpad=0.1)
+    sums = [
+        int(sum((-1) ** int(i) for i in part(points, "place", where)["index"]))
+        for where in ("finite", "infinity")
+    ]
+    panel.set_title(f"finite {sums[0]:+d}  and infinite {sums[1]:+d}  sum to {sum(sums)}".replace("-", "−"))
+    panel.set(xlim=(-1.18, 1.18), ylim=(-1.18, 1.18), aspect="equal")
+    panel.axis("off")
+
+
+@recipe(
+    "B-FIG-INDEX",
+    "Attractors, saddles and maxima, finite and at infinity, balance",
+    draw=draw_index,
+    size=(3.4, 3.7),
+    errata=("B-NEW-4", "B-ERR-21"),
+)
+def fig_index(setting: Setting) -> Findings:
+    """A random planar problem: infinity in fractions, the finite points by Newton, their balance."""
+    problem = hm.data.gaussian(n=3, T=3, d=2, rng=SEED)
+    found, field = hm.critical_directions(problem), Field(problem)
+    radius = empty_beyond(problem, found)
+    winding = degree(field, radius, found.corners)
+    finite = stationary_points(field, radius, found.corners, winding)
+    inside = [int(each.index) for each in finite if each.index is not None]
+    at_infinity = [each.index for each in found.directions]
+    attract = {each.selection for each in found.directions if each.index == 0}
+    *quotient, rest = morse_quotient([*inside, *at_infinity])
+    local = {each.selection for each in hm.locally_optimal(problem)}
+    name = "B-FIG-INDEX."
+    claims = (
+        near(
+            name + "sum",
+            "sum of (-1)^index, finite and at infinity",
+            sum((-1) ** i for i in (*inside, *at_infinity)),
+            1,
+            0,
+        ),
+        near(
+            name + "winding",
+            "winding number of the gradient on a late circle, plus the sum at infinity",
+            np.nan if winding is None else winding + found.sum,
+            1,
+            0,
+        ),
+        true(
+            name + "morse",
+            "sum of x^index is 1 + (1 + x) Q(x), no coefficient of Q negative",
+            rest == 0 and min(quotient) >= 0,
+            quotient,
+            "non-negative coefficients, no remainder",
+        ),
+        true(
+            name + "attractors",
+            "index 0 at infinity: exactly the locally optimal selections",
+            attract == local and len(local) > 1,
+            sorted(attract),
+            "the locally optimal ones, two or more",
+        ),
+        true(
+            name + "kinds",
+            "saddles at infinity and finite points are there to be seen",
+            1 in at_infinity and len(inside) > 0,
+            [at_infinity, inside],
+            "some of both",
+        ),
+    )
+    rim = [each.direction for each in found.directions]
+    places = np.concatenate([disc(np.array([each.p for each in finite]).reshape(-1, 2)), np.array(rim)])
+    tables = {
+        "points": {
+            "place": np.array(["finite"] * len(finite) + ["infinity"] * len(rim)),
+            "index": np.array([*inside, *at_infinity]),
+            "x": places[:, 0],
+            "y": places[:, 1],
+        },
+        "flow": _flow(field),
+        "separatrices": _separatrices(problem, field, found, finite),
+    }
+    notes = (
+        "A norm of 4 is drawn half-way to the rim, which is infinity; signs on it are (-1)^index.",
+        "Red lines are the trajectories into the saddles: the boundaries of basins.",
+    )
+    return Findings(tables, claims, notes, seed=SEED)
+
+
+def _flow(field: Field) -> dict[str, np.ndarray]:
+    line = np.linspace(-1, 1, 81)
+    x, y = (each.ravel() for each in np.meshgrid(line, line))
+    r = np.hypot(x, y)
+    seen = r < 0.985
+    p = np.column_stack([x, y])[seen] * (HALF / (1 - r[seen]))[:, None]
+    force = field.at(p * field.unit) @ field.basis.T
+    unit = p / np.maximum(np.linalg.norm(p, axis=1), 1e-12)[:, None]
+    out = (force * unit).sum(axis=1)
+    # in the disc, motion along the radius is shorter by another factor
+    moved = force - (r[seen] * out)[:, None] * unit
+    moved /= np.maximum(np.linalg.norm(moved, axis=1), 1e-12)[:, None]
+    u, v = np.full(len(x), np.nan), np.full(len(x), np.nan)
+    u[seen], v[seen] = moved.T
+    return {"x": x, "y": y, "u": u, "v": v}
+
+
+def _separatrices(
+    problem: hm.Problem, field: Field, found: CriticalDirections, finite: list[StationaryPoint]
+) -> dict[str, np.ndarray]:
+    """Backwards from every saddle along its stable direction."""
+    starts = []
+    for each in found.directions:
+        if each.index == 1:
+            starts.append(_beside(field, each.direction))
+    for point in finite:
+        if point.index == 1:
+            stable = np.linalg.eigh(hm.hessian(problem, point.p))[1][:, 1]
+            starts += [point.p + 1e-3 * stable, point.p - 1e-3 * stable]
+    columns: dict[str, list[np.ndarray]] = {"run": [], "x": [], "y": []}
+    for run, p in enumerate(starts):
+        path = []
+        for _ in range(4000):
+            path.append(p)
+            step = 0.01 * (1 + np.linalg.norm(p) / HALF)
+            half = p - 0.5 * step * field.at(p[None] * field.unit)[0]
+            p = p - step * field.at(half[None] * field.unit)[0]
+            if np.linalg.norm(p) > 400:
+                break
+        drawn = disc(np.array(path))
+        columns["run"].append(np.full(len(drawn), run))
+        columns["x"].append(drawn[:, 0])
+        columns["y"].append(drawn[:, 1])
+    return {name: np.concatenate(column) for name, column in columns.items()}
+
+
+def _beside(field: Field, q: np.ndarray, far: float = 100.0) -> np.ndarray:
+    """A point at that distance near a saddle at infinity where minus the gradient points along q."""
+    across = np.array([-q[1], q[0]])
+    low, high = -20.0, 20.0
+    sign = field.at((far * q + low * across)[None] * field.unit)[0] @ across
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        same = field.at((far * q + middle * across)[None] * field.unit)[0] @ across * sign > 0
+        low, high = (middle, high) if same else (low, middle)
+    return far * q + 0.5 * (low + high) * across

@@ -1,0 +1,203 @@
+"""The plane of keys and of p: its tables, how they are drawn, and training runs from several starts.
+
+Keys and p live in one plane, as in the paper. Trajectories show their first 200 steps with an arrow every 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import hardmax as hm
+from hardmax.papers.figures.style import GRAY, GREEN, INK, ORANGE, TEAL
+from hardmax.papers.figures.tables import Table, part
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+SHOWN, ARROW = 200, 10
+HEAD = 0.055  # length of an arrow head in inches
+
+# Inputs by colour and marker; their best token is filled.
+INPUTS = ((GREEN, "o"), (TEAL, "s"), (ORANGE, "^"))
+
+
+def tokens_table(problem: hm.Problem, best: Sequence[int] | None = None) -> Table:
+    """Every token: its input, its key, its score and whether it is the ``best``, by score, of its input."""
+    keys = problem.keys[problem.tokens]
+    chosen = hm.optimal_tokens(problem).tokens if best is None else best
+    return {
+        "input": np.repeat(np.arange(problem.n), problem.sizes),
+        "token": np.concatenate([np.arange(size) for size in problem.sizes]),
+        "x": keys[:, 0],
+        "y": keys[:, 1],
+        "score": np.array(problem.scores),
+        "best": np.concatenate([np.arange(n) == t for n, t in zip(problem.sizes, chosen, strict=True)]),
+    }
+
+
+def paths_table(paths: Mapping[str, hm.Run], shown: int = SHOWN) -> Table:
+    """The first steps of every run, by its name; ``paths`` recorded at every step."""
+    count = shown + 1
+    columns: dict[str, list[np.ndarray]] = {"run": [], "step": [], "p1": [], "p2": []}
+    for name, path in paths.items():
+        columns["run"].append(np.full(count, name))
+        columns["step"].append(np.arange(count))
+        columns["p1"].append(path.points[:count, 0])
+        columns["p2"].append(path.points[:count, 1])
+    return {name: np.concatenate(column) for name, column in columns.items()}
+
+
+def directions_table(named: Mapping[str, Any]) -> Table:
+    """Directions by name, as unit vectors."""
+    vectors = np.array([np.asarray(vector, dtype=float) for vector in named.values()])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return {"direction": np.array(list(named)), "x": vectors[:, 0], "y": vectors[:, 1]}
+
+
+def vector_of(table: Table, name: str) -> np.ndarray:
+    """A direction of a `directions_table`."""
+    row = part(table, "direction", name)
+    return np.array([row["x"][0], row["y"][0]])
+
+
+def runs_of(table: Table) -> list[str]:
+    """The names of the runs, in their order."""
+    return list(dict.fromkeys(np.asarray(table["run"]).tolist()))
+
+
+def frame(panel: Axes, xlim: tuple[float, float], ylim: tuple[float, float]) -> None:
+    """A window on the plane with equal units and thin lines through the origin."""
+    panel.set(xlim=xlim, ylim=ylim, aspect="equal")
+    for line in (panel.axhline, panel.axvline):
+        line(0.0, color="#E6E6E6", linewidth=0.6, zorder=0)
+
+
+def draw_tokens(panel: Axes, table: Table, size: float = 4.5, best: str | None = None) -> None:
+    """Keys, one colour and marker per input; the best token of an input is filled, and drawn as ``best``."""
+    for i in np.unique(table["input"]):
+        rows = part(table, "input", i)
+        color, marker = INPUTS[int(i) % len(INPUTS)]
+        for x, y, is_best in zip(rows["x"], rows["y"], rows["best"], strict=True):
+            # An open token is larger and lies below, so that a best one in the same place is seen inside it.
+            shape = (best or marker) if is_best else marker
+            panel.plot(
+                x,
+                y,
+                shape,
+                color=color,
+                markerfacecolor=color if is_best else "white",
+                markersize=(2.0 if shape == "*" else 1.0 if is_best else 1.3) * size,
+                markeredgewidth=0.4 if is_best else 1.0,
+                zorder=6.5 if is_best else 6,
+            )
+
+
+def draw_ray(panel: Axes, vector: Sequence[float] | np.ndarray, color: str, **line: Any) -> None:
+    """A dashed ray from the origin to the window's edge."""
+    reach = 2.0 * max(map(abs, (*panel.get_xlim(), *panel.get_ylim())))
+    end = reach * np.asarray(vector) / np.linalg.norm(vector)
+    look: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.3, "zorder": 3} | line
+    panel.plot([0, end[0]], [0, end[1]], color=color, **look)
+
+
+def draw_path(
+    panel: Axes, rows: Table, color: str = GRAY, names: tuple[str, str] = ("p1", "p2"), every: int = ARROW
+) -> None:
+    """One trajectory: its line, an arrow head every few steps and a dot at the start."""
+    x, y = (np.asarray(rows[name]) for name in names)
+    panel.plot(x, y, color=color, linewidth=0.8, zorder=4)
+    draw_heads(panel, x, y, np.arange(every, len(x), every), color)
+    panel.plot(x[0], y[0], "o", color=INK, markersize=2.4, markeredgewidth=0, zorder=7)
+
+
+def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color: str) -> None:
+    """Arrow heads along a curve, all of one size on paper."""
+    dx, dy = x[at] - x[at - 1], y[at] - y[at - 1]
+    length = np.hypot(dx, dy)
+    panel.quiver(
+        x[at],
+        y[at],
+        dx / length,
+        dy / length,
+        color=color,
+        angles="xy",
+        scale_units="inches",
+        scale=1 / HEAD,
+        units="inches",
+        width=0.012,
+        headwidth=4.2,
+        headlength=HEAD / 0.012,
+        headaxislength=0.8 * HEAD / 0.012,
+        minlength=0,
+        pivot="tip",
+        zorder=4,
+    )
+
+
+def label_axes(panel: Axes, first: str = "$p_1$", second: str = "$p_2$") -> None:
+    """The coordinates, which are those of the keys too."""
+    panel.set(xlabel=first, ylabel=second)
+
+
+# The paper's protocol: normalised descent with this step, this long.
+STEPS, RATE = 1000, 0.1
+
+
+def train(problem: hm.Problem, starts: Sequence[Sequence[float]]) -> dict[str, hm.Run]:
+    """Every step of normalised descent from each start, named after it."""
+    step = hm.steps.Normalized(RATE)
+    paths = [hm.descend(problem, step, steps=STEPS, start=start, record=1) for start in starts]
+    return {f"({x:g}, {y:g})": path for (x, y), path in zip(starts, paths, strict=True)}
+
+
+def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> Table:
+    """Cosine to the target after 200 and 1,000 steps, and where each run ends."""
+    ends = [
+        (path.misalignment(best, 200), path.misalignment(best), path.norm, *path.p)
+        for path, best in zip(paths.values(), targets, strict=True)
+    ]
+    gap_200, gap, norm, p1, p2 = np.array(ends).T
+    tokens = [" ".join(map(str, path.selection().tokens)) for path in paths.values()]
+    return {
+        "run": np.array(list(paths)),
+        "selected": np.array(tokens),
+        "cosine_200": 1 - gap_200,
+        "cosine_1000": 1 - gap,
+        "norm_1000": norm,
+        "p1_1000": p1,
+        "p2_1000": p2,
+    }
+
+
+def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
+    """The cosine to one direction at every step of every run."""
+    columns = [1 - path.misalignments(target) for path in paths.values()]
+    steps = len(columns[0])
+    return {
+        "run": np.repeat(list(paths), steps),
+        "step": np.tile(np.arange(steps), len(columns)),
+        "cosine": np.concatenate(columns),
+    }
+
+
+def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) -> bool:
+    """Whether normalised descent from (x, y) selects token 0 of every input."""
+    path = hm.descend(problem, hm.steps.Normalized(RATE), steps=steps, start=[x, y], record=())
+    return path.selection().sets == ((0,),) * problem.n
+
+
+def bisect(is_above: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
+    """Where a condition that fails at ``low`` and holds at ``high`` begins to hold.
+
+    >>> from hardmax.papers.max_margin.figures.plane import bisect
+    >>> bisect(lambda x: x * x > 2, 0.0, 2.0, 1e-9).__round__(6)
+    1.414214
+    """
+    while high - low > tolerance:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if is_above(middle) else (middle, high)
+    return 0.5 * (low + high)

@@ -1,0 +1,305 @@
+"""B-FIG-RHO: where p goes in joint training depends on how fast v grows beside it (B-NEW-1, B-NEW-1b)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import hardmax as hm
+from hardmax.papers.figures.claims import Claim, at_most, near, true
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
+from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.max_margin.figures.plane import RATE
+from hardmax.papers.max_margin.figures.trained_head import BEST, START
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+RHO = r"$\rho = \eta_v/\eta_p$"
+LONG = 20_000  # steps of joint training
+RATIOS = (0.5, 0.75, 1.0, 2.0)  # drawn over the steps, from the paper's start
+SMALL = (0.1, 0.25)  # from the paper's start these select other tokens
+OTHERS = (0.9, 1.25, 1.5)
+TABLE = {0.0: 11.310, 0.1: 10.186, 0.25: 8.500, 0.5: 5.683, 0.75: 2.852, 1.0: 0.0, 2.0: 0.0}
+PATH = {0.1: 10.61, 0.25: 8.95, 0.5: 6.19, 0.75: 3.43, 1.0: 0.94, 1.5: 0.00}  # at R = 30
+JUMP = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 4.6, 4.8, 5.0, 6.0, 8.0)
+
+
+def degrees(p: np.ndarray) -> np.ndarray:
+    """Angles of vectors in the plane, from the first axis."""
+    return np.degrees(np.arctan2(p[..., 1], p[..., 0]))
+
+
+def draw_rho(tables: Tables, canvas: Canvas) -> None:
+    """Angles over training, the limit against rho, and the data whose selection depends on rho."""
+    first, second, third = canvas.subplots(1, 3)
+    for ratio, color in zip(RATIOS, (GREEN, ORANGE, BLUE, PURPLE), strict=True):
+        rows = part(tables["training"], "ratio", ratio)
+        first.plot(rows["norm"], rows["degrees"], color=color, label=f"{ratio:g}")
+        first.axhline(float(rows["limit"][0]), color=color, linewidth=0.8, linestyle=(0, (1, 1.4)), zorder=1)
+    first.set(xscale="log", xlim=(4, 2000), ylim=(-1, 13), xlabel="$|p|$", ylabel="angle of $p$ (degrees)")
+    first.legend(loc="upper right", title=r"$\eta_v/\eta_p$", ncols=2, columnspacing=0.8, title_fontsize=7)
+    first.set_title("(a) training on B-FIG-3b")
+    _limits(second, tables, "fig3b")
+    second.plot(
+        tables["paths"]["rho"],
+        tables["paths"]["degrees"],
+        "x",
+        color=GRAY,
+        markersize=4,
+        label="least risk, $R = 30$",
+    )
+    second.set(xlim=(0, 2.05), ylim=(-0.7, 13), xlabel=RHO, ylabel="limit angle (degrees)")
+    second.text(0.06, 11.4, "$p^{mm}$", fontsize=7)
+    second.text(2.03, 0.5, "$p^{relax}$", fontsize=7, ha="right")
+    second.legend(loc="upper right", bbox_to_anchor=(1.0, 0.92))
+    second.set_title("(b) limit on B-FIG-3b")
+    _limits(third, tables, "switching")
+    ramp = tables["balance"]["rho"]
+    third.axvspan(ramp.min(), ramp.max(), color=GRAY, alpha=0.25, linewidth=0, label="gain balances loss")
+    third.set(xlim=(0, 8.2), ylim=(22, 56), xticks=range(0, 9, 2), xlabel=RHO, ylabel="limit angle (degrees)")
+    third.legend(loc="upper right")
+    third.set_title("(c) the selection depends on $\\rho$")
+
+
+def _limits(panel: Axes, tables: Tables, data: str) -> None:
+    curve = part(tables["limits"], "data", data)
+    panel.plot(curve["rho"], curve["degrees"], color=RED, label="interpolated SVM", zorder=2)
+    ends = part(tables["ends"], "data", data)
+    for start, face, label in (("paper", INK, "trained"), ("other", "white", "trained, $v(0) = (0, 1)$")):
+        rows = part(ends, "start", start)
+        if len(rows["rho"]):
+            panel.plot(
+                rows["rho"],
+                rows["degrees"],
+                "o",
+                color=INK,
+                markerfacecolor=face,
+                markersize=3.4,
+                markeredgewidth=0.8,
+                label=label,
+                zorder=4,
+            )
+
+
+@recipe(
+    "B-FIG-RHO",
+    "The limit of p in joint training against rho, the growth of v over that of p",
+    draw=draw_rho,
+    size=(7.0, 2.5),
+    errata=("B-ERR-02",),
+)
+def fig_rho(setting: Setting) -> Findings:
+    """The closed form of B-NEW-1 beside training and the regularisation path, on two data sets."""
+    from hardmax.papers.max_margin.statements.instances import switching
+
+    problem = hm.data.named("B-FIG-3b")
+    keys = problem.split(problem.keys[problem.tokens])
+    upright = hm.Problem.from_tokens(keys, [1, -1, 1], head=[0.0, 1.0])
+    shown = np.unique(np.geomspace(10, LONG, 160).astype(int)).tolist()
+    runs = {rho: _train(problem, rho, shown) for rho in sorted((*RATIOS, *SMALL, *OTHERS))}
+    restarted = {rho: _train(upright, rho, ()) for rho in SMALL}
+    setting.progress(0.2)
+    paths = {rho: hm.limits.joint_path(problem, [30.0], rho=rho, starts=3).points[-1] for rho in PATH}
+    fixed = hm.limits.joint_path(problem, [10.0, 20.0, 30.0, 35.0], r=2.0, starts=2)
+    setting.progress(0.6)
+    jumpy = switching()  # its third input's tokens differ in label margin
+    jumps = {rho: _train(jumpy, rho, ()) for rho in JUMP}
+    ramp = _balance(jumpy)
+    ends = (runs, restarted, jumps)
+    tables = {
+        "training": _training(problem, {rho: runs[rho] for rho in RATIOS}),
+        "limits": _curves(problem, jumpy, ramp),
+        "ends": {
+            "data": np.array(["fig3b"] * len(runs) + ["fig3b"] * len(SMALL) + ["switching"] * len(JUMP)),
+            "start": np.array(["paper"] * len(runs) + ["other"] * len(SMALL) + ["paper"] * len(JUMP)),
+            "rho": np.array([*runs, *SMALL, *JUMP]),
+            "degrees": degrees(np.array([path.p for each in ends for path in each.values()])),
+        },
+        "paths": {"rho": np.array(list(paths)), "degrees": degrees(np.array(list(paths.values())))},
+        "balance": ramp,
+    }
+    claims = (*_claims_3b(problem, runs, restarted, paths, fixed), *_claims_switching(jumpy, jumps, ramp))
+    notes = (
+        "From the paper's start, rho = 0.1 and 0.25 fall into another basin and are not drawn in (b); with "
+        "v(0) = (0, 1) they go where B-NEW-1 says.",
+        "Equal rates, as in B-FIG-3b, are the critical ratio: there the distance to the limit shrinks like "
+        "1/|p| only.",
+        f"(c) Between rho = {ramp['rho'].min():.3f} and {ramp['rho'].max():.3f} the third input keeps a "
+        "token whose rival has the larger label margin. Attention on the rival is then a gain, not a loss, "
+        "and p settles where the two balance: what B-NEW-1 alone would make a jump is a steep ramp.",
+    )
+    return Findings(tables, claims, notes)
+
+
+def _train(problem: hm.Problem, rho: float, record: list[int] | tuple[int, ...]) -> hm.Run:
+    both = hm.steps.Normalized(RATE), hm.steps.Normalized(rho * RATE)
+    return hm.descend(problem, both, steps=LONG, start=START, record=record, wrt=("p", "v"))
+
+
+def _limit(problem: hm.Problem, rho: float) -> float:
+    return float(degrees(hm.directions.interpolated_max_margin(problem, rho, "best").direction))
+
+
+def _training(problem: hm.Problem, runs: dict[float, hm.Run]) -> Table:
+    size = [len(path.points) for path in runs.values()]
+    return {
+        "ratio": np.repeat(list(runs), size),
+        "step": np.concatenate([path.times for path in runs.values()]),
+        "norm": np.concatenate([path.norms for path in runs.values()]),
+        "degrees": np.concatenate([degrees(path.points) for path in runs.values()]),
+        "limit": np.repeat([_limit(problem, rho) for rho in runs], size),
+    }
+
+
+def _curves(problem: hm.Problem, jumpy: hm.Problem, ramp: Table) -> Table:
+    """The closed form on both data sets, with the corners of the ramp on the second."""
+    corners = np.array([ramp["rho"].min(), ramp["rho"].max()])
+    switching = np.sort(
+        np.concatenate([np.linspace(0.02, 8.2, 60), corners, np.linspace(corners[0], corners[1], 20)])
+    )
+    both = [("fig3b", problem, np.linspace(0.0, 2.05, 42)), ("switching", jumpy, switching)]
+    return {
+        "data": np.concatenate([np.full(len(grid), data) for data, _, grid in both]),
+        "rho": np.concatenate([grid for *_, grid in both]),
+        "degrees": np.concatenate([[_limit(each, rho) for rho in grid] for _, each, grid in both]),
+    }
+
+
+def _balance(problem: hm.Problem) -> Table:
+    """Directions at which the third input's gain and the support inputs' loss are of one order.
+
+    With token 0 selected, its rival's attention lowers the risk by exp(-(rho Gamma nu + d.q) R), and the
+    support inputs raise it by exp(-m(q) R). From where the two tokens tie to the relaxed direction, rho is
+    (m(q) - d.q) / (Gamma nu).
+    """
+    chosen = hm.directions.interpolated_max_margin(problem, 8.0, "best")
+    keys = problem.split(problem.keys[problem.tokens])
+    d = keys[2][0] - keys[2][1]
+    rows = np.array([keys[i][1] - keys[i][0] for i in (0, 1)])
+    tie = np.degrees(np.arctan2(d[0], -d[1]))
+    turn = np.radians(np.linspace(float(degrees(chosen.direction)), tie, 60))
+    q = np.array([np.cos(turn), np.sin(turn)])
+    label = chosen.label
+    assert label is not None
+    assert label.slack is not None
+    delay = label.margin * float(label.slack[2])
+    return {"degrees": np.degrees(turn), "rho": ((rows @ q).min(axis=0) - d @ q) / delay}
+
+
+def _claims_3b(
+    problem: hm.Problem,
+    runs: dict[float, hm.Run],
+    restarted: dict[float, hm.Run],
+    paths: dict[float, np.ndarray],
+    fixed: hm.limits.JointPath,
+) -> tuple[Claim, ...]:
+    limit = hm.directions.interpolated_max_margin(problem, 1.0, BEST)
+    others = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in (0.5, 0.75, 0.9, 1.25, 1.5, 2.0)]
+    name = "B-FIG-RHO."
+    return (
+        near(
+            name + "rho-star", "rho from which the limit is the relaxed direction", limit.rho_star, 1.0, 1e-9
+        ),
+        near(
+            name + "closed-form",
+            "limit angle for rho = 0, 0.1, 0.25, 0.5, 0.75, 1, 2",
+            [_limit(problem, rho) for rho in TABLE],
+            list(TABLE.values()),
+            5e-4,
+        ),
+        near(
+            name + "trained",
+            "angle after 20,000 steps for eta_v/eta_p = 0.5, 0.75, 1, 2",
+            [float(degrees(runs[rho].p)) for rho in RATIOS],
+            [5.678, 2.851, 0.0086, 0.0],
+            5e-4,
+        ),
+        at_most(
+            name + "agreement",
+            "largest difference of training and closed form, rho of 0.5 and more but not 1",
+            np.abs(others),
+            0.01,
+        ),
+        true(
+            name + "other-basin",
+            "tokens selected for rho = 0.1 and 0.25 from the paper's start",
+            all(runs[rho].selection().tokens != BEST for rho in SMALL),
+            [runs[rho].selection().tokens for rho in SMALL],
+            "not the best tokens",
+        ),
+        at_most(
+            name + "restarted",
+            "the same difference for rho = 0.1 and 0.25 with v(0) = (0, 1)",
+            [abs(degrees(path.p) - _limit(problem, rho)) for rho, path in restarted.items()],
+            0.01,
+        ),
+        near(
+            name + "path",
+            "angle of the least risk at R = 30 for rho = 0.1, 0.25, 0.5, 0.75, 1, 1.5",
+            [float(degrees(p)) for p in paths.values()],
+            list(PATH.values()),
+            6e-3,
+        ),
+        near(
+            name + "fixed-r",
+            "the same for a fixed r = 2 at R = 10, 20, 30, 35, on its way to p_mm",
+            degrees(fixed.points),
+            [10.48, 10.87, 11.01, 11.05],
+            6e-3,
+        ),
+    )
+
+
+def _claims_switching(problem: hm.Problem, runs: dict[float, hm.Run], ramp: Table) -> tuple[Claim, ...]:
+    low, high = (hm.directions.interpolated_max_margin(problem, rho, "best") for rho in (1.0, 8.0))
+    apart = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in JUMP]
+    inside = [rho for rho in JUMP if ramp["rho"].min() < rho < ramp["rho"].max()]
+    expected = np.interp(inside, ramp["rho"][::-1], ramp["degrees"][::-1])
+    name = "B-FIG-RHO."
+    return (
+        near(
+            name + "switch-angles",
+            "limit angle for rho = 1 and 8 where the selection depends on rho",
+            degrees(np.array([low.direction, high.direction])),
+            [39.8, 26.6],
+            0.05,
+        ),
+        true(
+            name + "switch-tokens",
+            "tokens selected for rho = 1 and 8",
+            (low.selection, high.selection) == ((1, 1, 1), (1, 1, 0)),
+            [low.selection, high.selection],
+            "(1, 1, 1) and (1, 1, 0)",
+        ),
+        at_most(
+            name + "switch-trained",
+            "largest difference of training and closed form there",
+            np.abs(apart),
+            0.25,
+        ),
+        near(
+            name + "ramp-closed-form",
+            "limit angle for rho = 4.6 and 4.8, where gain and loss balance",
+            [_limit(problem, rho) for rho in inside],
+            expected,
+            0.01,
+        ),
+        near(
+            name + "ramp-ends",
+            "rho at which the ramp begins and ends: 7/sqrt(2.44) and 11/sqrt(5)",
+            [ramp["rho"].min(), ramp["rho"].max()],
+            [7 / np.sqrt(2.44), 11 / np.sqrt(5)],
+            1e-9,
+        ),
+        near(
+            name + "ramp-trained",
+            "trained angles for the same rho",
+            [float(degrees(runs[rho].p)) for rho in inside],
+            expected,
+            0.02,
+        ),
+    )

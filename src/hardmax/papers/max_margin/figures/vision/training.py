@@ -1,0 +1,175 @@
+"""A vision transformer trained on CIFAR-10, its last layer measured after every epoch (extra ``torch``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from hardmax._lib.files import whole
+from hardmax._lib.parallel import cores
+from hardmax.data.images import Images
+from hardmax.papers.max_margin.figures.vision.figures import Course, measured
+from hardmax.torch.layers import attention_layers
+from hardmax.torch.vision import Backward, Start, VisionTransformer
+
+SHOWN, LOOKED_AT = 3, 512  # images whose maps are drawn, and images that are measured
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Sizes of the model and of its training."""
+
+    train: int
+    test: int
+    epochs: int
+    patch: int = 4
+    dim: int = 96
+    depth: int = 2
+    heads: int = 4
+    ratio: int = 2
+    batch: int = 100
+    rate: float = 1e-3
+
+    @property
+    def tokens(self) -> int:
+        """T, the number of patches."""
+        return (32 // self.patch) ** 2
+
+
+SMALL = Protocol(train=5_000, test=1_000, epochs=10)
+# About an hour on two cores for one training: all images and the printed number of tokens before more epochs.
+DAY = Protocol(50_000, 10_000, 12, patch=2, heads=12, rate=3e-3)
+FULL = Protocol(50_000, 10_000, 400, patch=2, dim=768, depth=12, heads=12, ratio=4, batch=512, rate=3e-3)
+
+Tell = Callable[[float], None]
+
+
+def train(
+    images: Images,
+    protocol: Protocol,
+    start: Start,
+    backward: Backward,
+    seed: int,
+    tell: Tell,
+    checkpoint: Path | None = None,
+) -> Course:
+    """One training: Adam at a constant rate, cross-entropy, images in a new order every epoch.
+
+    With ``checkpoint`` its state is saved after each epoch, and it goes on from there.
+    """
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = VisionTransformer(
+        patch=protocol.patch,
+        dim=protocol.dim,
+        depth=protocol.depth,
+        heads=protocol.heads,
+        ratio=protocol.ratio,
+        start=start,
+        backward=backward,
+        rng=seed,
+    ).to(device)
+    x, y = _tensor(images.train[: protocol.train]), torch.tensor(images.train_labels[: protocol.train])
+    test, classes = _tensor(images.test[: protocol.test]), torch.tensor(images.test_labels[: protocol.test])
+    x, y, test, classes = (each.to(device) for each in (x, y, test, classes))
+    optimizer = torch.optim.Adam(model.parameters(), lr=protocol.rate)
+    chance = torch.Generator().manual_seed(seed)
+    identity = {**asdict(protocol), "epochs": None, "start": start, "backward": backward, "seed": seed}
+    held = None if checkpoint is None else _held(checkpoint, identity)
+    if held is None:
+        rows = [_look(model, test, classes)]
+    else:
+        rows = [tuple(each.numpy() for each in row) for row in held["rows"]]
+        model.load_state_dict(held["model"])
+        optimizer.load_state_dict(held["optimizer"])
+        chance.set_state(held["chance"])
+    batches = -(-len(x) // protocol.batch)
+    for epoch in range(len(rows) - 1, protocol.epochs):
+        for k, batch in enumerate(torch.randperm(len(x), generator=chance).split(protocol.batch)):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x[batch.to(device)]), y[batch.to(device)]).backward()
+            optimizer.step()
+            tell((epoch + (k + 1) / batches) / protocol.epochs)
+        rows.append(_look(model, test, classes))
+        if checkpoint is not None:
+            state = {
+                "identity": identity,
+                "rows": [[torch.as_tensor(each, dtype=torch.float64) for each in row] for row in rows],
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "chance": chance.get_state(),
+            }
+            with whole(checkpoint) as file:
+                torch.save(state, file)
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    return Course(f"{start}, {backward}", *columns)
+
+
+def _held(checkpoint: Path, identity: dict[str, Any]) -> Any:
+    """What a checkpoint of this very training holds; None where there is none."""
+    if not checkpoint.exists():
+        return None
+    held = torch.load(checkpoint, weights_only=True)
+    changed = [name for name in identity if held["identity"].get(name) != identity[name]]
+    if changed:
+        raise ValueError(
+            f"checkpoint must come from the same training, {checkpoint} does not ({', '.join(changed)}); "
+            "remove it, or name another folder by --out"
+        )
+    return held
+
+
+def train_all(
+    images: Images,
+    protocol: Protocol,
+    kinds: list[tuple[Start, Backward]],
+    seed: int,
+    tell: Tell,
+    folder: Path | None = None,
+) -> list[Course]:
+    """Several trainings side by side, one thread of PyTorch in each; checkpoints go to ``folder``."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    done = dict.fromkeys(kinds, 0.0)
+
+    def one(kind: tuple[Start, Backward]) -> Course:
+        def heard(share: float) -> None:
+            done[kind] = share
+            tell(sum(done.values()) / len(done))
+
+        path = None if folder is None else folder / f"B-FIG-7.{'-'.join(kind)}.pt"
+        return train(images, protocol, *kind, seed, heard, path)
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        with ThreadPoolExecutor(cores(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(one, kinds))
+    finally:
+        torch.set_num_threads(before)
+
+
+def _tensor(images: np.ndarray) -> Any:
+    """Numbers of mean and deviation about 0 and 1, (n, 3, 32, 32)."""
+    return (torch.tensor(images).permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
+
+
+@torch.no_grad()
+def _look(model: VisionTransformer, test: Any, classes: Any) -> tuple[float | np.ndarray, ...]:
+    weights = (
+        torch.cat([model.cls_weights(part) for part in test[:LOOKED_AT].split(128)]).double().cpu().numpy()
+    )
+    sparsity, head_sparsity, with_self, maps = measured(weights, own=True)
+    layer = attention_layers(model)[-1]
+    K, Q = (W.double().cpu().numpy() for W in (layer.key_weights(), layer.query_weights()))
+    whole = np.linalg.norm(np.einsum("hwd,hwe->de", K, Q))
+    each = np.sqrt(np.einsum("hvd,hwd,hve,hwe->", K, K, Q, Q, optimize=True))
+    found = torch.cat([model(part).argmax(dim=1) for part in test.split(500)])
+    accuracy = float((found == classes).double().mean())
+    return sparsity, head_sparsity, with_self, float(whole), float(each), accuracy, maps[:SHOWN]

@@ -1,0 +1,204 @@
+"""What several statements measure or assume: when it is late, the log of lost attention, samples of
+directions, the order of risks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax.dynamics.measures import SignedLog
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis
+from hardmax.problem import Problem
+from hardmax.problem.selection import optimal_tokens
+
+PATIENCE = 20.0  # e^-20 is what everything but the leading terms may still add when it is late
+ROUNDING = 1e-9  # what a sum of doubles may add to a claim that can be tight; a failure is settled without it
+
+
+def log_spread(problem: Problem) -> float:
+    """log of (largest over least score gap) times (largest over least slope of the loss) on the scores."""
+    scores = problem.split(problem.scores)
+    gaps = np.concatenate([np.abs(g[:, None] - g[None, :]).ravel() for g in scores])
+    gaps = gaps[gaps > 0]
+    if not gaps.size:
+        return 0.0
+    # slopes at far scores are no floats, their logarithms are
+    slopes = problem.loss.log_slopes(np.linspace(problem.scores.min(), problem.scores.max(), 101))
+    return math.log(gaps.max()) - math.log(gaps.min()) + float(np.ptp(slopes))
+
+
+def late_radius(problem: Problem, least: float) -> float:
+    """The norm of p from which a limit may be judged, ``least`` the least margin that has to be resolved.
+
+    At this norm e^(-least R) is below e^-20 over 64 n T times all ratios of score gaps and slopes: only the
+    terms of largest margin are left. Before it, what is far from its limit refutes nothing.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.max_margin.statements.common import late_radius
+    >>> round(late_radius(hm.data.named("B-FIG-8"), 0.5), 1)
+    52.3
+    """
+    if not least > 0:
+        return math.inf  # a margin that floats do not tell from zero is resolved nowhere
+    T = int(problem.sizes.max())
+    return (math.log(64 * problem.n * T) + log_spread(problem) + PATIENCE) / least
+
+
+def later(radius: float, farthest: float) -> list[float]:
+    """Radii at which an approach is looked at, ten and a hundred times as far out again if it is not seen."""
+    return [R for R in (radius, 10 * radius, 100 * radius) if farthest >= R]
+
+
+def second_gap(best: MaxMargin) -> float:
+    """How much larger than the margin the least margin off the support is, at the unit p_mm; inf if none."""
+    assert best.slack is not None
+    loose = best.slack[~best.tight]
+    return float(loose.min(initial=np.inf)) * best.margin
+
+
+def longest_difference(problem: Problem) -> float:
+    """The largest distance of two keys of one input: logits move by at most this times |p|."""
+    keys = problem.split(problem.keys[problem.tokens])
+    return max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)
+
+
+def unit_length(problem: Problem) -> float:
+    """|p| at which logits move by at most one; 1 where all keys of each input are equal and p moves nothing.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.max_margin.statements.common import unit_length
+    >>> unit_length(hm.Problem.from_scores([[[-1.0], [-1.0]]], [[1.0, 2.0]]))
+    1.0
+    """
+    return 1 / (longest_difference(problem) or 1.0)
+
+
+def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
+    """Sets of tokens with every copy of theirs: a token that stands several times loses nothing to itself.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.max_margin.statements.common import with_copies
+    >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [1.0]]], [[1.0, 0.0, 1.0]])
+    >>> with_copies(problem, [(0,)])
+    [(0, 2)]
+    """
+    whole = []
+    for leaders, inside in zip(problem.split(problem.groups), sets, strict=True):
+        kept = {int(leaders[t]) for t in inside}
+        whole.append(tuple(t for t, leader in enumerate(leaders.tolist()) if leader in kept))
+    return whole
+
+
+def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndarray:
+    """log of the attention that each input gives to tokens outside its set, at any norm of p.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.max_margin.statements.common import log_lost
+    >>> log_lost(hm.data.named("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
+    [-1000.0, -1000.0]
+    """
+    lost = []
+    for keys, inside in zip(problem.split(problem.keys[problem.tokens]), sets, strict=True):
+        # differences first: the logits are huge, their gaps need not be
+        logits = (keys - keys[inside[0]]) @ np.asarray(p, dtype=float)
+        outside = np.delete(logits, inside)
+        lost.append(np.logaddexp.reduce(outside, initial=-np.inf) - np.logaddexp.reduce(logits))
+    return np.array(lost)
+
+
+def unit_directions(d: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Unit vectors: an even fan of angles in the plane, random ones above it."""
+    if d == 2:
+        angles = 2 * np.pi * np.arange(count) / count
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    draws = rng.normal(size=(count, d))
+    return draws / np.linalg.norm(draws, axis=1, keepdims=True)
+
+
+def cone_directions(
+    q: np.ndarray, mu: float, count: int, rng: np.random.Generator, *, boundary: bool = False
+) -> np.ndarray:
+    """Unit vectors with 1 - cos to the unit vector q of at most mu, or exactly mu on the boundary.
+
+    On the line a cone is the ray of q itself.
+    """
+    if q.size == 1:
+        return np.tile(q, (count, 1))
+    across = rng.normal(size=(count, q.size))
+    across -= np.outer(across @ q, q)
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    gaps = np.full(count, mu) if boundary else mu * rng.uniform(size=count)
+    return np.outer(1 - gaps, q) + np.sqrt(gaps * (2 - gaps))[:, None] * across
+
+
+def lead(first: SignedLog, second: SignedLog) -> float:
+    """How far the first number lies below the second: a difference of logs, or 1 if their signs differ."""
+    if first.sign != second.sign:
+        return 1.0 if first.sign < second.sign else -1.0
+    return (second.log - first.log) * first.sign
+
+
+def single_input(problem: Problem, i: int) -> Problem:
+    """Input i alone, as a problem with scores."""
+    keys, scores = (problem.split(x)[i] for x in (problem.keys[problem.tokens], problem.scores))
+    return Problem.from_scores([keys], [scores], problem.loss)
+
+
+def separable_best(problem: Problem) -> tuple[Hypothesis, MaxMargin | None]:
+    """The hypothesis that the best-scoring tokens can be separated (B-ERR-01), with their max-margin
+    solution.
+    """
+    if not optimal_tokens(problem).is_unique:
+        return Hypothesis("best tokens separable", None, "several best tokens", "B-ERR-01"), None
+    best = max_margin(problem)
+    measured = best.margin if best.is_feasible else 0.0
+    return Hypothesis("best tokens separable", best.is_feasible, measured, "B-ERR-01"), best
+
+
+def strict_best(problem: Problem) -> Hypothesis:
+    """The hypothesis that every input has one best-scoring token."""
+    sets = optimal_tokens(problem).sets
+    return Hypothesis("one best token per input", all(len(s) == 1 for s in sets), [len(s) for s in sets])
+
+
+def distinct_scores(problem: Problem, erratum: str | None = None) -> Hypothesis:
+    """The hypothesis that no two tokens of an input score alike; copies of a token are one."""
+    first = problem.split(problem.groups == np.arange(problem.groups.size))
+    own = [scores[kept] for scores, kept in zip(problem.split(problem.scores), first, strict=True)]
+    alike = [i for i, scores in enumerate(own) if len(set(scores.tolist())) < scores.size]
+    return Hypothesis("distinct scores", not alike, {"inputs with equal scores": alike}, erratum)
+
+
+def one_selection(
+    problem: Problem, selection: Iterable[int] | None
+) -> tuple[list[Hypothesis], tuple[int, ...]]:
+    """The selection that is given; if none is, the best tokens, and the hypothesis that they are unique."""
+    if selection is not None:
+        return [], tuple(selection)
+    unique = strict_best(problem)
+    return [unique], tuple(tokens[0] for tokens in optimal_tokens(problem).sets)
+
+
+def fixed_scores(problem: Problem) -> Hypothesis:
+    """The hypothesis that the tokens have scores that do not move."""
+    return Hypothesis("fixed scores", not problem.head.moves)
+
+
+def decreasing_loss(problem: Problem) -> Hypothesis:
+    """Assumption A on the scores at hand: l' is negative and finite on their range."""
+    lo, hi = float(problem.scores.min()), float(problem.scores.max())
+    logs = problem.loss.log_slopes(np.linspace(lo, hi, 101))
+    falls = bool(np.isfinite(logs).all()) and problem.loss.decreases(lo, hi)
+    return Hypothesis("B-ASM-A", falls, math.exp(float(logs.min())))
+
+
+def nothing_outside(problem: Problem, sets: Iterable[Sequence[int]]) -> bool:
+    """Whether the sets hold every token, so that nothing is claimed."""
+    whole = with_copies(problem, sets)
+    return all(len(inside) == size for inside, size in zip(whole, problem.sizes.tolist(), strict=True))

@@ -1,0 +1,297 @@
+"""Theorem 2, and what is left of the belief that only locally optimal directions attract (B-ERR-21)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq, fmpq_mat
+
+from hardmax._lib.arrays import misalignment
+from hardmax._lib.expect import generator
+from hardmax.directions.assumptions import assumption_b
+from hardmax.directions.enumerate import locally_optimal
+from hardmax.directions.neighbors import is_locally_optimal
+from hardmax.directions.position import general_position
+from hardmax.dynamics.descent import descend
+from hardmax.dynamics.flow import flow
+from hardmax.dynamics.laws.thresholds import critical_rate
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.steps import Normalized
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.enclosure import PROOF, selected
+from hardmax.papers.checking.proof import at_precision, dot, length
+from hardmax.papers.max_margin.statements.balls import BallProblem, has_balls, stationary_near
+from hardmax.papers.max_margin.statements.common import (
+    decreasing_loss,
+    distinct_scores,
+    late_radius,
+    later,
+    longest_difference,
+    second_gap,
+    separable_best,
+    unit_length,
+)
+from hardmax.problem import Problem
+from hardmax.problem.selection import optimal_tokens, selected_tokens
+
+FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
+FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
+ALIGNED = 1e-6
+TRANSIENT = 0.1  # share of the steps after which the cosine must only rise
+EARLY = 40  # steps that are taken again in balls to prove a fall
+GROWTH = 0.02  # relative error allowed in d|p| / d log t = |p_mm|
+
+
+def growth_rate(best_norm: float) -> float:
+    """d|p| / d log t of the late flow, whose gradient decays like exp(-margin |p|)."""
+    return best_norm
+
+
+def flow_limit(problem: Problem, best: MaxMargin) -> MaxMargin:
+    """What Theorem 2 says the flow tends to with one input: p_mm of the best-scoring token."""
+    return best
+
+
+@statement(
+    "B-THM-2",
+    "Theorem 2: global convergence of descent",
+    "Under Assumptions A and B, with separable best tokens and eta <= 1/L_p, |p| grows without bound, as "
+    "|p_mm| log t; with one input the direction tends to p_mm.",
+    kind="limit",
+    errata=("B-ERR-01", "B-ERR-12", "B-ERR-14"),
+)
+def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
+    """Gradient flow, which stands in for the many small steps of plain descent: late rate and limit.
+
+    A flow that stops before it is late, for whatever reason, refutes nothing.
+    """
+    B = assumption_b(problem)
+    separable, best = separable_best(problem)
+    hypotheses = (decreasing_loss(problem), Hypothesis("B-ASM-B", B.holds, B.witness), separable)
+    if unmet([h for h in hypotheses if h.erratum is None]):
+        return Outcome(hypotheses)
+    if best is not None and best.is_feasible and best.direction is None:
+        return unsaid(hypotheses)
+    if best is None or best.direction is None:
+        return _trapped(problem, start, hypotheses)
+    where = flow(problem, start=start, until_norm=FAR * best.norm)
+    found: dict[str, Any] = {"norm": where.norm, "event": where.event}
+    chosen = where.selection()
+    if where.event is not None or not chosen.is_unique:
+        return Outcome(hypotheses, None, found)
+    limit = max_margin(problem, chosen.tokens)
+    if limit.direction is None:
+        return Outcome(hypotheses, None, found)
+    late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.norm)
+    slack, claimed, path = None, flow_limit(problem, best), where
+    for radius in later(late, FARTHEST * limit.norm):
+        if path.norm < radius:  # from the start again: the rate is over one clock
+            path = flow(problem, start=start, until_norm=radius)
+        found = {"norm": path.norm, "event": path.event, "late from": late, "selected": chosen.tokens}
+        if path.event is not None or path.norm < 0.999 * radius or path.selection().sets != chosen.sets:
+            return Outcome(hypotheses, None, found)
+        mid = int(np.searchsorted(path.norms, 0.1 * path.norm))
+        rate = float((path.norms[-1] - path.norms[mid]) / (path.times[-1] - path.times[mid]))
+        slack = 1 - abs(rate / growth_rate(limit.norm) - 1) / GROWTH
+        found |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": path.misalignment(claimed)}
+        if problem.n == 1:
+            slack = min(slack, 1 - path.misalignment(claimed) / ALIGNED)
+        if slack >= 0:
+            break
+    if slack is None:
+        return Outcome(hypotheses, None, found)
+    # with one input another limit is proved where all attention goes to a token that this one does not select
+    other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
+    proof = PROOF if other is not None and other not in _tokens_of(problem, claimed) else None
+    witness = path.p if slack < 0 else None
+    return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)
+
+
+def _tokens_of(problem: Problem, claimed: MaxMargin) -> tuple[int, ...]:
+    """The tokens of the first input that a direction selects."""
+    return selected_tokens(problem, claimed.need()).sets[0]
+
+
+def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
+    """The paper's wording, for any start, without separable tokens: from a stationary point p never moves."""
+    path = flow(problem, start=start, until_norm=FAR * unit_length(problem))
+    found: dict[str, Any] = {"norm": path.norm, "event": path.event}
+    if path.event is None:
+        return Outcome(hypotheses, measured=found)
+    proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
+    return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=-1.0, paper_proof=proof)
+
+
+@statement(
+    "B-THM-2M",
+    "Section 2: the correlation with p_mm keeps rising",
+    "Under Theorem 2's conditions with one input, cos(p(t), p_mm) of normalised descent rises from some "
+    "step on; the paper's wording is from the start.",
+    kind="limit",
+    label="measured",
+    errata=("B-ERR-12",),
+)
+def correlation_rises(
+    problem: Problem, *, start: Any = None, steps: int = 1000, rate: float = 0.1
+) -> Outcome:
+    """Find the last fall of the cosine; the transient may take a tenth of the steps."""
+    B = assumption_b(problem)
+    separable, best = separable_best(problem)
+    hypotheses: tuple[Hypothesis, ...] = (
+        Hypothesis("n = 1", problem.n == 1, problem.n),
+        Hypothesis("B-ASM-B", B.holds, B.witness),
+        separable,
+    )
+    if unmet(hypotheses) or best is None or best.direction is None:
+        return unsaid(hypotheses)
+    swings = critical_rate(best)  # beyond it p swings about the limit for ever (B-NEW-3); nan: not known
+    known = None if np.isnan(swings) else rate < swings
+    settles = Hypothesis("rate below the critical one", known, swings, "B-ERR-12")
+    hypotheses += (settles,)
+    path = descend(problem, Normalized(rate), steps=steps, start=start, record=1)
+    gaps = path.misalignments(best)
+    rises = np.diff(gaps) > 1e-15
+    last = int(np.flatnonzero(rises)[-1]) + 1 if rises.any() else 0
+    worst = int(np.nanargmax(gaps))
+    first = 0 if path.points[0].any() else 1  # the origin has no direction
+    found = {
+        "last fall at step": last,
+        "cosines": [1 - gaps[first], 1 - gaps[worst], 1 - gaps[-1]],
+        "worst": worst,
+    }
+    clear = gaps[:-1] > 1e-10  # below, what rises and falls is rounding
+    change = ((gaps[:-1] - gaps[1:]) / np.maximum(gaps[:-1], 1e-10))[clear & np.isfinite(gaps[:-1])]
+    as_printed = float(change.min(initial=1.0)) if last else 1.0
+    proof = _falls(problem, path, best, rate, last) if as_printed < 0 else None
+    return Outcome(
+        hypotheses,
+        1 - last / (TRANSIENT * steps),
+        found,
+        {"step": worst, "p": path.points[worst]},
+        paper_slack=as_printed,
+        paper_proof=proof,
+    )
+
+
+def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int) -> str | None:
+    """The proof that the cosine falls at some early step: descent once more in balls, from the same start,
+    against p_mm in fractions.
+    """
+    exact = max_margin(problem, best.selection, exact=True).exact
+    if exact is None or exact.p is None or not has_balls(problem):
+        return None
+    target = exact.p
+
+    def step() -> int | None:
+        made, point = BallProblem(problem), [arb(float(x)) for x in path.points[0]]
+        aim = [arb(int(x.numerator)) / int(x.denominator) for x in target]
+        before = None
+        for k in range(min(last, EARLY) + 1):
+            if k or path.points[0].any():
+                cosine = dot(point, aim) / length(point)
+                if before is not None and cosine < before:
+                    return k
+                before = cosine
+            pull = made.pull(point)
+            point = [x + arb(rate) * g / length(pull) for x, g in zip(point, pull, strict=True)]
+        return None
+
+    fallen = at_precision(256, step)
+    return None if fallen is None else f"ball arithmetic, 256 bits: the cosine falls in step {fallen}"
+
+
+@statement(
+    "B-ERR-21",
+    "Conjecture: almost every start tends to a locally optimal direction",
+    "With distinct scores in every input and keys in general position: from almost every start, a gradient "
+    "flow that diverges and selects one token per input tends to the max-margin direction of a locally "
+    'optimal selection. The wordings without "almost" and without general position are false.',
+    kind="limit",
+    label="conjecture",
+    errata=("B-ERR-21",),
+)
+def only_local_optima_attract(
+    problem: Problem, *, rng: int = 0, count: int = 8, radius: float | None = None
+) -> Outcome:
+    """Flow from random starts until it is late for the selection that it makes.
+
+    ``radius`` is the size of the starts, three over the longest key difference if absent. No start that is
+    off its direction refutes anything: it may be late, or exceptional.
+    """
+    position = general_position(problem, limit=10_000, rng=0)
+    hypotheses = (
+        decreasing_loss(problem),
+        distinct_scores(problem, "B-ERR-21"),
+        Hypothesis("general position", position.holds, position.witness, "B-ERR-21"),
+    )
+    longest = longest_difference(problem)
+    if unmet(hypotheses[:1]) or longest == 0:
+        return unsaid(hypotheses)
+    size = 3.0 / longest if radius is None else radius
+    ends, rooms = [], []
+    for start in size * generator(rng).normal(size=(count, problem.d)):
+        end, room = _where_to(problem, start)
+        ends.append(end)
+        rooms += [room] if room is not None else []
+    proof = _every_start_is_false(problem)
+    return Outcome(
+        hypotheses,
+        min(rooms, default=1.0),
+        {"ends": ends, "best tokens": optimal_tokens(problem).sets},
+        vacuous=not rooms,
+        paper_slack=-1.0 if proof else min(rooms, default=1.0),
+        paper_proof=proof,
+    )
+
+
+def _where_to(problem: Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
+    """Where a flow ends, and how well that agrees with the conjecture; None where it says nothing."""
+    longest = longest_difference(problem)
+    path = flow(problem, start=start, until_norm=FAR / longest)
+    chosen = path.selection()
+    if path.event is not None or not chosen.is_unique:
+        return {"event": path.event or "tie", "norm": path.norm}, None
+    best = max_margin(problem, chosen.tokens)
+    if best.direction is None:
+        return {"selected": chosen.tokens, "norm": path.norm}, None
+    late = max(10 * late_radius(problem, min(best.margin, second_gap(best))), FAR * best.norm)
+    if path.norm < late <= FARTHEST * best.norm:
+        path = flow(problem, start=path.p, until_norm=late)
+    if path.event is not None or path.norm < 0.999 * late or path.selection().sets != chosen.sets:
+        return {"event": path.event or "not late", "norm": path.norm}, None
+    gap = misalignment(path.p, best)
+    local = is_locally_optimal(problem, best)
+    end = {"selected": chosen.tokens, "1 - cos": gap, "locally optimal": local}
+    return end, None if local is None else 1 - gap / ALIGNED if local else -1.0
+
+
+def _every_start_is_false(problem: Problem) -> str | None:
+    """The proof that some start tends to no locally optimal direction, for one input of independent tokens.
+
+    The start that it speaks of exists; it is not named. Basins are open, because Theorem 3's cones are and
+    the flow is continuous; two of them cannot cover the space, which is connected.
+    """
+    if problem.n > 1 or not _no_stationary_point(problem):
+        return None
+    attract = list(itertools.islice((x for x in locally_optimal(problem) if x.direction is not None), 2))
+    if len(attract) < 2:
+        return None
+    return (
+        "no point is stationary, so every flow diverges, and the basins of two locally optimal directions "
+        "are open: a start between them belongs to neither"
+    )
+
+
+def _no_stationary_point(problem: Problem) -> bool:
+    """Whether one input's keys are affinely independent, exactly, and its scores not all equal: the gradient
+    then vanishes nowhere.
+    """
+    keys = [[fmpq(*float(x).as_integer_ratio()) for x in row] for row in problem.keys[problem.tokens]]
+    rows = [[x - y for x, y in zip(key, keys[0], strict=True)] for key in keys[1:]]
+    if not rows or len(set(problem.scores.tolist())) == 1:
+        return False
+    return bool(fmpq_mat(rows).rank() == len(rows))

@@ -1,0 +1,221 @@
+"""What the theorems stand on: Lemma 1 (training W is training p), Lemma 2 and Assumptions B, C and D."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from hardmax._lib.expect import finite_array
+from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
+from hardmax.dynamics.descent import descend
+from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.loops import step_factor
+from hardmax.dynamics.steps import GD, Normalized
+from hardmax.margin.att_svm import AttentionRows, max_margin
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.proof import balls, length, settle_slack
+from hardmax.papers.max_margin.statements.common import ROUNDING, fixed_scores, nothing_outside, strict_best
+from hardmax.problem import Problem
+from hardmax.problem.keys import Dense
+from hardmax.problem.selection import Selection, optimal_tokens, score_gaps
+
+# The step of W is that of p over |u| to this power, without and with normalisation (B-ERR-17).
+POWER = {False: 2, True: 1}
+PAPER_POWER = 2
+AGREE = 1e-12
+
+
+@statement(
+    "B-THM-L1",
+    "Lemma 1: W and p are the same training",
+    "Descent on W with the prompt u, from u p(0)'/|u|^2 and with the step over |u|^2 (over |u| if "
+    "normalised), keeps W(t) = u p(t)'/|u|^2.",
+    kind="finite",
+    errata=("B-ERR-17",),
+)
+def weights_follow_p(
+    problem: Problem,
+    *,
+    u: Any = None,
+    start: Any = 0.1,
+    steps: int = 200,
+    rate: float = 0.1,
+    normalized: bool = False,
+) -> Outcome:
+    """Run both descents step by step and compare them; ``u`` is (1, 2, .., d) if absent."""
+    tied = Hypothesis("keys are W x", problem.key_map is not None)
+    prompt = np.arange(1.0, problem.d + 1) if u is None else finite_array("u", u, (problem.d,))
+    hypotheses = (tied, Hypothesis("u is not zero", bool(prompt.any()), float(np.linalg.norm(prompt))))
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    values = problem.head.values
+    assert values is not None
+    seen = replace(problem, table=Dense(values), W=None)
+    path = descend(
+        seen,
+        (Normalized if normalized else GD)(rate),
+        steps=steps,
+        start=np.broadcast_to(start, problem.d),
+        record=1,
+    )
+    size = float(np.linalg.norm(prompt))
+    target = path.points[:, None, :] * (prompt / size**2)[None, :, None]
+    allowed = AGREE * (1 + path.norms.max())
+
+    def mismatch(power: int) -> float:
+        W, worst = target[0], 0.0
+        for point in target[1:]:
+            now = replace(problem, table=Dense(np.ascontiguousarray(seen.keys @ W.T)), W=W)
+            pull = gradient(now, prompt, wrt="W")
+            W = W + step_factor(rate / size**power, 1.0, pull.log_norm, normalized, 0.0) * pull.direction
+            worst = max(worst, float(np.abs(W - point).max()))
+        return worst
+
+    found = mismatch(POWER[normalized])
+    paper = found if POWER[normalized] == PAPER_POWER else mismatch(PAPER_POWER)
+    pulls = gradient(seen, path.points[0]).log_norm > -math.inf
+    slack, proof = _first_step(1 - found / allowed, prompt, normalized, POWER[normalized], pulls)
+    paper_slack, paper_proof = _first_step(1 - paper / allowed, prompt, normalized, PAPER_POWER, pulls)
+    measured = {"largest |W - u p'/|u|^2|": found, "with the step over |u|^2": paper}
+    return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof)
+
+
+def _first_step(
+    measured: float, u: np.ndarray, normalized: bool, power: int, pulls: bool
+) -> tuple[float | None, str | None]:
+    """A mismatch settled at the first step: W'u moves |u|^(2 - power) times as far as p, or |u|^(1 - power)
+    if normalised, so that they part exactly if that is not 1 and the gradient is not 0.
+    """
+
+    def again() -> Any:
+        size = length(balls(u))
+        return -abs(size ** ((1 if normalized else 2) - power) - 1) if pulls else arb(0)
+
+    return settle_slack(measured, again)
+
+
+def explicit_separator(problem: Problem) -> np.ndarray:
+    """The vector that Lemma 2 names: the head pulled back through W', over the least score gap."""
+    head = problem.head.linear
+    assert head is not None
+    assert problem.key_map is not None
+    best = np.array(optimal_tokens(problem).tokens)
+    gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
+    pulled: np.ndarray = np.linalg.pinv(problem.key_map.T) @ (head.labels[0] * head.v)
+    return pulled / float(gaps[gaps > 0].min())
+
+
+@statement(
+    "B-THM-L2",
+    "Lemmas 2 and 11: the globally best direction exists",
+    "With equal labels, one best token per input and v in the range of W', the vector (W')^+ v over the "
+    "least score gap separates the best tokens by 1.",
+    kind="finite",
+)
+def best_tokens_separable(problem: Problem) -> Outcome:
+    """Test the explicit separator, and ask the certified solver too."""
+    head, W = problem.head.linear, problem.key_map
+    hypotheses = [Hypothesis("keys are W x of the values", W is not None and head is not None)]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    assert head is not None
+    assert W is not None
+    outside = head.v - W.T @ (np.linalg.pinv(W.T) @ head.v)
+    share = float(np.linalg.norm(outside) / np.linalg.norm(head.v)) if head.v.any() else 1.0
+    hypotheses += [
+        Hypothesis("equal labels", len(set(head.labels.tolist())) == 1, head.labels),
+        strict_best(problem),
+        Hypothesis("v in the range of W'", share <= ROUNDING, share),
+    ]
+    solved = max_margin(problem) if hypotheses[2].holds else None
+    found = {} if solved is None else {"solver": solved.status, "margin": solved.margin}
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses), measured=found)
+    assert solved is not None
+    rows = AttentionRows(problem).constraints(enumerate(optimal_tokens(problem).tokens)).rows()
+    if not len(rows):
+        return unsaid(hypotheses)
+    p = explicit_separator(problem)
+    least = float((rows @ p).min(initial=np.inf))
+    # keys are W x rounded: what the separator amplifies of that is no refutation
+    noise = ROUNDING + 1e-13 * float(np.linalg.norm(p) * np.linalg.norm(problem.keys, axis=1).max())
+    short = least - 1 + noise
+    proof = None
+    if solved.is_feasible is False:
+        proof = "Farkas vector: no p separates the best tokens"
+    elif short < 0 and noise < 1e-6:
+        proof = f"the separator misses by more than {noise:.1e}, all that rounding can do"
+    slack = -1.0 if solved.is_feasible is False else short
+    return Outcome(
+        tuple(hypotheses), slack, {"least margin of the separator": least, **found}, witness=p, proof=proof
+    )
+
+
+POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
+
+
+@statement(
+    "B-ASM-B",
+    "Assumption B: one best token, equal others",
+    "Every input has one best token and all its other tokens share one score.",
+    kind="finite",
+    label="measured",
+    errata=("B-ERR-14",),
+)
+def equal_others(problem: Problem) -> Outcome:
+    """Compare the scores of each input; the witness is [input, two tokens at odds]."""
+    hypotheses = (fixed_scores(problem),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    found = assumption_b(problem)
+    witness = None if found.witness is None else list(found.witness)
+    return Outcome(hypotheses, 1.0 if found.holds else -1.0, witness=witness)
+
+
+@statement(
+    "B-ASM-C",
+    "Assumption C: lost attention costs label margin",
+    "For some nu > 0 the label margin of the attended values is at most Gamma - nu max_i (1 - s_i,selected).",
+    kind="finite",
+    label="measured",
+)
+def attention_costs_margin(
+    problem: Problem, *, selection: Iterable[int], inputs: Iterable[int] | None = None, rng: int = 0
+) -> Outcome:
+    """Search for the least nu over free attention weights; ``inputs`` restricts it, as Theorem 6 does."""
+    hypotheses = (Hypothesis("values and labels", problem.head.linear is not None),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    kept, tokens = None if inputs is None else set(inputs), tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(hypotheses)
+    found = assumption_c(problem, tokens, inputs=kept, rng=rng, draws=400)
+    slack = found.nu / found.Gamma - POSITIVE if found.Gamma else -1.0
+    witness = None if slack >= 0 else [weights.tolist() for weights in found.witness]
+    return Outcome(hypotheses, slack, {"nu": found.nu, "Gamma": found.Gamma}, witness)
+
+
+@statement(
+    "B-ASM-D",
+    "Assumption D, through Lemma 14's conditions",
+    "Within each set the scores are equal and positive, and every token outside scores strictly less.",
+    kind="finite",
+    label="measured",
+    errata=("B-ERR-07", "B-ERR-15"),
+)
+def sets_dominate(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
+    """Test Lemma 14's sufficient conditions for the best-scoring tokens, or other sets."""
+    hypotheses = (fixed_scores(problem),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    inside = None if sets is None else Selection(tuple(tuple(s) for s in sets))
+    if nothing_outside(problem, (inside or optimal_tokens(problem)).sets):
+        return unsaid(hypotheses)
+    found = assumption_d(problem, inside)
+    measured = {"epsilon": found.epsilon, "Theta": found.Theta} if found.holds else {}
+    return Outcome(hypotheses, found.epsilon if found.holds else -1.0, measured, found.witness)

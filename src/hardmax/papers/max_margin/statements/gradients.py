@@ -1,0 +1,281 @@
+"""Lemmas 3 to 6: what the gradient by p looks like everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from hardmax._lib.expect import generator
+from hardmax.directions.assumptions import assumption_b
+from hardmax.dynamics.descent import descend
+from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.measures import attention, risk, smoothness
+from hardmax.dynamics.steps import GD
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.proof import balls, dot, largest, least, length
+from hardmax.papers.max_margin.statements.balls import BallProblem, settle
+from hardmax.papers.max_margin.statements.common import (
+    ROUNDING,
+    decreasing_loss,
+    fixed_scores,
+    longest_difference,
+    separable_best,
+    unit_directions,
+    unit_length,
+)
+from hardmax.problem import Problem
+
+
+def remainder_bound(Gamma: Any, A: Any, lost: Any) -> Any:
+    """Lemma 3's bound on the second-order remainder, of floats or of balls."""
+    return 2 * Gamma * A * lost**2
+
+
+@statement(
+    "B-THM-L3",
+    "Lemma 3: first-order form of the key covariance",
+    "For any p, q and any token, the covariance of k.q and the scores under the attention differs from its "
+    "first-order sum by at most 2 Gamma A (1 - s)^2.",
+    kind="finite",
+    errata=("B-ERR-16",),
+)
+def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -> Outcome:
+    """Sample p, q and tokens; draws with 1 - s below 1e-4, where rounding rules, are left out."""
+    hypotheses = (fixed_scores(problem),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    chance, worst, used = generator(rng), 0.0, 0
+    witness: dict[str, Any] | None = None
+    keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
+    longest = longest_difference(problem)
+    if longest == 0:
+        return unsaid(hypotheses)
+    scale = 1 / longest
+    for _ in range(draws):
+        p = chance.normal(size=problem.d) * scale * 10.0 ** chance.uniform(-2, 1)
+        q = chance.normal(size=problem.d)
+        i = int(chance.integers(problem.n))
+        s, a, gamma = attention(problem, p)[i], keys[i] @ q, scores[i]
+        first = int(np.argmax(s)) if chance.random() < 0.5 else int(chance.integers(len(s)))
+        lost = float(np.delete(s, first).sum())
+        bound = remainder_bound(
+            float(np.ptp(gamma)), float(np.linalg.norm(keys[i], axis=1).max() * np.linalg.norm(q)), lost
+        )
+        if lost <= 1e-4 or bound == 0.0:
+            continue
+        used += 1
+        exact = float(s @ (a * gamma) - (s @ a) * (s @ gamma))
+        sum_of_pairs = float(((a[first] - a) * s) @ (gamma[first] - gamma))
+        ratio = abs(exact - sum_of_pairs) / bound
+        if ratio > worst:
+            worst, witness = ratio, {"input": i, "token": first, "p": p, "q": q}
+    found = {"largest remainder over bound": worst, "draws used": used}
+    slack, proof = settle(problem, 1 + ROUNDING - worst, lambda exact: _remainder_room(exact, witness or {}))
+    return Outcome(hypotheses, slack, found, witness, vacuous=used == 0, proof=proof)
+
+
+def _remainder_room(exact: BallProblem, at: dict[str, Any]) -> Any:
+    """One minus remainder over bound at the witness, in balls."""
+    i, first, p, q = at["input"], at["token"], balls(at["p"]), balls(at["q"])
+    s, gamma = exact.attention(i, p), exact.scores[i]
+    a = [dot(key, q) for key in exact.keys[i]]
+    covariance = dot(s, [x * y for x, y in zip(a, gamma, strict=True)]) - dot(s, a) * dot(s, gamma)
+    pairs = dot(s, [(a[first] - x) * (gamma[first] - g) for x, g in zip(a, gamma, strict=True)])
+    Gamma = largest(gamma) - least(gamma)
+    A = largest([length(key) for key in exact.keys[i]]) * length(q)
+    return 1 - abs(covariance - pairs) / remainder_bound(Gamma, A, 1 - s[first])
+
+
+@statement(
+    "B-THM-L4",
+    "Lemma 4: p_mm is a descent direction everywhere",
+    "Under Assumption B, with separable best tokens, -grad L(p) has a positive product with p_mm at every p.",
+    kind="finite",
+    errata=("B-ERR-01",),
+)
+def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> Outcome:
+    """Sample p over five decades of length and take the least cosine."""
+    B = assumption_b(problem)
+    separable, best = separable_best(problem)
+    hypotheses = (decreasing_loss(problem), Hypothesis("B-ASM-B", B.holds, B.witness), separable)
+    if unmet(hypotheses) or best is None or best.direction is None:
+        return unsaid(hypotheses)
+    chance, lowest, witness = generator(rng), math.inf, np.zeros(problem.d)
+    unit = unit_length(problem)
+    for scale in np.geomspace(1e-2 * unit, 1e3 * unit, draws):
+        p = chance.normal(size=problem.d) * scale
+        cosine = descent_cosine(gradient(problem, p).direction, best.direction)
+        if cosine < lowest:
+            lowest, witness = cosine, p
+    # a product of exactly zero is no descent
+    slack, proof = settle(problem, lowest or -1.0, lambda exact: _descent_product(problem, exact, witness))
+    found = {"least cosine of -grad L and p_mm": lowest}
+    return Outcome(hypotheses, slack, found, witness, proof=proof)
+
+
+def descent_cosine(pull: Any, p_mm: Any) -> Any:
+    """The product whose sign Lemma 4 claims: of -grad L with p_mm, as vectors of floats or of balls."""
+    return float(pull @ p_mm) if isinstance(pull, np.ndarray) else dot(pull, p_mm)
+
+
+def _descent_product(problem: Problem, exact: BallProblem, p: np.ndarray) -> Any:
+    """-grad L(p) . p_mm over their lengths in balls, with the rational p_mm; undecided without one."""
+    best = exact_direction(problem)
+    if best is None:
+        return arb(0, 1)
+    pull = exact.pull(balls(p))
+    return descent_cosine(pull, best) / (length(pull) * length(best))
+
+
+def exact_direction(problem: Problem, selection: Sequence[int] | None = None) -> list[Any] | None:
+    """p_mm of a selection (the best tokens if none is given) in balls, from its rational solution."""
+    best = max_margin(problem, selection, exact=True)
+    if best.exact is None or best.exact.p is None:
+        return None
+    return [arb(x.numerator) / arb(x.denominator) for x in best.exact.p]
+
+
+def radial_bound(pi: Any) -> Any:
+    """How much more the gradient may pull along p than along p_mm."""
+    return 1 + pi
+
+
+def radial_excess(losers: int, reach: Any) -> Any:
+    """Lemma 5 with its constant: the pi that is reached at |p| = reach/margin, log(T - 1)/reach.
+
+    Under Assumption B the pull along p/|p| is the mean of its leads over the losers, weighted by e^-lead |p|,
+    so at most the least lead plus log(T - 1)/|p|; and no direction has a least lead above the margin.
+    """
+    return math.log(losers) / reach
+
+
+@statement(
+    "B-THM-L5",
+    "Lemma 5: far out, no direction beats p_mm (n = 1)",
+    "With one input and Assumption B, for every pi > 0 there is a radius beyond which the gradient's "
+    "component along p is at most 1 + pi times its component along p_mm; explicitly, log(T - 1)/(pi margin).",
+    kind="finite",
+)
+def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
+    """The worst ratio over directions at growing radii, against the bound with its constant."""
+    B = assumption_b(problem)
+    separable, best = separable_best(problem)
+    hypotheses = (
+        Hypothesis("n = 1", problem.n == 1, problem.n),
+        Hypothesis("B-ASM-B", B.holds, B.witness),
+        decreasing_loss(problem),
+        separable,
+    )
+    if unmet(hypotheses) or best is None or best.direction is None:
+        return unsaid(hypotheses)
+    directions = unit_directions(problem.d, draws, generator(rng))
+    losers = int(problem.sizes[0]) - 1
+    reaches = (1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
+    worst, rooms, where = [], [], []
+    for reach in reaches:
+        points = reach / best.margin * directions
+        pulls = np.array([gradient(problem, p).direction for p in points])
+        ratios = (pulls * directions).sum(axis=1) / (pulls @ best.direction)
+        bound = radial_bound(radial_excess(losers, reach))
+        worst.append(float(ratios.max()))
+        rooms.append(bound - worst[-1])
+        where.append((reach, points[int(ratios.argmax())]))
+    reach, witness = where[int(np.argmin(rooms))]
+    slack, proof = settle(
+        problem, min(rooms) + ROUNDING, lambda exact: _radial_room(problem, exact, witness, losers, best)
+    )
+    found = {"radii": [r / best.margin for r in reaches], "worst ratio": worst}
+    return Outcome(hypotheses, slack, found, witness if min(rooms) < 0 else None, proof=proof)
+
+
+def _radial_room(problem: Problem, exact: BallProblem, p: np.ndarray, losers: int, best: MaxMargin) -> Any:
+    """Bound minus ratio at the witness, in balls."""
+    p_mm, point = exact_direction(problem), balls(p)
+    if p_mm is None:
+        return arb(0, 1)
+    pull, R = exact.pull(point), length(point)
+    ratio = dot(pull, point) / R / (dot(pull, p_mm) / length(p_mm))
+    return radial_bound(arb(losers).log() * length(p_mm) / R) - ratio
+
+
+@statement(
+    "B-THM-L6",
+    "Lemma 6: the risk is smooth and descent goes down",
+    "The gradient is L_p-Lipschitz (and by the tighter constant), each step with eta <= 1/L_p lowers the "
+    "risk by at least eta/2 |grad|^2, and the squared gradients have a finite sum.",
+    kind="finite",
+)
+def smooth_and_descending(
+    problem: Problem, *, rate: float | None = None, rng: int = 0, draws: int = 400, steps: int = 500
+) -> Outcome:
+    """Sample secants, then descend; ``rate`` is 1/L_p if absent."""
+    bound = smoothness(problem)
+    if bound.tight == 0.0:  # nothing competes: the risk is constant
+        return unsaid((decreasing_loss(problem),))
+    eta = 1 / bound.L_p if rate is None else rate
+    hypotheses = (
+        decreasing_loss(problem),
+        Hypothesis("eta <= 1/L_p", eta <= (1 + 1e-12) / bound.L_p, eta * bound.L_p),
+    )
+    chance, curvature, unit = generator(rng), 0.0, unit_length(problem)
+    secant = (np.zeros(problem.d), np.ones(problem.d))
+    for scale in np.geomspace(1e-2 * unit, 1e1 * unit, draws):
+        p = chance.normal(size=problem.d) * scale
+        step = chance.normal(size=problem.d) * unit * 10.0 ** chance.uniform(-3, 0)
+        change = np.linalg.norm(_plain_gradient(problem, p + step) - _plain_gradient(problem, p))
+        if change / np.linalg.norm(step) > curvature:
+            curvature, secant = float(change / np.linalg.norm(step)), (p, p + step)
+    start = chance.normal(size=problem.d) * unit
+    path = descend(problem, GD(eta), steps=steps, record=1, start=start)
+    risks = np.array([risk(problem, p) for p in path.points])
+    squares = np.array([float(np.sum(_plain_gradient(problem, p) ** 2)) for p in path.points[:-1]])
+    missed = risks[:-1] - risks[1:] - eta / 2 * squares
+    t = int(np.argmin(missed))
+    # the risk of a step is known to its last digit only; a sum of falls is the sum of what the steps miss
+    noise = 1e-14 * float(np.abs(risks).max())
+    smooth, smooth_proof = settle(
+        problem,
+        1 + ROUNDING - curvature / min(bound.tight, bound.L_p),
+        lambda exact: min(bound.tight, bound.L_p) * (1 + ROUNDING) - _secant(exact, *secant),
+    )
+    falls, falls_proof = settle(
+        problem, float(missed[t]) + noise, lambda exact: _fall(exact, path.points[t], eta)
+    )
+    found = {
+        "largest secant over L_p": curvature / bound.L_p,
+        "largest secant over the tighter constant": curvature / bound.tight,
+        "least fall minus eta/2 |grad|^2": float(missed[t]),
+        "sum of |grad|^2": float(squares.sum()),
+        "2/eta (L(0) - L(end))": 2 / eta * float(risks[0] - risks[-1]),
+    }
+    witness: Any = None
+    if smooth_proof or falls_proof:
+        witness = {"secant": secant} if smooth_proof else {"p": path.points[t], "step": t}
+    slack = None if smooth is None or falls is None else min(smooth, falls)
+    return Outcome(hypotheses, slack, found, witness, proof=smooth_proof or falls_proof)
+
+
+def _plain_gradient(problem: Problem, p: np.ndarray) -> np.ndarray:
+    pull = gradient(problem, p)
+    return pull.direction * math.exp(pull.log_norm)
+
+
+def _secant(exact: BallProblem, p: np.ndarray, q: np.ndarray) -> Any:
+    """|grad L(q) - grad L(p)| / |q - p| in balls."""
+    one, two = balls(p), balls(q)
+    change = [x - y for x, y in zip(exact.pull(two), exact.pull(one), strict=True)]
+    return length(change) / length([x - y for x, y in zip(two, one, strict=True)])
+
+
+def _fall(exact: BallProblem, p: np.ndarray, eta: float) -> Any:
+    """What a step from p lowers the risk by, minus eta/2 |grad|^2, in balls."""
+    point = balls(p)
+    pull = exact.pull(point)
+    after = [x + arb(eta) * g for x, g in zip(point, pull, strict=True)]
+    return exact.risk(point) - exact.risk(after) - arb(eta) / 2 * dot(pull, pull)

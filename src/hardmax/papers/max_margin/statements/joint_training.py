@@ -1,0 +1,325 @@
+"""Joint training of v and p: Theorems 5 and 6, and the interpolated SVM (B-NEW-1, B-NEW-1b)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib.arrays import misalignment
+from hardmax.directions.assumptions import assumption_c
+from hardmax.directions.joint_margins import (
+    interpolated_max_margin,
+    label_max_margin,
+    largest_label_margins,
+    relaxed_max_margin,
+)
+from hardmax.dynamics.descent import descend
+from hardmax.dynamics.joint import with_head
+from hardmax.dynamics.steps import Normalized
+from hardmax.limits import JointPath, joint_path
+from hardmax.limits.head_path import LARGEST
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.max_margin.statements.common import (
+    late_radius,
+    log_lost,
+    longest_difference,
+    nothing_outside,
+    second_gap,
+    with_copies,
+)
+from hardmax.problem import Problem
+from hardmax.problem.selection import selected_tokens
+
+LATER = 3  # radii at which an approach is looked for
+DEGREES = 0.05  # how far, in degrees, training may still be from its limit
+SATURATED = 1e-3
+
+
+def degrees(p: Any, q: Any) -> float:
+    """The angle between two directions."""
+    return math.degrees(2 * math.asin(math.sqrt(misalignment(p, q) / 2)))
+
+
+def _trainable_head(problem: Problem) -> list[Hypothesis]:
+    """What training v and p together asks of the problem."""
+    return [
+        Hypothesis("linear head", problem.head.linear is not None),
+        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
+    ]
+
+
+@statement(
+    "B-NEW-1",
+    "The limit of p when the norm of v grows like rho times that of p",
+    "Joint normalised descent with rates in the ratio rho sends p to q*(rho), between p_mm and the relaxed "
+    "direction, and v to the label SVM's direction.",
+    kind="limit",
+    label="derived",
+    errata=("B-ERR-02",),
+)
+def interpolated_limit(
+    problem: Problem, *, rho: float, start: Any, steps: int = 20_000, rate: float = 0.1
+) -> Outcome:
+    """Train from ``start`` with the problem's head; the selection is the one that training settles on."""
+    hypotheses = _trainable_head(problem)
+    if unmet(hypotheses) or longest_difference(problem) == 0:  # then p does not matter
+        return unsaid(hypotheses)
+    path = descend(
+        problem, (Normalized(rate), Normalized(rho * rate)), steps=steps, start=start, wrt=("p", "v")
+    )
+    assert path.heads is not None
+    chosen, lost = path.selection(), path.defect()
+    hypotheses.append(Hypothesis("attention saturates", chosen.is_unique and lost < 1e-5, lost))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    label = label_max_margin(problem, chosen.tokens)
+    hypotheses.append(Hypothesis("labels separable", label.is_feasible, label.margin))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    relaxed = relaxed_max_margin(problem, chosen.tokens)
+    competes = Hypothesis("a token competes on the label SVM's support", relaxed.direction is not None)
+    hypotheses.append(competes)
+    if not competes.holds:
+        return Outcome(tuple(hypotheses))
+    limit = interpolated_max_margin(problem, rho, chosen.tokens)
+    # the last snapshots, because a step of the descent may swing around its limit
+    apart = max(degrees(p, limit.direction) for p in path.points[-20:])
+    apart_v = degrees(path.heads[-1], label)
+    found = {
+        "selected": chosen.tokens,
+        "degrees to q*": apart,
+        "degrees of v to v_mm": apart_v,
+        "rho*": limit.rho_star,
+    }
+    return Outcome(tuple(hypotheses), 1 - max(apart, apart_v) / DEGREES, found, witness=path.p)
+
+
+RESOLVED = 1e-7  # radians
+
+
+def still_away(angle: float) -> float:
+    """The angle that may be left at twice the radius: the error is O(1/R)."""
+    return max(0.75 * angle, RESOLVED)
+
+
+def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None) -> float:
+    """The R from which p may be judged against ``best`` and v, at rho R if it grows, against ``label``."""
+    assert label.direction is not None
+    fixed = with_head(problem, label.direction)
+    radius = late_radius(fixed, min(best.margin, second_gap(best)))
+    if rho is not None:
+        radius = max(radius, late_radius(fixed, min(label.margin, second_gap(label))) / rho)
+    return radius
+
+
+def is_within_reach(problem: Problem, R: float, rho: float | None) -> bool:
+    """Whether logits at the radius R, and predictions at |v| = rho R, are no larger than paths were tried."""
+    assert problem.head.values is not None
+    longest = float(np.linalg.norm(problem.head.values, axis=1).max())
+    return R * longest_difference(problem) <= LARGEST and (rho or 0.0) * R * longest <= LARGEST
+
+
+def judge_path(
+    problem: Problem,
+    direction: Any,
+    label: MaxMargin | None,
+    late: float,
+    *,
+    rho: float | None = None,
+    r: float | None = None,
+    tokens: tuple[int, ...] | None = None,
+) -> tuple[float | None, JointPath | None, dict[str, Any]]:
+    """The joint path when it is late and at twice that radius: its angles must fall like 1/R.
+
+    A tight row without a multiplier makes that (log R)/R, from a radius on that scores set, and an offset
+    may pass through zero on its way: what does not fall is looked at again at four times the radii. Only
+    what stalls refutes; an angle whose fall becomes steeper from look to look is not late yet. The slack is
+    None there, and where one look is all that is within reach.
+
+    Args:
+        problem: with a linear head.
+        direction: of p in the limit.
+        label: of v in the limit; None if only p is judged.
+        late: the first radius.
+        rho, r: how |v| is bound, as `joint_path` takes it.
+        tokens: what p has to select at the last look; None if that is not judged.
+    """
+    found: dict[str, Any] = {"late from": late}
+    path, looks, agrees = None, [], True
+    for _ in range(LATER):
+        if not is_within_reach(problem, 2 * late, rho):
+            break
+        path = joint_path(problem, [late, 2 * late], rho=rho, r=r)
+        angles = [path.angle(direction)] + ([] if label is None else [path.head_angle(label)])
+        looks.append([(after / still_away(before), after < before) for before, after in angles])
+        found |= {"radii": path.radii, "agreeing starts": path.agreeing}
+        found |= {f"degrees of {name}": np.degrees(x) for name, x in zip("pv", angles, strict=False)}
+        if tokens is not None:
+            found["selected"] = selected_tokens(problem, path.points[-1]).sets
+            agrees = found["selected"] == tuple((t,) for t in tokens)
+        if max(looks[-1])[0] <= 1 and agrees:
+            break
+        late *= 4
+    if path is None or not agrees:
+        return None if path is None else -1.0, path, found
+    slack = float(1 - max(looks[-1])[0])
+    stalls = len(looks) > 1 and any(
+        last > 1 and (last >= first or not falls)
+        for (first, _), (last, falls) in zip(looks[0], looks[-1], strict=True)
+    )
+    return slack if slack >= 0 or stalls else None, path, found
+
+
+def judge_pair(
+    problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None, r: float | None
+) -> tuple[float | None, JointPath | None, dict[str, Any]]:
+    """The late path of p against ``best`` and of v against ``label``; open where no two starts agree."""
+    if r is None:
+        late = late_pair(problem, best, label, rho)
+        slack, path, found = judge_path(problem, best, label, late, rho=rho)
+    else:  # a fixed r leaves v on its way, wherever p goes
+        late = late_pair(problem, best, label, None)
+        slack, path, found = judge_path(problem, best, None, late, r=r)
+    agreed = path is not None and bool((path.agreeing >= 2).all())
+    return slack if agreed else None, path, found
+
+
+def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int] | None) -> list[Hypothesis]:
+    """Linear head, logistic loss, separable selection and labels, and Assumption C on the given inputs."""
+    hypotheses = _trainable_head(problem)
+    if unmet(hypotheses):
+        return hypotheses
+    best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
+    hypotheses += [
+        Hypothesis("selection separable", best.is_feasible, best.margin),
+        Hypothesis("labels separable", label.is_feasible, label.margin),
+    ]
+    if unmet(hypotheses):
+        return hypotheses
+    C = assumption_c(problem, tokens, inputs=inputs, rng=0, draws=400)
+    return [*hypotheses, Hypothesis("B-ASM-C", C.holds, C.nu)]
+
+
+@statement(
+    "B-THM-5",
+    "Theorem 5: the joint path when every input supports the label margin",
+    "Under Assumption C, with r and R growing together, the path of least risk over |v| <= r, |p| <= R "
+    "tends to the directions of v_mm and p_mm.",
+    kind="limit",
+    errata=("B-ERR-02", "B-ERR-13"),
+)
+def joint_path_limit(
+    problem: Problem, *, selection: Iterable[int], rho: float | None = 1.0, r: float | None = None
+) -> Outcome:
+    """The late path with r = rho R, or with a fixed r, which the corrected statement excludes."""
+    tokens = tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(_trainable_head(problem))
+    hypotheses = joint_hypotheses(problem, tokens, None)
+    hypotheses.append(Hypothesis("r grows with R", r is None, rho if r is None else r, erratum="B-ERR-02"))
+    if unmet([h for h in hypotheses if h.erratum is None]):
+        return Outcome(tuple(hypotheses))
+    best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
+    slack, path, found = judge_pair(problem, best, label, rho, r)
+    witness = None if path is None else path.points[-1]
+    return Outcome(tuple(hypotheses), slack, found, witness, paper_slack=slack)
+
+
+@statement(
+    "B-THM-6",
+    "Theorem 6: the joint path in general",
+    "If Assumption C holds on the label SVM's support and |v| grows at least rho* times as fast as |p|, the "
+    "joint path tends to the directions of v_mm and of the relaxed SVM.",
+    kind="limit",
+    errata=("B-ERR-02", "B-ERR-13"),
+)
+def relaxed_limit(
+    problem: Problem, *, selection: Iterable[int], rho: float | None = None, r: float | None = None
+) -> Outcome:
+    """The late path against the relaxed direction; the paper leaves the coupling of r and R open.
+
+    Where it goes elsewhere, B-NEW-1 says where and why; that is derived, not proved, and refutes nothing.
+    """
+    tokens = tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(_trainable_head(problem))
+    support = None
+    if problem.head.linear is not None:
+        label = label_max_margin(problem, tokens)
+        support = set(np.flatnonzero(label.tight).tolist()) if label.is_feasible else None
+    hypotheses = joint_hypotheses(problem, tokens, support)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    threshold = coupling(problem, tokens)
+    fast = rho is not None and rho > threshold
+    hypotheses.append(Hypothesis("|v| grows more than rho* |p|", fast, [rho, threshold], erratum="B-ERR-02"))
+    relaxed, label = relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens)
+    slack, path, found = judge_pair(problem, relaxed, label, rho, r)
+    if path is None:
+        return Outcome(tuple(hypotheses), None, found)
+    hypotheses.append(saturation(problem, path, tokens))
+    return Outcome(tuple(hypotheses), slack, found, path.points[-1], paper_slack=slack)
+
+
+def saturation(problem: Problem, path: JointPath, tokens: tuple[int, ...]) -> Hypothesis:
+    """Theorem 6's condition s -> 1, as far as two radii show it: little is lost, less at the larger one."""
+    sets = with_copies(problem, [(t,) for t in tokens])
+    first, last = (float(log_lost(problem, p, sets).max()) for p in path.points)
+    seen = last < math.log(SATURATED) and last < first
+    return Hypothesis("the selected attention tends to 1", True if seen else None, [first, last])
+
+
+def coupling(problem: Problem, tokens: tuple[int, ...]) -> float:
+    """rho*: from there on the limit is the relaxed direction."""
+    return interpolated_max_margin(problem, 1.0, tokens).rho_star
+
+
+def one_label_direction(problem: Problem, label: MaxMargin) -> Hypothesis:
+    """Selections of the largest label margin have one direction of v; else constants of the risk decide."""
+    rivals = [
+        tokens for tokens, found in largest_label_margins(problem).items() if degrees(found, label) > 1e-6
+    ]
+    return Hypothesis("one direction of the largest label margin", None if rivals else True, rivals)
+
+
+@statement(
+    "B-NEW-1b",
+    "The selection itself may depend on rho",
+    "The joint path with r = rho R selects the tokens, and tends to the direction, of the interpolated SVM "
+    "maximised over selections.",
+    kind="limit",
+    label="derived",
+)
+def selection_depends_on_rho(
+    problem: Problem, *, rho: float, selection: Iterable[int] | None = None
+) -> Outcome:
+    """The late path; ``selection`` fixes the tokens beforehand, which the statement warns against."""
+    hypotheses = _trainable_head(problem)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    try:
+        limit = interpolated_max_margin(problem, rho, "best" if selection is None else selection)
+    except ValueError as reason:
+        return Outcome((*hypotheses, Hypothesis("labels separable", False, str(reason))))
+    label = limit.label
+    assert label is not None
+    hypotheses.append(Hypothesis("labels separable", True, label.margin))
+    if selection is None:
+        hypotheses.append(one_label_direction(problem, label))
+        if unmet(hypotheses):
+            return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
+    best = max_margin(problem, limit.selection)
+    if best.direction is None:
+        return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
+    late = late_pair(problem, best, label, rho)
+    slack, path, found = judge_path(
+        problem, limit.direction, None, late, rho=rho, tokens=tuple(limit.selection)
+    )
+    found["predicted"] = limit.selection
+    witness = None if path is None else path.points[-1]
+    return Outcome(tuple(hypotheses), slack, found, witness)

@@ -1,0 +1,408 @@
+"""Lemma 7 and Theorem 3: the cone around a locally optimal direction, and descent inside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from hardmax._lib.arrays import half_squares, misalignment
+from hardmax._lib.expect import generator
+from hardmax.directions.direction import (
+    LocalConstants,
+    directional_margin,
+    in_cone,
+    local_constants,
+    slope_range,
+)
+from hardmax.directions.enumerate import locally_optimal
+from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap
+from hardmax.directions.position import general_position
+from hardmax.dynamics.descent import descend
+from hardmax.dynamics.flow import flow
+from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.measures import smoothness
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.steps import Normalized
+from hardmax.limits import LocalPath, late_residual, local_path
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.proof import balls, dot, least, length
+from hardmax.papers.max_margin.statements.balls import BallProblem, settle
+from hardmax.papers.max_margin.statements.common import (
+    ROUNDING,
+    cone_directions,
+    decreasing_loss,
+    distinct_scores,
+    late_radius,
+    log_lost,
+    longest_difference,
+    one_selection,
+    single_input,
+    with_copies,
+)
+from hardmax.papers.max_margin.statements.gradients import radial_bound
+from hardmax.problem import Problem
+
+
+def least_fall_of_margin(k: LocalConstants, pi: float) -> float:
+    """nu of (49): a p in the cone, as long as p_mm and pi/(4 A Theta) away, has a support row below 1 - 2 nu.
+
+    p_mm is a sum of support rows with multipliers that add up to |p_mm|^2; were all rows above 1 - 2 nu at p,
+    1 - cos(p, p_mm) would be at most 2 nu, and |p - p_mm|^2 at most 4 nu |p_mm|^2.
+    """
+    return pi**2 / (128 * k.A**2)
+
+
+def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
+    """R_pi of Lemma 7: beyond it, in the cone, no p pulls along itself more than 1 + pi times as along p_mm.
+
+    The largest of (46), whose constant works out as 96, of (49), and of what the last lines of the proof need
+    to weigh inputs of full margin against one that has lost some.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.max_margin.statements.local import radius_for
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> constants = hm.directions.local_constants(problem, hm.max_margin(problem, [0, 1]))
+    >>> [float(f"{radius_for(problem, constants, pi):.3g}") for pi in (1.0, 1e-3)]
+    [799.0, 2570000000.0]
+    """
+    T, n = int(problem.sizes.max()), problem.n
+    share = T * k.Gamma * k.A / (pi * k.gap_least)
+    nu = least_fall_of_margin(k, pi)
+    least, most = slope_range(problem.loss, float(abs(problem.scores).max()))
+    return (
+        max(
+            max(2.0, 1 / k.delta) * math.log(96 * share),
+            math.log(8 * share) / nu,
+            math.log(8 * n * T * share * most / least) / (pi / 2 + 2 * nu),
+        )
+        / k.Theta
+    )
+
+
+def absorbing_radius(problem: Problem, k: LocalConstants) -> float:
+    """Theorem 3's R0 = R_pi with pi = mu/(2 - mu), (49) included, and (57) and (58) for the step 1/L_p."""
+    mu = k.mu
+    C2 = (1 - mu) * k.A_bar**2 * k.C**2 / (k.Theta * k.c)
+    T = int(problem.sizes.max())
+    for_step = 2 / k.Theta * math.log(max((2 - mu) / mu * C2 * T / smoothness(problem).L_p, 1.0))
+    return max(k.R_bar, radius_for(problem, k, mu / (2 - mu)), for_step)
+
+
+SAME = 1e-12  # directions with a smaller 1 - cos are one direction, as far as doubles tell
+WIDEST = 2e-4  # mu of the widest cone that is looked at
+CONE_FARTHEST = 1e12  # over the longest key difference: logits are then good to 1e-4
+
+
+def distance_kept(path: LocalPath) -> float:
+    """How far the end of a path stays from q, over the cone's half angle, beyond one half."""
+    return float(path.angles[-1] / path.half_angle) - 0.5
+
+
+@statement(
+    "B-THM-4",
+    "Theorems 4 and 7: what does not attract local paths",
+    "With distinct scores and keys in general position, a path of least risk in a cone around a direction "
+    "that is not locally optimal stays bounded or does not tend to that direction.",
+    kind="limit",
+    errata=("B-ERR-09", "B-ERR-10", "B-ERR-20"),
+)
+def only_local_optima_attract_paths(
+    problem: Problem, *, q: Any, mu: float | None = None, R0: float | None = None
+) -> Outcome:
+    """The path in the cone at radii up to 50 times its inner one: bounded, or half the cone away from q.
+
+    The cone leaves out every locally optimal direction if no ``mu`` is given; the inner radius is where q's
+    own margins are late, and grows a hundredfold while the path is not yet on its way.
+    """
+    direction = problem.vector("q", q)
+    if not direction.any():
+        return Outcome((Hypothesis("q is not zero", False),))
+    position = general_position(problem, rng=0)
+    nearest = min(
+        (
+            misalignment(direction, found.direction)
+            for found in locally_optimal(problem)
+            if found.direction is not None
+        ),
+        default=np.inf,
+    )
+    # two roundings of one direction are as far apart; an exact answer would need an exact q
+    other = True if nearest > SAME else False if nearest <= 1e-15 else None
+    hypotheses = (
+        decreasing_loss(problem),
+        distinct_scores(problem),
+        Hypothesis("general position", position.holds, position.witness),
+        Hypothesis("q not locally optimal", other, nearest),
+    )
+    longest = longest_difference(problem)
+    if unmet(hypotheses) or longest == 0 or problem.d == 1:  # on the line a cone is one direction
+        return unsaid(hypotheses)
+    width = min(WIDEST, nearest / 4) if mu is None else mu
+    inner = first_radius(problem, direction) if R0 is None else R0
+    slack, found = None, {}
+    while (slack is None or slack < 0) and 50 * inner * longest <= CONE_FARTHEST:
+        path = local_path(problem, direction, mu=width, R0=inner, radii=[2.5 * inner, 10 * inner, 50 * inner])
+        slack = 1.0 if path.is_bounded else distance_kept(path)
+        found = {
+            "norms": path.norms,
+            "degrees to q": np.degrees(path.angles),
+            "sign of the excess": path.sign,
+            "half angle": np.degrees(path.half_angle),
+        }
+        if R0 is not None:
+            break
+        inner *= 100
+    return Outcome(hypotheses, slack, found)
+
+
+def first_radius(problem: Problem, q: np.ndarray) -> float:
+    """Where the tokens that q selects, and its neighbours, stand out from the rest; ties do from anywhere."""
+    met = directional_margin(problem, q / np.linalg.norm(q))
+    gaps = [gap for gap in (met.Gamma, met.delta) if 0 < gap < np.inf]
+    return late_radius(problem, min(gaps, default=longest_difference(problem)))
+
+
+FARTHEST = 1e13  # over the longest key difference: beyond it the rounding of logits drives the flow
+STEPS, DOUBLINGS = 2000, 10
+PI = 1e-3  # the pi of the lemma's third claim, tested at its radius R_pi
+
+
+def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
+    """Feasible, locally optimal, and with a neighbour: what Lemma 7 asks of a selection."""
+    if best.is_feasible is not True:
+        return [Hypothesis("selection separable", best.is_feasible, 0.0)]
+    gap = score_gap(problem, best)
+    return [
+        decreasing_loss(problem),
+        Hypothesis("selection separable", True, best.margin),
+        Hypothesis("locally optimal", is_locally_optimal(problem, best), gap),
+        Hypothesis("a neighbour competes", bool(neighbors(problem, best).pairs), len(best.support)),
+    ]
+
+
+@statement(
+    "B-THM-L7",
+    "Lemma 7: gradients in the cone of a locally optimal direction",
+    "In the cone beyond R_bar nothing is stationary, -<grad L, q> lies between c and C times the mean lost "
+    "attention, its cosine is at least c Theta/(A_bar C), and beyond R_pi no direction beats p_mm by more "
+    "than 1 + pi.",
+    kind="finite",
+    errata=("B-ERR-08", "B-ERR-16"),
+)
+def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300) -> Outcome:
+    """Sample p and q in the cone; the paper's reading asks the sign of each input's own part at radius 20."""
+    tokens = tuple(selection)
+    sets = with_copies(problem, [(t,) for t in tokens])
+    best = max_margin(problem, tokens)
+    hypotheses = local_hypotheses(problem, best)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    assert best.direction is not None
+    k = local_constants(problem, best)
+    longest = longest_difference(problem)
+    near = Hypothesis("logits resolved beyond R_bar", 10 * k.R_bar * longest <= FARTHEST or None, k.R_bar)
+    hypotheses.append(near)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    chance = generator(rng)
+    rooms: list[tuple[float, Any]] = []  # how far inside each bound, and the same in balls
+    extremes = {"ratio": [math.inf, -math.inf], "least cosine": [math.inf, 0.0]}
+    for factor in (1.0, 3.0, 10.0):
+        for p, q in zip(
+            cone_directions(best.direction, k.mu, draws, chance) * k.R_bar * factor,
+            cone_directions(best.direction, k.mu, draws, chance),
+            strict=True,
+        ):
+            pull = gradient(problem, p)
+            mean_lost = float(np.logaddexp.reduce(log_lost(problem, p, sets))) - math.log(problem.n)
+            size = math.exp(pull.log_norm - mean_lost)
+            cosine = float(pull.direction @ q)
+            ratio = cosine * size * best.norm
+            extremes["ratio"] = [min(extremes["ratio"][0], ratio), max(extremes["ratio"][1], ratio)]
+            extremes["least cosine"][0] = min(extremes["least cosine"][0], cosine)
+            room = min(ratio / k.c - 1, 1 - ratio / k.C, cosine / k.cosine - 1, 1 - size / (k.A_bar * k.C))
+            rooms.append((room, partial(_cone_room, k=k, sets=sets, norm=best.norm, p=p, q=q)))
+    radius, worst = radius_for(problem, k, PI), -math.inf
+    # beyond the resolution of logits the third claim is left out
+    there = draws if radius * longest <= FARTHEST else 0
+    for p in cone_directions(best.direction, k.mu, there, chance) * radius:
+        way = gradient(problem, p).direction
+        worst = max(worst, float(way @ p / np.linalg.norm(p)) / float(way @ best.direction))
+        room = radial_bound(PI) - worst
+        rooms.append((room, partial(_radial_cone_room, p_mm=best.direction, p=p)))
+    tightest, again = min(rooms, key=lambda each: each[0])
+    slack, proof = settle(problem, tightest + ROUNDING, again)
+    found = {
+        "mu": k.mu,
+        "R_bar": k.R_bar,
+        "c": k.c,
+        "C": k.C,
+        "ratio": extremes["ratio"],
+        "least cosine": extremes["least cosine"][0],
+        "cosine bound": k.cosine,
+        "R_pi": radius,
+        "worst radial ratio": worst if there else None,
+    }
+    return _with_parts(problem, best, Outcome(tuple(hypotheses), slack, found, proof=proof))
+
+
+def _cone_room(
+    exact: BallProblem, *, k: LocalConstants, sets: Sequence[Sequence[int]], norm: float, p: Any, q: Any
+) -> Any:
+    """How far inside the bounds of (31) p and q are, in balls; the constants come with their rounding."""
+    point, along = balls(p), balls(q)
+    pull, give = exact.pull(point), 1 + arb(ROUNDING)
+    lost = sum((exact.log_lost(i, point, inside).exp() for i, inside in enumerate(sets)), arb(0)) / exact.n
+    size, cosine = length(pull) / lost, dot(pull, along) / (length(pull) * length(along))
+    ratio = cosine * size * arb(norm)
+    rooms = [
+        give * ratio / arb(k.c) - 1,
+        give - ratio / arb(k.C),
+        give * cosine / arb(k.cosine) - 1,
+        give - size / (arb(k.A_bar) * arb(k.C)),
+    ]
+    return least(rooms)
+
+
+def _radial_cone_room(exact: BallProblem, *, p_mm: np.ndarray, p: np.ndarray) -> Any:
+    """1 + pi minus the radial ratio at p, in balls."""
+    point, best = balls(p), balls(p_mm)
+    pull = exact.pull(point)
+    ratio = dot(pull, point) / length(point) / (dot(pull, best) / length(best))
+    return radial_bound(arb(PI)) + arb(ROUNDING) - ratio
+
+
+def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
+    """The paper's reading beside it: each input's own part has this sign, tried at 20 over the margin."""
+    assert best.direction is not None
+    R = 20.0 * best.norm
+    parts = input_parts(problem, best, R)
+    worst, p = int(np.argmin(parts)), R * best.direction
+    slack, proof = settle(
+        problem, min(parts) / max(parts), lambda exact: dot(exact.pull(balls(p), [worst]), balls(p))
+    )
+    logs = [math.log(abs(x)) if x else -math.inf for x in parts]
+    return replace(
+        outcome,
+        measured={**outcome.measured, "log of each input's part at radius 20": logs},
+        witness={"parts at radius 20": parts},
+        paper_slack=slack,
+        paper_proof=proof,
+    )
+
+
+def input_parts(problem: Problem, best: MaxMargin, R: float) -> list[float]:
+    """Each input's own part of -<grad L, p_mm>/|p_mm| at R p_mm/|p_mm|."""
+    assert best.direction is not None
+    pulls = [gradient(single_input(problem, i), R * best.direction) for i in range(problem.n)]
+    return [float(g.direction @ best.direction) * math.exp(g.log_norm) for g in pulls]
+
+
+def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
+    """The most by which normalised descent from these starts leaves the cone, over mu."""
+    assert best.direction is not None
+    paths = [descend(problem, Normalized(rate), steps=STEPS, start=start, record=1) for start in starts]
+    gaps = [half_squares(path.directions, best.direction) for path in paths]
+    return max(float(gap.max()) for gap in gaps) / mu - 1
+
+
+@statement(
+    "B-THM-3",
+    "Theorem 3: local convergence of descent",
+    "From some radius on, descent that starts in the cone of a locally optimal direction never leaves it, "
+    "grows without bound and tends to p_mm. What is seen of it: it stays inside, and 1 - cos at ten times "
+    "the radius is smaller than at the start. The paper's reading takes its proof's radius, (49) included.",
+    kind="existential",
+    errata=("B-ERR-08", "B-ERR-16"),
+)
+def local_convergence(
+    problem: Problem,
+    path: Run | None = None,
+    *,
+    selection: Iterable[int] | None = None,
+    rng: int = 0,
+    starts: int = 6,
+) -> Outcome:
+    """Normalised descent from the boundary of the cone, at radii doubled from R_bar until it stays inside,
+    then gradient flow, which stands in for the many small steps of plain descent, from there and from the
+    paper's radius; or a given path from where it enters the cone. The best tokens are the selection if none
+    is given.
+    """
+    hypotheses, tokens = one_selection(problem, selection if path is None else path.selection().tokens)
+    best = max_margin(problem, tokens)
+    hypotheses += local_hypotheses(problem, best)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    assert best.direction is not None
+    k = local_constants(problem, best)
+    if path is not None:
+        return _stays_inside(path, best, k, hypotheses)
+    rim = cone_directions(best.direction, k.mu, starts, generator(rng), boundary=True)
+    step = late_residual(problem, best).eta_c
+    # a tenth of |p_mm|, which normalised steps have as their unit; nan without a limit of the residual
+    rate = min(0.1 * best.norm, 0.5 * step) if step > 0 else 0.1 * best.norm
+    over = [overshoot(problem, best, k.mu, k.R_bar * rim, rate)]
+    while over[-1] > ROUNDING and len(over) <= DOUBLINGS:
+        over.append(overshoot(problem, best, k.mu, k.R_bar * 2.0 ** len(over) * rim, rate))
+    radius, stated = k.R_bar * 2.0 ** (len(over) - 1), absorbing_radius(problem, k)
+    fall, over_stated = (_flow_inside(problem, best, k.mu, R, rim[:2]) for R in (radius, stated))
+    good = over[-1] <= ROUNDING
+    found = {
+        "radius from which it stays": radius,
+        "R_bar": k.R_bar,
+        "overshoot from each radius": over,
+        "half angle": k.half_angle,
+        "end over start of 1 - cos": fall,
+        "paper's radius": stated,
+        "end over start of 1 - cos from there": over_stated,
+    }
+    # leaving the cone at these radii refutes nothing, and a flow that stops says nothing
+    slack = None if fall is None or not good else 1 - fall
+    paper_slack = math.nan if over_stated is None else 1 - over_stated  # undecided where it is out of reach
+    return Outcome(tuple(hypotheses), slack, found, paper_slack=paper_slack)
+
+
+def _flow_inside(
+    problem: Problem, best: MaxMargin, mu: float, radius: float, rim: np.ndarray
+) -> float | None:
+    """The larger of end over start of 1 - cos of flows to ten times the radius; inf if one leaves the cone,
+    None if one stops before, or if the radius is out of reach.
+    """
+    falls = []
+    if radius * longest_difference(problem) > FARTHEST:
+        return None
+    for q in rim:
+        each = flow(problem, start=radius * q, until_norm=10 * radius)
+        if each.event is not None:
+            return None
+        gaps = each.misalignments(best)
+        if gaps[0] == 0:  # on the line the cone is the direction itself
+            falls.append(0.0)
+        else:
+            falls.append(math.inf if gaps.max() > mu * (1 + ROUNDING) else float(gaps[-1] / gaps[0]))
+    return max(falls)
+
+
+def _stays_inside(path: Run, best: MaxMargin, k: LocalConstants, hypotheses: list[Hypothesis]) -> Outcome:
+    moved = [s for s, p in enumerate(path.points) if p.any()]  # the origin has no direction
+    inside = [s for s in moved if in_cone(path.points[s], best, k.mu, k.R_bar)]
+    hypotheses = [*hypotheses, Hypothesis("the path enters the cone", bool(inside), k.R_bar)]
+    if not inside:
+        return Outcome(tuple(hypotheses))
+    gaps = path.misalignments(best)[inside[0] :]
+    over, fall = float(gaps.max()) / k.mu - 1, float(gaps[-1] / gaps[0]) if gaps[0] else 0.0
+    found = {
+        "overshoot": over,
+        "end over start of 1 - cos": fall,
+        "enters at norm": float(path.norms[inside[0]]),
+    }
+    slack = min(ROUNDING - over, 1 - fall)
+    return Outcome(tuple(hypotheses), slack, found, vacuous=len(gaps) < 2)

@@ -1,0 +1,227 @@
+"""Theorem 1, the first-order correction of the regularisation path (B-NEW-2), and late descent (B-NEW-3).
+
+Late normalised descent is gradient descent on a convex function, with a stability threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib.arrays import misalignment
+from hardmax.dynamics.descent import descend
+from hardmax.dynamics.steps import Normalized
+from hardmax.limits import LateComparison, LateResidual, late_residual, regularization_path
+from hardmax.limits.late import path_offset
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.max_margin.statements.common import (
+    decreasing_loss,
+    late_radius,
+    later,
+    log_spread,
+    one_selection,
+    second_gap,
+    separable_best,
+    strict_best,
+)
+from hardmax.papers.max_margin.statements.local import local_hypotheses
+from hardmax.problem import Problem
+
+FLOOR = 1e-9  # radians: what a path of doubles resolves
+FARTHEST = 1e5  # margins: ten times as far is what a path can be followed to
+
+
+def slowness(problem: Problem) -> float:
+    """c of `path_bound`: the log of n T (T - 1) times the ratios of score gaps and of slopes."""
+    T = int(problem.sizes.max())
+    return math.log(problem.n * T * max(T - 1, 1)) + log_spread(problem)
+
+
+def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
+    """Theorem 1 with its constant: 1 - cos(p(R), p_mm) <= c/(R margin), for every R beyond c/margin.
+
+    A p of least lead m over the other tokens, m >= 0, loses at least e^-m/T attention in some input, which
+    costs n times less than that times the least slope and gap; p_mm at radius R loses at most (T - 1)
+    e^(-R margin). So the best p has m >= R margin - c, and p.p_mm >= m |p_mm|^2 because p/m is feasible.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.max_margin.statements.paths import path_bound
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> best = hm.max_margin(problem)
+    >>> path = hm.regularization_path(problem, [300.0])
+    >>> path.misalignment(best, 0) < path_bound(problem, best, 300.0) < 0.03
+    True
+    """
+    return slowness(problem) / (R * best.margin)
+
+
+def path_limit(problem: Problem, best: MaxMargin) -> MaxMargin:
+    """What Theorem 1 says the path tends to: p_mm of the best-scoring tokens."""
+    return best
+
+
+def still_away(angle: float) -> float:
+    """The share of the angle that may be left at ten times the radius; the law is 1/R, or (log R)/R where a
+    row is tight without a multiplier.
+    """
+    return max(0.5 * angle, FLOOR)
+
+
+@statement(
+    "B-THM-1",
+    "Theorem 1: the global regularisation path",
+    "With a decreasing loss, one best token per input and the best tokens separable, p(R)/R tends to "
+    "p_mm/|p_mm|; explicitly, 1 - cos <= log(n T (T-1) ratio of score gaps, ratio of slopes)/(R margin).",
+    kind="limit",
+    errata=("B-ERR-01", "B-ERR-07"),
+)
+def global_path(problem: Problem) -> Outcome:
+    """The angle when it is late and at ten times that radius: within the explicit bound, and halved."""
+    separable, best = separable_best(problem)
+    hypotheses = (decreasing_loss(problem), strict_best(problem), separable)
+    if unmet([h for h in hypotheses if h.erratum is None]):
+        return Outcome(hypotheses)
+    if best is None or best.direction is None:
+        if separable.holds is not False:
+            return unsaid(hypotheses)
+        farkas = "Farkas vector: no p separates the best tokens, so there is no p_mm to tend to"
+        return Outcome(hypotheses, paper_slack=-1.0, paper_proof=farkas)
+    late = late_radius(problem, min(best.margin, second_gap(best)))
+    limit = path_limit(problem, best)
+    apart, within = misalignment(limit.p, best), path_bound(problem, best, late)
+    found: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
+    if math.sqrt(apart) > FLOOR + 2 * math.sqrt(path_bound(problem, best, 1e6 * late)):
+        far = f"beyond R = {1e6 * late:.3g} the path stays within the explicit bound of another direction"
+        return Outcome(hypotheses, -apart, found, best.p, proof=far, paper_slack=-apart, paper_proof=far)
+    slack, inside = None, math.inf
+    for radius in later(late, FARTHEST / best.margin):
+        path = regularization_path(problem, [radius, 10 * radius])
+        if not path.is_reliable.all() or path.interior.any():
+            break
+        near, nearer = path.angle(limit).tolist()
+        found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
+        bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
+        inside = min(inside, *(1 - path.misalignments(limit) / bounds).tolist())  # claimed of every radius
+        slack = min(inside, 1 - nearer / still_away(near))
+        if slack >= 0 or inside < 0:
+            break
+    return Outcome(hypotheses, slack, found, paper_slack=slack)
+
+
+def predicted(p_unit: np.ndarray, offset: np.ndarray, R: float) -> np.ndarray:
+    """The path to first order: R times the unit direction, plus the offset w."""
+    return R * p_unit + offset
+
+
+@statement(
+    "B-NEW-2",
+    "First-order correction of the path",
+    "If the support rows are independent with positive multipliers, p(R) = R p_mm/|p_mm| + w + O(1/R) with "
+    "the explicit w of the bordered system.",
+    kind="limit",
+    label="derived",
+)
+def first_order_path(problem: Problem) -> Outcome:
+    """The residual when it is late and at ten times that radius: it must fall like 1/R.
+
+    Where terms in 1/R^2 still weigh, as where a row is ten times as long as p_mm asks, it is looked at again
+    ten times as far out.
+    """
+    separable, best = separable_best(problem)
+    hypotheses = [decreasing_loss(problem), strict_best(problem), separable]
+    if unmet(hypotheses) or best is None or best.direction is None:
+        return unsaid(hypotheses)
+    try:
+        w = path_offset(problem, best)
+    except ValueError as reason:
+        return Outcome(
+            (*hypotheses, Hypothesis("independent support, positive multipliers", False, str(reason)))
+        )
+    hypotheses.append(Hypothesis("independent support, positive multipliers", True, len(best.support)))
+    late = late_radius(problem, min(best.margin, second_gap(best)))
+    slack, found = None, {"late from": late, "|w|": float(np.linalg.norm(w)), "w": w}
+    rounding = 1e-9 * 10 * late
+    for radius in later(late, FARTHEST / best.margin):
+        path = regularization_path(problem, [radius, 10 * radius])
+        if not path.is_reliable.all():
+            break
+        near, nearer = (
+            float(np.linalg.norm(p - predicted(best.direction, w, float(R))))
+            for p, R in zip(path.points, path.radii, strict=True)
+        )
+        found |= {"radii": path.radii, "residuals": [near, nearer]}
+        slack = 1 - nearer / max(0.3 * near, rounding)
+        if slack >= 0:
+            break
+    return Outcome(tuple(hypotheses), slack, found)
+
+
+NEAR = 0.03  # how far below and above the threshold the step is taken
+STEPS = 6000
+RATIO = 0.01  # measured against predicted 1 - cos
+OFF = 0.01  # from the residual, at the start
+RESOLVED = 1e-8  # of |p| at the end: swings are of the size of a step, or of OFF, and told from 1e-9 |p| on
+ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
+
+
+def critical_step(late: LateResidual) -> float:
+    """The step above which late normalised descent does not settle."""
+    return late.eta_c
+
+
+@statement(
+    "B-NEW-3",
+    "The late residual and its stability threshold",
+    "Late normalised descent settles at the residual w of B-NEW-2 plus a frozen part if its step is below "
+    "eta_c = 2/(|p_mm| lambda_max), and not above it, where it swings with period 2 at first.",
+    kind="limit",
+    label="derived",
+)
+def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
+    """Two descents that start far out beside p_mm, with a step 3 % below the threshold and 3 % above it."""
+    hypotheses, tokens = one_selection(problem, selection)
+    best = max_margin(problem, tokens)
+    hypotheses += local_hypotheses(problem, best)
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    late = late_residual(problem, best)
+    hypotheses.append(Hypothesis("the residual has a limit", late.w is not None, late.status))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    assert best.direction is not None
+    assert late.w is not None
+    eta = critical_step(late)
+    hypotheses.append(Hypothesis("several support rows", math.isfinite(eta), len(late.curvatures) + 1))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    # the residual is reached from beside it: a hundredth off along every direction in which it can move
+    radius = max(100 * best.norm, late_radius(problem, min(best.margin, second_gap(best))))
+    start = radius * best.direction + late.w + OFF * late.span.sum(axis=1)
+    seen = min(eta, OFF) / (float(np.linalg.norm(start)) + STEPS * eta)
+    hypotheses.append(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+
+    def run(factor: float) -> LateComparison:
+        path = descend(
+            problem, Normalized(factor * eta), steps=STEPS, start=start, record=range(STEPS - 10, STEPS + 1)
+        )
+        return late.compare(path)
+
+    below, above = run(1 - NEAR), run(1 + NEAR)
+    swings = above.swing > 0 and below.swing == 0
+    settled = 1 - abs(below.measured - below.predicted) / max(RATIO * below.predicted, ROUNDING)
+    found = {
+        "eta_c": eta,
+        "below: measured over predicted": below.ratio,
+        "below: swing": below.swing,
+        "above: measured over predicted": above.ratio,
+        "above: swing": above.swing,
+        "|w|": float(np.linalg.norm(late.w)),
+    }
+    return Outcome(tuple(hypotheses), settled if swings else -1.0, found)

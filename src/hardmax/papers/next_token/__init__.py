@@ -1,0 +1,1 @@
+"""Paper C, Non-asymptotic Convergence of Training Transformers for Next-token Prediction."""

@@ -1,0 +1,348 @@
+"""C-FIG-1: Example 1, from sentences to next tokens, with the collocation and W_kq* behind them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax.nexttoken import (
+    Analysis,
+    Samples,
+    Training,
+    analyze,
+    named_sentences,
+    regenerate,
+    structure,
+    train,
+)
+from hardmax.papers.figures.claims import Claim, at_least, at_most, near, true
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.style import BLUE, GRAY, INK, RED
+from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.problem.heads import star_norm
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+FIRST_RATE, RATE = 0.1, 0.025  # of Example 2
+SHORT = 20  # steps of stage 1 after which the probabilities still show the attention
+UNSEEN = ("S P", "O S P", "V P", "S V P")
+BOX = 0.84  # side of a token's box, where tokens are 1 apart
+
+
+def draw_1(tables: Tables, canvas: Canvas) -> None:
+    """Sentences with the deciding token boxed, the cycle of the collocation, and the columns of W_kq*."""
+    left, middle, right = canvas.subplots(1, 3, width_ratios=(4.1, 1.3, 1.4))
+    _draw_sentences(left, tables)
+    _draw_collocation(middle, tables["collocation"])
+    _draw_star(right, tables["star"])
+    for panel in (left, middle, right):
+        panel.set_anchor("N")
+
+
+def _draw_sentences(panel: Axes, tables: Tables) -> None:
+    following = tables["next"]
+    x = 0.0
+    for raw in dict.fromkeys(following["raw"].tolist()):
+        samples = part(following, "raw", raw)
+        width = int(samples["length"].max()) + 2.0
+        panel.text(x - BOX / 2, 1.0, f"from {raw}", fontsize=7, color="#666666", va="center")
+        for row, (sample, word) in enumerate(zip(samples["sample"], samples["token"], strict=True)):
+            y = -1.55 * row
+            one = part(tables["tokens"], "sample", sample)
+            for place, token, decides in zip(one["place"], one["token"], one["decides"], strict=True):
+                _draw_token(panel, x + place, y, token, decides)
+            end = x + len(one["place"])
+            panel.annotate(
+                "",
+                (end + 0.55, y),
+                (end - 0.45, y),
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": INK,
+                    "linewidth": 0.8,
+                    "mutation_scale": 7,
+                    "shrinkA": 0,
+                    "shrinkB": 0,
+                },
+            )
+            panel.text(end + 1.0, y, word, ha="center", va="center_baseline")
+        x += width + 0.75
+    panel.set(xlim=(-0.6, x - 0.9), ylim=(-3.75, 1.4), aspect="equal")
+    panel.set_axis_off()
+    panel.set_title("(a) sentence to next token")
+
+
+def _draw_token(panel: Axes, x: float, y: float, word: str, decides: bool) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    look: dict[str, Any] = {"edgecolor": GRAY, "linewidth": 0.5, "facecolor": "white"}
+    if decides:
+        look = {"edgecolor": RED, "linewidth": 1.6, "facecolor": "#FBEDE3"}
+    corner = (x - BOX / 2, y - BOX / 2)
+    panel.add_patch(FancyBboxPatch(corner, BOX, BOX, boxstyle="round,pad=0,rounding_size=0.12", **look))
+    panel.text(x, y, word, ha="center", va="center_baseline")
+
+
+def _draw_collocation(panel: Axes, table: Table) -> None:
+    """The tokens on a circle, clockwise from the left top, with an arrow from each to its next."""
+    words = table["token"].tolist()
+    turn = np.radians(135 - 360 * np.arange(len(words)) / len(words))
+    place = dict(zip(words, np.column_stack([np.cos(turn), np.sin(turn)]), strict=True))
+    for word, following in zip(words, table["next"].tolist(), strict=True):
+        panel.annotate(
+            "",
+            place[following],
+            place[word],
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": BLUE,
+                "linewidth": 1.0,
+                "mutation_scale": 8,
+                "shrinkA": 9,
+                "shrinkB": 9,
+                "connectionstyle": "arc3,rad=-0.25",
+            },
+        )
+        x, y = place[word]
+        panel.text(
+            x,
+            y,
+            word,
+            ha="center",
+            va="center_baseline",
+            bbox={"boxstyle": "circle,pad=0.3", "facecolor": "white", "edgecolor": INK, "linewidth": 0.6},
+        )
+    panel.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal")
+    panel.set_axis_off()
+    panel.set_title("(b) collocation $n$")
+
+
+def _draw_star(panel: Axes, table: Table) -> None:
+    """W_kq* as a table of fractions: tokens down, queries across."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    words = list(dict.fromkeys(table["token"].tolist()))
+    at = {word: k for k, word in enumerate(words)}
+    grid = np.zeros((len(words), len(words)))
+    for token, query, value in zip(table["token"], table["query"], table["value"], strict=True):
+        grid[at[str(token)], at[str(query)]] = value
+    shades = LinearSegmentedColormap.from_list("", [BLUE, "white", RED])
+    panel.imshow(grid, cmap=shades, vmin=-1.3, vmax=1.3)
+    for token, query, text in zip(table["token"], table["query"], table["fraction"], strict=True):
+        panel.text(
+            at[str(query)],
+            at[str(token)],
+            str(text).replace("-", "−"),
+            ha="center",
+            va="center_baseline",
+            fontsize=7,
+        )
+    panel.set(
+        xticks=range(len(words)),
+        yticks=range(len(words)),
+        xticklabels=words,
+        yticklabels=words,
+        xlabel="query $q$",
+        ylabel="token $x$",
+    )
+    panel.tick_params(length=0)
+    panel.spines[:].set_visible(False)
+    panel.set_title(r"(c) $W_{kq}^*[x, q]$")
+
+
+@recipe(
+    "C-FIG-1",
+    "Example 1: sentences, the token that decides in each, and the collocation",
+    draw=draw_1,
+    size=(7.0, 1.95),
+    errata=("C-ERR-13", "C-ERR-17", "C-ERR-20"),
+)
+def fig_1(setting: Setting) -> Findings:
+    """The nine samples of Example 1, what decides them, and what the trained model makes of others."""
+    analysis = analyze(named_sentences("C-EX-1"))
+    samples = Samples.from_trie(analysis.trie)
+    run = train(samples, first_rate=FIRST_RATE, rate=RATE)
+    tables = {
+        **_sentence_tables(analysis, samples),
+        "collocation": {"token": np.array(samples.vocabulary), "next": np.array(analysis.words(analysis.n))},
+        "star": _star_table(run),
+    }
+    notes = (
+        "S subject, V verb, O object, P punctuation. Boxed is the token x with n(x) = next token; under the "
+        "query, the last token of the sentence, it stands above all others of the sentence.",
+        "S V O has one optimal and two non-optimal positions, against the wording of Assumption 3 but not "
+        "against its formula (C-ERR-13).",
+        "Unseen sentences are those of Example 2. In O S P both O and S are maximal, and O, the optimal one, "
+        "decides (C-ERR-20). In S V P two tokens were never compared under P, and the model cannot choose: "
+        "Theorem 3 must be read for one such token (C-ERR-17).",
+    )
+    return Findings(tables, (*_data_claims(analysis, samples, run), *_model_claims(samples, run)), notes)
+
+
+def _sentence_tables(analysis: Analysis, samples: Samples) -> dict[str, Table]:
+    raw = ["".join(analysis.trie.sentences.words(i)) for i in range(analysis.trie.sentences.n)]
+    tokens: dict[str, list[Any]] = {"sample": [], "place": [], "token": [], "decides": []}
+    following: dict[str, list[Any]] = {"sample": [], "raw": [], "length": [], "token": []}
+    for i in range(samples.n):
+        words = samples.sentence(i).split()
+        n = dict(zip(samples.vocabulary, analysis.words(analysis.n), strict=True))
+        target = samples.vocabulary[samples.target[i]]
+        for place, word in enumerate(words):
+            for column, value in zip(tokens.values(), (i, place, word, n[word] == target), strict=True):
+                column.append(value)
+        source = next(each for each in raw if each.startswith("".join(words) + target))
+        for column, value in zip(following.values(), (i, source, len(words), target), strict=True):
+            column.append(value)
+    return {
+        "tokens": {name: np.array(column) for name, column in tokens.items()},
+        "next": {name: np.array(column) for name, column in following.items()},
+    }
+
+
+def _star_table(run: Training) -> Table:
+    words, pairs, exact = run.samples.vocabulary, run.pairs, run.star.exact
+    assert exact is not None
+    value = {pair: exact[p] for pair, p in pairs.position.items()}
+    every = [(x, q, value.get((x, q), Fraction(0))) for q in range(len(words)) for x in range(len(words))]
+    return {
+        "token": np.array([words[x] for x, _, _ in every]),
+        "query": np.array([words[q] for _, q, _ in every]),
+        "value": np.array([float(w) for *_, w in every]),
+        "fraction": np.array([str(w) for *_, w in every]),
+    }
+
+
+def _data_claims(analysis: Analysis, samples: Samples, run: Training) -> tuple[Claim, ...]:
+    words = samples.vocabulary
+    orders = {
+        words[q]: ", ".join(f"{words[o]} > {words[x]}" for o, x in edges)
+        for q, edges in analysis.orders.edges().items()
+    }
+    columns = _star_table(run)
+    stars = {word: " ".join(part(columns, "query", word)["fraction"].tolist()) for word in words}
+    wanted = {"S": "1/2 0 0 -1/2", "V": "-1/2 1/2 0 0", "O": "-1/3 -1/3 2/3 0", "P": "0 0 1/2 -1/2"}
+    lags = structure(analysis).lag.tolist()
+    sentences = [[words.index(word) for word in samples.sentence(i).split()] for i in range(samples.n)]
+    regular = [regenerate(analysis.n, analysis.orders, sentence) for sentence in sentences]
+    followed = sum(each.next == y for each, y in zip(regular, samples.target.tolist(), strict=True))
+    name = "C-FIG-1."
+    return (
+        true(name + "samples", "distinct samples", samples.n == 9, samples.n, "9"),
+        true(
+            name + "realizable",
+            "all assumptions hold (Assumption 3 by its formula)",
+            analysis.realizable,
+            [each.kind for each in analysis.violations] or "no violation",
+            "no violation",
+        ),
+        true(
+            name + "collocation",
+            "next tokens of S, V, O, P",
+            analysis.words(analysis.n) == list("VOPS"),
+            analysis.words(analysis.n),
+            "V, O, P, S",
+            paper="S to V to O to P to S",
+        ),
+        true(
+            name + "orders",
+            "orders under S, V, O, P",
+            orders == {"S": "S > P", "V": "V > S", "O": "O > S, O > V", "P": "O > P"},
+            "; ".join(orders.values()),
+            "S > P; V > S; O > S, O > V; O > P",
+        ),
+        true(
+            name + "lags",
+            "steps back along n to the optimal token, queries S, V, O, P",
+            lags == [0, 0, 0, 1],
+            lags,
+            "0, 0, 0, 1",
+        ),
+        true(
+            name + "star",
+            "columns of W_kq* under S, V, O, P",
+            stars == wanted,
+            "; ".join(stars.values()),
+            "; ".join(wanted.values()),
+        ),
+        true(
+            name + "star-norm",
+            "|W_kq*|^2",
+            run.star.norm_squared == Fraction(13, 6),
+            str(run.star.norm_squared),
+            "13/6",
+        ),
+        near(name + "ov-norm", "|W_ov*|^2", star_norm(analysis.n) ** 2, 3.0, 1e-12),
+        true(
+            name + "regenerated",
+            "samples whose next token follows from collocation and orders alone",
+            followed == 9,
+            followed,
+            "9",
+        ),
+    )
+
+
+def _model_claims(samples: Samples, run: Training) -> tuple[Claim, ...]:
+    """The trained model on the samples, and on the unseen sentences of Example 2."""
+    right = [
+        run.predict(samples.sentence(i)).next(1)[0][0] == samples.vocabulary[samples.target[i]]
+        for i in range(samples.n)
+    ]
+    early = train(samples, stage1=SHORT, first_rate=FIRST_RATE, rate=RATE)
+    told = [early.predict(sentence) for sentence in UNSEEN]
+    likely = [each.next(2) for each in told]
+    rules = [each.rule for each in told]
+    late = [run.predict(sentence).next()[1:] for sentence in UNSEEN[:3]]
+    missed = [sum(probability for _, probability in others) for others in late]
+    name = "C-FIG-1."
+    return (
+        true(
+            name + "trained",
+            "samples that the trained model predicts right",
+            sum(right) == 9,
+            sum(right),
+            "9",
+        ),
+        at_least(name + "attention", "least attention on the boxed token after 900 steps", run.masses, 0.99),
+        true(
+            name + "unseen",
+            "next tokens of the unseen S P, O S P, V P",
+            [each[0][0] for each in likely[:3]] == ["V", "P", "O"],
+            [each[0][0] for each in likely[:3]],
+            "V, P, O",
+            paper="n(S), n(O), n(V)",
+        ),
+        near(
+            name + "unseen-attention",
+            "attention on S, O, V in them",
+            [each.attended[0].weight for each in told[:3]],
+            0.99945,
+            5e-6,
+        ),
+        near(
+            name + "unseen-early",
+            "their probability with 20 steps of stage 1",
+            [each[0][1] for each in likely[:3]],
+            0.51381,
+            5e-6,
+        ),
+        at_most(name + "unseen-late", "what all other tokens have with 900 steps of stage 1", missed, 9e-23),
+        true(
+            name + "tie",
+            "the unseen S V P, with two tokens never seen under P",
+            rules[3] == "tie",
+            rules[3],
+            "tie",
+        ),
+        near(
+            name + "tie-shares",
+            "probabilities of V and O there, 20 steps of stage 1",
+            [probability for _, probability in likely[3]],
+            0.32019,
+            5e-6,
+        ),
+    )

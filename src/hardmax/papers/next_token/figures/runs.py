@@ -1,0 +1,136 @@
+"""The datasets behind the figures, and stage 2 on them, measured at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hardmax.nexttoken import Samples, Training, generate, train
+from hardmax.nexttoken.observables import loss
+from hardmax.nexttoken.training import STEPS
+from hardmax.papers.figures.figure import Scale, Setting
+from hardmax.papers.figures.tables import Table
+
+# Settings of the generator C-ALG-GEN by name, and their numbers as in the specification's tables.
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "short": {},
+    "long": {"lag0": 0.8, "max_lag": 4, "max_length": 12},
+    "derangement": {"permutation": "derangement", "max_length": 6},
+}
+SHORT, LONG = "cycle, 0.5, 3, 8", "cycle, 0.8, 4, 12"
+SHOWN = {"short": 0, "long": 2}  # the seeds drawn as lines; seed 0 of "short" is the dataset of C-ORC-9
+TICKS = range(0, STEPS + 1, 150)
+SEEDS: Mapping[Scale, Mapping[str, Sequence[int]]] = {
+    "quick": {"short": range(4), "long": (2,)},
+    "paper": {"short": range(30), "long": range(30)},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Stage 2 on one dataset: loss, 1 - cos to W_kq* and |W_kq| after every step from 0."""
+
+    setting: str
+    seed: int
+    training: Training
+    loss: np.ndarray
+    misalignment: np.ndarray
+    norm: np.ndarray
+
+    @property
+    def exponent(self) -> float:
+        """Slope of log(1 - cos) over log t on [300, 900]."""
+        late = slice(300, STEPS + 1)
+        line = np.polyfit(np.log(self.training.times[late]), np.log(self.misalignment[late]), 1)
+        return float(line[0])
+
+    @property
+    def straightness(self) -> float:
+        """R^2 of a line through |W_kq| against t."""
+        return float(np.corrcoef(self.training.times, self.norm)[0, 1] ** 2)
+
+    @property
+    def norm_ratio(self) -> np.ndarray:
+        """|W_kq|/(t eta) from step 1 on."""
+        return self.norm[1:] / (self.training.rate * self.training.times[1:])
+
+
+def samples_of(setting: str, seed: int) -> Samples:
+    """The samples of a generated dataset."""
+    return Samples.from_sentences(generate(rng=seed, **SETTINGS[setting]).text)
+
+
+@lru_cache(maxsize=64)
+def run_of(setting: str, seed: int) -> Run:
+    """Algorithm 1 with the paper's sizes and rates on one dataset; three figures share it."""
+    training = train(samples_of(setting, seed), record=1)
+    pairs, points = training.pairs, training.points
+    return Run(
+        setting,
+        seed,
+        training,
+        np.array([loss(pairs, training.W_ov, a) for a in points]),
+        np.array([training.star.misalignment(a) for a in points]),
+        np.linalg.norm(points, axis=1),
+    )
+
+
+def runs_of(setting: Setting) -> list[Run]:
+    """All runs of a scale."""
+    wanted = [(name, seed) for name, seeds in SEEDS[setting.scale].items() for seed in seeds]
+    found = []
+    for name, seed in wanted:
+        found.append(run_of(name, seed))
+        setting.progress(len(found) / len(wanted))
+    return found
+
+
+def curves_table(runs: Sequence[Run], column: str, curves: Sequence[np.ndarray]) -> Table:
+    """The curves of the seeds that are drawn, one row per step; they end at the last step."""
+    shown = [(run, curve) for run, curve in zip(runs, curves, strict=True) if SHOWN[run.setting] == run.seed]
+    sizes = [len(curve) for _, curve in shown]
+    return {
+        "setting": np.repeat([run.setting for run, _ in shown], sizes),
+        "seed": np.repeat([run.seed for run, _ in shown], sizes),
+        "step": np.concatenate([np.arange(STEPS + 1 - size, STEPS + 1) for size in sizes]),
+        column: np.concatenate([curve for _, curve in shown]),
+    }
+
+
+def bands_table(runs: Sequence[Run], curves: Sequence[np.ndarray]) -> Table:
+    """Least, median and greatest value over the seeds of a setting, one row per step."""
+    columns: dict[str, list[Any]] = {"setting": [], "step": [], "least": [], "median": [], "greatest": []}
+    for name in dict.fromkeys(run.setting for run in runs):
+        every = np.array([curve for run, curve in zip(runs, curves, strict=True) if run.setting == name])
+        size = every.shape[1]
+        rows = (
+            np.full(size, name),
+            np.arange(STEPS + 1 - size, STEPS + 1),
+            every.min(axis=0),
+            np.median(every, axis=0),
+            every.max(axis=0),
+        )
+        for column, values in zip(columns.values(), rows, strict=True):
+            column.append(values)
+    return {name: np.concatenate(column) for name, column in columns.items()}
+
+
+def runs_table(runs: Sequence[Run], **measured: Sequence[float]) -> Table:
+    """One row per dataset: what it is, and what was measured on it."""
+    return {
+        "setting": np.array([run.setting for run in runs]),
+        "seed": np.array([run.seed for run in runs]),
+        "N": np.array([run.training.samples.n for run in runs]),
+        "L_max": np.array([run.training.samples.raw_length for run in runs]),
+        "star_norm_squared": np.array([float(run.training.star.norm_squared) for run in runs]),
+        **{name: np.array(values) for name, values in measured.items()},
+    }
+
+
+def spread(values: Sequence[float]) -> list[float]:
+    """Least, median and greatest value."""
+    return [float(np.min(values)), float(np.median(values)), float(np.max(values))]

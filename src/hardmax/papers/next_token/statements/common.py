@@ -1,0 +1,133 @@
+"""What the statements of the next-token paper ask of a dataset, and the runs that they are tested on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib.expect import positive, whole
+from hardmax.data.sentences.samples import Samples
+from hardmax.data.sentences.sentences import Sentences
+from hardmax.data.sentences.trie import Trie
+from hardmax.nexttoken.analysis import Analysis, Dataset, analyze
+from hardmax.nexttoken.relations import collocation
+from hardmax.nexttoken.training import Training, train
+from hardmax.papers.checking.check import Hypothesis
+from hardmax.papers.next_token.statements.printed import Sizes
+
+RELATIVE = 1e-9  # rounding allowed in an inequality that can be tight
+SHARP = 1 / math.sqrt(2)  # a column with one entry -h and others that sum to h is at most sqrt(2) h long
+STEPS = 30_000  # enough for laws of late training on 20 tokens at the paper's rates
+SMALLEST = 1e-100  # of step sizes, and the inverse of the largest
+COLLOCATION = ("missing_collocation", "confused", "cycle")
+
+Subject = Dataset | Analysis | Training
+
+
+def samples_of(data: Subject) -> Samples:
+    """The samples behind any form of a dataset, or behind a run on it."""
+    if isinstance(data, Samples):
+        return data
+    if isinstance(data, Training):
+        return data.samples
+    return Samples.from_trie(analysis_of(data).trie)
+
+
+def analysis_of(data: Subject) -> Analysis:
+    """What `hardmax.nexttoken.analyze` finds in it."""
+    if isinstance(data, Analysis):
+        return data
+    if isinstance(data, Training):
+        return analyze(data.samples)
+    if not isinstance(data, Samples | Trie | Sentences | Collection):
+        raise ValueError(
+            "data must be a list of sentences, Samples, what hardmax.nexttoken.analyze found, or a run of "
+            f"hardmax.nexttoken.train, got {type(data).__name__}"
+        )
+    return analyze(data)
+
+
+def step_size(rate: float | None) -> float | None:
+    """A step size whose square is a float, as norms need it; None for the paper's own."""
+    if rate is not None and not SMALLEST <= positive("rate", rate) <= 1 / SMALLEST:
+        raise ValueError(f"rate must be between {SMALLEST:g} and {1 / SMALLEST:g}, got {rate!r}")
+    return rate
+
+
+def run_of(data: Subject, steps: int, *, rate: float | None = None, **options: Any) -> Training:
+    """Algorithm 1 on a dataset for two steps or more; a run of it is taken as it is."""
+    if not isinstance(data, Training):
+        return train(samples_of(data), steps=whole("steps", steps, least=2), rate=step_size(rate), **options)
+    if data.W_ov.margin is None or data.points[0].any() or data.times[-1] < 2:
+        raise ValueError(
+            "data must be a run of Algorithm 1 from zero, with two steps or more and W_ov as stage 1 "
+            "leaves it; train with neither start nor a W_ov of your own"
+        )
+    return data
+
+
+def guarded(slack: float, *ties: float) -> float:
+    """The slack of a claim, unless a part of it that can be met with equality, as |W| <= t eta, is broken."""
+    worst = min(ties) + RELATIVE
+    return slack if worst >= 0 else worst
+
+
+def assumptions(data: Subject) -> list[Hypothesis]:
+    """Assumption 1, what it leaves out (reachability, and that n must be injective), and Assumption 3."""
+    kinds = [each.kind for each in analysis_of(data).violations]
+
+    def without(id: str, *which: str, erratum: str | None = None) -> Hypothesis:
+        found = [kind for kind in kinds if kind in which]
+        return Hypothesis(id, not found, found, erratum)
+
+    return [
+        without("C-ASM-1", *COLLOCATION),
+        without("n is injective", "not_injective", erratum="C-ERR-01"),
+        without("C-ASM-1R", "nondeterministic", "unreachable", erratum="C-ERR-02"),
+        without("C-ASM-3", "assumption3"),
+    ]
+
+
+def pulls(data: Subject) -> Hypothesis:
+    """Stage 2 has something to learn: a sentence with two tokens that are not continued alike."""
+    samples = samples_of(data)
+    next_token, starts = collocation(samples)[samples.tokens], samples.offsets[:-1]
+    unlike = np.minimum.reduceat(next_token, starts) != np.maximum.reduceat(next_token, starts)
+    return Hypothesis("a sentence has two tokens", bool(unlike.any()), int(unlike.sum()))
+
+
+def settling_length(run: Training) -> float:
+    """An arc length eta t by which what is left beside W_kq* has settled; inf where that is not known.
+
+    On the way to R the columns first even out the frequencies, over a length of the order of |R| |W_kq*|;
+    then the slowest part, inside the column with the most tokens m, shrinks by e in (m + 1) |W_kq*|.
+    """
+    if run.pairs.log_weight.min() < -700 or run.late is None:
+        return math.inf
+    most = int(np.bincount(run.star.above).max())
+    return run.star.norm * (2 * math.sqrt(run.late.norm_squared) + 8 * (most + 1))
+
+
+def late_from(run: Training) -> tuple[Hypothesis, int]:
+    """The recorded point at about half the way, and whether late laws can be judged from there on.
+
+    Undecided if the run is too short for it.
+    """
+    needed, end = settling_length(run), float(run.times[-1])
+    middle = int(np.searchsorted(run.times, end / 2, side="right")) - 1
+    reached = run.rate * float(run.times[middle])
+    found = {"eta t at half the way": reached, "needed": needed}
+    return Hypothesis("late enough", True if reached >= needed else None, found, "C-ERR-18"), middle
+
+
+def sizes_of(run: Training, *, least_frequency: bool) -> Sizes:
+    """The sizes in the printed bounds; with `least_frequency` N gives way to 1/min pi (C-ERR-06)."""
+    samples = run.samples
+    N = float(len(np.unique(samples.trie.parent[samples.trie.samples])))
+    if least_frequency:
+        # one sentence so rare that its frequency is no float makes every bound infinite, as it should be
+        N = math.exp(min(-float(run.pairs.log_weight.min()), 700.0))
+    return Sizes(samples.V, N, samples.raw_length, run.star.norm)

@@ -1,0 +1,241 @@
+"""Columns of W_kq* (Proposition 2, C-THM-BLOCK) and the rigid form of legal data (C-THM-STRUCT)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from hardmax.data.sentences.samples import Samples
+from hardmax.margin.closed_forms.next_token import Block, Edge, blocks, kq_column
+from hardmax.margin.constraints import Constraints
+from hardmax.margin.exact import decide
+from hardmax.nexttoken.generators import structure
+from hardmax.nexttoken.pairs import Ints
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.next_token.statements.common import Subject, analysis_of, assumptions, samples_of
+
+Graphs = Mapping[Any, list[Edge]]
+
+
+def graphs_of(data: Subject | Graphs) -> tuple[dict[Any, list[Edge]], list[Hypothesis]]:
+    """The edges (optimal, non-optimal) of each query, and that no token is both."""
+    if isinstance(data, Mapping):
+        graphs, injective = {q: list(edges) for q, edges in data.items() if edges}, None
+    else:
+        analysis = analysis_of(data)
+        words = analysis.trie.sentences.vocabulary
+        graphs = {
+            words[q]: [(words[o], words[x]) for o, x in edges] for q, edges in analysis.orders.edges().items()
+        }
+        injective = next((v.witnesses for v in analysis.violations if v.kind == "not_injective"), ())
+    confused = {q: sorted({o for o, _ in e} & {x for _, x in e}, key=str) for q, e in graphs.items()}
+    confused = {q: both for q, both in confused.items() if both}
+    hypotheses = [Hypothesis("no confused token", not confused, confused)]
+    if injective is not None:
+        hypotheses.append(Hypothesis("n is injective", not injective, injective, "C-ERR-05"))
+    return graphs, hypotheses
+
+
+def multipliers(edges: list[Edge], block: Block) -> dict[Edge, Fraction] | None:
+    """lambda >= 0 on the edges inside a block that sum to the block's values, exact; None if there are none.
+
+    Each optimal token sends m units and each non-optimal one takes k: a flow of k m units proves that the
+    block's values solve its problem, since all its edges are tight.
+
+    >>> from hardmax.margin.closed_forms.next_token import Block
+    >>> from hardmax.papers.next_token.statements.margins import multipliers
+    >>> multipliers([("o", "x"), ("o", "y")], Block(("o",), ("x", "y")))
+    {('o', 'x'): Fraction(1, 3), ('o', 'y'): Fraction(1, 3)}
+    >>> multipliers([("a", "x"), ("b", "x"), ("b", "y"), ("b", "z")], Block(("a", "b"), ("x", "y", "z")))
+    """
+    k, m = len(block.optimal), len(block.non_optimal)
+    top = {o: 1 + i for i, o in enumerate(block.optimal)}
+    low = {x: 1 + k + j for j, x in enumerate(block.non_optimal)}
+    inside = sorted({(o, x) for o, x in edges if o in top and x in low}, key=str)
+    sink = 1 + k + m
+    arcs = [(0, i, m) for i in top.values()] + [(j, sink, k) for j in low.values()]
+    arcs += [(top[o], low[x], k * m) for o, x in inside]
+    heads, tails, sizes = (np.array(column, dtype=np.int32) for column in zip(*arcs, strict=True))
+    flow = maximum_flow(csr_array((sizes, (heads, tails)), shape=(sink + 1, sink + 1)), 0, sink)
+    if flow.flow_value < k * m:
+        return None
+    return {(o, x): Fraction(int(flow.flow[top[o], low[x]]), k + m) for o, x in inside}
+
+
+def printed_column(edges: list[Edge]) -> tuple[Block, dict[Any, Fraction]]:
+    """Proposition 2: all optimal tokens of a query at m/(k+m), all non-optimal ones at -k/(k+m)."""
+    whole = Block(tuple(dict.fromkeys(o for o, _ in edges)), tuple(dict.fromkeys(x for _, x in edges)))
+    high, low = whole.values
+    return whole, {**dict.fromkeys(whole.optimal, high), **dict.fromkeys(whole.non_optimal, low)}
+
+
+def is_proved(edges: list[Edge], block: Block, column: Mapping[Any, Fraction]) -> bool:
+    """Whether multipliers on the tight relations inside a block prove its part of a column to be shortest."""
+    proof = multipliers(edges, block)
+    if proof is None:
+        return False
+    up = {o: sum((w for (top, _), w in proof.items() if top == o), Fraction(0)) for o in block.optimal}
+    down = {x: -sum((w for (_, low), w in proof.items() if low == x), Fraction(0)) for x in block.non_optimal}
+    tight = all(column[o] - column[x] == 1 for (o, x), w in proof.items() if w)
+    return tight and all(column[token] == value for token, value in (up | down).items())
+
+
+def square(column: Mapping[Any, Fraction]) -> Fraction:
+    """|w|^2."""
+    return sum((w * w for w in column.values()), Fraction(0))
+
+
+@statement(
+    "C-THM-P2",
+    "Proposition 2: the columns of W_kq*",
+    "For injective n, W_kq* is m/(m+1) at the optimal token of a query, -1/(m+1) at its m non-optimal ones "
+    "and 0 elsewhere; the paper's proof claims m/(k+m) and -k/(k+m) for any number k of optimal tokens.",
+    kind="finite",
+    errata=("C-ERR-01", "C-ERR-05"),
+)
+def printed_columns(data: Subject | Graphs) -> Outcome:
+    """The printed column always keeps every relation; it is shortest exactly if multipliers prove it."""
+    graphs, hypotheses = graphs_of(data)
+    if not isinstance(data, Mapping):  # an injective n gives stars on legal data only (C-THM-STRUCT)
+        hypotheses += [h for h in assumptions(data) if h.id in ("C-ASM-1", "C-ASM-1R")]
+    if not hypotheses[0].holds:
+        return Outcome(tuple(hypotheses))
+    if not graphs:
+        return unsaid(hypotheses)
+    paper = best = Fraction(0)
+    several, wrong, shorter = 0, {}, False
+    for q, edges in graphs.items():
+        whole, column = printed_column(edges)
+        several = max(several, len(whole.optimal))
+        proved = is_proved(edges, whole, column)
+        true = column if proved else kq_column(edges)
+        paper, best = paper + square(column), best + square(true)
+        shorter |= is_shorter(edges, true, column)
+        if not proved:
+            wrong[q] = {str(token): (str(column[token]), str(value)) for token, value in true.items()}
+    found = {
+        "|W*|^2 as printed": str(paper),
+        "|W*|^2": str(best),
+        "queries": len(graphs),
+        "most optimal tokens of a query": several,
+    }
+    slack = float(best / paper - 1)
+    proof = "rational arithmetic: a shorter column keeps every relation" if shorter else None
+    return Outcome(
+        tuple(hypotheses), slack, found, wrong or None, proof=proof, paper_slack=slack, paper_proof=proof
+    )
+
+
+def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mapping[Any, Fraction]) -> bool:
+    """Whether a column keeps every relation and is shorter than the printed one."""
+    return square(column) < square(printed) and all(column[o] - column[x] >= 1 for o, x in edges)
+
+
+@statement(
+    "C-THM-BLOCK",
+    "The columns of W_kq* by blocks",
+    "Without confused tokens, a column of W_kq* is made of blocks, each with Proposition 2's values for its "
+    "own numbers of optimal and non-optimal tokens: the set of optimal tokens with the fewest neighbours per "
+    "token first, the largest such, then the rest.",
+    kind="finite",
+    label="derived",
+    errata=("C-ERR-05",),
+)
+def block_columns(data: Subject | Graphs) -> Outcome:
+    """An exact proof: every relation is kept, and multipliers >= 0 on tight ones sum to the column."""
+    graphs, hypotheses = graphs_of(data)
+    hypotheses = hypotheses[:1]
+    if unmet(hypotheses) or not graphs:
+        return unsaid(hypotheses)
+    least, unproved, count, total = Fraction(1), 0, 0, Fraction(0)
+    for edges in graphs.values():
+        column = kq_column(edges)
+        least = min(least, *(column[o] - column[x] - 1 for o, x in edges))
+        for block in blocks(edges):
+            count += 1
+            unproved += not is_proved(edges, block, column)
+        total += square(column)
+    found = {
+        "least slack of a relation": str(least),
+        "blocks": count,
+        "queries": len(graphs),
+        "unproved blocks": unproved,
+        "|W*|^2": str(total),
+    }
+    proof = "rational arithmetic: a relation is broken" if least < 0 else None
+    if unproved and proof is None and any(shortest(e) < square(kq_column(e)) for e in graphs.values()):
+        proof = "rational arithmetic: a shorter column keeps every relation"
+    return Outcome(tuple(hypotheses), float(least) if not unproved else -1.0, found, proof=proof)
+
+
+def shortest(edges: list[Edge]) -> Fraction:
+    """|w|^2 of the shortest column that keeps every relation, by the rational solver for any rows."""
+    tokens = list(dict.fromkeys(token for edge in edges for token in edge))
+    rows = [[(token == o) - float(token == x) for token in tokens] for o, x in edges]
+    return decide(Constraints.dense(rows)).norm_squared
+
+
+def broken_segments(samples: Samples, n: Ints) -> list[str]:
+    """Sentences whose distinct tokens, in order of first appearance, are not s, n(s), n(n(s)), ..."""
+    row = np.repeat(np.arange(samples.n), np.diff(samples.offsets))
+    same = row[1:] == row[:-1]
+    broken = same & (n[samples.tokens[:-1]] != samples.tokens[1:])
+    return [samples.sentence(i) for i in np.unique(row[1:][broken]).tolist()]
+
+
+def prefixes(sentences: list[list[int]]) -> set[tuple[int, ...]]:
+    """All beginnings of two tokens or more."""
+    return {tuple(each[:end]) for each in sentences for end in range(2, len(each) + 1)}
+
+
+def most_sentences(samples: Samples) -> int:
+    """V(L_max - 1), which N cannot exceed."""
+    return samples.V * (samples.raw_length - 1)
+
+
+@statement(
+    "C-THM-STRUCT",
+    "A legal dataset is a set of chains",
+    "With an injective n, prefix closure, determinism, reachability and no confused token: the distinct "
+    "tokens of a sentence are s, n(s), n(n(s)), ...; every query with a non-constant sentence has exactly "
+    "one optimal token, which decides all of them; first token and length determine a sentence; "
+    "N <= V(L_max - 1); and n, the lags and the lengths reproduce the dataset.",
+    kind="finite",
+    label="derived",
+)
+def rigid(data: Subject) -> Outcome:
+    """Each part by itself on the samples; the last one by generating the dataset again."""
+    hypotheses = tuple(h for h in assumptions(data) if h.id != "C-ASM-3")
+    analysis, samples = analysis_of(data), samples_of(data)
+    queries, tokens = analysis.orders.of_type("optimal")
+    most = int(np.bincount(queries, minlength=1).max())
+    broken = broken_segments(samples, analysis.n)
+    found = {"sentences that are no segment": broken[:3], "most optimal tokens of a query": most}
+    if unmet(hypotheses):
+        return Outcome(hypotheses, measured=found)
+    optimal = np.full(samples.V, -1)
+    optimal[queries] = tokens
+    varied = np.diff(samples.offsets) > 1
+    undecided = int((analysis.n[optimal[samples.query]] != samples.target)[varied].sum())
+    first = samples.tokens[samples.offsets[:-1]]
+    twice = samples.n - len(set(zip(first.tolist(), samples.length.tolist(), strict=True)))
+    raw = samples.trie.sentences
+    given = [raw.tokens[a:b].tolist() for a, b in zip(raw.offsets[:-1], raw.offsets[1:], strict=True)]
+    lost = len(prefixes(given) ^ prefixes(structure(analysis).sentences()))
+    found |= {
+        "samples not decided by the optimal token": undecided,
+        "samples lost or added": lost,
+        "equal first token and length": twice,
+        "N": samples.n,
+        "V(L_max - 1)": most_sentences(samples),
+    }
+    faults = len(broken) + undecided + twice + lost + (most > 1)
+    room = 1 - samples.n / most_sentences(samples)
+    slack = room if not faults else -float(faults)
+    proof = "whole numbers: sentences are counted" if slack < 0 else None
+    return Outcome(hypotheses, slack, found, vacuous=not varied.any(), proof=proof)

@@ -1,0 +1,107 @@
+"""What proves that a claim of the next-token paper is false on the data at hand: balls and exact bounds."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from hardmax.nexttoken.pairs import Floats, Ints
+from hardmax.nexttoken.training import Training
+from hardmax.papers.checking.proof import at_precision, balls, dot, length
+
+BITS = 256
+SLIGHT = 1e-12  # a printed bound in floats may be this much too small
+
+
+def columns_ov(n: Ints, table: Floats) -> tuple[list[Any], list[Any], list[Any]]:
+    """The entries of W_ov, of W_ov* and of grad L_0, column after column, in balls.
+
+    >>> import numpy as np
+    >>> from hardmax.papers.next_token.statements.proofs import columns_ov
+    >>> W, star, G = columns_ov(np.array([1, 0]), np.zeros((2, 2)))
+    >>> [float(x) for x in G], [float(x) for x in star]
+    ([0.5, -0.5, -0.5, 0.5], [-0.5, 0.5, 0.5, -0.5])
+    """
+    V = len(n)
+    weights: list[Any] = []
+    star: list[Any] = []
+    gradient: list[Any] = []
+    for x, target in enumerate(n.tolist()):
+        column = balls(table[:, x])
+        top = column[int(np.argmax(table[:, x]))]
+        shares = [(w - top).exp() for w in column]
+        total = sum(shares, arb(0))
+        weights += column
+        star += [arb(v == target) - arb(1) / V for v in range(V)]
+        gradient += [share / total - arb(v == target) for v, share in enumerate(shares)]
+    return weights, star, gradient
+
+
+def pull_of_star(n: Ints, table: Floats) -> Any:
+    """-<W_ov*, grad L_0>/|grad L_0|."""
+    _, star, G = columns_ov(n, table)
+    return -dot(star, G) / length(G)
+
+
+def gain_over_star(n: Ints, table: Floats, term: float) -> Any:
+    """<W/|W|, grad L_0> - (1 + term |W*|/|W|) <W*/|W*|, grad L_0>, over |grad L_0|."""
+    W, star, G = columns_ov(n, table)
+    norm, best = length(W), length(star)
+    return (dot(W, G) / norm - (1 + arb(term) * best / norm) * dot(star, G) / best) / length(G)
+
+
+def asked_of_stage_1(V: int, T: int, rate: float) -> bool:
+    """Whether T >= 384 |W_ov*|^5 log(2V) log T/eta0 is certain."""
+    asked = 384 * (arb(V - 1) ** 5).sqrt() * arb(2 * V).log() * arb(T).log()
+    return bool(arb(T) * arb(rate) >= asked)
+
+
+def margin_above(V: int) -> bool:
+    """Whether the margin 4 |W_ov*| Delta of the closed form (C-THM-S1) exceeds 3 Delta: 16 (V - 1) > 9."""
+    return 16 * (V - 1) > 9
+
+
+def left_behind(run: Training) -> Any:
+    """A lower bound, in balls, on 1 - cos(W_kq, W_kq*) at the end of Algorithm 1: rare queries hardly move.
+
+    Under Assumptions 1 to 3 with an injective n. A sentence of frequency pi pulls with at most 2 pi Delta, as
+    no two of its tokens' values differ by more than 2 Delta; one of frequency pi' pulls its deciding token
+    with at least pi' Delta e^(-gap)/(4 L (1 + e^Delta)), and a gap of two entries is at most sqrt 2 eta t. So
+    the columns of the rare queries have moved by no more than eta t times the ratio of these, while |W_kq| >=
+    eta t/(sqrt 2 |W_kq*|) by Lemma 6; and the part of W_kq* that stands in them is missed.
+    """
+    pairs, star, margin = run.pairs, run.star, run.W_ov.margin
+    if star.values is None or margin is None:
+        return arb(0)
+    weights, owners = pairs.log_weight, pairs.query[pairs.pair[pairs.offsets[:-1]]]
+    queries = sorted(set(owners.tolist()), key=lambda q: float(weights[owners == q].max()))
+    squares = [float(np.square(star.values[pairs.query == q]).sum()) for q in queries]
+    walked = arb(run.rate) * arb(float(run.times[-1]))
+
+    def bound(count: int) -> Any:
+        is_rare = np.isin(owners, queries[:count])
+        rare, most = balls(weights[is_rare]), arb(float(weights[is_rare].max()))
+        ratio = most + sum(((w - most).exp() for w in rare), arb(0)).log()
+        ratio -= arb(float(weights[~is_rare].max()))
+        ratio += (8 * arb(run.samples.raw_length) * (1 + arb(margin).exp())).log() + arb(2).sqrt() * walked
+        total, rest = arb(sum(squares)).sqrt(), arb(sum(squares[count:])).sqrt()
+        return 1 - rest / total - arb(2).sqrt() * total * ratio.exp()
+
+    found = [at_precision(BITS, partial(bound, count)) for count in range(1, len(queries))]
+    return max(found, key=lambda ball: float(ball.lower()), default=arb(0))
+
+
+def is_above(ball: Any, bound: float) -> bool:
+    """Whether a ball is certainly above a bound that floats may have rounded down."""
+    return math.isfinite(bound) and bool(ball > arb(bound) * (1 + arb(SLIGHT)))
+
+
+def outweighs(repeats: int, walked: float) -> bool:
+    """Whether a token that stands `repeats` times certainly has more attention than x_0, which W_kq leaves at
+    0: no entry of W_kq is below -t eta.
+    """
+    return bool(arb(repeats).log() > arb(walked) * (1 + arb(SLIGHT)))

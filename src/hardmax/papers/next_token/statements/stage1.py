@@ -1,0 +1,329 @@
+"""Stage 1: Lemmas 1 to 3, Proposition 1, Corollary 1, and the closed form that settles them (C-THM-S1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from hardmax._lib.expect import generator, whole
+from hardmax.nexttoken.pairs import Floats, Ints
+from hardmax.nexttoken.relations import MISSING, collocation
+from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
+from hardmax.nexttoken.training import FIRST_RATE
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.proof import settle_slack
+from hardmax.papers.next_token.statements import printed
+from hardmax.papers.next_token.statements.common import (
+    RELATIVE,
+    SHARP,
+    Subject,
+    guarded,
+    samples_of,
+    step_size,
+)
+from hardmax.papers.next_token.statements.proofs import (
+    asked_of_stage_1,
+    gain_over_star,
+    margin_above,
+    pull_of_star,
+)
+from hardmax.problem.heads import OutputValue, star_norm, star_table
+
+EXACT, EXACT_LOSS = 1e-12, 1e-10  # relative rounding of some thousand steps
+SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
+RATIO, LATE = 0.01, 100.0  # measured against predicted 1 - cos, once eta0 t is so many times the start
+BY_STEPS = 1000  # longer runs go on in closed form
+
+
+def named(data: Subject) -> tuple[Ints, Hypothesis]:
+    """The collocation, and whether every token has its n(x)."""
+    n = collocation(samples_of(data))
+    missing = [samples_of(data).vocabulary[x] for x in np.flatnonzero(n == MISSING)]
+    return n, Hypothesis("every token has a next token", len(n) > 1 and not missing, missing)
+
+
+def zero_start(start: Any) -> Hypothesis:
+    """The later statements begin at W_ov = 0."""
+    norm = 0.0 if start is None else float(np.linalg.norm(start))
+    return Hypothesis("start at zero", norm == 0.0, norm)
+
+
+def paper_rate(n: Ints, rate: float | None) -> float:
+    """eta0 = 0.2/sqrt|V|, as in the paper's experiment, unless told."""
+    return step_size(rate) or FIRST_RATE / math.sqrt(len(n))
+
+
+def tables(n: Ints, draws: int, rng: int) -> Iterator[Floats]:
+    """Random W_ov of all scales, W_ov* itself, and one that misreads one token: Lemma 1 is tight there."""
+    draw, star = generator(rng), star_table(n)
+    for scale in SCALES:
+        yield scale * star
+        for _ in range(draws):
+            yield scale * draw.standard_normal(star.shape)
+    misread = 40 * star
+    misread[:, 0] = 0.0
+    misread[[n[0], (n[0] + 1) % len(n)], 0] = -40.0, 40.0
+    yield misread
+
+
+def path(n: Ints, start: Floats | None, rate: float, steps: int) -> Iterator[tuple[int, OutputValue]]:
+    """Stage 1 step by step, told at about thirty times."""
+    done, at = 0, start
+    for t in np.unique(np.geomspace(1, whole("steps", steps, least=1), 30).astype(int)).tolist():
+        W_ov = descend_stage_1(n, t - done, rate, start=at)
+        done, at = t, W_ov.table
+        yield t, W_ov
+
+
+@statement(
+    "C-LEM-1",
+    "Lemma 1: the norm of W_ov grows linearly",
+    "For any W_ov, -<W_ov*, grad L_0> >= |grad L_0|/sqrt 2, so that t eta0 + |W(0)| >= |W(t)| >= "
+    "t eta0/(sqrt 2 |W_ov*|) - |W(0)|; the paper prints 2 for sqrt 2.",
+    kind="finite",
+)
+def norm_of_ov(
+    data: Subject, *, draws: int = 40, steps: int = 500, rate: float | None = None, rng: int = 0
+) -> Outcome:
+    """Random tables, the worst one, and a path from a random start."""
+    n, has_next = named(data)
+    if not has_next.holds:
+        return Outcome((has_next,))
+    star, rate = star_table(n), paper_rate(n, rate)
+    pulls = [(-float(np.vdot(star, gradient_ov(n, W)[0])), W) for W in tables(n, draws, rng)]
+    ratio, worst = min(pulls, key=lambda each: each[0])
+    start = 0.1 * generator(rng).standard_normal(star.shape)
+    first, length = float(np.linalg.norm(start)), star_norm(n)
+    walked = [(t, W_ov.norm) for t, W_ov in path(n, start, rate, steps)]
+
+    def judged(constant: float) -> tuple[float | None, str | None]:
+        inside = [1 - norm / (t * rate + first) for t, norm in walked]
+        above = [(norm + first) / (constant * t * rate / length) - 1 for t, norm in walked]
+        path = guarded(min(above) + RELATIVE, *inside)
+        again = lambda: pull_of_star(n, worst) / arb(constant) - 1 + arb(RELATIVE)  # noqa: E731
+        slack, proof = settle_slack(ratio / constant - 1 + RELATIVE, again)
+        return (path if slack is not None and path < slack else slack), proof
+
+    found = {"least ratio": ratio, "norms": walked, "|W(0)|": first, "|W_ov*|": length}
+    (slack, proof), (paper_slack, paper_proof) = judged(SHARP), judged(0.5)
+    return Outcome(
+        (has_next,),
+        slack,
+        found,
+        witness=worst if proof else None,
+        proof=proof,
+        paper_slack=paper_slack,
+        paper_proof=paper_proof,
+    )
+
+
+def lemma_2_term(V: int) -> float:
+    """What Lemma 2 adds to |W|/|W*|; the corrected form needs nothing."""
+    return 0.0
+
+
+@statement(
+    "C-LEM-2",
+    "Lemma 2: W_ov gains no more from the gradient than W_ov* does",
+    "<W/|W|, grad L_0> >= <W_ov*/|W_ov*|, grad L_0> for every W_ov other than 0; the paper prints the right "
+    "side times 1 + 2 |W_ov*| log(2V)/|W|.",
+    kind="finite",
+)
+def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome:
+    """A difference of two cosines with the gradient, at many tables.
+
+    L_0 is convex, and among tables of the norm c |W_ov*| it is least at c W_ov*, by convexity and symmetry;
+    so <W - c W_ov*, grad L_0> >= 0, and no logarithm is needed.
+    """
+    n, has_next = named(data)
+    if not has_next.holds:
+        return Outcome((has_next,))
+    star, length, V = star_table(n), star_norm(n), len(n)
+    slacks: list[tuple[float, Floats]] = []
+    paper: list[tuple[float, Floats]] = []
+    logarithm = 2 * math.log(2 * V)
+    for W in tables(n, draws, rng):
+        G, _ = gradient_ov(n, W)
+        norm = float(np.linalg.norm(W))
+        own, best = float(np.vdot(W, G)) / norm, float(np.vdot(star, G)) / length
+        slacks.append((own - (1 + lemma_2_term(V) * length / norm) * best, W))
+        paper.append((own - (1 + logarithm * length / norm) * best, W))
+
+    def judged(found: list[tuple[float, Floats]], term: float) -> tuple[float | None, str | None]:
+        least, W = min(found, key=lambda each: each[0])
+        return settle_slack(least + RELATIVE, lambda: gain_over_star(n, W, term) + arb(RELATIVE))
+
+    (slack, proof), (paper_slack, paper_proof) = judged(slacks, lemma_2_term(V)), judged(paper, logarithm)
+    names = ("least difference", "least difference, with the logarithm")
+    found = {name: min(x for x, _ in part) for name, part in zip(names, (slacks, paper), strict=True)}
+    return Outcome((has_next,), slack, found, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof)
+
+
+def wrong_logits(n: Ints, table: Floats) -> Floats:
+    """B[v, x] of all v other than n(x), one row per x."""
+    V = len(n)
+    return table.T[np.arange(V)[None, :] != n[:, None]].reshape(V, V - 1)
+
+
+@statement(
+    "C-LEM-3",
+    "Lemma 3: all wrong tokens are equally wrong",
+    "From zero, (W_ov x)_i is the same for all i other than n(x), at every step.",
+    kind="finite",
+)
+def equal_wrong_logits(
+    data: Subject, *, start: Any = None, steps: int = 200, rate: float | None = None
+) -> Outcome:
+    """The largest difference between wrong logits, over the margin."""
+    n, has_next = named(data)
+    hypotheses = (has_next, zero_start(start))
+    if not has_next.holds:
+        return Outcome(hypotheses)
+    off = 0.0
+    for _, W_ov in path(n, start, paper_rate(n, rate), steps):
+        wrong = wrong_logits(n, W_ov.table)
+        margin = W_ov.table[n, np.arange(len(n))] - wrong.mean(axis=1)
+        off = max(off, float((np.ptp(wrong, axis=1) / np.abs(margin)).max()))
+    return Outcome(hypotheses, 1 - off / EXACT, {"largest difference over the margin": off})
+
+
+def exact_deviation(n: Ints, t: int, W_ov: OutputValue, rate: float) -> float:
+    """How far a point is from the closed form, in units of the rounding allowed."""
+    closed = stage_1(n, t, rate)
+    entries = float(np.abs(W_ov.table - closed.table).max()) / (t * rate)
+    at_most = closed.stage_1_loss or math.ulp(0.0)  # a loss below every float is zero in both
+    loss = abs(W_ov.stage_1_loss - closed.stage_1_loss) / at_most
+    return max(entries / EXACT, W_ov.misalignment_ov / EXACT, loss / EXACT_LOSS)
+
+
+@statement(
+    "C-PROP-1",
+    "Proposition 1: stage 1 converges in direction",
+    "From zero, |W_ov| = t eta0, cos(W_ov, W_ov*) = 1 and L_0 <= V(V-1) exp(-eta0 t/|W_ov*|) for all t >= 1; "
+    "the paper prints a sandwich for the norm and 1 - cos <= 5 |W_ov*|^3 log(2V) log t/(t eta0). Steps are "
+    "taken up to t = 1,000; beyond, the printed bounds are held against the closed form (C-THM-S1) alone.",
+    kind="finite",
+    errata=("C-ERR-07", "C-ERR-08"),
+)
+def stage_1_converges(
+    data: Subject, *, start: Any = None, steps: int = 900, rate: float | None = None
+) -> Outcome:
+    """Step by step up to t = 1,000. From there on W_ov is the closed form itself, which cannot differ from
+    itself: only the paper's bounds are tested there, and ``measured`` says how far steps were taken.
+    """
+    n, has_next = named(data)
+    hypotheses = (has_next, zero_start(start))
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    rate, V = paper_rate(n, rate), len(n)
+    walked = list(path(n, start, rate, min(steps, BY_STEPS)))
+    if steps > BY_STEPS:
+        walked.append((steps, stage_1(n, steps, rate)))
+    sizes = printed.Sizes(V, math.nan, 0, math.nan)
+    off, excess, paper = 0.0, -math.inf, math.inf
+    for t, W_ov in walked:
+        margin = t * rate / sizes.star_ov
+        if t <= BY_STEPS:
+            off = max(off, exact_deviation(n, t, W_ov, rate))
+            if loss := W_ov.stage_1_loss:
+                excess = max(excess, math.log(loss) - math.log(V * (V - 1)) + margin)
+        if t > 1:
+            bound = printed.proposition_1(sizes, t, rate)
+            below, above = W_ov.norm * 2 * sizes.star_ov / (t * rate) - 1, t * rate / W_ov.norm - 1
+            paper = guarded(min(paper, bound - W_ov.misalignment_ov, below), above)
+    last = {c: printed.proposition_1(sizes, steps, rate, c) for c in (printed.MAIN, printed.APPENDIX)}
+    found = {
+        "deviation over rounding": off,
+        "log of the loss over its bound": excess,
+        "1 - cos": walked[-1][1].misalignment_ov,
+        "allowed by constant": last,
+        "t": steps,
+        "steps taken, then the closed form": min(steps, BY_STEPS),
+    }
+    return Outcome(
+        hypotheses,
+        min(1 - off, EXACT_LOSS - excess),
+        found,
+        paper_slack=paper,
+        paper_vacuous=last[printed.MAIN] >= 1,
+    )
+
+
+def margin_of(sizes: printed.Sizes, T: int, rate: float) -> float:
+    """The margin after T steps."""
+    return 4 * sizes.star_ov * printed.margin_scale(sizes, T, rate)
+
+
+@statement(
+    "C-COR-1",
+    "Corollary 1: the margins of W_ov after stage 1",
+    "For T as large as the paper asks, every margin is T eta0/|W_ov*| = 4 |W_ov*| Delta with "
+    "Delta = T eta0/(4 |W_ov*|^2); the paper puts them between Delta and 3 Delta.",
+    kind="finite",
+    errata=("C-ERR-09",),
+)
+def margins_of_ov(
+    data: Subject, *, start: Any = None, steps: int = 900, rate: float | None = None
+) -> Outcome:
+    """The closed form (C-THM-S1) at T = ``steps``, without a step taken, and the margins in it; that they
+    exceed 3 Delta is a matter of whole numbers, 16 (V - 1) > 9.
+    """
+    n, has_next = named(data)
+    hypotheses = [has_next, zero_start(start)]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    rate, steps = paper_rate(n, rate), whole("steps", steps, least=1)
+    sizes = printed.Sizes(len(n), math.nan, 0, math.nan)
+    asked = printed.steps_asked_of_stage_1(sizes, rate)
+    hypotheses.append(Hypothesis("T as large as asked", steps >= asked, {"T": steps, "asked": asked}))
+    table = stage_1(n, steps, rate).table
+    margins = table[n, np.arange(len(n))][:, None] - wrong_logits(n, table)
+    Delta = printed.margin_scale(sizes, steps, rate)
+    least, most = float(margins.min()), float(margins.max())
+    off = max(abs(x / margin_of(sizes, steps, rate) - 1) for x in (least, most))
+    found = {"margins": [least, most], "Delta": Delta, "margin over Delta": most / Delta}
+    proved = margin_above(len(n)) and asked_of_stage_1(len(n), steps, rate)
+    return Outcome(
+        tuple(hypotheses),
+        1 - off / EXACT,
+        found,
+        {"margin": most, "3 Delta": 3 * Delta},
+        paper_slack=min(least / Delta - 1, 1 - most / (3 * Delta)),
+        paper_proof="rational arithmetic: (margin/Delta)^2 = 16 (V - 1) > 9" if proved else None,
+    )
+
+
+@statement(
+    "C-THM-S1",
+    "Stage 1 in closed form",
+    "From zero W_ov = t eta0 W_ov*/|W_ov*| exactly, so every margin is t eta0/|W_ov*| and "
+    "L_0 = V log(1 + (V-1) exp(-margin)); from another start 1 - cos tends to K/t^2, with K from the column "
+    "sums, which no step changes.",
+    kind="limit",
+    label="derived",
+)
+def stage_1_closed_form(
+    data: Subject, *, start: Any = None, steps: int = 300, rate: float | None = None
+) -> Outcome:
+    """Step by step against the closed form, or against K/t^2 at the last step."""
+    n, has_next = named(data)
+    if not has_next.holds:
+        return Outcome((has_next,))
+    rate = paper_rate(n, rate)
+    if zero_start(start).holds:
+        off = max(exact_deviation(n, t, W_ov, rate) for t, W_ov in path(n, None, rate, steps))
+        return Outcome((has_next,), 1 - off, {"deviation over rounding": off})
+    needed = LATE * (float(np.linalg.norm(start)) + star_norm(n))
+    walked = {"eta0 t": steps * rate, "needed": needed}
+    hypotheses = (has_next, Hypothesis("late enough", True if steps * rate >= needed else None, walked))
+    measured = descend_stage_1(n, steps, rate, start=start).misalignment_ov
+    predicted = misalignment_constant(start, rate) / steps**2
+    found = {"1 - cos": measured, "predicted": predicted}
+    if predicted < EXACT**2:  # the column sums are zero but for rounding
+        return Outcome(hypotheses, 0.0, found, vacuous=True)
+    found["ratio"] = measured / predicted
+    return Outcome(hypotheses, 1 - abs(found["ratio"] - 1) / RATIO, found)

@@ -1,0 +1,1 @@
+"""Paper A, Attention with Trained Embeddings Provably Selects Important Tokens."""

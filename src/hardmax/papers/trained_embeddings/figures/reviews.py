@@ -1,0 +1,336 @@
+"""What figures 1, 3 and 4 share: reviews or their surrogate, a model trained on them, and what it must show.
+
+Reviews are those of IMDB and Yelp where they are at hand, else A-DATA-7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from hardmax._lib.scales import BY_WIDTH
+from hardmax.data.reviews import find_reviews
+from hardmax.data.text.making import LEAST
+from hardmax.embeddings import Corpus, KLevel, TextCorpus, imdb_corpus, yelp_corpus
+from hardmax.embeddings.minibatch import train_embeddings
+from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near, on_stand_in
+from hardmax.papers.figures.figure import Findings, Setting
+from hardmax.papers.figures.style import INK, RED
+from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.stored import read_runs
+from hardmax.papers.trained_embeddings.figures.training import (
+    CLEAR,
+    SEED,
+    THEORY,
+    Case,
+    Schedule,
+    Share,
+    Train,
+    course_note,
+    draw_training,
+    rises,
+    train,
+    training_tables,
+    words_note,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+
+Source = Literal["IMDB", "Yelp"]
+SOURCES: tuple[Source, ...] = ("IMDB", "Yelp")
+SURROGATE_SEQUENCES = 512
+NO_FOLDER = "no folder of real data was given; hardmax reproduce --data DIR takes the reviews from there."
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """A corpus for a figure: what it is, in words for the figure, and notes to stand beside it.
+
+    ``drawn_from`` is the generator of data that stand in for text, None for text.
+    """
+
+    name: str
+    corpus: Corpus
+    says: str
+    notes: tuple[str, ...]
+    drawn_from: KLevel | None = None
+
+
+def surrogate(source: Source, why: str) -> Reviews:
+    """A-DATA-7, another draw for each source, and ``why`` it stands here."""
+    model = KLevel.surrogate()
+    corpus = model.draw(SURROGATE_SEQUENCES, rng=np.random.default_rng([SEED, SOURCES.index(source)]))
+    note = (
+        f"{source}: {why} Drawn is the surrogate A-DATA-7, {corpus.n} sequences of {corpus.T} tokens of the "
+        "K-level model with four levels: it shows the shapes, and is no evidence about reviews."
+    )
+    return Reviews(f"{source} surrogate", corpus, f"surrogate data, A-DATA-7: not {source}", (note,), model)
+
+
+def reviews_of(
+    source: Source, setting: Setting, *, most: int | None = None, sample: int | None = None
+) -> Reviews:
+    """The reviews in the folder of real data, or the surrogate with the reason why they cannot be had.
+
+    ``most`` is the number of tokens after which a review is cut, ``sample`` that of the reviews to draw.
+    """
+    if setting.data is None:
+        return surrogate(source, NO_FOLDER)
+    try:
+        find_reviews(setting.data, source.lower())
+    except ValueError as missing:
+        return surrogate(source, f"{missing}; or name another folder by --data DIR.")
+    read = imdb_corpus if source == "IMDB" else yelp_corpus
+    text = read(
+        setting.data,
+        most=most,
+        progress=lambda share: setting.progress(0.0, f"reading {source}, {share:.0%}"),
+    )
+    whole = text.corpus
+    corpus = whole if sample is None or sample >= whole.n else draw_reviews(whole, sample)
+    part = "" if corpus is whole else f" of {whole.n:,}"
+    says = f"{source}, {corpus.n:,}{part} reviews, {corpus.S:,} tokens"
+    return Reviews(source, corpus, says, (f"{source}: {told(text)}",))
+
+
+def told(text: TextCorpus) -> str:
+    """What became of the reviews, in a sentence, and the notes of the pipeline."""
+    report = text.report
+    left_out = {
+        "without a label or with three stars": report.unlabelled,
+        "too short": report.short,
+        "too long": report.long,
+        "not drawn": report.unsampled,
+        "emptied": report.emptied,
+    }
+    reasons = ", ".join(f"{number:,} {why}" for why, number in left_out.items() if number)
+    positive = np.mean(text.corpus.labels > 0)
+    first = (
+        f"{report.read:,} reviews read, {reasons or 'none'} left out, {report.reviews:,} kept, of which "
+        f"{positive:.0%} are positive; {report.vocabulary:,} tokens occur at least {LEAST} times."
+    )
+    return " ".join([first, *(f"{note[:1].upper()}{note[1:]}." for note in report.notes)])
+
+
+def draw_reviews(corpus: Corpus, number: int) -> Corpus:
+    """Some reviews at random; tokens are purged and emptied reviews dropped as in the whole (A-DATA-6)."""
+    chosen = np.sort(np.random.default_rng(SEED).choice(corpus.n, number, replace=False))
+    counts = corpus.matrix[chosen]
+    kept = np.flatnonzero(counts.sum(axis=0) >= LEAST)
+    counts = counts[:, kept]
+    full = np.flatnonzero(counts.sum(axis=1))
+    words, written = (
+        None if names is None else tuple(names[s] for s in kept)
+        for names in (corpus.vocabulary, corpus.written)
+    )
+    return replace(Corpus.from_counts(counts[full], corpus.labels[chosen[full]], words), written=written)
+
+
+MEANS = "White circles are means over the tokens of a level and sign."
+MEDIANS = (
+    "In text, the black line joins medians over twentieths of the tokens in their order along x, and a token "
+    "is called mostly positive or negative if x is beyond 0.3 of the mean label, the upright line."
+)
+DRAWN = {1: "positive", -1: "negative", 0: "irrelevant"}
+TEXT = {1: "mostly positive", -1: "mostly negative", 0: "in between"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many reviews are drawn, None for all, and how a model is trained on them."""
+
+    reviews: int | None
+    schedule: Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What one source gives to a figure: the training that is drawn, and one to compare it with, if any."""
+
+    case: Case
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...]
+    compared: Case | None = None
+
+
+def schedule(d: int, epochs: int, milestones: tuple[int, ...], rate: float = 1e-2) -> Schedule:
+    """The first row of A-TRAIN-1, at some width and length."""
+    return Schedule(d, epochs, rate=rate, weight_decay=1e-8, milestones=milestones)
+
+
+def trained(data: Reviews, schedule: Schedule, share: Share, name: str, by: Train = train_embeddings) -> Case:
+    """A model trained on reviews or on what stands in for them; ``name`` is that of the checkpoint.
+
+    Logits are scaled on reviews only: what is claimed of the surrogate is about the printed model.
+    """
+    scales: dict[str, str] = {}
+    if data.drawn_from is not None:
+        name += ".surrogate"
+    elif share.setting.logits == "scaled":
+        name += ".scaled"
+        scales = dict.fromkeys(["scale"] if by is train_embeddings else ["scale", "first_scale"], BY_WIDTH)
+    found = train(data.corpus, schedule, share, name, by=by, **scales)
+    line = f"{data.says}; d = {schedule.d}, {found.epochs} epochs"
+    if scales:
+        line += "; logits over sqrt(d), not printed"
+    return Case(data.name, line, schedule, found, data.drawn_from)
+
+
+def findings(*parts: Part, layers: int, sources: Sequence[Source]) -> Findings:
+    """One figure of one or two sources, with the stored runs of its sources."""
+    cases = [each.case for each in parts] + [each.compared for each in parts if each.compared is not None]
+    notes = [note for each in parts for note in (*each.notes, *_about(each.case))]
+    legends = {MEDIANS if case.drawn_from is None else MEANS: None for case in cases}
+    claims = tuple(claim for each in parts for claim in each.claims)
+    runs = [run for source in sources for run in stored_runs(source, layers)]
+    notes += [stored_note(run) for run in runs]
+    tables = {**training_tables(cases), **({"stored": stored_table(runs)} if runs else {})}
+    return Findings(tables, claims, tuple(dict.fromkeys([*notes, *legends, THEORY])), SEED)
+
+
+def stored_runs(source: Source, layers: int) -> list[dict[str, Any]]:
+    """Finished trainings on the reviews of a source that the package carries, by layers and reading."""
+    found = (run for run in read_runs().values() if run["data"] == source.lower() and run["layers"] == layers)
+    return sorted(found, key=lambda run: (run["scale"] is not None, run["name"]))
+
+
+def reading_of(run: Mapping[str, Any]) -> str:
+    """Which model a stored run trained, in words."""
+    return "as printed" if run["scale"] is None else "logits over sqrt(d)"
+
+
+def stored_note(run: Mapping[str, Any]) -> str:
+    """A stored run in a sentence."""
+    return (
+        f"Stored run {run['name']}, {reading_of(run)}: d = {run['d']}, {run['epochs_done']} epochs from rate "
+        f"{run['rate']:g} on, seed {run['seed']}; loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v "
+        f"{run['r_v']:.2f}, r_p {run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}."
+    )
+
+
+def stored_table(runs: Sequence[Mapping[str, Any]]) -> Table:
+    """The course of each stored run: a row for each recorded epoch."""
+    rows = [(run, each) for run in runs for each in run["course"]]
+    names = {"imdb": "IMDB", "yelp": "Yelp"}
+    return {
+        "run": np.array([run["name"] for run, _ in rows]),
+        "source": np.array([names[run["data"]] for run, _ in rows]),
+        "reading": np.array([reading_of(run) for run, _ in rows]),
+        "d": np.array([run["d"] for run, _ in rows]),
+        "epoch": np.array([each["epochs"] for _, each in rows]),
+        "loss": np.array([each["mean_loss"] for _, each in rows]),
+        "r_v": np.array([each["r_v"] for _, each in rows]),
+        "r_p": np.array([each["r_p"] for _, each in rows]),
+    }
+
+
+def _about(case: Case) -> list[str]:
+    return [course_note(case)] + ([words_note(case)] if case.drawn_from is None else [])
+
+
+def draw_source(
+    canvas: FigureBase, tables: Tables, name: str, *, letters: str = "abcd", control: str | None = None
+) -> None:
+    """The panels of a training under a line that says what it is of, in red where that is no review."""
+    about = part(tables["cases"], "case", name)
+    real = bool(about["text"][0])
+    canvas.suptitle(str(about["says"][0]), x=0.01, ha="left", weight="bold", color=INK if real else RED)
+    source = name.removesuffix(" surrogate")
+    stored = tables.get("stored")
+    runs = None if stored is None or source not in stored["source"] else part(stored, "source", source)
+    names = TEXT if real else DRAWN
+    draw_training(canvas, tables, name, names, letters=letters, control=control, stored=runs)
+
+
+class Seen(NamedTuple):
+    """Numbers of a training on the surrogate, with how far another draw may be from them."""
+
+    r_v: float
+    r_v_apart: float
+    r_p: float
+    r_p_apart: float
+
+
+ONE_LAYER, TWO_LAYERS = Seen(0.979, 0.02, 0.928, 0.04), Seen(0.918, 0.05, 0.821, 0.05)
+FAR_BELOW = 0.2  # loss of two layers over that of one
+
+
+def surrogate_claims(name: str, case: Case, model: KLevel, seen: Seen) -> tuple[Claim, ...]:
+    """The shapes on A-DATA-7: E v rises with x, E p with |x|, level by level."""
+    found = case.training
+    means, what = found.level_means(model), f"{case.name}: "
+    claims = (
+        near(
+            name + ".r_v",
+            what + "Spearman correlation of the posterior difference x and E v",
+            found.r_v,
+            seen.r_v,
+            seen.r_v_apart,
+        ),
+        near(
+            name + ".r_p", what + "Spearman correlation of |x| and E p", found.r_p, seen.r_p, seen.r_p_apart
+        ),
+        *text_claims(name, case),
+        at_least(
+            name + ".irrelevant",
+            what + "mean E p of level 1, the least important, less that of irrelevant tokens",
+            means.logit[0] - means.irrelevant_logit,
+            1e-3,
+        ),
+        at_least(
+            name + ".attention-levels",
+            what + "mean E p of levels 3 and 4 less that of levels 1 and 2",
+            rises(means.logit, model.sizes, together=2),
+            1e-3,
+            paper="large for |x| large",
+        ),
+        at_least(
+            name + ".value-levels",
+            what + "mean sign E v of levels 3 and 4 less that of levels 1 and 2",
+            rises(means.value, model.sizes, together=2),
+            1e-3,
+            paper="increasing",
+        ),
+        between(name + ".loss", what + "loss at the end", found.loss, 1e-5, 1e-3),
+    )
+    return on_stand_in(claims)
+
+
+def text_claims(name: str, case: Case) -> tuple[Claim, ...]:
+    """E v has the sign of x, and E p is larger where |x| is; how well they correlate is only reported."""
+    found, what = case.training, f"{case.name}: "
+    top, bottom = found.deciles
+    return (
+        at_least(
+            name + ".signs",
+            f"{what}share of tokens beyond {CLEAR} of the mean label with E v of their sign",
+            found.sign_accuracy(CLEAR),
+            0.85,
+            paper="increasing through the origin",
+        ),
+        at_least(
+            name + ".deciles",
+            what + "median E p of the tenth with the largest |x - mean| less that of "
+            "the tenth with the smallest",
+            top - bottom,
+            1e-3,
+            paper="V-shaped",
+        ),
+    )
+
+
+def compared_claim(name: str, two: Case, one: Case) -> Claim:
+    """The loss of two layers is far below that of one, trained alike."""
+    ratio = two.training.loss / one.training.loss
+    return at_most(
+        name + ".loss-ratio",
+        f"{two.name}: loss of two layers over that of one, trained alike",
+        ratio,
+        FAR_BELOW,
+        paper="1e-5 against 1e-1",
+    )

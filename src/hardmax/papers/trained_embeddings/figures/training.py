@@ -1,0 +1,406 @@
+"""What figures 1 to 4 share: how a model is trained (A-TRAIN-1), its tables and notes, and their picture.
+
+The picture shows E p and E v of every token, and r_v, r_p and the loss over the epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax.dynamics.steps import AdamW
+from hardmax.embeddings import Corpus, KLevel
+from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
+from hardmax.papers.figures.figure import Setting
+from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
+from hardmax.papers.figures.tables import Table, Tables, part
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+
+SEED = 0
+BINS = 20  # of equally many tokens, for the line of medians through real text
+CLEAR = 0.3  # a token beyond this distance from the mean label has a sign to speak of
+WORDS = 6  # that the notes name for either sign
+TOLD = (1, 5, 20, 100)  # epochs after which the notes tell r_v and r_p, beside the last
+EVERY = 5  # epochs between two checkpoints
+THEORY = (
+    "Trained with AdamW, which scales the step of every coordinate by itself. The theory is about gradient "
+    "descent and flow in the l2 geometry; about AdamW it is silent."
+)
+
+Train = Callable[..., EmbeddingTraining]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast a model is trained; the rate falls tenfold at each milestone."""
+
+    d: int
+    epochs: int
+    rate: float
+    weight_decay: float
+    milestones: tuple[int, ...]
+
+    def __str__(self) -> str:
+        falls = " and ".join(map(str, self.milestones))
+        return (
+            f"d = {self.d}, {self.epochs} epochs in batches of 128, rate {self.rate:g} (times 0.1 from epoch "
+            f"{falls} on), weight decay {self.weight_decay:g}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A trained model and its data; ``drawn_from`` is None for real text, ``says`` stands on the figure."""
+
+    name: str
+    says: str
+    schedule: Schedule
+    training: EmbeddingTraining
+    drawn_from: KLevel | None = None
+
+    @property
+    def corpus(self) -> Corpus:
+        """What it was trained on."""
+        return self.training.corpus
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a figure's work that one training is, from ``first`` to ``last`` of 0 to 1."""
+
+    setting: Setting
+    first: float = 0.0
+    last: float = 1.0
+
+    def tell(self, what: str, epochs: int, done: int, loss: float) -> None:
+        """Pass on how many epochs are done."""
+        reached = self.first + (self.last - self.first) * done / epochs
+        self.setting.progress(reached, f"{what}, epoch {done:,} of {epochs:,}, loss {loss:.2g}")
+
+    def checkpoint(self, name: str) -> Path | None:
+        """Where a training of the paper's size is kept; quick ones are not worth a file."""
+        folder = self.setting.checkpoints
+        if folder is None or self.setting.scale == "quick":
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name}.npz"
+
+
+def train(
+    corpus: Corpus,
+    schedule: Schedule,
+    share: Share,
+    name: str,
+    *,
+    by: Train = train_embeddings,
+    **options: Any,
+) -> EmbeddingTraining:
+    """Train on a schedule by ``by``, the one-layer model as it comes; ``name`` is that of the checkpoint."""
+    return by(
+        corpus,
+        schedule.d,
+        AdamW(schedule.rate, weight_decay=schedule.weight_decay),
+        epochs=schedule.epochs,
+        milestones=schedule.milestones,
+        rng=SEED,
+        checkpoint=share.checkpoint(name),
+        checkpoint_every=EVERY,
+        progress=partial(share.tell, name, schedule.epochs),
+        **options,
+    )
+
+
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+def training_tables(cases: Sequence[Case]) -> Tables:
+    """What is drawn of some trainings: tokens, a line through them, r_v and r_p on the way, the loss."""
+    return {
+        "cases": _cases(cases),
+        "tokens": _stacked(cases, _tokens),
+        "lines": _stacked(cases, _line),
+        "course": _stacked(cases, _course),
+        "losses": _stacked(cases, _losses),
+    }
+
+
+def _cases(cases: Sequence[Case]) -> Table:
+    return {
+        "case": np.array([case.name for case in cases]),
+        "says": np.array([case.says for case in cases]),
+        "text": np.array([case.drawn_from is None for case in cases]),
+        "n": np.array([case.corpus.n for case in cases]),
+        "S": np.array([case.corpus.S for case in cases]),
+        "d": np.array([case.schedule.d for case in cases]),
+        "epochs": np.array([case.training.epochs for case in cases]),
+        "mean_label": np.array([case.corpus.signs.mean() for case in cases]),
+        "loss": np.array([case.training.loss for case in cases]),
+    }
+
+
+def _stacked(cases: Sequence[Case], columns: Callable[[Case], dict[str, np.ndarray]]) -> Table:
+    """One table over all cases, each row with the name of its case."""
+    each = [columns(case) for case in cases]
+    sizes = [len(next(iter(found.values()))) for found in each]
+    names = np.repeat([case.name for case in cases], sizes)
+    return {"case": names} | {key: np.concatenate([found[key] for found in each]) for key in each[0]}
+
+
+def _tokens(case: Case) -> dict[str, np.ndarray]:
+    """Every token that occurs; ``sign`` is 0 for an irrelevant one, in text for one that is not clear."""
+    corpus, training = case.corpus, case.training
+    seen = np.flatnonzero(corpus.statistics.total)
+    return {
+        "token": np.array([corpus.word(s) for s in seen.tolist()]),
+        "count": corpus.statistics.total[seen],
+        "sign": signs_of(case)[seen],
+        "level": (np.zeros(len(seen), int) if case.drawn_from is None else case.drawn_from.level[seen]),
+        "posterior_difference": corpus.posterior_difference[seen],
+        "E_p": training.a[seen],
+        "E_v": training.c[seen],
+    }
+
+
+def signs_of(case: Case) -> np.ndarray:
+    """+1, -1 or 0 for every token: what the generator made it, or its side beyond 0.3 of the mean label."""
+    if case.drawn_from is not None:
+        return case.drawn_from.sign
+    x = case.training.x
+    return np.where(np.abs(x) > CLEAR, np.sign(x), 0.0).astype(int)
+
+
+def _line(case: Case) -> dict[str, np.ndarray]:
+    """Means over the tokens of each level and sign, or in text medians over bins of equally many tokens."""
+    x, a, c = case.corpus.posterior_difference, case.training.a, case.training.c
+    seen = np.flatnonzero(case.corpus.statistics.total)
+    if case.drawn_from is None:
+        groups = np.array_split(seen[np.argsort(x[seen], kind="stable")], min(BINS, len(seen)))
+        points = [(0, *(np.median(y[group]) for y in (x, a, c))) for group in groups]
+    else:
+        kinds = case.drawn_from.sign * case.drawn_from.level
+        groups = [seen[kinds[seen] == kind] for kind in np.unique(kinds[seen])]
+        points = [(np.sign(kinds[g[0]]), *(y[g].mean() for y in (x, a, c))) for g in groups]
+    names = ("sign", "posterior_difference", "E_p", "E_v")
+    return {name: np.array(column) for name, column in zip(names, zip(*points, strict=True), strict=True)}
+
+
+def _course(case: Case) -> dict[str, np.ndarray]:
+    kept = case.training.snapshots
+    return {
+        "epoch": np.array([each.epochs for each in kept]),
+        "r_v": np.array([each.r_v for each in kept]),
+        "r_p": np.array([each.r_p for each in kept]),
+        "sign_accuracy": np.array([each.sign_accuracy(CLEAR) for each in kept]),
+        "top_decile": np.array([each.deciles.top for each in kept]),
+        "bottom_decile": np.array([each.deciles.bottom for each in kept]),
+    }
+
+
+def _losses(case: Case) -> dict[str, np.ndarray]:
+    curve = case.training.epoch_losses
+    return {"epoch": np.arange(1, len(curve) + 1), "loss": curve}
+
+
+def rises(means: np.ndarray, sizes: tuple[int, ...], together: int) -> np.ndarray:
+    """Differences of neighbouring level means, with ``together`` levels at a time taken as one."""
+    weights = np.array(sizes, dtype=float).reshape(-1, together)
+    return np.diff((means.reshape(-1, together) * weights).sum(axis=1) / weights.sum(axis=1))
+
+
+# -- words ------------------------------------------------------------------------------------------------
+
+
+def course_note(case: Case) -> str:
+    """How the model was trained, r_v and r_p on the way, as they are, and the loss."""
+    last = case.training.snapshots[-1].epochs
+    shown = [each for each in case.training.snapshots if each.epochs in (*TOLD, last)]
+    epochs, r_v, r_p = (
+        ", ".join(words)
+        for words in zip(*((f"{x.epochs}", f"{x.r_v:.2f}", f"{x.r_p:.2f}") for x in shown), strict=True)
+    )
+    return (
+        f"{case.name}: {case.schedule}. After {epochs} epochs r_v is {r_v}, r_p is {r_p}; the loss ends at "
+        f"{case.training.loss:.2g}."
+    )
+
+
+def words_note(case: Case) -> str:
+    """The tokens of text that get most attention, by the side on which they are."""
+    order = np.argsort(-case.training.a, kind="stable")
+    sides = [order[signs_of(case)[order] == sign][:WORDS].tolist() for sign in (1, -1)]
+    positive, negative = (", ".join(map(case.corpus.word, side)) for side in sides)
+    return (
+        f"{case.name}: E p is largest for {positive} among the mostly positive tokens, and for {negative} "
+        "among the mostly negative ones."
+    )
+
+
+KINDS = {0: (GRAY, "o"), 1: (BLUE, "^"), -1: (ORANGE, "v")}  # by sign: colour and marker
+LABELS = {"E_p": r"$E_s \cdot p$", "E_v": r"$E_s \cdot v$"}
+DASHES = (0, (2.5, 1.5))
+FAR = 1.06  # the common range of x is -FAR to FAR
+LOOKS = {500: (9.0, 0.6), 3000: (6.0, 0.4), np.inf: (2.5, 0.35)}  # size and opacity for up to so many tokens
+
+
+def draw_training(
+    canvas: FigureBase,
+    tables: Tables,
+    case: str,
+    names: Mapping[int, str],
+    *,
+    letters: str = "abcd",
+    control: str | None = None,
+    stored: Table | None = None,
+) -> None:
+    """A row of panels: E p, E v, and over the epochs r_v, r_p and the loss, with a control's in dashes.
+
+    ``names`` are what tokens of the signs +1, -1 and 0 are called; ``stored`` is the course of stored runs,
+    which have a panel of their own.
+    """
+    parts = canvas.add_gridspec(2, 3 if stored is None else 4, height_ratios=(1.6, 1))
+    attention, value = (canvas.add_subplot(parts[:, column]) for column in (0, 1))
+    upper = canvas.add_subplot(parts[0, 2])
+    lower = canvas.add_subplot(parts[1, 2], sharex=upper)
+    mean = float(part(tables["cases"], "case", case)["mean_label"][0])
+    tokens, line = (part(tables[name], "case", case) for name in ("tokens", "lines"))
+    _draw_tokens(attention, tokens, line, "E_p", mean)
+    _draw_tokens(value, tokens, line, "E_v", mean)
+    _name_kinds(value, tokens, names)
+    _draw_course(upper, lower, tables, [case] if control is None else [case, control])
+    panels = {"attention": attention, "value": value, "over training": upper}
+    if stored is not None:
+        title = f"stored runs, {stored['source'][0]}"  # of reviews, also where the others are of stand-ins
+        panels[title] = canvas.add_subplot(parts[:, 3])
+        _draw_stored(panels[title], stored)
+    for letter, (title, panel) in zip(letters, panels.items(), strict=False):
+        panel.set_title(f"({letter}) {title}")
+
+
+def _draw_stored(panel: Axes, stored: Table) -> None:
+    """Loss over the epochs of each stored run, by reading and width."""
+    looks = {"as printed": (RED, "o"), "logits over sqrt(d)": (BLUE, "s")}
+    told: set[str] = set()
+    for name in dict.fromkeys(stored["run"].tolist()):
+        rows = part(stored, "run", name)
+        reading, d = str(rows["reading"][0]), int(rows["d"][0])
+        color, marker = looks[reading]
+        label = f"{reading.replace('sqrt(d)', '√d')}, {d}"
+        panel.plot(
+            rows["epoch"],
+            rows["loss"],
+            color=color,
+            marker=marker,
+            linestyle="-" if d == 2048 else DASHES,
+            markersize=2.6,
+            markeredgewidth=0,
+            linewidth=0.9,
+            label=None if label in told else label,
+        )
+        told.add(label)
+    # room for the legend below the lowest run
+    panel.set(xscale="log", yscale="log", xlabel="epochs", ylim=(min(stored["loss"]) / 100, None))
+    panel.set_ylabel("mean loss of the epoch")
+    panel.legend(loc="lower left", title="reading, d", alignment="left", fontsize=6.5, title_fontsize=6.5)
+
+
+def _draw_tokens(panel: Axes, tokens: Table, line: Table, column: str, mean: float) -> None:
+    panel.axhline(0.0, color=GRAY, linewidth=0.5, zorder=0)
+    panel.axvline(mean, color=GRAY, linewidth=0.5, zorder=0)
+    size, alpha = next(look for most, look in LOOKS.items() if len(tokens["sign"]) <= most)
+    for sign, (color, marker) in KINDS.items():
+        rows = part(tokens, "sign", sign)
+        # thousands of markers would make an SVG of megabytes: they are drawn as an image, the rest as lines
+        panel.scatter(
+            rows["posterior_difference"],
+            rows[column],
+            s=size,
+            c=color,
+            marker=marker,
+            alpha=alpha,
+            linewidths=0,
+            rasterized=True,
+            zorder=1 + abs(sign),
+        )
+    joined = "-" if (line["sign"] == 0).all() else ""
+    panel.plot(
+        line["posterior_difference"],
+        line[column],
+        color=INK,
+        linestyle=joined,
+        linewidth=0.8,
+        marker="o",
+        markersize=2.8,
+        markerfacecolor="white",
+        markeredgewidth=0.8,
+        zorder=4,
+    )
+    panel.set(xlim=(-FAR, FAR), xticks=(-1, -0.5, 0, 0.5, 1), xlabel="posterior difference $x$")
+    panel.set_xticklabels(("−1", "−½", "0", "½", "1"))
+    panel.set_ylabel(LABELS[column])
+
+
+def _name_kinds(panel: Axes, tokens: Table, names: Mapping[int, str]) -> None:
+    for sign, name in names.items():
+        if (tokens["sign"] == sign).any():
+            color, marker = KINDS[sign]
+            panel.scatter([], [], s=12, c=color, marker=marker, linewidths=0, label=name)
+    # a white ground, for the legend may lie over tokens
+    panel.legend(
+        loc="upper left",
+        handletextpad=0.1,
+        borderaxespad=0.1,
+        borderpad=0.1,
+        frameon=True,
+        facecolor="white",
+        edgecolor="none",
+        framealpha=0.8,
+    )
+
+
+def _draw_course(upper: Axes, lower: Axes, tables: Tables, cases: Sequence[str]) -> None:
+    for name in reversed(cases):
+        rows, curve = part(tables["course"], "case", name), part(tables["losses"], "case", name)
+        first = name == cases[0]
+        for column, color, marker in (("r_v", GREEN, "o"), ("r_p", PURPLE, "s")):
+            upper.plot(
+                rows["epoch"],
+                rows[column],
+                color=color,
+                linestyle="-" if first else DASHES,
+                marker=marker,
+                markersize=2.6,
+                markeredgewidth=0,
+                clip_on=False,
+                label=f"${column}$" if first else None,
+            )
+        lower.plot(
+            curve["epoch"],
+            curve["loss"],
+            color=INK,
+            linestyle="-" if first else DASHES,
+            label=None if first else name,
+        )
+    last = int(part(tables["course"], "case", cases[0])["epoch"].max())
+    ticks = [0, *(each for each in (1, 10, 100) if each <= 0.4 * last), last]
+    lower.set_xscale("symlog", linthresh=1, linscale=0.4)
+    lower.set_xticks(ticks, [f"{each:,}" for each in ticks])
+    if len(cases) > 1:
+        lower.legend(loc="lower left")
+    upper.tick_params(labelbottom=False)
+    upper.axhline(0.0, color=GRAY, linewidth=0.5, zorder=0)
+    upper.set(ylim=(-0.25, 1.0), yticks=(0, 0.5, 1), ylabel="rank correlation")
+    upper.legend(loc="best", ncols=1)
+    least = min(part(tables["losses"], "case", name)["loss"].min() for name in cases)
+    low, high = (10.0 ** np.floor(np.log10(least)), 2.0)
+    lower.set(xlim=(0, last), yscale="log", ylim=(low, high), xlabel="epochs", ylabel="loss")
+    lower.set_yticks(10.0 ** np.arange(np.log10(low), 1.0, 2 if low < 1e-3 else 1))
+    lower.minorticks_off()

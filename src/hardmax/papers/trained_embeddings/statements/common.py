@@ -1,0 +1,174 @@
+"""What several statements of the trained-embeddings paper assume or start from: a corpus, its important
+tokens, embeddings after the first step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.corpora.statistics import assumption_4
+from hardmax.dynamics.run import Run
+from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, infinite_width
+from hardmax.embeddings.near_identity import StructuredState, draw_initial
+from hardmax.embeddings.theorem5 import Thresholds, least_first_step, strong_conditions, theorem_5_thresholds
+from hardmax.margin.rationals import to_float
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis
+from hardmax.papers.max_margin.statements.common import late_radius, second_gap
+from hardmax.problem import Problem
+
+DELTA = 0.01
+LARGEST = 1e75  # of embeddings and steps, and the inverse of the smallest: fourth powers are floats
+
+
+def important_tokens(corpus: Corpus) -> tuple[Hypothesis, tuple[int, ...] | None]:
+    """Assumption 4 as a hypothesis, with the token s* of every sequence where it holds."""
+    found = assumption_4(corpus)
+    tokens = None if found.important is None else tuple(found.important.tolist())
+    return Hypothesis("Assumption 4", found.holds, None if found.holds else str(found.witness)), tokens
+
+
+def pattern_or_important(
+    corpus: Corpus, selection: Sequence[Iterable[int]] | None
+) -> tuple[list[Hypothesis], Sequence[Iterable[int]] | None]:
+    """The pattern that is given; if none is, that of the important tokens, which needs Assumption 4."""
+    if selection is not None:
+        return [], selection
+    condition, important = important_tokens(corpus)
+    return [condition], None if important is None else [(s,) for s in important]
+
+
+def least_step(corpus: Corpus) -> int:
+    """4 n^2 T^2 with T the longest sequence: the first step taken where none is given."""
+    return least_first_step(corpus.n, int(corpus.lengths.max()))
+
+
+def step_of(corpus: Corpus, first_rate: float | None) -> float:
+    """The given first step, whose square has to be a float, or 4 n^2 T^2."""
+    if first_rate is None:
+        return float(least_step(corpus))
+    return float(of_moderate_size("first_rate", np.array(expect.positive("first_rate", first_rate))))
+
+
+def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
+    """Numbers of which the largest can be squared and squared again."""
+    largest = float(np.abs(x).max(initial=0.0))
+    if largest and not 1 / LARGEST <= largest <= LARGEST:
+        raise ValueError(
+            f"{name} must be between {1 / LARGEST:g} and {LARGEST:g} in size, got {largest:g}; scale it"
+        )
+    return x
+
+
+def fixed_embeddings(
+    corpus: Corpus, E: Any = None, v: Any = None, first_rate: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The given E and v, or those that a first step of size eta0 leaves at infinite width.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
+    >>> E, v = fixed_embeddings(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), first_rate=16)
+    >>> (E @ v).tolist()
+    [2.0, -2.0, 0.0]
+    """
+    if E is None:
+        limit = infinite_width(corpus, step_of(corpus, first_rate))
+        return limit.E, limit.v
+    E = of_moderate_size("E", expect.finite_array("E", E, (corpus.S, None)))
+    return E, of_moderate_size("v", expect.finite_array("v", v, (E.shape[1],)))
+
+
+def went_out(path: Run) -> bool | None:
+    """Whether a flow reached the norm it was sent to, a tie or not; False where it came to rest, and None
+    where something else cut it short.
+    """
+    if path.event in (None, "tie"):
+        return True
+    return False if path.event in ("stationary point", "no competing token") else None
+
+
+def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
+    """Whether a path is so far out that its limit may be judged; else nothing is known, which is no failure.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.trained_embeddings.statements.common import late_enough
+    >>> problem = hm.data.named("B-FIG-8")
+    >>> [late_enough(problem, hm.max_margin(problem), R).holds for R in (1e1, 1e3)]
+    [None, True]
+    """
+    if best.slack is None or not best.norm:
+        return Hypothesis("late enough", None, {"|p|": norm})
+    needed = late_radius(problem, min(best.margin, second_gap(best)))
+    return Hypothesis("late enough", True if norm >= needed else None, {"|p|": norm, "needed": needed})
+
+
+def score_lead(corpus: Corpus, E: np.ndarray, v: np.ndarray, important: tuple[int, ...]) -> float:
+    """Least gamma of an important token minus gamma of another token of its sequence, (H1)'s kappa."""
+    positions = [X.tolist().index(star) for X, star in zip(corpus.sequences(), important, strict=True)]
+    return strong_conditions(corpus.problem(E, v), positions).lead
+
+
+@dataclass(frozen=True, eq=False)
+class FirstStepDraw:
+    """A random start at width d, the first step from there, and what the theory asks of both."""
+
+    d: int
+    start: StructuredState
+    after: StructuredState
+    errors: FirstStepErrors
+    event: InitialEvent
+    thresholds: Thresholds
+
+    @property
+    def conditions(self) -> list[Hypothesis]:
+        """What Lemma 2 asks: the width, and the event (14) that everything is conditional on."""
+        least = max(256, self.thresholds.logarithmic)
+        return [
+            Hypothesis("d >= max(256, (2 log(S^2/delta))^2)", self.d >= least, to_float(Fraction(self.d))),
+            Hypothesis("event (14)", self.event.holds, self.event.overlap),
+        ]
+
+    def wide_for_the_loss(self) -> Hypothesis:
+        """Lemma 12's condition on d."""
+        least = self.thresholds.polynomial
+        share = to_float(Fraction(self.d, least))
+        return Hypothesis("d >= (88 eta0^2 + 111 eta0 + 2)^8", self.d >= least, share)
+
+    def wide_for_the_norm(self) -> Hypothesis:
+        """Lemma 19's second condition on d, (2 eta0 (n sqrt(2 log(S^2/delta)) + 44 n))^4."""
+        asked = self.thresholds
+        root = math.sqrt(2 * (2 * math.log(asked.S) - math.log(asked.delta)))
+        least = (2 * asked.first_rate * asked.n * (Fraction(root) + 44)) ** 4
+        return Hypothesis("d as Lemma 19 asks", self.d >= least, to_float(self.d / least))
+
+
+def draw_first_step(
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int | np.random.Generator = 0,
+) -> FirstStepDraw:
+    """Draw E0, p0 at width d (Theorem 5's own by default) and take the first step, 4 n^2 T^2 by default.
+
+    >>> import hardmax as hm
+    >>> from hardmax.papers.trained_embeddings.statements.common import draw_first_step
+    >>> found = draw_first_step(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]))
+    >>> len(str(found.d)), (found.after.c.round(9) + 0.0).tolist()
+    (45, [8.0, -8.0, 0.0])
+    """
+    step = step_of(corpus, first_rate)
+    asked = theorem_5_thresholds(corpus.n, int(corpus.lengths.max()), corpus.S, delta=delta, first_rate=step)
+    width = asked.width if d is None else d
+    start = draw_initial(corpus.S, width, rng=rng)
+    after, errors = start.first_step(corpus, float(step))
+    return FirstStepDraw(width, start, after, errors, start.initial_event(width, delta), asked)

@@ -1,0 +1,252 @@
+"""Lemmas 6, 7, 8 and 10: gradients of the one-layer model and bounds on its attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.descent import descend
+from hardmax.dynamics.steps import Normalized
+from hardmax.embeddings import one_layer
+from hardmax.embeddings.first_step import initial_vectors
+from hardmax.embeddings.patterns import token_selection
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.proof import settle_slack
+from hardmax.papers.trained_embeddings.statements import balls
+from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
+
+GRADIENT = 1e-12  # relative error allowed between two forms of one gradient
+DIRECTIONAL = 1e-13
+DIGITS = 30.0  # a logit gap beyond which sums over pairs of positions cancel to nothing in floats
+ROUNDING = 1e-14
+BOUND = 1e-15  # two tokens meet the attention bounds with equality
+DIMENSION = 8  # of the random vectors on which identities are tried
+
+
+def random_vectors(
+    corpus: Corpus, norm: float, rng: int | np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """E, p and v at random in a few dimensions, p of the given norm."""
+    E, p, v = initial_vectors(corpus.S, DIMENSION, rng=rng)
+    return E, p * (norm / np.linalg.norm(p)), v
+
+
+def positional_gradients(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
+    """Lemma 7 as printed: gradients by E and p from sums over pairs of positions, of floats or of balls."""
+    a, c = E @ p, E @ v
+    by_a, by_c = np.zeros(corpus.S, dtype=a.dtype), np.zeros(corpus.S, dtype=a.dtype)
+    for X, y in zip(corpus.sequences(), corpus.labels.tolist(), strict=True):
+        q = np.exp(a[X] - a[X].max())
+        q = q / q.sum()
+        g = 1 / (1 + np.exp(y * (q @ c[X])))
+        pairs = np.outer(q * c[X], q)
+        np.fill_diagonal(pairs, 0)
+        np.add.at(by_a, X, -y * g / corpus.n * (pairs.sum(axis=1) - pairs.sum(axis=0)))
+        np.add.at(by_c, X, -y * g / corpus.n * q)
+    return [np.outer(by_a, p) + np.outer(by_c, v), E.T @ by_a]
+
+
+@statement(
+    "A-LEM-7",
+    "Lemma 7: gradients in closed form",
+    "With A = dL/da and C = dL/dc the gradients are A p' + C v' by E and E' A by p, the same as sums over "
+    "pairs of positions; A sums to zero.",
+    kind="finite",
+)
+def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) -> Outcome:
+    """Both forms at random vectors with |p| = ``norm``, where the sums over pairs keep their digits."""
+    E, p, v = random_vectors(corpus, norm, rng)
+    spread = float(np.ptp(E @ p))
+    hypotheses = (Hypothesis(f"logits within {DIGITS:g}, for the sums over pairs", spread <= DIGITS, spread),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    point = one_layer.evaluate(corpus, E @ p, E @ v)
+    found = one_layer.gradients_at(point, E, p, v)
+    printed = positional_gradients(corpus, E, p, v)
+    scale = float(np.abs(point.A).sum())
+    errors = [
+        float(np.abs(x - y).max() / np.abs(y).max())
+        for x, y in zip((found.E, found.p), printed, strict=True)
+        if y.any()
+    ]
+    if not scale:
+        return unsaid(hypotheses)
+    drift = abs(float(point.A.sum())) / scale
+    slack, proof = settle_slack(1 - max(*errors, drift) / GRADIENT, lambda: both_forms(corpus, E, p, v))
+    measured = {"relative errors": errors, "sum of A over its size": drift}
+    return Outcome(hypotheses, slack, measured, proof=proof)
+
+
+def both_forms(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Any:
+    """The room that is left between the two forms of the gradients in balls, as in floats."""
+    E, p, v = (balls.array(x) for x in (E, p, v))
+    A, C = balls.derivatives(corpus, E @ p, E @ v)
+    ours, printed = (np.outer(A, p) + np.outer(C, v), E.T @ A), positional_gradients(corpus, E, p, v)
+    room = arb(1)
+    for x, y in zip(ours, printed, strict=True):
+        if (size := balls.largest(y)) > 0:
+            room = room.min(1 - balls.largest(x - y) / size / arb(GRADIENT))
+    return room
+
+
+@statement(
+    "A-LEM-8",
+    "Lemma 8: the gradient along a direction",
+    "For every p_hat, -p_hat.grad_p L is the mean of g times the sum over pairs i < j of (a_hat_i - a_hat_j) "
+    "q_i q_j (gamma_i - gamma_j), and equals -sum_s a_hat_s A_s.",
+    kind="finite",
+)
+def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, draws: int = 20) -> Outcome:
+    """Both forms at random vectors and directions, while the gradient itself is a float."""
+    chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
+    E, p, v = random_vectors(corpus, norm, chance)
+    point = one_layer.evaluate(corpus, E @ p, E @ v)
+    hypotheses = (Hypothesis("the gradient does not underflow", point.log_scale > -300.0, point.log_scale),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    if not point.A.any():
+        return unsaid(hypotheses)
+    worst = 0.0
+    for _ in range(draws):
+        rise = E @ chance.normal(size=DIMENSION)
+        pairs = one_layer.pairwise_pull(corpus, E @ p, E @ v, rise)
+        whole = -float(rise @ point.A)
+        worst = max(worst, abs(pairs - whole) / float(np.abs(rise) @ np.abs(point.A)))
+    return Outcome(hypotheses, 1 - worst / DIRECTIONAL, {"largest relative difference": worst})
+
+
+def lost_share(m: Any, tau: Any) -> Any:
+    """The most attention that a position tau below m selected ones can have."""
+    return 1 / (1 + m * np.exp(tau))
+
+
+def kept_share(T: Any, tau: Any) -> Any:
+    """The least attention of a position tau below the selected ones, out of T."""
+    return np.exp(-tau) / T
+
+
+@statement(
+    "A-LEM-10",
+    "Lemma 10: bounds on the attention",
+    "A selected position has attention between 1/T and 1/m, m the number of selected ones; one that is tau "
+    "below it has at most 1/(1 + m e^tau) (the paper: 1/(1 + e^tau)) and at least 1/(T e^tau).",
+    kind="finite",
+    errata=("A-ERR-14",),
+)
+def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outcome:
+    """Random logits, some of them tied, at several scales."""
+    chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
+    competing = int((np.diff(corpus.offsets) > 1).sum())
+    hypotheses = (Hypothesis("some sequence has two different tokens", competing > 0, competing),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    slack, printed, worst = np.inf, np.inf, np.zeros(corpus.S)
+    T = corpus.per_slot(corpus.lengths)
+    for scale in np.geomspace(0.1, 100.0, draws):
+        a = scale * np.round(2 * chance.normal(size=corpus.S)) / 2
+        logits = a[corpus.tokens]
+        tau = corpus.per_slot(np.maximum.reduceat(logits, corpus.offsets[:-1])) - logits
+        q = one_layer.token_mass(corpus, a) / corpus.weights
+        top = tau == 0.0
+        m = corpus.per_slot(np.add.reduceat(corpus.weights * top, corpus.offsets[:-1]))
+        q_top, q_low = q[top], q[~top]
+        room = [
+            q_top - 1 / T[top],
+            1 / m[top] - q_top,
+            lost_share(m[~top], tau[~top]) - q_low,
+            q_low - kept_share(T[~top], tau[~top]),
+        ]
+        least = min(float(x.min(initial=np.inf)) for x in room)
+        slack, worst = min((slack, worst), (least, a), key=lambda each: each[0])
+        printed = min(printed, float((lost_share(1, tau[~top]) - q_low).min(initial=np.inf)))
+    found = {"least distance to a bound": slack, "to the paper's (2)": printed}
+    settled, proof = settle_slack(slack + BOUND, lambda: attention_room(corpus, worst))
+    return Outcome(
+        hypotheses,
+        settled,
+        found,
+        witness=worst if proof else None,
+        proof=proof,
+        paper_slack=min(slack, printed) + BOUND,
+    )
+
+
+def attention_room(corpus: Corpus, a: np.ndarray) -> Any:
+    """The least distance to one of the four bounds at the logits a, in balls."""
+    least = arb(1)
+    for k, (tokens, Q, _) in enumerate(balls.masses(corpus, balls.array(a))):
+        counts = corpus.counts[corpus.offsets[k] : corpus.offsets[k + 1]].tolist()
+        T, top = int(corpus.lengths[k]), float(a[tokens].max())
+        m = sum(count for s, count in zip(tokens, counts, strict=True) if a[s] == top)
+        for s, mass, count in zip(tokens, Q, counts, strict=True):
+            q, tau = mass / count, arb(top) - arb(float(a[s]))
+            above = lost_share(m, tau) if a[s] < top else arb(1) / m
+            below = kept_share(T, tau) if a[s] < top else arb(1) / T
+            least = least.min(above - q).min(q - below)
+    return least + arb(BOUND)
+
+
+@statement(
+    "A-LEM-6",
+    "Lemma 6: a direction that selects every token is no limit",
+    "If p_hat ties all tokens of every sequence, p_hat is orthogonal to every gradient by p, so p_hat.p_t "
+    "stays as it is and a diverging p_t tends to a direction orthogonal to p_hat.",
+    kind="finite",
+    errata=("A-ERR-11",),
+)
+def everything_selected_is_no_limit(
+    corpus: Corpus,
+    *,
+    p_hat: Any = None,
+    E: Any = None,
+    v: Any = None,
+    first_rate: float | None = None,
+    rng: int = 0,
+    draws: int = 50,
+) -> Outcome:
+    """Gradients at random p of many norms, and descent from p_hat itself; p_hat is random if not given.
+
+    It ties its tokens to rounding only, so that a part of a gradient along it refutes nothing.
+    """
+    chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
+    E, v = fixed_embeddings(corpus, E, v, first_rate)
+    given = chance.normal(size=E.shape[1]) if p_hat is None else expect.finite_array("p_hat", p_hat, v.shape)
+    across = _beside_differences(corpus, E, given) if p_hat is None else given
+    size = float(np.linalg.norm(across) / np.linalg.norm(given)) if given.any() else 0.0
+    tied = size > 1e-9 and token_selection(corpus, E, across).is_everything
+    hypotheses = (Hypothesis("p_hat ties every sequence", tied, size),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    unit, worst = across / np.linalg.norm(across), 0.0
+    for norm in np.geomspace(0.1, 1e3, draws):
+        p = chance.normal(size=v.size)
+        point = one_layer.evaluate(corpus, E @ (p * (norm / np.linalg.norm(p))), E @ v)
+        pull = np.abs(point.A_hat) @ np.linalg.norm(E, axis=1)
+        worst = max(worst, abs(float(unit @ (E.T @ point.A_hat))) / float(pull) if pull else 0.0)
+    path = descend(corpus.problem(E, v), Normalized(0.1), steps=1000, start=unit)
+    drift = float(np.abs(path.points @ unit - 1).max())
+    cosine = float(path.p @ unit) / path.norm
+    found = {
+        "largest share of a gradient along p_hat": worst,
+        "change of p_hat.p_t": drift,
+        "cosine with p_hat at the end": cosine,
+        "norm at the end": path.norm,
+        "event": path.event,
+    }
+    noise = ROUNDING * path.norm * v.size
+    return Outcome(hypotheses, min(1 - worst / ROUNDING, 1 - drift / noise), found, witness=unit)
+
+
+def _beside_differences(corpus: Corpus, E: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """x without its part in the span of the differences of tokens that share a sequence."""
+    firsts = corpus.per_slot(corpus.tokens[corpus.offsets[:-1]])
+    D = E[corpus.tokens] - E[firsts]
+    _, values, axes = np.linalg.svd(D, full_matrices=False)
+    kept = axes[values > 1e-12 * values.max(initial=0.0)]
+    for _ in range(2):  # twice is enough for orthogonality to the last digit
+        x = x - kept.T @ (kept @ x)
+    return x

@@ -1,0 +1,168 @@
+"""Definition 16 beside the local optimality of the max-margin paper, and Lemma 17's dominant pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.neighbors import row_gaps, score_gap, tight_rows
+from hardmax.embeddings import one_layer
+from hardmax.embeddings.patterns import (
+    TokenSelection,
+    local_gap,
+    pattern_max_margin,
+    score_selection,
+    scores_are_free,
+    token_selection,
+)
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.max_margin.statements.common import fixed_scores
+from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
+from hardmax.problem import Problem
+
+TIED = 1e-9  # second-best tokens that are not tight tie up to this slack
+SELECTIONS = 100  # feasible selections of a problem that are looked at
+
+
+def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
+    """Definition 16's mu at p_mm, over the second-best tokens of every input; and if all of these are tight.
+
+    The max-margin paper asks only about tokens whose row is tight, wherever that is.
+    """
+    assert best.slack is not None
+    gaps, mu, tight = row_gaps(problem, best), math.inf, True
+    met = np.zeros(len(gaps), dtype=bool)
+    met[tight_rows(best)] = True
+    inputs = np.array([best.constraints.label(j)[0] for j in range(best.constraints.count)])
+    for i in np.unique(inputs):
+        own = inputs == i
+        least = float(best.slack[own].min())
+        second = met if (own & met).any() else best.slack <= least + TIED
+        mu = min(mu, float(gaps[own & second].min()))
+        tight &= bool((own & met).any())
+    return mu, tight
+
+
+@statement(
+    "A-DEF-16",
+    "Definition 16 and the SVM neighbours of the max-margin paper",
+    "At the max-margin direction of a selection of one token per input, Definition 16 implies local "
+    "optimality in the sense of the max-margin paper (B-DEF-12), and the two agree where every input has a "
+    "tight row.",
+    kind="finite",
+    label="derived",
+)
+def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
+    """One selection, or all feasible ones, of which some must have a tight row in every input."""
+    head = fixed_scores(problem)
+    if not head.holds:
+        return Outcome((head,))
+    if selection is None:
+        solutions = [each.max_margin for each in feasible_selections(problem, limit=SELECTIONS)]
+    else:
+        solutions = [max_margin(problem, tuple(selection))]
+    met = [best for best in solutions if best.is_feasible and best.norm]
+    rows = [(*second_best_gap(problem, best), score_gap(problem, best)) for best in met]
+    both = sum(tight for _, tight, _ in rows)
+    implied = all(ours > 0 for mu, _, ours in rows if mu > 0)
+    agree = all((mu > 0) == (ours > 0) for mu, tight, ours in rows if tight)
+    measured = {
+        "selections": len(rows),
+        "with a tight row in every input": both,
+        "locally optimal by Definition 16": sum(mu > 0 for mu, _, _ in rows),
+        "by the max-margin paper": sum(ours > 0 for _, _, ours in rows),
+    }
+    hypotheses = (head, Hypothesis("every input has a tight row", both > 0, both))
+    return Outcome(hypotheses, 1.0 if implied and agree else -1.0, measured)
+
+
+def log_dominance(T: int, C3: float, C4: float, tau1: float, R: float) -> float:
+    """log of Lemma 17's bound on |B1 + B2|/B0 at radius R."""
+    return math.log((T + T**2) * C3 * C4) - tau1 * R
+
+
+@statement(
+    "A-LEM-17",
+    "Lemma 17: the dominant pairs decide",
+    "For p = R p_bar, p_bar locally optimal with gaps of at least tau1, and p_hat of the same pattern with "
+    "gaps of at least tau2, -p_hat.grad L is the sum over selected and second-best tokens, up to a factor 1 "
+    "+- (T + T^2) C3 C4 e^(-tau1 R), C3 = 2 |p_hat| max|E_s|/tau2, C4 = 2 T max|E_s|/mu.",
+    kind="finite",
+    errata=("A-ERR-14",),
+)
+def dominant_pairs(
+    corpus: Corpus,
+    *,
+    scores: Any,
+    E: Any = None,
+    v: Any = None,
+    first_rate: float | None = None,
+    radii: Sequence[float] = (5.0, 10.0, 20.0, 40.0, 80.0),
+) -> Outcome:
+    """``scores`` are those of p_bar up to scale, exact, so that its ties are; p_hat solves its pattern."""
+    scores = expect.finite_array("scores", scores, (corpus.S,))
+    E, v = fixed_embeddings(corpus, E, v, first_rate)
+    chosen = score_selection(corpus, scores)
+    mu = local_gap(corpus, E @ v, chosen)
+    hypotheses = [
+        Hypothesis("embeddings affinely independent", scores_are_free(corpus, E)),
+        Hypothesis("a token is second best", not chosen.is_everything),
+        Hypothesis("locally optimal", mu > 0, mu),
+    ]
+    if unmet(hypotheses):
+        return Outcome(tuple(hypotheses))
+    length = float(np.linalg.norm(_vector_of(E, scores)))
+    best = pattern_max_margin(corpus, chosen, E)
+    if not best.is_certified:
+        return Outcome(tuple(hypotheses))
+    p_hat = best.need()
+    tau1 = min(chosen.gap, chosen.second_gap) / length
+    tau2 = token_selection(corpus, E, p_hat).gap
+    T, longest = int(corpus.lengths.max()), float(np.linalg.norm(E, axis=1).max())
+    C3, C4 = 2 * best.norm * longest / tau2, 2 * T * longest * float(np.linalg.norm(v)) / mu
+    others = [pair_ratio(corpus, scores * (R / length), E @ v, E @ p_hat, chosen) for R in radii]
+    logs = [log_dominance(T, C3, C4, tau1, R) for R in radii]
+    shares = [math.exp(math.log(abs(x)) - log) if x else 0.0 for x, log in zip(others, logs, strict=True)]
+    bounds = [math.exp(log) for log in logs]
+    measured = {"R": list(radii), "ratio - 1": others, "bound": bounds, "tau1": tau1, "mu": mu}
+    return Outcome(tuple(hypotheses), 1 - max(shares), measured)
+
+
+def pair_ratio(
+    corpus: Corpus, a: np.ndarray, c: np.ndarray, a_hat: np.ndarray, chosen: TokenSelection
+) -> float:
+    """(B1 + B2)/B0: what the other pairs add to the selected and second-best ones, in the log domain."""
+    log_g = one_layer.evaluate(corpus, a, c).log_g
+    logs: list[float] = []
+    sizes: list[float] = []
+    dominant: list[bool] = []
+    for k in range(corpus.n):
+        slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
+        tokens = corpus.tokens[slots].tolist()
+        mass = a[tokens] + corpus.log_counts[slots]
+        mass = mass - np.logaddexp.reduce(mass)
+        first, second = set(chosen.selected[k]), set(chosen.second[k])
+        for x, s in enumerate(tokens):
+            for y, r in enumerate(tokens[x + 1 :], start=x + 1):
+                if s in first and r in first:
+                    continue  # tied by p_hat too
+                logs.append(log_g[k] + mass[x] + mass[y])
+                sizes.append((a_hat[s] - a_hat[r]) * corpus.signs[k] * (c[s] - c[r]))
+                dominant.append((s in first and r in second) or (r in first and s in second))
+    terms = np.array(sizes) * np.exp(np.array(logs) - max(logs))
+    leading = np.array(dominant)
+    return float(terms[~leading].sum() / terms[leading].sum())
+
+
+def _vector_of(E: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The shortest p with p.E_s equal to the scores up to a common constant."""
+    p: np.ndarray = np.linalg.lstsq(E - E.mean(axis=0), scores - scores.mean(), rcond=None)[0]
+    return p

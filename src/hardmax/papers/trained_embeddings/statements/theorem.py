@@ -1,0 +1,237 @@
+"""Theorem 5 with Lemmas 14 and 18, and A-THM-5S: what p selects after the first step, and where it goes.
+
+A-THM-5S has three tests on fixed keys under which the flow must select exactly the designated tokens.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.flow import flow
+from hardmax.embeddings.theorem5 import (
+    StrongConditions,
+    TheoremFive,
+    run_theorem_5,
+    strong_conditions,
+    theorem_5_thresholds,
+)
+from hardmax.margin.att_svm import max_margin
+from hardmax.margin.rationals import to_float
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, strict_best
+from hardmax.papers.trained_embeddings.statements.common import (
+    DELTA,
+    important_tokens,
+    late_enough,
+    step_of,
+    went_out,
+)
+from hardmax.problem import Problem
+from hardmax.problem.selection import optimal_tokens
+
+ALIGNED = 1e-8
+RISE = 1e-13  # a relative rise of the loss that is rounding
+
+
+def flow_after_first_step(
+    corpus: Corpus, d: int | None, first_rate: float | None, delta: float, rng: int
+) -> tuple[list[Hypothesis], TheoremFive | None]:
+    """Assumption 4, (10) and event (14); and the run, where they hold and some token competes."""
+    condition, important = important_tokens(corpus)
+    if important is None:
+        return [condition], None
+    first_rate = step_of(corpus, first_rate)
+    asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
+    width = asked.width if d is None else d
+    hypotheses = [
+        condition,
+        Hypothesis("eta0 >= 4 n^2 T^2", asked.first_rate >= asked.least_eta0, float(asked.first_rate)),
+        Hypothesis("d as in (10)", width >= asked.width, to_float(Fraction(width, asked.width))),
+    ]
+    if unmet(hypotheses) or int(np.diff(corpus.offsets).max()) == 1:
+        return hypotheses, None
+    run = run_theorem_5(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
+    return [*hypotheses, Hypothesis("event (14)", run.event.holds, run.event.overlap)], run
+
+
+def far_enough(run: TheoremFive) -> Hypothesis:
+    """Whether the end of the flow may be taken for its limit."""
+    return late_enough(run.path.problem, run.best, run.path.norm)
+
+
+def described(run: TheoremFive) -> dict[str, Any]:
+    """What every statement about a run reports."""
+    return {
+        "d": to_float(Fraction(run.d)),
+        "norm": run.path.norm,
+        "event": run.path.event,
+        "selected": run.pattern,
+        "only important tokens": run.selects_only_important,
+        "1 - cos to its own": run.misalignment_p,
+        "(H1)-(H3)": run.conditions.holds,
+    }
+
+
+def own_direction(run: TheoremFive) -> float:
+    """How near p is to the max-margin direction of its own selection, in units of what is allowed."""
+    return 1 - run.misalignment_p / ALIGNED
+
+
+@statement(
+    "A-THM-5",
+    "Theorem 5: p selects the important tokens, by the largest margin",
+    "Under Assumption 4 and (10), with probability at least 1 - delta, |p_t| grows without bound, and the "
+    "limit of p_t/|p_t| selects the important token of every sequence and is the max-margin direction of its "
+    "own selection.",
+    kind="limit",
+    errata=("A-ERR-11", "A-ERR-12"),
+)
+def important_tokens_win(
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int = 0,
+) -> Outcome:
+    """A first step drawn at width d, by default the least that (10) allows, and the flow from there."""
+    hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
+    if run is None:
+        return unsaid(hypotheses)
+    slack = own_direction(run) if run.selects_important else -1.0
+    hypotheses.append(far_enough(run))
+    return Outcome(tuple(hypotheses), slack if went_out(run.path) else None, described(run), run.pattern)
+
+
+def loss_that_settles(n: int) -> float:
+    """A loss below this leaves no sequence without its important token."""
+    return 1 / (2 * n)
+
+
+@statement(
+    "A-LEM-14",
+    "Lemma 14: important tokens are selected",
+    "Under Assumption 4 and (10) the loss after the first step is below 1/(2n) and never rises, and a limit "
+    "of p_t/|p_t| selects the important token of every sequence.",
+    kind="limit",
+    errata=("A-ERR-17",),
+)
+def loss_settles_the_selection(
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int = 0,
+) -> Outcome:
+    """The loss along the flow, and by how much the important tokens lead at its end."""
+    hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
+    if run is None:
+        return unsaid(hypotheses)
+    losses = run.path.losses
+    rise = float(np.diff(losses).max(initial=-np.inf)) / float(losses[0]) if losses[0] else 0.0
+    lead = lead_at_the_end(run)
+    slack = min(1 - run.loss / loss_that_settles(run.corpus.n), lead, 1 - rise / RISE)
+    extra = {"loss after the first step": run.loss, "largest rise": rise, "least lead over |p|": lead}
+    hypotheses.append(far_enough(run))
+    return Outcome(tuple(hypotheses), slack, described(run) | extra, witness=run.pattern)
+
+
+def lead_at_the_end(run: TheoremFive) -> float:
+    """The least score of an important token over another of its sequence at the end, over |p|."""
+    corpus, a = run.corpus, run.state.E @ run.path.direction
+    stars = corpus.per_slot(np.array(run.important))
+    other = corpus.tokens != stars
+    return float((a[stars] - a[corpus.tokens])[other].min(initial=np.inf))
+
+
+@statement(
+    "A-LEM-18",
+    "Lemma 18: the limit is its own max-margin direction",
+    "Under the conditions of Lemma 14 a limit of p_t/|p_t| that selects one token per sequence is the "
+    "max-margin direction of its own selection.",
+    kind="limit",
+    errata=("A-ERR-12",),
+)
+def limit_is_its_own_direction(
+    corpus: Corpus,
+    *,
+    d: int | None = None,
+    first_rate: float | None = None,
+    delta: float = DELTA,
+    rng: int = 0,
+) -> Outcome:
+    """1 - cos of the end of the flow with the max-margin direction of what it selects."""
+    hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
+    if run is None:
+        return unsaid(hypotheses)
+    tied = max(len(chosen) for chosen in run.pattern)
+    untied = Hypothesis("the limit has no ties", tied == 1, tied, erratum="A-ERR-12")
+    slack = own_direction(run)
+    hypotheses += [untied, far_enough(run)]
+    return Outcome(tuple(hypotheses), slack, described(run), witness=run.pattern, paper_slack=slack)
+
+
+FAR = 1e8  # the flow runs to this many times |p_hat|
+
+
+def strong_hypotheses(problem: Problem, found: StrongConditions) -> list[Hypothesis]:
+    """(H1), (H2) and (H3) as hypotheses, with what they take for granted: the loss must not be negative,
+    or one input's loss would say nothing about the mean.
+    """
+    least = float(np.min(problem.loss.value(problem.scores)))
+    return [
+        Hypothesis("designated tokens stand nowhere else", found.apart),
+        Hypothesis("the loss is never negative", least >= 0, least),
+        Hypothesis("(H1) they score highest", found.lead > 0, found.lead),
+        Hypothesis("(H2) keys linearly independent", found.rank == found.tokens, [found.rank, found.tokens]),
+        Hypothesis("(H3) a good start", good_start(found), [found.loss, found.loss_bound]),
+    ]
+
+
+def good_start(found: StrongConditions) -> bool:
+    """(H3): the risk at the start is below what one input without its designated token costs."""
+    return found.loss < found.loss_bound
+
+
+@statement(
+    "A-THM-5S",
+    "Theorem 5 strengthened: the flow selects exactly the designated tokens",
+    "Let keys be fixed and each input have a designated token that is nowhere an ordinary one. If (H1) it "
+    "scores above the other tokens of its input, (H2) the keys are linearly independent and (H3) the risk at "
+    "the start is below what losing one designated token (in all copies of its input) would cost, then |p_t| "
+    "grows without bound and "
+    "p_t/|p_t| tends to the max-margin direction of the designated tokens.",
+    kind="limit",
+    label="derived",
+    errata=("A-ERR-11", "A-ERR-12"),
+)
+def designated_tokens_win(problem: Problem, *, start: Any = None, rival: Any = None) -> Outcome:
+    """The flow from ``start``; the designated tokens are those that score highest. How near it comes to
+    another direction ``rival`` is reported too. A flow that has not come near is no counterexample.
+    """
+    hypotheses = [fixed_scores(problem)]
+    if hypotheses[0].holds:
+        hypotheses += [decreasing_loss(problem), strict_best(problem)]
+    if not all(h.holds for h in hypotheses):
+        return Outcome(tuple(hypotheses))
+    designated = optimal_tokens(problem).tokens
+    hypotheses += strong_hypotheses(problem, strong_conditions(problem, designated, start))
+    best = max_margin(problem, designated)
+    if best.direction is None:
+        return unsaid(hypotheses) if best.is_feasible else Outcome(tuple(hypotheses))
+    far = FAR * max(best.norm, float(np.linalg.norm(problem.vector("start", start))))
+    path = flow(problem, start=start, until_norm=far)
+    measured = {"norm": path.norm, "event": path.event}
+    hypotheses.append(late_enough(problem, best, path.norm))
+    if not path.p.any():
+        return Outcome(tuple(hypotheses), measured=measured)
+    measured["1 - cos"] = path.misalignment(best)
+    if rival is not None:
+        measured["1 - cos to the rival"] = path.misalignment(rival)
+    slack = 1 - path.misalignment(best) / ALIGNED
+    return Outcome(tuple(hypotheses), slack if path.event is None else None, measured)

@@ -1,5 +1,0 @@
-"""Every statement of the papers as a check on the data at hand, and what a check is made of."""
-
-from hardmax.theory.check import Check, Hypothesis, Outcome, Statement, check, checks, statement
-
-__all__ = ["Check", "Hypothesis", "Outcome", "Statement", "check", "checks", "statement"]
