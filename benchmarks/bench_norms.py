@@ -91,8 +91,8 @@ def batches(count: int, part: int, rng: np.random.Generator) -> list[dict[str, A
     chosen = [selected(problem, rng) for problem in problems]
     lines = []
     for name in ("l1", "linf"):
-        hm.max_margin_batch(problems, chosen, norm=name)
-        seconds, solved = timed(lambda name=name: hm.max_margin_batch(problems, chosen, norm=name), 3)  # type: ignore[misc]
+        hm.max_margin(problems, chosen, norm=name)
+        seconds, solved = timed(lambda name=name: hm.max_margin(problems, chosen, norm=name), 3)  # type: ignore[misc]
         assert all(best.is_certified for best in solved)
         many = np.stack([best.constraints.rows() for best in solved])
         single, _ = timed(

@@ -32,8 +32,8 @@ def names_of(place: str) -> list[str]:
 
     >>> "hardmax.Problem" in names_of("hardmax.problem")
     True
-    >>> names_of("hardmax.heads")[-2:]
-    ['hardmax.heads.NonlinearHead', 'hardmax.heads.Scores']
+    >>> names_of("hardmax.readouts")[-2:]
+    ['hardmax.readouts.NonlinearReadout', 'hardmax.readouts.Scores']
     """
     return [name for name, home in homes().items() if f"{home}.".startswith(f"{place}.")]
 
@@ -41,7 +41,7 @@ def names_of(place: str) -> list[str]:
 def thing_of(name: str) -> Any:
     """What a dotted name stands for, reached as a user reaches it.
 
-    >>> thing_of("hardmax.heads.Scores").__name__
+    >>> thing_of("hardmax.readouts.Scores").__name__
     'Scores'
     """
     return functools.reduce(getattr, name.split(".")[1:], hardmax)

@@ -50,19 +50,19 @@ def smooth(name: Any, clock: str, mirror: bool) -> Norm:
         rule = "Sign" if math.isinf(ball.power) else "Coordinate"
         raise ValueError(
             f"norm must be a power in (1, inf) for a flow, got {ball.name}, whose direction jumps; call "
-            f"hm.descend(problem, hm.steps.{rule}(rate, decay=0.5))"
+            f"hm.train(problem, hm.optim.{rule}(rate, decay=0.5))"
         )
     if ball.of_matrix:
         rule = "Spectral(rate)" if math.isinf(ball.power) else 'Normalized(rate, norm="nuclear")'
         raise ValueError(
             f"norm must be a power in (1, inf) for a flow, got {ball.name}, a norm of matrices; call "
-            f"hm.descend(problem, hm.steps.{rule})"
+            f"hm.train(problem, hm.optim.{rule})"
         )
     if clock == "arc length" and ball.power != 2:
         rule = f"Mirror(rate, {ball.power:g})" if mirror else f'Normalized(rate, norm="{ball.name}")'
         raise ValueError(
             f'clock must be "log t" in {ball.name}, got "arc length", which is that of l2; leave it out, or '
-            f"call hm.descend(problem, hm.steps.{rule}) with a small rate"
+            f"call hm.train(problem, hm.optim.{rule}) with a small rate"
         )
     return ball
 

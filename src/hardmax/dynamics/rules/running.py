@@ -29,7 +29,7 @@ def runs_compiled(problem: Problem, rule: Rule) -> bool:
 
 def can_compile(problem: Problem, rule: Rule) -> bool:
     """The same, whatever the keys are."""
-    return not problem.head.moves and problem.loss.is_compiled and rule.is_compiled
+    return not problem.readout.moves and problem.loss.is_compiled and rule.is_compiled
 
 
 def compiled_layout(problem: Problem, slots: Slots) -> tuple[Any, ...]:

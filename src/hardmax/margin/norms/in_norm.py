@@ -58,8 +58,8 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
     if ball.is_polyhedral and constraints.h.any():
         return _at_a_corner(constraints, ball, exact)
     plain = solve(constraints)
-    if plain.is_feasible is False or plain.norm == 0:
-        return replace(plain, norm_name=ball.name)
+    if plain.is_feasible is False or plain.p_norm == 0:
+        return replace(plain, norm=ball.name)
     scaled = scale(constraints)
     if plain.p is None or plain.multipliers is None or not plain.p.any():
         return _answer(constraints, scaled, ball, *_nothing(scaled))
@@ -106,7 +106,7 @@ def _at_a_corner(constraints: Constraints, ball: Norm, exact: bool) -> MaxMargin
     if not _measured(scaled, ball, p, weights, constraints.shape).lower > 0:
         plain = solve(constraints)
         if plain.is_feasible is False:
-            return replace(plain, norm_name=ball.name)
+            return replace(plain, norm=ball.name)
         p, weights = by_highs(scaled.A, scaled.h, scaled.equal, ball)
     if exact or is_small(constraints):
         return solve_polyhedral(constraints, ball, tight_lines(scaled, ball, p, weights))
@@ -159,7 +159,7 @@ def solve_many_in(
                 weights[b],
                 (lower[b], upper[b]),
                 kkt[b],
-                norm_name=ball.name,
+                norm=ball.name,
             )
         )
         if good[b]
@@ -188,7 +188,7 @@ def face_in(best: MaxMargin) -> Face | None:
     if best.p is None or best.multipliers is None or not is_small(best.constraints):
         return None
 
-    scaled, ball = scale(best.constraints), norm(best.norm_name)
+    scaled, ball = scale(best.constraints), norm(best.norm)
     p, weights = np.ldexp(best.p.ravel(), scaled.b), np.ldexp(best.multipliers, scaled.a + scaled.b)
     return solve_polyhedral(best.constraints, ball, tight_lines(scaled, ball, p, weights)).face
 
@@ -229,7 +229,7 @@ def _nothing(scaled: Scaled) -> tuple[Floats, Floats]:
 def _answer(constraints: Constraints, scaled: Scaled, ball: Norm, p: Floats, weights: Floats) -> MaxMargin:
     """What p and the multipliers of the scaled problem prove."""
     measured = _measured(scaled, ball, p, weights, constraints.shape)
-    answer = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm_name=ball.name)
+    answer = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm=ball.name)
     if not kept(weights, np.asarray(answer.multipliers)):
         answer = replace(answer, multipliers=_within_floats(weights, scaled))
     whole = kept(p, np.asarray(answer.p).ravel()) and kept(weights, np.asarray(answer.multipliers))

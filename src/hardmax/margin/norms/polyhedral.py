@@ -47,7 +47,7 @@ def solve_polyhedral(constraints: Constraints, norm: Norm, tight: Iterable[int] 
     face = face_of(norm, rows, [b * t for b in bounds], constraints.equal.tolist(), p, weights)
     unit = face.nearest([Fraction(0)] * d)
     exact = _exact(constraints, face, unit, weights, t, power, h_power)
-    best = replace(from_exact(constraints, exact), norm_name=norm.name)
+    best = replace(from_exact(constraints, exact), norm=norm.name)
     best.__dict__["face"] = face  # where cached_property looks
     return best
 

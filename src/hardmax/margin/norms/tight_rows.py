@@ -31,12 +31,12 @@ def enclose_in(best: MaxMargin) -> Tight:
     >>> enclose_in(solve_in(rows, "l3")).doubtful.tolist()
     [False, False]
     """
-    c, ball = best.constraints, norm(best.norm_name)
+    c, ball = best.constraints, norm(best.norm)
     none = np.zeros(c.count, dtype=bool)
     if best.face is not None:
         return Tight(best.face.essential, best.face.essential | best.face.sometimes)
-    if best.norm == 0 or best.p is None:
-        return Tight(none, ~none if math.isnan(best.norm) else none)
+    if best.p_norm == 0 or best.p is None:
+        return Tight(none, ~none if math.isnan(best.p_norm) else none)
     if c.equal.any() or not (c.h > 0).all() or ball.is_polyhedral:
         return Tight(c.equal, ~none)
     near = _near(best, ball) if ball.strictly_convex else ~none

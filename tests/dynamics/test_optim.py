@@ -1,4 +1,4 @@
-"""Step rules: against the formulas of torch.optim, in the log domain, in units, and written by a user."""
+"""Optimizer rules: against the formulas of torch.optim, in the log domain, in units, and written by a user."""
 
 import math
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from hardmax.dynamics.updates import SIGNATURE
 
 PROBLEM = hm.data.sphere(3, 4, 5, rng=0)
 RULES = [
-    hm.steps.GD(0.3),
-    hm.steps.Normalized(0.3),
-    hm.steps.Normalized(0.3, 1e-2),
-    hm.steps.SGD(0.3, momentum=0.9),
-    hm.steps.SGD(0.3, momentum=0.5, weight_decay=0.02),
-    hm.steps.AdamW(0.05, weight_decay=0.1),
-    hm.steps.AdamW(0.05, betas=(0.0, 0.9), epsilon=0.0),
+    hm.optim.GD(0.3),
+    hm.optim.Normalized(0.3),
+    hm.optim.Normalized(0.3, 1e-2),
+    hm.optim.SGD(0.3, momentum=0.9),
+    hm.optim.SGD(0.3, momentum=0.5, weight_decay=0.02),
+    hm.optim.AdamW(0.05, weight_decay=0.1),
+    hm.optim.AdamW(0.05, betas=(0.0, 0.9), eps=0.0),
 ]
 
 
@@ -27,9 +27,9 @@ def by_torch(problem, rule, steps, p):
     p, first, second = np.array(p), np.zeros(problem.d), np.zeros(problem.d)
     for k in range(1, steps + 1):
         g = hm.gradient(problem, p).vector
-        if isinstance(rule, hm.steps.SGD):
+        if isinstance(rule, hm.optim.SGD):
             first = rule.momentum * first + (g + rule.weight_decay * p)
-            p = p - rule.rate * first
+            p = p - rule.lr * first
             continue
         beta1, beta2 = rule.betas
         p = (1 - rule.rate * rule.weight_decay) * p
@@ -43,22 +43,25 @@ def by_torch(problem, rule, steps, p):
 def test_momentum_and_adam_are_those_of_torch(rule):
     start = np.linspace(-1, 1, 5)
     steps = 30 if rule.constants[0] == 0.0 else 200  # without a first moment rounding grows from step to step
-    run = hm.descend(PROBLEM, rule, steps=steps, start=start)
+    run = hm.train(PROBLEM, rule, steps=steps, start=start)
     np.testing.assert_allclose(run.p, by_torch(PROBLEM, rule, steps, start), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_the_compiled_loop_and_the_plain_one_agree(rule):
-    plain = hm.Loss("own", lambda u: np.logaddexp(0, -u), lambda u: -math.log1p(math.exp(u)))
+    plain = hm.LossFunction("own", lambda u: np.logaddexp(0, -u), lambda u: -math.log1p(math.exp(u)))
     slow = hm.Problem.from_tokens(
-        PROBLEM.keys.reshape(3, 4, 5), PROBLEM.head.labels, PROBLEM.head.v, loss=plain
+        PROBLEM.keys.reshape(3, 4, 5), PROBLEM.readout.labels, PROBLEM.readout.v, loss=plain
     )
-    fast, start = hm.Problem.from_tokens(slow.keys.reshape(3, 4, 5), slow.head.labels, slow.head.v), [0.1] * 5
-    a, b = (hm.descend(each, rule, steps=60, start=start) for each in (fast, slow))
+    fast, start = (
+        hm.Problem.from_tokens(slow.keys.reshape(3, 4, 5), slow.readout.labels, slow.readout.v),
+        [0.1] * 5,
+    )
+    a, b = (hm.train(each, rule, steps=60, start=start) for each in (fast, slow))
     np.testing.assert_allclose(a.points, b.points, rtol=1e-12, atol=1e-13)
-    a, b = (hm.descend(each, rule, steps=60, start=start, wrt=("p", "v")) for each in (fast, slow))
+    a, b = (hm.train(each.joint(), rule, steps=60, start=start) for each in (fast, slow))
     np.testing.assert_allclose(a.points, b.points, rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(a.heads, b.heads, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(a.v_points, b.v_points, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
@@ -67,19 +70,19 @@ def test_an_update_is_the_move_of_the_loop(rule):
     start = np.linspace(0.5, -1, 5)
     pull = hm.gradient(PROBLEM, start)
     move = rule.update(pull.direction, np.full(5, pull.log_norm), rule.begin(start), rule.rate, 0)
-    np.testing.assert_allclose(hm.descend(PROBLEM, rule, steps=1, start=start).p, start + move, rtol=1e-13)
+    np.testing.assert_allclose(hm.train(PROBLEM, rule, steps=1, start=start).p, start + move, rtol=1e-13)
 
 
 def test_momentum_keeps_to_the_span():
-    rule, start = hm.steps.SGD(0.3, momentum=0.9), np.linspace(-1, 1, 40)
+    rule, start = hm.optim.SGD(0.3, momentum=0.9), np.linspace(-1, 1, 40)
     problem = hm.data.sphere(2, 3, 40, rng=1)
-    primal, qr = (hm.descend(problem, rule, steps=300, start=start, coordinates=c) for c in ("primal", "qr"))
+    primal, qr = (hm.train(problem, rule, steps=300, start=start, coordinates=c) for c in ("primal", "qr"))
     np.testing.assert_allclose(primal.points, qr.points, rtol=0, atol=1e-12)
     beside = np.linalg.svd(problem.keys - problem.keys[0])[2][6:]  # five differences span the moves
     assert np.abs(beside @ (primal.p - start)).max() < 1e-13
-    for bad in (hm.steps.AdamW(0.1), hm.steps.SGD(0.1, weight_decay=0.1)):
+    for bad in (hm.optim.AdamW(0.1), hm.optim.SGD(0.1, weight_decay=0.1)):
         with pytest.raises(ValueError, match='coordinates must be "auto" or "primal"'):
-            hm.descend(problem, bad, coordinates="gram")
+            hm.train(problem, bad, coordinates="gram")
 
 
 def test_adam_does_not_see_the_size_of_the_gradient():
@@ -88,9 +91,9 @@ def test_adam_does_not_see_the_size_of_the_gradient():
         np.random.default_rng(3).normal(size=(3, 4, 2)),
         np.random.default_rng(4).normal(size=(3, 4)),
     )
-    rule = hm.steps.AdamW(0.1, epsilon=0.0)
+    rule = hm.optim.AdamW(0.1, eps=0.0)
     ends = [
-        hm.descend(hm.Problem.from_scores(keys, scores + shift, loss="exponential"), rule, steps=300).p
+        hm.train(hm.Problem(keys, scores + shift, loss="exponential"), rule, steps=300).p
         for shift in (0.0, 800.0)
     ]
     assert np.abs(ends[0]).max() > 5
@@ -98,41 +101,41 @@ def test_adam_does_not_see_the_size_of_the_gradient():
 
 
 @pytest.mark.parametrize("power", [-300, 300])
-@pytest.mark.parametrize("rule", [hm.steps.SGD, hm.steps.AdamW])
+@pytest.mark.parametrize("rule", [hm.optim.SGD, hm.optim.AdamW])
 def test_units(power, rule):
     """A rule sees the user's units: p over c where keys are times c, with rates to match."""
     c = 2.0**power
-    base = hm.descend(PROBLEM, rule(0.1), steps=50)
-    big = hm.Problem.from_scores(PROBLEM.keys.reshape(3, 4, 5) * c, PROBLEM.scores.reshape(3, 4))
-    same = rule(0.1 / c**2) if rule is hm.steps.SGD else rule(0.1 / c, epsilon=1e-8 * c)
-    run = hm.descend(big, same, steps=50)
+    base = hm.train(PROBLEM, rule(0.1), steps=50)
+    big = hm.Problem(PROBLEM.keys.reshape(3, 4, 5) * c, PROBLEM.scores.reshape(3, 4))
+    same = rule(0.1 / c**2) if rule is hm.optim.SGD else rule(0.1 / c, epsilon=1e-8 * c)
+    run = hm.train(big, same, steps=50)
     np.testing.assert_allclose(run.points * c, base.points, rtol=1e-12, atol=1e-13)
 
 
 def test_a_rule_for_each_of_p_and_v():
     problem = hm.data.named("B-FIG-3a")
-    pair = hm.steps.Normalized(0.1), hm.steps.GD(0.01)
-    run = hm.descend(problem, pair, steps=20, wrt=("p", "v"))
-    turned = hm.descend(problem, pair[::-1], steps=20, wrt=("v", "p"))
+    pair = hm.optim.Normalized(0.1), hm.optim.GD(0.01)
+    run = hm.train(problem.joint(), pair, steps=20)
+    turned = hm.train(problem, pair[::-1], steps=20, wrt=("v", "p"))
     assert (run.points == turned.points).all()
-    assert (run.heads == turned.heads).all()
+    assert (run.v_points == turned.v_points).all()
     assert run.method == "joint normalised gradient descent of p, gradient descent of v"
     first = hm.gradient(problem, None, wrt="v").vector
-    one = hm.descend(problem, pair, steps=1, wrt=("p", "v"))
-    np.testing.assert_allclose(one.heads[-1], problem.head.v - 0.01 * first, rtol=1e-14)
+    one = hm.train(problem.joint(), pair, steps=1)
+    np.testing.assert_allclose(one.v_points[-1], problem.readout.v - 0.01 * first, rtol=1e-14)
 
 
 def test_rates_by_step_and_one_over_L():
     rates = np.linspace(0.1, 0.4, 4)
-    run = hm.descend(PROBLEM, hm.steps.SGD(rates), steps=4)
-    plain = hm.descend(PROBLEM, hm.steps.GD(rates), steps=4)
+    run = hm.train(PROBLEM, hm.optim.SGD(rates), steps=4)
+    plain = hm.train(PROBLEM, hm.optim.GD(rates), steps=4)
     np.testing.assert_allclose(run.points, plain.points, rtol=1e-14)
-    at_L = hm.descend(PROBLEM, hm.steps.SGD("1/L_p"), steps=9)
-    np.testing.assert_allclose(at_L.p, hm.descend(PROBLEM, hm.steps.GD("1/L_p"), steps=9).p, rtol=1e-13)
+    at_L = hm.train(PROBLEM, hm.optim.SGD("1/L_p"), steps=9)
+    np.testing.assert_allclose(at_L.p, hm.train(PROBLEM, hm.optim.GD("1/L_p"), steps=9).p, rtol=1e-13)
 
 
 @dataclass(frozen=True)
-class Compiled(hm.steps.Step):
+class Compiled(hm.optim.Optimizer):
     """Sign descent in compiled code."""
 
     def __post_init__(self) -> None:
@@ -157,30 +160,30 @@ def _sign(direction, exponents, constants, state, rate, step, move):
 @pytest.mark.compiled
 def test_a_users_compiled_rule():
     problem = hm.data.named("B-FIG-8")
-    run = hm.descend(problem, Compiled(0.5), steps=4)
+    run = hm.train(problem, Compiled(0.5), steps=4)
     assert run.p.tolist() == [0.0, 2.0]
     assert run.method == "Compiled"
-    assert hm.descend(problem, Named(0.5), steps=4).p.tolist() == [0.0, 2.0]
+    assert hm.train(problem, Named(0.5), steps=4).p.tolist() == [0.0, 2.0]
 
 
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: hm.steps.GD(0.0), "rate must be a positive number, got 0"),
-        (lambda: hm.steps.GD("fast"), 'rate must be a positive number, a list of them or "1/L_p"'),
-        (lambda: hm.steps.SGD(0.1, momentum=1.0), "momentum must be from 0 to below 1, got 1"),
-        (lambda: hm.steps.AdamW(0.1, betas=0.9), "betas must be two numbers"),
-        (lambda: hm.steps.AdamW(0.1, epsilon=-1.0), "epsilon must be a number of at least 0"),
-        (lambda: hm.descend(PROBLEM, 0.1), r"step must be a step rule such as hm.steps.Normalized\(0.1\)"),
-        (lambda: hm.descend(PROBLEM, hm.steps.GD(0.1), wrt="E"), 'wrt must be "p", "W" or'),
+        (lambda: hm.optim.GD(0.0), "rate must be a positive number, got 0"),
+        (lambda: hm.optim.GD("fast"), 'rate must be a positive number, a list of them or "1/L_p"'),
+        (lambda: hm.optim.SGD(0.1, momentum=1.0), "momentum must be from 0 to below 1, got 1"),
+        (lambda: hm.optim.AdamW(0.1, betas=0.9), "betas must be two numbers"),
+        (lambda: hm.optim.AdamW(0.1, eps=-1.0), "epsilon must be a number of at least 0"),
+        (lambda: hm.train(PROBLEM, 0.1), r"step must be a step rule such as hm.optim.Normalized\(0.1\)"),
+        (lambda: hm.train(PROBLEM, hm.optim.GD(0.1), wrt="E"), 'wrt must be "p", "W" or'),
         (
-            lambda: hm.descend(PROBLEM, hm.steps.GD(0.1), prompt=[1] * 5),
+            lambda: hm.train(PROBLEM, hm.optim.GD(0.1), prompt=[1] * 5),
             'prompt is for training W: say wrt="W"',
         ),
-        (lambda: hm.descend(PROBLEM, hm.steps.GD(0.1), wrt="W"), "prompt must be the vector u"),
-        (lambda: hm.descend(PROBLEM, hm.steps.AdamW(0.1), wrt="W", prompt=[1] * 5), "step must be GD or"),
-        (lambda: hm.descend(PROBLEM, (hm.steps.GD(0.1), 3), wrt=("p", "v")), "each a step rule"),
-        (lambda: hm.descend(PROBLEM, hm.steps.Step(0.1)), "Step has no update"),
+        (lambda: hm.train(PROBLEM.matrix(), hm.optim.GD(0.1)), "prompt must be the vector u"),
+        (lambda: hm.train(PROBLEM.matrix(prompt=[1] * 5), hm.optim.AdamW(0.1)), "step must be GD or"),
+        (lambda: hm.train(PROBLEM.joint(), (hm.optim.GD(0.1), 3)), "each a step rule"),
+        (lambda: hm.train(PROBLEM, hm.optim.Optimizer(0.1)), "Optimizer has no update"),
     ],
 )
 def test_refusals(call, message):
