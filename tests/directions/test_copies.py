@@ -13,7 +13,7 @@ from hardmax.directions.joint_margins import relaxed_max_margin
 from hardmax.directions.neighbors import attracts, neighbors, score_gap
 from hardmax.directions.position import general_position
 from hardmax.dynamics.flow import flow
-from hardmax.margin.att_svm import global_max_margins, max_margin
+from hardmax.margin.att_svm import best_max_margins, max_margin
 from hardmax.margin.sets import set_max_margin
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens, is_best
@@ -57,7 +57,7 @@ def test_the_lowest_index_names_the_group() -> None:
     assert is_best(COPIES, [3, 1])
     assert attracts(COPIES, [3, 1]).verdict is True
     assert score_gap(COPIES, [3, 0]) == 0.5
-    assert [tokens for tokens, _ in global_max_margins(COPIES)] == [(1, 0)]
+    assert [tokens for tokens, _ in best_max_margins(COPIES)] == [(1, 0)]
     assert set_max_margin(COPIES, [[3, 1], [1]]).solutions[0].selection.sets == ((1,), (0,))
 
 

@@ -40,7 +40,7 @@ def check(problem: Problem) -> int:
     truth = brute_force(problem)
     search = selections(problem)
     found = list(search)
-    assert len(found) == len({f.selection for f in found}) == search.found
+    assert len(found) == len({f.selection for f in found}) == search.feasible
     assert search.status == "complete"
     assert search.reason is None
     assert {f.selection for f in found} == set(truth)
@@ -150,7 +150,7 @@ def test_counts_of_the_specification(d: int, feasible: Any, qps: Any) -> None:
     """B-DEF-13's counts come without seeds, so they are held to ranges."""
     search = selections(sphere(n=4, T=6, d=d, rng=d))
     assert feasible[0] <= len(list(search)) <= feasible[1]
-    assert qps[0] <= search.qps <= qps[1]
+    assert qps[0] <= search.problems_solved <= qps[1]
 
 
 @pytest.mark.parametrize(
@@ -170,15 +170,15 @@ def test_att_svm_oracles(oracles: dict[str, Any], case: str) -> None:
     data = oracles["b"]["att_svm"][case]
     search = selections(Problem(data["K"], data["gamma"]))
     found = {f.selection: f for f in search}
-    assert search.found == data["n_feasible"]
-    for known in data["selections"]:
+    assert search.feasible == data["n_feasible"]
+    for known in data["feasible_selections"]:
         f = found[tuple(known["alpha"])]
         assert f.max_margin.p == pytest.approx(known["p"], abs=1e-8)
         assert [list(pair) for pair in f.max_margin.support] == known["neighbours"]
         assert (f.attracts.verdict, f.is_best) == (known["is_lmm"], known["is_gmm"])
     assert sorted(list(s) for s, f in found.items() if f.attracts.verdict) == data["lmm"]
     if case == "fig1c":
-        assert (search.found, search.qps) == (11, 11)
+        assert (search.feasible, search.problems_solved) == (11, 11)
 
 
 @pytest.mark.parametrize("d", [2, 3, 7])
@@ -196,13 +196,13 @@ def test_top_and_least_margin(d: int) -> None:
     local = sorted((f.max_margin.margin for f in attractors(problem)), reverse=True)
     assert [f.max_margin.margin for f in attractors(problem, top=2)] == pytest.approx(local[:2], rel=1e-12)
     if d == 7:
-        assert search.qps < feasible_count(problem)
+        assert search.problems_solved < feasible_count(problem)
 
 
 def feasible_count(problem: Problem) -> int:
     search = selections(problem)
     list(search)
-    return search.qps
+    return search.problems_solved
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -211,7 +211,7 @@ def test_limit_is_exact(d: int) -> None:
     total = len(list(selections(problem)))
     for limit, status, reason in ((total, "complete", None), (total - 1, "truncated", "limit")):
         search = selections(problem, limit=limit)
-        assert len(list(search)) == limit == search.found
+        assert len(list(search)) == limit == search.feasible
         assert (search.status, search.reason) == (status, reason)
 
 
@@ -227,11 +227,47 @@ def test_time_is_kept(d: int, top: int | None, monkeypatch: pytest.MonkeyPatch) 
 
 def test_progress_rises_to_one() -> None:
     for d, top in ((2, None), (3, None), (3, 4)):
-        seen: list[float] = []
-        list(selections(sphere(n=4, T=4, d=d, rng=0), progress=seen.append, top=top))
+        seen: list[tuple[int, int]] = []
+        list(selections(sphere(n=4, T=4, d=d, rng=0), progress=lambda *x: seen.append(x), top=top))
         assert seen == sorted(seen)
-        assert seen[0] == 0.0
-        assert all(0 <= x <= 1 for x in seen)
+        assert seen[0] == (0, 1000)
+        assert all(0 <= done <= total == 1000 for done, total in seen)
+
+
+def test_a_failing_callback_is_not_swallowed() -> None:
+    """list() ignores a TypeError of len(), which searches: the error comes back on the next access."""
+    found = selections(sphere(n=4, T=4, d=3, rng=0), progress=lambda share: None)  # takes one argument
+    with pytest.raises(TypeError, match="positional"):
+        list(found)
+
+
+def test_a_list_that_fills_as_it_is_iterated() -> None:
+    problem = sphere(n=4, T=4, d=3, rng=0)
+    found = selections(problem)
+    first = next(iter(found))
+    assert found[0] is first
+    assert (found.status, bool(found)) == ("running", True)
+    assert [each.selection for each in found[:3]] == [each.selection for each in list(selections(problem))[:3]]
+    assert found.status == "complete"
+    assert len(found) == found.feasible == 53
+    assert found[-1] is list(found)[-1]
+    with pytest.raises(IndexError):
+        found[len(found)]
+    assert repr(found) == f"SelectionList({len(found)} selections, complete)"
+    assert "\n" not in repr(found)
+    assert str(found).count("\n") == min(len(found), 50) + 1
+    assert not attractors(Problem([[[0.0], [0.0]]], [[1.0, 0.0]]))
+
+
+def test_selections_among_the_best() -> None:
+    tied = Problem([[[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]], [[1.0, 1.0, 1.0]])
+    found = selections(tied, among="best")
+    assert [each.selection for each in found] == [(0,), (1,), (2,)]
+    assert [each.max_margin.status for each in found] == ["certified", "certified", "infeasible"]
+    assert found[2].max_margin.farkas is not None
+    assert [each.attracts.value for each in found] == ["no", "no", "no"]  # equal scores attract nothing
+    assert (found.status, found.feasible, [each.is_best for each in found]) == ("complete", 2, [True] * 3)
+    assert max_margin(tied, "best").margin == 1.0
 
 
 def test_nothing_to_select() -> None:

@@ -76,7 +76,7 @@ def test_a_batch_beside_the_finite_parts(found):
     """Each problem has its own decomposition, and the same bits as alone."""
     parts = [found[name] for name in ("cycle", "two-scc", "plane-plus")]
     rule = hm.optim.Normalized(0.1)
-    runs = hm.train((each.problem for each in parts), rule, split=parts, steps=200, workers=2)
+    runs = hm.train([each.remainder for each in parts], rule, steps=200, workers=2)
     for each, run in zip(parts, runs, strict=True):
         alone = hm.train(each.remainder, rule, steps=200)
         assert run.p.tolist() == alone.p.tolist()
@@ -118,18 +118,12 @@ def test_sign_and_adam_diverge_to_another_direction(case, found):
 
 def test_refusals(found):
     cycle = found["cycle"]
-    with pytest.raises(ValueError, match=r"split must be hm\.decompose"):
-        hm.flow(cycle.remainder)
-    with pytest.raises(ValueError, match="stay in the span of the keys with split, got Sign"):
+    with pytest.raises(ValueError, match="stay in the span of the keys, got Sign"):
         hm.train(cycle.remainder, hm.optim.Sign(0.1))
-    with pytest.raises(ValueError, match="split must be None where wrt"):
-        hm.train(cycle.remainder, batch=1)
-    with pytest.raises(ValueError, match="split must be None where wrt"):
-        hm.train([cycle.problem].factors(rank=1), hm.optim.Normalized(0.1), split=[cycle])
-    with pytest.raises(ValueError, match=r"one hm.decompose\(problem\) for each of 2 problems, got 1;"):
-        hm.train([cycle.problem] * 2, hm.optim.Normalized(0.1), split=[cycle])
-    with pytest.raises(ValueError, match="split must be a list or None, got Decomposition"):
-        hm.train([cycle.problem], hm.optim.Normalized(0.1), split=cycle)
+    with pytest.raises(ValueError, match="norm must be l2 for a remainder, got l3"):
+        hm.flow(cycle.remainder, norm="l3")
+    with pytest.raises(TypeError, match="no gradient flow of Joint"):
+        hm.flow(hm.data.named("B-FIG-3a").joint())
 
 
 def test_survivors(found):

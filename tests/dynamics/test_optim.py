@@ -32,10 +32,10 @@ def by_torch(problem, rule, steps, p):
             p = p - rule.lr * first
             continue
         beta1, beta2 = rule.betas
-        p = (1 - rule.rate * rule.weight_decay) * p
+        p = (1 - rule.lr * rule.weight_decay) * p
         first, second = beta1 * first + (1 - beta1) * g, beta2 * second + (1 - beta2) * g * g
         m, v = first / (1 - beta1**k), second / (1 - beta2**k)
-        p = p - rule.rate * m / (np.sqrt(v) + rule.epsilon)
+        p = p - rule.lr * m / (np.sqrt(v) + rule.eps)
     return p
 
 
@@ -69,7 +69,7 @@ def test_an_update_is_the_move_of_the_loop(rule):
     """One step by `update` itself, from the gradient as `hm.gradient` gives it."""
     start = np.linspace(0.5, -1, 5)
     pull = hm.gradient(PROBLEM, start)
-    move = rule.update(pull.direction, np.full(5, pull.log_norm), rule.begin(start), rule.rate, 0)
+    move = rule.update(pull.direction, np.full(5, pull.log_norm), rule.begin(start), rule.lr, 0)
     np.testing.assert_allclose(hm.train(PROBLEM, rule, steps=1, start=start).p, start + move, rtol=1e-13)
 
 
@@ -107,7 +107,7 @@ def test_units(power, rule):
     c = 2.0**power
     base = hm.train(PROBLEM, rule(0.1), steps=50)
     big = hm.Problem(PROBLEM.keys.reshape(3, 4, 5) * c, PROBLEM.scores.reshape(3, 4))
-    same = rule(0.1 / c**2) if rule is hm.optim.SGD else rule(0.1 / c, epsilon=1e-8 * c)
+    same = rule(0.1 / c**2) if rule is hm.optim.SGD else rule(0.1 / c, eps=1e-8 * c)
     run = hm.train(big, same, steps=50)
     np.testing.assert_allclose(run.points * c, base.points, rtol=1e-12, atol=1e-13)
 
@@ -116,7 +116,7 @@ def test_a_rule_for_each_of_p_and_v():
     problem = hm.data.named("B-FIG-3a")
     pair = hm.optim.Normalized(0.1), hm.optim.GD(0.01)
     run = hm.train(problem.joint(), pair, steps=20)
-    turned = hm.train(problem, pair[::-1], steps=20, wrt=("v", "p"))
+    turned = hm.train(problem.joint(), {"v": pair[1], "p": pair[0]}, steps=20)
     assert (run.points == turned.points).all()
     assert (run.v_points == turned.v_points).all()
     assert run.method == "joint normalised gradient descent of p, gradient descent of v"
@@ -169,20 +169,20 @@ def test_a_users_compiled_rule():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: hm.optim.GD(0.0), "rate must be a positive number, got 0"),
-        (lambda: hm.optim.GD("fast"), 'rate must be a positive number, a list of them or "1/L_p"'),
+        (lambda: hm.optim.GD(0.0), "lr must be a positive number, got 0"),
+        (lambda: hm.optim.GD("fast"), 'lr must be a positive number, a list of them or "1/L_p"'),
         (lambda: hm.optim.SGD(0.1, momentum=1.0), "momentum must be from 0 to below 1, got 1"),
         (lambda: hm.optim.AdamW(0.1, betas=0.9), "betas must be two numbers"),
-        (lambda: hm.optim.AdamW(0.1, eps=-1.0), "epsilon must be a number of at least 0"),
-        (lambda: hm.train(PROBLEM, 0.1), r"step must be a step rule such as hm.optim.Normalized\(0.1\)"),
-        (lambda: hm.train(PROBLEM, hm.optim.GD(0.1), wrt="E"), 'wrt must be "p", "W" or'),
+        (lambda: hm.optim.AdamW(0.1, eps=-1.0), "eps must be a number of at least 0"),
+        (lambda: hm.train(PROBLEM, 0.1), r"optimizer must be an optimizer such as hm.optim.GD\(lr=0.1\)"),
         (
-            lambda: hm.train(PROBLEM, hm.optim.GD(0.1), prompt=[1] * 5),
-            'prompt is for training W: say wrt="W"',
+            lambda: hm.train(PROBLEM.joint(), {"p": hm.optim.GD(0.1)}),
+            r"optimizer must have the blocks \('p', 'v'\), got \('p',\)",
         ),
+        (lambda: hm.train(PROBLEM.joint(), [hm.optim.GD(0.1)] * 3), "one for each of .* got 3 of them"),
         (lambda: hm.train(PROBLEM.matrix(), hm.optim.GD(0.1)), "prompt must be the vector u"),
-        (lambda: hm.train(PROBLEM.matrix(prompt=[1] * 5), hm.optim.AdamW(0.1)), "step must be GD or"),
-        (lambda: hm.train(PROBLEM.joint(), (hm.optim.GD(0.1), 3)), "each a step rule"),
+        (lambda: hm.train(PROBLEM.matrix(prompt=[1] * 5), hm.optim.AdamW(0.1)), "optimizer must be GD or"),
+        (lambda: hm.train(PROBLEM.joint(), (hm.optim.GD(0.1), 3)), "optimizer"),
         (lambda: hm.train(PROBLEM, hm.optim.Optimizer(0.1)), "Optimizer has no update"),
     ],
 )

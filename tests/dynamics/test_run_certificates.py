@@ -18,7 +18,7 @@ def test_batches_of_one(part_d, posed, case):
     """D-THM-10: with two tokens per input p is the sum of the inputs' own steps, and no max margin."""
     known = part_d["findings"]["batch_one"][case]
     problem = posed[known["dataset"]]
-    rule = steps.Sign(0.1) if known["method"] == "sign" else steps.Normalized(0.1)
+    rule = optim.Sign(0.1) if known["method"] == "sign" else optim.Normalized(0.1)
     run = hm.train(problem, rule, steps=60, batch=1)
     np.testing.assert_allclose(run.direction, known["predicted"], atol=1e-12)
     best = hm.max_margin(problem, norm=rule.norm)
@@ -34,7 +34,7 @@ def test_batches(seed):
     b = int(rng.integers(1, n + 1))
     keys, scores = rng.normal(size=(n, 3, 2)), rng.normal(size=(n, 3))
     problem, p = hm.Problem(keys, scores), np.zeros(2)
-    rule = steps.GD(0.5)
+    rule = optim.GD(0.5)
     for k in range(7):
         members = np.arange(k * b, k * b + b) % n
         p = hm.train(hm.Problem(keys[members], scores[members]), rule, steps=1, start=p).p
@@ -48,9 +48,9 @@ def test_batches(seed):
 def test_batches_without_a_pull():
     """An input of equal scores is passed over; if all are such, the run ends by its event."""
     keys = [[[1.0], [0.0]], [[1.0], [0.0]]]
-    run = hm.train(hm.Problem(keys, [[1.0, 0.0], [1.0, 1.0]]), steps.Sign(0.25), steps=6, batch=1)
+    run = hm.train(hm.Problem(keys, [[1.0, 0.0], [1.0, 1.0]]), optim.Sign(0.25), steps=6, batch=1)
     assert (run.p.tolist(), run.event) == ([0.75], None)
-    none = hm.train(hm.Problem(keys, [[1.0, 1.0], [1.0, 1.0]]), steps.Sign(0.25), steps=6, batch=1)
+    none = hm.train(hm.Problem(keys, [[1.0, 1.0], [1.0, 1.0]]), optim.Sign(0.25), steps=6, batch=1)
     assert none.event == "no competing token"
     for wrong, message in ((3, "batch must be at most 2"), (0, "batch must be an integer of at least 1")):
         with pytest.raises(ValueError, match=message):
@@ -65,7 +65,7 @@ def test_a_run_certifies_its_margin(part_d, posed, case):
     """D-THM-3: the gap of p and its own multipliers is the mean slack over the norm, at any rate."""
     known = part_d["findings"]["certificate_of_a_run"][case]
     problem, power = posed[known["dataset"]], known["p"]
-    rules = [steps.Mirror(known["eta"], power)] + [steps.Normalized(known["eta"])] * (power == 2.0)
+    rules = [optim.Mirror(known["eta"], power)] + [optim.Normalized(known["eta"])] * (power == 2.0)
     digits = 1e-3 if power == 1.75 else 1e-10  # past its onset of swings rounding decides: 2e-4 of 20 starts
     for rule in rules:
         run = hm.train(problem, rule, steps=known["steps"])
@@ -81,15 +81,15 @@ def test_a_run_certifies_its_margin(part_d, posed, case):
 
 
 RULES = [
-    steps.GD(1.0),
-    steps.Sign(0.1),
-    steps.Coordinate(0.1),
-    steps.Normalized(0.1, norm="l3"),
-    steps.Mirror(0.1, 1.5),
-    steps.Momentum(0.1),
-    steps.Adam(0.1, eps=0.0),
-    steps.SGD(0.3, momentum=0.9),
-    steps.RMSprop(0.01),
+    optim.GD(1.0),
+    optim.Sign(0.1),
+    optim.Coordinate(0.1),
+    optim.Normalized(0.1, norm="l3"),
+    optim.Mirror(0.1, 1.5),
+    optim.Momentum(0.1),
+    optim.Adam(0.1, eps=0.0),
+    optim.SGD(0.3, momentum=0.9),
+    optim.RMSprop(0.01),
 ]
 
 
@@ -123,17 +123,17 @@ def test_runs_without_a_certificate():
 def test_a_run_on_disk_keeps_its_rule(posed, tmp_path):
     """The rule and the batch, so that a run that was read proves what it proved; not a rule of one's own."""
     rules = [
-        steps.Mirror([0.1, 0.2, 0.1], 1.5), steps.Adam(0.1, (0.9, 0.99)), steps.GD("1/L_p"), steps.Muon(0.1),
-        steps.Normalized(0.1, norm=3, decay=0.5),
+        optim.Mirror([0.1, 0.2, 0.1], 1.5), optim.Adam(0.1, (0.9, 0.99)), optim.GD("1/L_p"), optim.Muon(0.1),
+        optim.Normalized(0.1, norm=3, decay=0.5),
     ]  # fmt: skip
     assert [from_text(as_text(rule)) for rule in rules] == rules
-    run = hm.train(posed["triple"], steps.Sign(0.1), steps=30, batch=1)
+    run = hm.train(posed["triple"], optim.Sign(0.1), steps=30, batch=1)
     run.save(tmp_path / "run.npz")
     back = hm.Run.load(tmp_path / "run.npz")
     assert (back.optimizer, back.batch) == (run.optimizer, run.batch)
     assert back.margin_bounds().margin_interval == run.margin_bounds().margin_interval
 
-    class Sign(steps.Optimizer):
+    class Sign(optim.Optimizer):
         def update(self, direction, exponents, state, rate, step):
             return rate * np.sign(direction)
 

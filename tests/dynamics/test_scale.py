@@ -19,7 +19,7 @@ def same(path, base, c):
     assert path.event == base.event
     assert path.selection == base.selection
     np.testing.assert_array_equal(path.directions, base.directions)
-    np.testing.assert_array_equal(path.norms * c, base.norms)
+    np.testing.assert_array_equal(path.p_norms * c, base.p_norms)
     assert path.logit_error == base.logit_error
     assert path.off_top_attention() == base.off_top_attention()
 

@@ -58,7 +58,7 @@ def test_it_is_the_flow_of_the_whole_all_along(among, kind):
             part = among(problem, True, many, **ends)
             assert part.event == whole.event
             assert cosine_distance(part.p, whole.p) <= 1e-13
-            assert part.norm == pytest.approx(whole.norm, rel=1e-8)
+            assert part.p_norm == pytest.approx(whole.p_norm, rel=1e-8)
             if part.event is None:  # else it is when a limit was noticed
                 assert part.times[-1] == pytest.approx(whole.times[-1], abs=1e-7, rel=1e-9)
 
@@ -78,7 +78,7 @@ def test_keys_of_any_size(among, size):
     problem = made("random", 5)
     scaled = hm.Problem(size * problem.keys.reshape(12, 9, 6), problem.scores.reshape(12, 9))
     one, other = among(problem, True, until_norm=1e3), among(scaled, True, until_norm=1e3 / size)
-    assert cosine_distance(one.p, other.p / other.norm) <= 1e-13
+    assert cosine_distance(one.p, other.p / other.p_norm) <= 1e-13
 
 
 @settings(deadline=None, max_examples=15)

@@ -47,7 +47,7 @@ def test_named_data_of_fig_1c(oracles):
     assert np.array_equal(problem.split(problem.keys[problem.tokens]), expected["K"])
     assert np.array_equal(problem.split(problem.scores), expected["gamma"])
     found = {each.selection: each.max_margin.p for each in hm.selections(problem)}
-    wanted = {tuple(each["alpha"]): each["p"] for each in expected["selections"]}
+    wanted = {tuple(each["alpha"]): each["p"] for each in expected["feasible_selections"]}
     assert found.keys() == wanted.keys()
     assert all(np.allclose(found[tokens], p, rtol=1e-9) for tokens, p in wanted.items())
 

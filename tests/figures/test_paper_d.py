@@ -107,7 +107,7 @@ def test_a_larger_step(monkeypatch):
         rates,
         "train",
         lambda problem, step, *others: train(
-            problem, hm.optim.Normalized(1.1 * step.rate, norm=step.norm), *others
+            problem, hm.optim.Normalized(1.1 * step.lr, norm=step.norm), *others
         ),
     )
     found = fails("D-FIG-STEPS")

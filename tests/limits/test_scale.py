@@ -61,7 +61,7 @@ def test_joint_path(power):
     expected = unscaled_joint_path()
     path = joint_path(scaled, [5.0 / a], rho=a / b, starts=2)
     np.testing.assert_array_equal(path.points * a, expected.points)
-    np.testing.assert_array_equal(path.v_points * b, expected.heads)
+    np.testing.assert_array_equal(path.v_points * b, expected.v_points)
     np.testing.assert_array_equal(path.log_risk, expected.log_risk)
 
 

@@ -124,7 +124,7 @@ def check_margin(solution: Any, square: Fraction) -> None:
         assert lower**2 * square <= 1 <= upper**2 * square
         assert upper - lower <= Fraction(2, 10**9) * upper
     else:
-        assert solution.norm == 0
+        assert solution.p_norm == 0
     if solution.exact is not None:
         assert solution.exact.norm_squared == square
 

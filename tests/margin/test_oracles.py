@@ -44,7 +44,7 @@ def test_att_svm(paper_b: dict[str, Any], case: str) -> None:
     """Every selection: feasible exactly where the oracle says so, with its p and its neighbours."""
     data = paper_b["att_svm"][case]
     K = [np.array(k, dtype=float) for k in data["K"]]
-    known = {tuple(s["alpha"]): s for s in data["selections"]}
+    known = {tuple(s["alpha"]): s for s in data["feasible_selections"]}
     for alpha in np.ndindex(*(len(k) for k in K)):
         best = solve(differences(K, list(alpha)))
         assert best.status == ("certified" if alpha in known else "infeasible"), alpha

@@ -216,7 +216,7 @@ def test_copied_python_makes_the_same_picture(scenes, capsys, monkeypatch):
     assert room["runs"]["gd"][0].selection == (0, 0)
     assert "adam ['0 1']" in capsys.readouterr().out
     told = answer({"ask": "train", **state})["runs"]
-    assert [run["norm"] for run in told] == [runs[0].norm for runs in room["runs"].values()]
+    assert [run["norm"] for run in told] == [runs[0].p_norm for runs in room["runs"].values()]
     assert np.array_equal(room["grid"], answer({"ask": "field", **state, "rule": "flow", "level": 4})["grid"])
     # paths, two directions, two inputs and the field, within the page's window
     (axes,) = room["figure"].axes

@@ -152,7 +152,7 @@ def test_a_rising_loss_is_refused(compiled):
     tokens = [[[1.0, 0.0], [0.0, 1.0]]]
     problem = hm.Problem.from_tokens(tokens, [1], [1.0, 0.0], loss=loss)
     for verb in (
-        hm.train,
+        lambda problem: hm.train(problem, hm.optim.Normalized(0.1)),
         hm.flow,
         lambda problem: hm.train(problem.joint(), hm.optim.Normalized(0.1)),
         lambda problem: hm.gradient(problem, None),

@@ -44,13 +44,13 @@ def test_bad_scores_problem(arguments, message):
     [
         ({"labels": [1, 0]}, "labels must be \\+1 or -1, got 0 at index 1"),
         ({"labels": [1]}, r"labels must have shape \(2,\), got \(1,\)"),
-        ({"head": [1.0]}, r"head must have shape \(2,\), got \(1,\)"),
+        ({"readout": [1.0]}, r"readout must have shape \(2,\), got \(1,\)"),
         ({"W": [[1.0, 0.0, 0.0]]}, r"W must have shape \(a, 2\), got \(1, 3\)"),
     ],
 )
 def test_bad_token_problem(arguments, message):
     with pytest.raises(ValueError, match=message):
-        hm.Problem.from_tokens(**({"tokens": KEYS, "labels": [1, -1], "head": [1.0, 0.0]} | arguments))
+        hm.Problem.from_tokens(**({"tokens": KEYS, "labels": [1, -1], "readout": [1.0, 0.0]} | arguments))
 
 
 def test_bad_gram():

@@ -27,7 +27,7 @@ def drawn(seed, n=3, T=4, d_x=3, d_z=2, ragged=True):
 
 def stored(problem):
     """The same problem with its keys as a table."""
-    return Problem._flat(Dense(problem.keys), problem.tokens, problem.offsets, problem.head)
+    return Problem._flat(Dense(problem.keys), problem.tokens, problem.offsets, problem.readout)
 
 
 @given(seed=seeds, size=st.sampled_from([0.0, 1.0, 40.0, 3000.0]))
@@ -247,9 +247,9 @@ def test_bad_input():
         (lambda: made(tokens, [[], []], scores), "queries must be 2 vectors, one for each input, got 2 of 0"),
         (lambda: made(tokens, [1.0, 2.0], scores), r"queries must have shape \(a, b\), got \(2,\)"),
         (lambda: made(tokens, [[np.nan], [1.0]], scores), "queries must be finite, got nan at"),
-        (lambda: made(tokens, "first"), "scores, or labels and head, must be given, got none"),
-        (lambda: made(tokens, "first", scores, labels=[1, 1]), "labels and head, must be given, got both"),
-        (lambda: made(tokens, "first", labels=[1, 1]), r"head must be numbers of shape \(2,\), got None"),
+        (lambda: made(tokens, "first"), "scores, or labels and readout, must be given, got none"),
+        (lambda: made(tokens, "first", scores, labels=[1, 1]), "labels and readout, must be given, got both"),
+        (lambda: made(tokens, "first", labels=[1, 1]), r"readout must be numbers of shape \(2,\), got None"),
         (lambda: made(tokens, "first", head=[1, 1]), r"labels must be numbers of shape \(2,\), got None"),
         (lambda: made(tokens, "first", scores[:1]), "scores must have 2 inputs as tokens, got 1"),
         (lambda: hm.max_margin(plain).W, "W must be that of a problem with queries"),

@@ -45,7 +45,7 @@ def test_best_and_attracting_are_ordered_differently():
     assert hm.best_tokens(problem).sets == ((0,),)
     assert hm.directions.is_best(problem, [0])
     assert not hm.attracts(problem, [0]).verdict  # h decides: attention moves on to token 1
-    found = problem.head.vertex_gaps(problem.tokens, problem.offsets, np.array([0]))
+    found = problem.readout.vertex_gaps(problem.tokens, problem.offsets, np.array([0]))
     np.testing.assert_allclose(found, h[0, 0] - h[0], atol=1e-15)
     path = hm.flow(problem, start=10.0 * np.array([1.0, -0.5, -0.5]), until_log_time=20.0)
     assert path.event is None
@@ -61,10 +61,10 @@ def test_how_often_the_two_orders_differ():
         table = draw.normal(size=(4, 4))
         problem = one_input(table)
         u, h = plain(table, 0)
-        alone = problem.head.vertex_predictions(problem.tokens, problem.offsets)
+        alone = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
         np.testing.assert_allclose(alone, u, atol=1e-14)
         c = int(np.argmax(u))
-        gaps = problem.head.vertex_gaps(problem.tokens, problem.offsets, np.array([c]))
+        gaps = problem.readout.vertex_gaps(problem.tokens, problem.offsets, np.array([c]))
         np.testing.assert_allclose(gaps, h[c, c] - h[c], atol=1e-13)
         differ += not np.array_equal(np.argsort(h[c]), np.argsort(u))
     assert 0.05 < differ / 400 < 0.6
@@ -122,7 +122,7 @@ def test_what_a_head_cannot_do_is_said(tmp_path):
             act()
     with pytest.raises(ValueError, match="Hessian"):
         hm.dynamics.hessian(problem, None)
-    with pytest.raises(ValueError, match=r"head must be a hardmax\.problem\.heads\.Head, got str"):
+    with pytest.raises(ValueError, match=r"readout must be a hardmax\.readouts\.Readout, got str"):
         hm.Problem.from_readout([[[1.0]]], "linear")
     with pytest.raises(ValueError, match="v needs a linear head"):
         hm.gradient(problem, None, wrt="v")

@@ -24,9 +24,9 @@ from hardmax._lib.expect import _short, detached
 
 LARGEST = 2**63  # kernels count with 64 bits; seeds may be larger
 PLURAL = {"Constraints", "Orders", "Samples", "Sentences"}
-TOP_LEVEL = {"Constraints", "Corpus", "Loss", "MaxMargin", "Problem", "Run", "Selection", "Sweep"}
+TOP_LEVEL = {"Constraints", "Corpus", "LossFunction", "MaxMargin", "Problem", "Run", "Selection", "Sweep"}
 # What to pass where a class of hardmax is wanted, and how to get it.
-WORDS = {"Optimizer": "a step rule such as hm.optim.Normalized(0.1)", "Module": "a torch.nn.Module"}
+WORDS = {"Optimizer": "an optimizer such as hm.optim.GD(lr=0.1)", "Module": "a torch.nn.Module"}
 SOURCES = {
     "Analysis": "make one with hm.nexttoken.analyze",
     "AttentionClassifier": "fit one with hm.text.AttentionClassifier().fit(texts, labels)",
@@ -37,7 +37,7 @@ SOURCES = {
     "Module": "load the model first",
     "Orders": "make them with hm.nexttoken.orders",
     "Predictor": "train one with hm.nexttoken.train, or read a file with hm.nexttoken.load_model",
-    "Problem": "make one with Problem, or read a file with Problem.load",
+    "Problem": "make one with Problem(keys, scores), or read a file with Problem.load",
     "Samples": "make them with Samples.from_sentences",
     "Sentences": "read them with hm.nexttoken.read_sentences",
     "Optimizer": "see hm.optim",

@@ -363,6 +363,7 @@ class SelectionList(Sequence[FeasibleSelection]):
         check_norm(self._tree.rows.constraints([]), self._norm)
         self._leaves = Leaves(self._tree)
         self._known: list[FeasibleSelection] = []
+        self._failure: Exception | None = None
         self._results = self._run() if among == "all" else self._run_best()
 
     @property
@@ -377,9 +378,15 @@ class SelectionList(Sequence[FeasibleSelection]):
 
     def _advance(self) -> bool:
         """Search for one more; False at the end."""
-        for each in self._results:
-            self._known.append(each)
-            return True
+        if self._failure is not None:  # list() ignores a TypeError of len(), and would then miss the rest
+            raise self._failure
+        try:
+            for each in self._results:
+                self._known.append(each)
+                return True
+        except Exception as failure:
+            self._failure = failure
+            raise
         return False
 
     def _complete(self) -> list[FeasibleSelection]:

@@ -76,7 +76,7 @@ def train_both(
     for step, is_matrix in ((step_p, len(problem.shape) == 2), (step_v, False)):
         if step.of_matrix and not is_matrix:
             raise ValueError(
-                f"step must have a norm of vectors where v is trained, got {step.norm}; choose another"
+                f"optimizer must have a norm of vectors where v is trained, got {step.norm}; choose another"
             )
     kept = steps_to_record(record, steps)
     scale, (by_head, head) = scaled(problem), scaled_readout(problem)

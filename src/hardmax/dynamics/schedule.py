@@ -11,6 +11,7 @@ import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import WrongType
 from hardmax.dynamics.gradient import Gradient
 from hardmax.dynamics.loops import ALONG, BY_RULE, DONE, NO_COMPETITOR, STATIONARY, UNIT_ALONG, step_factor
 from hardmax.dynamics.measures import smoothness
@@ -115,11 +116,11 @@ def _plain_units(step: Optimizer, scale: Scale) -> int:
     return -2 * scale.exponent if isinstance(step.lr, str) else 0
 
 
-def need_optimizer(step: Any, name: str = "step") -> Optimizer:
+def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
     """A step rule, or a sentence that says where they are."""
     if not isinstance(step, Optimizer):
-        raise ValueError(
-            f"{name} must be a step rule such as hm.optim.Normalized(0.1), got {step!r:.60}; see hm.optim"
+        raise WrongType(
+            f"{name} must be an optimizer such as hm.optim.GD(lr=0.1), got {step!r:.60}; see hm.optim"
         )
     return step
 
@@ -136,16 +137,16 @@ def step_sizes(step: Optimizer, steps: int, scale: Scale, normalized: bool, shif
         # Plain descent divides by the square of the units already.
         rates, shift = np.full(steps, 1.0 / smoothness(scale.problem).L_p), shift - 2 * scale.exponent
     elif np.ndim(rate) == 0:
-        rates = np.full(steps, expect.positive("rate", rate))
+        rates = np.full(steps, expect.positive("lr", rate))
     else:
-        rates = expect.finite_array("rate", rate, (None,))
+        rates = expect.finite_array("lr", rate, (None,))
         if len(rates) != steps:
             raise ValueError(
-                f"rate must be one number or one for each of the {steps} steps, got {len(rates)}; give as "
+                f"lr must be one number or one for each of the {steps} steps, got {len(rates)}; give as "
                 "many, or a number and decay="
             )
         if (rates <= 0).any():
-            raise ValueError(f"rate must be positive at every step, got {rates[rates <= 0][0]:g}")
+            raise ValueError(f"lr must be positive at every step, got {rates[rates <= 0][0]:g}")
     if step.decay:
         rates = rates / np.arange(1.0, steps + 1.0) ** step.decay
     return scale.rates(rates, normalized, shift)

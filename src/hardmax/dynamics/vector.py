@@ -86,7 +86,7 @@ def need_shape(problem: Problem, step: Optimizer) -> None:
     """Refuse a rule of matrices where a vector is trained."""
     if step.of_matrix and len(problem.shape) != 2:
         raise ValueError(
-            f"step must have a norm of vectors for a p of shape {problem.shape}, got {type(step).__name__} "
+            f"optimizer must have a norm of vectors for a p of shape {problem.shape}, got {type(step).__name__} "
             f"in the {step.norm} norm; choose another norm, or make the problem with Problem.from_queries"
         )
 
@@ -184,11 +184,11 @@ def train_W(
     if W is None or values is None:
         raise ValueError(
             "training W needs a problem made with from_tokens: keys W x of its values x; where inputs have "
-            'queries (from_queries) p is W already: leave out wrt="W"'
+            'queries (from_queries) p is W already: train the problem'
         )
     if not isinstance(step, GD | Normalized) or step.norm != "l2":
         raise ValueError(
-            f"step must be GD or Normalized in l2 where W is trained, which map to steps of p, got "
+            f"optimizer must be GD or Normalized in l2 where W is trained, which map to steps of p, got "
             f"{type(step).__name__} in {step.norm}; train p instead"
         )
     if prompt is None:

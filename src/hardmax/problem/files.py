@@ -233,7 +233,8 @@ def _posed(content: dict[str, Any], loss: str) -> Problem | None:
             content["keys"], content["values"], content["labels"], content["head"], loss
         )
     if names in ({"tokens", "queries", "scores"}, {"tokens", "queries", "labels", "head"}):
-        return Problem.from_queries(**{name: content[name] for name in names}, loss=loss)
+        given = {"readout" if name == "head" else name: content[name] for name in names}
+        return Problem.from_queries(**given, loss=loss)
     return None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect, notebook
+from hardmax._lib.arguments import WrongType
 from hardmax.problem.keys import Dense, Gram, Keys, outer_products
 from hardmax.problem.losses import LOSSES, LossFunction
 from hardmax.problem.readouts import Readout, linear_readout, nonlinear_readout, scored_readout
@@ -389,7 +390,7 @@ class Problem(Layout):
         True
         """
         if not isinstance(readout, Readout):
-            raise TypeError(f"readout must be a hardmax.readouts.Readout, got {type(readout).__name__}")
+            raise WrongType(f"readout must be a hardmax.readouts.Readout, got {type(readout).__name__}")
         table, offsets = expect.ragged("keys", keys, width=True)
         return cls._flat(Dense(table), all_slots(offsets), offsets, readout)
 

@@ -383,13 +383,13 @@ class NonlinearReadout(Readout):
 
 
 def linear_readout(
-    values: np.ndarray, offsets: np.ndarray, labels: Any, head: Any, loss: str | LossFunction
+    values: np.ndarray, offsets: np.ndarray, labels: Any, readout: Any, loss: str | LossFunction
 ) -> LinearReadout:
     """The readout of labels and v that a user passes."""
     return LinearReadout(
         values,
         expect.signs("labels", labels, len(offsets) - 1),
-        expect.finite_array("head", head, (values.shape[1],)),
+        expect.finite_array("readout", readout, (values.shape[1],)),
         as_loss(loss),
     )
 

@@ -164,10 +164,10 @@ def _blocks(problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tupl
     """Which rule moves which part of (K, Q)."""
     pair = isinstance(step, tuple | list)
     if pair and len(step) != 2:
-        raise ValueError(f"step must be one rule, or one of K and one of Q, got {len(step)}")
+        raise ValueError(f"optimizer must be one, or one of K and one of Q, got {len(step)}")
     rules = [need_optimizer(each) for each in step] if pair else [need_optimizer(step)]
     if any(isinstance(each.lr, str) for each in rules):
-        raise ValueError('rate must be a number where factors are trained, got "1/L_p", which is about W')
+        raise ValueError('lr must be a number where factors are trained, got "1/L_p", which is about W')
     if not pair and rules[0].of_matrix:
         rules, pair = 2 * rules, True
     size = math.prod(K)
