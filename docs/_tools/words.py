@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 
 # pattern -> what to write
 WORDS = {
-    r"\b(is|are|was|were|be) no (?!longer\b|more\b|less\b|fewer\b|greater\b|larger\b|smaller\b|worse\b|wider\b"
-    r"|better\b|shorter\b|other\b|one\b|matter\b)": "is not a",
+    r"\b(is|are|was|were|be) no (?!longer\b|more\b|less\b|fewer\b|greater\b|larger\b|smaller\b|worse\b"
+    r"|wider\b|better\b|shorter\b|other\b|one\b|matter\b)": "is not a",
     r"\banew\b": "again, recompute",
     r"\bfor ever\b": "forever",
     r"\bmend(s|ed|ing)?\b": "fix",
