@@ -10,8 +10,9 @@ import pytest
 import typer
 from rich.text import Text
 
-from hardmax import __version__, cli
+from hardmax import __version__
 from hardmax._lib.terminal import brief, fitted
+from hardmax.app import cli
 from hardmax.app.cli import commands, output
 from hardmax.app.cli.output import Output, command
 from hardmax.app.results import Answer

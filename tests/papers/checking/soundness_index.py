@@ -1,4 +1,4 @@
-"""B-NEW-4 on many random problems: python tests/papers/checking/soundness_index.py [PLANAR SPATIAL] (1000 and 50).
+"""B-NEW-4 on random problems: python tests/papers/checking/soundness_index.py [PLANAR SPATIAL] (1000 and 50).
 
 Prints the verdicts, and every problem whose verdict is not "holds" with its seed. A failure exits with 1. The
 tests run a few of the same problems.

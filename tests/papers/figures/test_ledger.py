@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.papers.figures import ledger, stored
+from hardmax.papers import ledger, stored
 from hardmax.papers.figures.figure import recipes
 from hardmax.papers.ledger import ITEMS, VERDICTS, Stored, rows
 from hardmax.papers.ledger.evidence import (
