@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax._lib.json import plain
+from hardmax.app import cli
 from hardmax.app.playground import page
 from hardmax.app.playground.engine import answer
 from hardmax.app.playground.export import export_page
@@ -25,7 +27,8 @@ ASK = """
 const engine = new Function(process.argv[1] + "; return planarEngine();")();
 for (const line of require("fs").readFileSync(0, "utf8").split("\\n").filter(Boolean)) {
   const question = JSON.parse(line), run = engine.flow(engine.read(question), [0, 0], question.end);
-  const found = engine.solve(question).selections.map((each) => [each.selection, each.direction, each.margin]);
+  const { selections } = engine.solve(question);
+  const found = selections.map((each) => [each.selection, each.direction, each.margin]);
   console.log(JSON.stringify({ found, p: run.points[run.points.length - 1], event: run.event }));
 }
 """
@@ -52,7 +55,7 @@ def test_the_file_is_small_and_holds_what_python_answers(exported):
     assert kept["state"]["problem"]["scores"] == [[1.0, 0.0], [1.0, 0.0]]
     asked = {json.dumps(question): given for question, given in kept["answers"]}
     question = {"ask": "solve", "problem": kept["state"]["problem"], "norm": "linf", "span": 3.2}
-    assert asked[json.dumps(question)] == json.loads(json.dumps(hm_plain(answer(question))))
+    assert asked[json.dumps(question)] == json.loads(json.dumps(plain(answer(question))))
     kinds = {question["ask"] for question, _ in kept["answers"]}
     assert kinds == {
         "tour", "solve", "train", "field", "gradients", "python", "check", "learn", "predict", "words", "file"
@@ -63,18 +66,12 @@ def test_the_file_is_small_and_holds_what_python_answers(exported):
     assert "script-src 'sha256-" in text
 
 
-def hm_plain(value):
-    from hardmax._lib.json import plain
-
-    return plain(value)
-
-
 @pytest.mark.slow
-@pytest.mark.compiled
-def test_the_command_and_its_schema(command, tmp_path):
+@pytest.mark.extra
+def test_the_command_and_its_schema(capsys, tmp_path):
     file = tmp_path / "page.html"
-    code, out, _ = command("play", "--export", file, ROOT / "examples" / "opposed.json", "--json")
-    told = json.loads(out)
+    line = ["play", "--export", str(file), str(ROOT / "examples" / "opposed.json"), "--json"]
+    code, told = cli.run(line), json.loads(capsys.readouterr().out)
     jsonschema.validate(told, json.loads((ROOT / "docs" / "schemas" / "play.schema.json").read_text()))
     assert (code, told["bytes"]) == (0, file.stat().st_size)
 
