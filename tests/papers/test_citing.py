@@ -19,7 +19,7 @@ def test_hardmax_comes_first_with_its_version():
 
 
 def test_an_unknown_paper_is_refused_with_those_that_are_known():
-    with pytest.raises(ValueError, match="unknown paper 'Z'.*tarzanagh2023svm"):
+    with pytest.raises(ValueError, match=r"unknown paper 'Z'.*tarzanagh2023svm"):
         cite("Z")
 
 
