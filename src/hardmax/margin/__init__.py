@@ -9,9 +9,12 @@ _NAMES = {
     "InterpolatedMaxMargin": "label_svm",
     "Norm": "norms",
     "SetMaxMargin": "sets",
+    "enclose_by": "norms.solving",
     "factored_point": "norms.factored",
     "norm": "norms",
+    "register": "norms",
     "set_max_margin": "sets",
+    "solve_by": "norms.solving",
 }
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -9,14 +9,16 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hardmax._lib.arrays import exponent, length
+from hardmax._lib.arrays import exponent, length, polar
 from hardmax._lib.parallel import serial_blas
 from hardmax.margin import exact as rational
 from hardmax.margin.constraints import Bools, Constraints, Floats, Ints, outer
 from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, Guess, by_daqp, by_kernel, by_nnls, polish
 from hardmax.margin.folding import Folded, folded
-from hardmax.margin.measure import Measured, measure, rounding
+from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
+from hardmax.margin.norm import Norm, register
 from hardmax.margin.solution import MaxMargin, from_exact
 
 EXACT_ROWS = 200  # up to here exact arithmetic settles whatever floats leave open
@@ -293,3 +295,82 @@ def unscaled(
     return MaxMargin(
         constraints, status, "float", vector, multipliers, (lower, upper), float(measured.kkt), None, None
     )
+
+
+@dataclass(frozen=True)
+class Euclidean(Norm):
+    """l2, of vectors and, as the Frobenius norm, of matrices: the norm of gradient descent.
+
+    >>> L2.value([3.0, 4.0]), L2.step([3.0, 4.0]).tolist()
+    (5.0, [0.6, 0.8])
+    """
+
+    inner_product = True
+    name, power = "l2", 2.0
+
+    @property
+    def dual(self) -> Norm:
+        """Itself."""
+        return self
+
+    def value(self, p: ArrayLike) -> float:
+        """|p|."""
+        return length(np.asarray(p, dtype=np.float64))
+
+    def step(self, g: ArrayLike) -> Floats:
+        """g/|g|."""
+        slope = np.asarray(g, dtype=np.float64)
+        return np.asarray(polar(slope.ravel())[1].reshape(slope.shape))
+
+    def of_rows(self, rows: Floats) -> Floats:
+        """The length of every row."""
+        return np.asarray(polar(np.asarray(rows, dtype=np.float64))[0])
+
+    def over_l2(self, shape: tuple[int, ...]) -> float:
+        """1."""
+        return 1.0
+
+    def speed(self, F: Floats, parts: Callable[[], Floats] | None = None) -> tuple[Floats, Floats]:
+        """F itself."""
+        return F, np.eye(len(F))
+
+    def refuse(self, constraints: Constraints, exact: bool = False) -> None:
+        """Nothing."""
+
+    def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
+        """`solve`."""
+        return solve(constraints, exact)
+
+    def enclose(self, best: MaxMargin) -> Tight:
+        """By intervals for the slacks, or exactly where p is (`margin.measure`)."""
+        c, weights = best.constraints, best.multipliers
+        none = np.zeros(c.count, dtype=bool)
+        if best.slack is None or weights is None or best.norm == 0:
+            return Tight(none, ~none if math.isnan(best.norm) else none)
+        if best.exact is not None and c.origin is None:
+            tight = np.array(best.exact.tight, dtype=bool)
+            return Tight(tight, tight)
+        if best.p is None:
+            assert c.token_gram is not None
+            return enclose_gram(c.gram(), c.h, c.equal, weights, _rounded(c.token_gram, 1))
+        blur = 0.0 if c.origin is None else _rounded(c.origin, 16 * len(c.origin))
+        few = None if c.right is None else folded(c, c.left(), c.right)
+        rows, p = (c.rows(), best.p) if few is None else (few.rows, few.inside(best.p))
+        if few is not None:  # by how much inner products of rows are off in coordinates
+            blur = 64 * EPS * sum(c.shape) * float(np.square(rows).sum(axis=1).max())
+        found = enclose(rows[None], c.h[None], c.equal[None], weights[None], p[None], blur)
+        return Tight(found.certain[0], found.possible[0])
+
+    def decide(self, best: MaxMargin) -> MaxMargin:
+        """The rational solution, up to 200 rows, if this one leaves open which rows are tight."""
+        if best.multipliers is None or not best.enclosure.doubtful.any():
+            return best
+        return settle(best.constraints, np.flatnonzero(best.multipliers).tolist()) or best
+
+
+def _rounded(gram: Floats, times: int) -> float:
+    """What inner products of differences of tokens are off by, after ``times`` roundings of the matrix."""
+    return 64 * EPS * times * float(np.abs(gram).sum(axis=1).max(initial=0.0))
+
+
+L2 = register(Euclidean())

@@ -138,7 +138,7 @@ def _of(step: Step, best: MaxMargin, rate: float) -> Forecast:
             return Forecast(step, best, rate, "D-THM-6", growth=growth)
         swing = critical_rate(best)
         return Forecast(
-            step, best, rate, "D-THM-5", math.inf if step.norm == "l2" else swing, swing, growth=growth
+            step, best, rate, "D-THM-5", math.inf if norm(step.norm).inner_product else swing, swing, growth=growth
         )
     if isinstance(step, Mirror) and step.normalized:
         onset = math.nan if math.isnan(rate) else mirror_onset(best, rate)

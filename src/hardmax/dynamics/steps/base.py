@@ -57,7 +57,7 @@ class Step:
     @property
     def of_matrix(self) -> bool:
         """Whether the norm is one of matrices: then `update` sees matrices, in the shape of the problem."""
-        return self.norm in ("nuclear", "spectral")
+        return norm(self.norm).of_matrix
 
     @property
     def normalized(self) -> bool:
