@@ -66,8 +66,8 @@ def solve_batch(
     """Solve many problems: a list of `Constraints`, or rows stacked as (B, m, d) with bounds ``h``.
 
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the batch or on
-    the number of workers. What it cannot certify goes to the norm's `solve`, with exact arithmetic behind it, and so
-    do all problems in norms other than l1, l2 and linf.
+    the number of workers. What it cannot certify goes to the norm's `solve`, with exact arithmetic behind it,
+    and so do all problems in norms other than l1, l2 and linf.
 
     >>> from hardmax.margin.batch import solve_batch
     >>> first, second = solve_batch([[[2.0, 0.0]], [[0.0, 4.0]]])

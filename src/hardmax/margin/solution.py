@@ -19,8 +19,8 @@ from hardmax._lib.notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
 from hardmax.margin.measure import Tight
-from hardmax.margin.norm import norm
 from hardmax.margin.rationals import bracket, root, to_float
+from hardmax.margin.registry import norm
 from hardmax.problem.selection import Selection
 
 if TYPE_CHECKING:

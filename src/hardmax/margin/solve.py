@@ -18,7 +18,7 @@ from hardmax.margin.constraints import Bools, Constraints, Floats, Ints, outer
 from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, Guess, by_daqp, by_kernel, by_nnls, polish
 from hardmax.margin.folding import Folded, folded
 from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
-from hardmax.margin.norm import Norm, register
+from hardmax.margin.registry import Norm, register
 from hardmax.margin.solution import MaxMargin, from_exact
 
 EXACT_ROWS = 200  # up to here exact arithmetic settles whatever floats leave open

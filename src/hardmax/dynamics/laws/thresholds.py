@@ -88,6 +88,8 @@ def mirror_onset(best: MaxMargin, rate: float) -> float:
     (248, True)
     """
     power, excess = _smooth(best).power, critical_rate(best) / expect.positive("rate", rate)
+    if power is None:
+        raise ValueError(f"best must be a max margin in a power, got one in {best.norm_name}; choose a power")
     if power > 2 or excess == math.inf:
         return math.inf
     if power == 2:

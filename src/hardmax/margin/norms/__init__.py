@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from hardmax.margin.norm import FAMILIES, NORMS, Norm, norm, register
 from hardmax.margin.norms.definition import read_power
 from hardmax.margin.norms.matrices.solving import OfMatrix
 from hardmax.margin.norms.polyhedral import Polyhedral
 from hardmax.margin.norms.powers import Smooth
+from hardmax.margin.registry import FAMILIES, NORMS, Norm, norm, register
 from hardmax.margin.solve import L2
 
-__all__ = ["Norm", "norm", "register"]
+__all__ = ["NORMS", "Norm", "norm", "register"]
 
 for own in (Polyhedral(1.0), Polyhedral(float("inf")), OfMatrix(True), OfMatrix(False)):
     register(own)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardmax._lib.expect import _short
 from hardmax.margin.constraints import Floats
 from hardmax.margin.measure import EPS
-from hardmax.margin.norm import Norm
+from hardmax.margin.registry import Norm
 
 MOST = 1e300  # a power; beyond it the solver's steps vanish in rounding
 STEEPEST = 3e3  # slope up to which a flow follows a power; ten times as much stops it where it slides

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
-from hardmax.margin.norm import Norm
+from hardmax.margin.registry import Norm
 
 
 class Pair(NamedTuple):

@@ -1,7 +1,7 @@
 """What the solvers of all norms share: feasibility, units, and what a p and multipliers prove (D-ALG-1).
 
-Whether any p meets the rows does not depend on the norm, so the l2 solver decides that, exactly. The solver of
-a norm only finds a p and multipliers; what they prove is measured here.
+Whether any p meets the rows does not depend on the norm, so the l2 solver decides that, exactly. The solver
+of a norm only finds a p and multipliers; what they prove is measured here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.measure import Measured, Tight, measure, rounding
-from hardmax.margin.norm import Norm, norm
 from hardmax.margin.rationals import to_float
+from hardmax.margin.registry import Norm, norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import Scaled, correction, kept, proves, scale, solve, unscaled
 
@@ -120,9 +120,7 @@ def _within_floats(weights: Floats, scaled: Scaled) -> Floats:
     return np.ldexp(weights, -scaled.a - scaled.b - middle)
 
 
-def measured_at(
-    problem: Scaled, ball: Norm, p: Floats, weights: Floats, shape: tuple[int, ...]
-) -> Measured:
+def measured_at(problem: Scaled, ball: Norm, p: Floats, weights: Floats, shape: tuple[int, ...]) -> Measured:
     """`measure` with lengths of p in the norm and lengths of rows in its dual, or above these."""
     A, h, equal, d = problem.A, problem.h, problem.equal, len(p)
     u, Mp = A.T @ weights, A @ p

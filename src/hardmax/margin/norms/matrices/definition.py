@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from hardmax.margin.constraints import Constraints, Floats
 from hardmax.margin.measure import rounding
-from hardmax.margin.norm import Norm
 from hardmax.margin.norms.definition import along, lengths
+from hardmax.margin.registry import Norm
 
 ROUNDING = 1e-13  # singular values below this share of the largest are zero to a steepest step
 
@@ -71,7 +71,7 @@ class Singular(Norm):
         """Refuse vectors, too."""
         if len(constraints.shape) != 2 and constraints.token_gram is None and constraints.origin is None:
             raise ValueError(
-                f"norm must be one of vectors for a p of shape {constraints.shape}, got {self.name!r}; choose "
-                '"l1", "l2", "linf" or a power such as "l1.5"'
+                f"norm must be one of vectors for a p of shape {constraints.shape}, got {self.name!r}; "
+                'choose "l1", "l2", "linf" or a power such as "l1.5"'
             )
         super().refuse(constraints, exact)

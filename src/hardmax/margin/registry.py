@@ -1,7 +1,7 @@
 """What a norm is to the rest of the package, and the registry of norms by name (D-DEF-3).
 
-A norm is an object that is asked: its value and its dual, the steepest step, the max margin with its proof, the
-rows that are tight. Nothing outside of it looks at how it is made. `register` makes one's own known by name.
+A norm is an object that is asked: its value and its dual, the steepest step, the max margin with its proof,
+the rows that are tight. Nothing outside of it looks at how it is made. `register` makes one's own known.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Norm(ABC):
     def solve_many(
         self, problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int
     ) -> list[MaxMargin]:
-        """`solve` of problems of one shape, whose rows, bounds and equalities are stacked: (B, m, d), (B, m)."""
+        """`solve` of problems of one shape; rows, bounds and equalities are stacked, (B, m, d) and (B, m)."""
         return [self.solve(each) for each in problems]
 
     def enclose(self, best: MaxMargin) -> Tight:
@@ -161,7 +161,9 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     'l3'
     """
     if NORMS.get(own.name, own) != own:
-        raise ValueError(f"norm must have a name of its own, got {own.name!r}, which is taken; choose another")
+        raise ValueError(
+            f"norm must have a name of its own, got {own.name!r}, which is taken; choose another"
+        )
     NORMS[own.name] = own
     if check is not None:
         BALLS[own.name] = check
