@@ -4,6 +4,7 @@ from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in. What most people need is at the top level of hardmax.
 _NAMES = {
+    "Ball": "certificates.checking",
     "Face": "norms.face",
     "FactoredPoint": "norms.factored",
     "InterpolatedMaxMargin": "label_svm",

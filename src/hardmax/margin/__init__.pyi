@@ -1,5 +1,6 @@
 """Types of the public names: the same as the table in __init__.py."""
 
+from .certificates.checking import Ball as Ball
 from .label_svm import InterpolatedMaxMargin as InterpolatedMaxMargin
 from .norms import Norm as Norm
 from .norms import norm as norm

@@ -45,10 +45,11 @@ class Norm(ABC):
     of_matrix: ClassVar[bool] = False  # it is one of matrices, and sees p in the shape of the problem
     tolerance: ClassVar[float] = 1e-9  # relative width of a certified interval
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name by which `norm` finds it."""
+    if TYPE_CHECKING:  # at run time it may be a field, a property or a constant of the class
+
+        @property
+        def name(self) -> str:
+            """The name by which `norm` finds it."""
 
     @property
     @abstractmethod
@@ -152,7 +153,7 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     """Make a norm known by its name, wherever a ``norm`` is asked for, and return it.
 
     Args:
-        own: the norm; its name must be new, or that of an equal norm.
+        own: the norm; its name must not be that of another norm of hardmax. One of yours is replaced.
         check: decides in fractions whether the norm of a vector is at most a bound, for `hm.certify`. It must
             share no code with the solver. Without it, certificates in this norm cannot be checked.
 
@@ -160,10 +161,9 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     >>> hm.margin.register(hm.margin.norm("l3")).name
     'l3'
     """
-    if NORMS.get(own.name, own) != own:
-        raise ValueError(
-            f"norm must have a name of its own, got {own.name!r}, which is taken; choose another"
-        )
+    known = _found(own.name)
+    if known is not None and known != own and type(known).__module__.startswith("hardmax."):
+        raise ValueError(f"norm must have a name of its own, got {own.name!r}, which is taken; take another")
     NORMS[own.name] = own
     if check is not None:
         BALLS[own.name] = check
@@ -181,11 +181,14 @@ def norm(name: Norm | str | float) -> Norm:
     ValueError: norm must be a power above 1, got 'l0.5'; "l1" is the least power that gives a norm
     """
     key = name.name if isinstance(name, Norm) else name
-    found = NORMS.get(key) if isinstance(key, str) else None
-    if found is None:
-        found = next((made for read in FAMILIES if (made := read(key)) is not None), None)
+    found = _found(key)
     if isinstance(name, Norm) and found != name:
         raise ValueError(f"norm must be known by its name, got {key!r}; call hm.margin.register first")
     if found is None:
         raise ValueError(f"norm must be {KNOWN}, got {_short(name)}; choose one of these")
     return found
+
+
+def _found(name: Any) -> Norm | None:
+    known = NORMS.get(name) if isinstance(name, str) else None
+    return known or next((made for read in FAMILIES if (made := read(name)) is not None), None)

@@ -16,6 +16,7 @@ import numpy as np
 
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.measure import Measured, Tight, measure, rounding
+from hardmax.margin.norms.pair import scored
 from hardmax.margin.rationals import to_float
 from hardmax.margin.registry import Norm, norm
 from hardmax.margin.solution import MaxMargin
@@ -60,7 +61,8 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
         found = optimum(scaled, _start(plain, scaled))
     if found is None:
         found = np.zeros(scaled.A.shape[1]), np.zeros(len(scaled.h))
-    return answer(constraints, scaled, own, *found)
+    pair = scored(scaled.A, scaled.h, scaled.equal, own, *found, constraints.shape)
+    return answer(constraints, scaled, own, pair.p, pair.weights)
 
 
 def _start(plain: MaxMargin, scaled: Scaled) -> Start:
