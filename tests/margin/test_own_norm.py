@@ -107,9 +107,9 @@ def test_descent(rule):
     others = []
     for run, each in zip(runs, best, strict=True):
         if each.is_certified and hm.is_locally_optimal(run.problem, each):
-            assert run.deficit(each) < 0.02
+            assert run.deficit(each) < 0.06
             others.append(hm.max_margin(run.problem, run.selection()).deficit(each.p))
-    assert max(others) > 0.05  # the max margin in l2 is another direction
+    assert max(others) > 0.06  # the max margin in l2 is another direction
     problem = runs[0].problem
     moved = hm.descend(problem, rule, steps=1).p
     assert hm.margin.norm("skewed").value(moved) == pytest.approx(0.1)
