@@ -17,6 +17,7 @@ from hardmax.margin import exact as rational
 from hardmax.margin.constraints import Bools, Constraints, Floats, Ints, outer
 from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, Guess, by_daqp, by_kernel, by_nnls, polish
 from hardmax.margin.folding import Folded, folded
+from hardmax.margin.gram import pivoted, seen_by
 from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
 from hardmax.margin.registry import Norm, register
 from hardmax.margin.solution import MaxMargin, from_exact
@@ -71,7 +72,10 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
         return from_exact(constraints, rational.Exact(False, tuple(weights), (), Fraction(0)))
     small = constraints.count <= EXACT_ROWS
     with serial_blas():
-        best, contradiction = _by_floats(scaled)
+        best, contradiction = _by_pivots(scaled), None
+        if best is None or not proves(best[2]):
+            scaled = scaled if scaled.gram is None else _with_rows(constraints, scaled)
+            best, contradiction = _by_floats(scaled)
     if best is not None and scaled.faithful and proves(best[2]) and not exact:
         answer = unscaled(constraints, scaled, *best, status="certified")
         vector = best[0] if answer.p is None else answer.p.ravel()
@@ -139,12 +143,9 @@ def scale(constraints: Constraints, fold: bool = False) -> Scaled:
     """The same problem with rows near 1; with ``fold`` very large outer products in few coordinates."""
     gram, factors, few = None, None, None
     if constraints.token_gram is not None:
-        # Rows from the spectral factor of the tokens' Gram matrix: only the engines see them.
         half = exponent(constraints.token_gram) // 2
         inner = np.ldexp(constraints.token_gram, -2 * half)
-        values, vectors = np.linalg.eigh(inner)
-        kept = values > rounding(len(values)) * max(values[-1], 0.0)
-        A = constraints.project(vectors[:, kept] * np.sqrt(values[kept]))
+        A = np.zeros((constraints.count, 0))  # until `_with_rows`
         gram = constraints.project(constraints.project(inner).T)
         a = np.full(constraints.count, half, dtype=np.int64)
         lengths = np.sqrt(np.maximum(np.diag(inner), 0.0))
@@ -169,7 +170,29 @@ def scale(constraints: Constraints, fold: bool = False) -> Scaled:
     return Scaled(A, h, constraints.equal, norms, zero, a, b, faithful, gram, factors, few)
 
 
+def _with_rows(constraints: Constraints, scaled: Scaled) -> Scaled:
+    """With rows from the spectral factor of the tokens' Gram matrix: only the engines see them."""
+    assert constraints.token_gram is not None
+    values, vectors = np.linalg.eigh(np.ldexp(constraints.token_gram, -2 * int(scaled.a[0])))
+    kept = values > rounding(len(values)) * max(values[-1], 0.0)
+    return replace(scaled, A=constraints.project(vectors[:, kept] * np.sqrt(values[kept])))
+
+
 Candidate = tuple[Floats, Floats, Measured]
+
+
+def _by_pivots(problem: Scaled) -> Candidate | None:
+    """The solution by the Gram matrix alone, if rows have bounds > 0 and pivoting ends."""
+    if problem.gram is None or problem.equal.any() or not (problem.h > 0).all():
+        return None
+    unit = problem.gram / problem.h / problem.h[:, None]
+    if not np.isfinite(unit).all():
+        return None
+    try:
+        weights = pivoted(unit, steps=0)
+    except np.linalg.LinAlgError:
+        return None
+    return None if weights is None else _by_weights(problem, np.zeros(0), weights / problem.h)
 
 
 def _by_floats(problem: Scaled) -> tuple[Candidate | None, Ints | None]:
@@ -205,16 +228,9 @@ def _evaluate(problem: Scaled, guess: Floats) -> Candidate | None:
     if polished is None:
         return None
     p, weights = polished
-    h, equal, norms = problem.h, problem.equal, problem.norms
     if problem.gram is not None:
-        Mp = problem.gram @ weights
-        reach = float(np.abs(weights) @ norms)
-        terms = problem.h.size + 8
-        norm = float(np.sqrt(max(weights @ Mp, 0.0) + rounding(terms) * reach**2))
-        # Inner products of Gram entries err by the rows' lengths times the reach of the weights.
-        lengths = norms * (reach / norm if norm else 1.0)
-        shift, shifted = correction(problem, Mp, lengths * norm * rounding(terms))
-        return p, weights, measure(Mp, h, equal, weights, lengths, norm, norm, 0.0, terms, shift, shifted)
+        return _by_weights(problem, p, weights)
+    h, equal, norms = problem.h, problem.equal, problem.norms
     used = np.flatnonzero(weights)
     if problem.fold is not None and problem.factors is not None:  # measured on the rows themselves
         (x, z), p = problem.factors, problem.fold.whole(p)
@@ -226,6 +242,15 @@ def _evaluate(problem: Scaled, guess: Floats) -> Candidate | None:
     shift, shifted = correction(problem, Mp, norms * norm * rounding(terms))
     measured = measure(Mp, h, equal, weights, norms, norm, length(u), length(p - u), terms, shift, shifted)
     return p, weights, measured
+
+
+def _by_weights(problem: Scaled, p: Floats, weights: Floats) -> Candidate:
+    """What multipliers prove by the Gram matrix of the rows."""
+    assert problem.gram is not None
+    h, equal, norms = problem.h, problem.equal, problem.norms
+    Mp, norm, lengths, terms = seen_by(problem.gram, weights, norms)
+    shift, shifted = correction(problem, Mp, lengths * norm * rounding(terms))
+    return p, weights, measure(Mp, h, equal, weights, lengths, norm, norm, 0.0, terms, shift, shifted)
 
 
 def correction(problem: Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools]:
