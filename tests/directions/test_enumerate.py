@@ -247,7 +247,9 @@ def test_a_list_that_fills_as_it_is_iterated() -> None:
     first = next(iter(found))
     assert found[0] is first
     assert (found.status, bool(found)) == ("running", True)
-    assert [each.selection for each in found[:3]] == [each.selection for each in list(selections(problem))[:3]]
+    assert [each.selection for each in found[:3]] == [
+        each.selection for each in list(selections(problem))[:3]
+    ]
     assert found.status == "complete"
     assert len(found) == found.feasible == 53
     assert found[-1] is list(found)[-1]

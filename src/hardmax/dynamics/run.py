@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect, notebook
+from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
-from hardmax._lib.files import whole
-from hardmax._lib.reading import read_arrays
 from hardmax.dynamics.display import RunDisplay
 from hardmax.dynamics.gradient import risk_of, settle_at
 from hardmax.dynamics.measures import (
@@ -31,7 +30,7 @@ from hardmax.dynamics.rules.running import descend_compiled, descend_plain, runs
 from hardmax.dynamics.schedule import Rule, need_optimizer
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.norms import norm
-from hardmax.margin.norms.in_norm import proved_by
+from hardmax.margin.norms.solving import proved_by
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
@@ -380,8 +379,7 @@ def save(run: Run, points: np.ndarray | None, path: str | Path) -> None:
     arrays |= {"end": run.final} if points is None else {"points": points}
     if run.v_points is not None:
         arrays["heads"] = run.v_points
-    with whole(path) as file:
-        np.savez(file, **arrays)
+    write_arrays(path, arrays)
 
 
 def load(path: str | Path) -> Run:

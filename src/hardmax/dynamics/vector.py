@@ -184,7 +184,7 @@ def train_W(
     if W is None or values is None:
         raise ValueError(
             "training W needs a problem made with from_tokens: keys W x of its values x; where inputs have "
-            'queries (from_queries) p is W already: train the problem'
+            "queries (from_queries) p is W already: train the problem"
         )
     if not isinstance(step, GD | Normalized) or step.norm != "l2":
         raise ValueError(

@@ -37,7 +37,7 @@ def relaxed_svm(
 ) -> MaxMargin:
     """B-DEF-14 (10): rows of support inputs ``>= 1``, of the others ``>= 0``; one (rows, d) array per input.
 
-    >>> relaxed_svm([[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]], support={0, 1}).norm
+    >>> relaxed_svm([[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]], support={0, 1}).p_norm
     1.0
     """
     rows = _Rows.of(rows_by_input, support)

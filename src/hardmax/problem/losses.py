@@ -154,7 +154,9 @@ def as_loss(loss: str | LossFunction) -> LossFunction:
     if isinstance(loss, LossFunction):
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a hardmax.LossFunction, got {loss!r:.60}")
+        raise ValueError(
+            f"loss must be one of {', '.join(LOSSES)} or a hardmax.LossFunction, got {loss!r:.60}"
+        )
     return LOSSES[loss]
 
 
