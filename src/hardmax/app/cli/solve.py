@@ -93,7 +93,8 @@ def solve(
 
 def _start(problem: "Problem", start: str | None, flow: bool) -> Any:
     """The start of the flow as a vector, None for the origin."""
-    from hardmax._lib.reading import read_array, read_json
+    from hardmax._lib.archive import read_array
+    from hardmax._lib.reading import read_json
 
     if start is not None and not flow:
         raise ValueError("--start says where the flow begins; add --flow")
