@@ -23,6 +23,8 @@ from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.small import named
 from hardmax.directions.neighbors import known_gap, row_gaps
 from hardmax.dynamics.optim import Adam, Coordinate, Mirror, Normalized, Optimizer, Sign, Signum
+from hardmax.dynamics.optim.base import WRITTEN
+from hardmax.dynamics.optim.text import NAMES
 from hardmax.dynamics.optim.text import RULES as ALL
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.train import train, train_quietly
@@ -49,7 +51,7 @@ def rule_parameters(name: Any) -> tuple[str, ...]:
     """
     if name not in RULES:
         raise ValueError(f"rule must be one of {', '.join(RULES)}, got {name!r:.60}; choose one of these")
-    return tuple(each.name for each in fields(RULES[name]))
+    return tuple(WRITTEN.get(each.name, each.name) for each in fields(RULES[name]))
 
 
 def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
@@ -57,7 +59,7 @@ def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
 
     >>> from hardmax.trials.experiments import rule_of
     >>> rule_of({"experiment": "sphere", "rule": "Adam", "rate": 0.01, "betas": "0.9 0.99"})
-    Adam(rate=0.01, decay=0.0, betas=(0.9, 0.99), epsilon=1e-08)
+    Adam(lr=0.01, decay=0.0, betas=(0.9, 0.99), eps=1e-08)
     """
     name = parameters.get("rule", "Normalized")
     given = {each: parameters[each] for each in rule_parameters(name) if each in parameters}
@@ -67,7 +69,7 @@ def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
         except ValueError:
             raise ValueError(f"betas must be two numbers in one text, got {given['betas']!r:.60}") from None
     try:
-        return RULES[name](**{"rate": RATE, **given})
+        return RULES[name](**{NAMES.get(each, each): x for each, x in {"rate": RATE, **given}.items()})
     except TypeError:
         missing = [
             each for each in rule_parameters(name) if each not in given and each not in ("rate", "decay")
