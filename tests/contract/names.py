@@ -33,7 +33,7 @@ RESULTS = {
     "RealizablePart Regenerated Structure Training Violation",
     "papers": "Paper",
     "playground": "Serving",
-    "text": "Explanation Important Kept TextStatistics WordMap",
+    "text": "Explanation TextStatistics TokenRanking TopKReport WordMap",
     "theory": "Check Statement",
     "torch": "AttentionLayer Heads ProbedHead Watch",
     "train": "FactorRun Forecast Gradient Smoothness WeightRun",
@@ -583,15 +583,15 @@ def imdb_corpus(folder, min_count):
 
 
 def classifier(*, top_k=None, entropy_penalty=None, **options):
-    return hm.text.AttentionClassifier(sparse=top_k if top_k is not None else entropy_penalty, **options)
+    return hm.text.AttentionClassifier(top_k=top_k, entropy_penalty=entropy_penalty, **options)
 
 
 def top_tokens(classifier, n, label=None):
-    return classifier.important(n, label)
+    return classifier.top_tokens(n, label)
 
 
 def evaluate_top_k(classifier, X, y, k):
-    return classifier.keep_top(X, k, y)
+    return classifier.evaluate_top_k(X, y, k)
 
 
 # Next tokens

@@ -355,7 +355,7 @@ def _text() -> None:
     for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
         notes = [["a", "b", "c"]] * 3
         model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])
-        model.keep_top(["a b", "c a"])
+        model.evaluate_top_k(["a b", "c a"])
 
 
 def _probe() -> None:
