@@ -199,7 +199,7 @@ def texts() -> Callable[[], object]:
             os.environ["HARDMAX_CACHE"] = f"{folder}/cache"  # an empty one
             file = Path(folder, "reviews.csv")
             file.write_text("text,label\n" + "\n".join(rows))
-            return hm.embeddings.text_corpus(file, least=5, workers=1)
+            return hm.embeddings.text_corpus(file, min_count=5, workers=1)
 
     return run
 

@@ -493,9 +493,6 @@ def read_figure_records(folder):
 
 def sweep(function, grid, trials, **options):
     """Run trials of a function, or of a built-in experiment by its name."""
-    if function == "sphere":
-        grid, function = {"experiment": ["sphere"], **grid}, "hardmax.trials.experiments:built_in"
-        options["batched"] = True
     return hm.sweep(function, grid, trials, **options)
 
 
@@ -574,12 +571,17 @@ def read_labeled(path, **options):
 
 def text_corpus(paths, *, min_count, max_tokens=None, char_range=None, label_map=None, **options):
     return hm.embeddings.text_corpus(
-        paths, least=min_count, most=max_tokens, characters=char_range, signs=label_map, **options
+        paths,
+        min_count=min_count,
+        max_tokens=max_tokens,
+        char_range=char_range,
+        label_map=label_map,
+        **options,
     )
 
 
 def imdb_corpus(folder, min_count):
-    return hm.embeddings.imdb_corpus(folder, least=min_count)
+    return hm.embeddings.imdb_corpus(folder, min_count=min_count)
 
 
 def classifier(*, top_k=None, entropy_penalty=None, **options):

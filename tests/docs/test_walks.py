@@ -51,7 +51,7 @@ def texts(rows=[]):
     rows += [f"a good film {i} great,1\\na bad film {i} awful,0" for i in range(20)]  # not in the cache
     with open(f"{folder}/reviews.csv", "w") as file:
         file.write("text,label\\n" + "\\n".join(rows))
-    made = hm.embeddings.text_corpus(f"{folder}/reviews.csv", least=1, workers=1)
+    made = hm.embeddings.text_corpus(f"{folder}/reviews.csv", min_count=1, workers=1)
     run = hm.embeddings.train_embeddings(made.corpus, 8, hm.steps.AdamW(0.05), epochs=2, batch=8, rng=0)
     run.top(2)
 

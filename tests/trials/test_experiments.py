@@ -303,12 +303,12 @@ def test_a_runaway_is_a_row() -> None:
         ({"experiment": "sphere", "measure": "speed"}, "measure must be some of saturated.*got speed"),
         ({"experiment": "sphere", "measure": 3}, "measure must be names in one text, got 3"),
         ({"experiment": "sphere", "start": "one"}, "start must be numbers"),
-        ({"experiment": "sphere", "rate": "1/L_p"}, "rate must be a positive number"),
-        ({"experiment": "sphere", "rule": "Muon"}, "rule must be one of GD, SGD, Adam.* got 'Muon'"),
-        ({"experiment": "sphere", "rule": "Mirror"}, "rule Mirror needs power"),
+        ({"experiment": "sphere", "rate": "1/L_p"}, "lr must be a positive number"),
+        ({"experiment": "sphere", "rule": "Muon"}, "optimizer must be one of GD, SGD, Adam.* got 'Muon'"),
+        ({"experiment": "sphere", "rule": "Mirror"}, "optimizer Mirror requires power"),
         (
             {"experiment": "sphere", "rule": "Sign", "power": 3},
-            "power is not a parameter of sphere.* of Sign rate",
+            "power is not a parameter of sphere.* of Sign lr",
         ),
         ({"experiment": "sphere", "rule": "Adam", "betas": "0.9 x"}, "betas must be two numbers in one text"),
         (

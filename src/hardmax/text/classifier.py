@@ -181,13 +181,7 @@ EPOCHS, RATE = 20, 1e-3
 
 
 def train_full(
-    rows: Rows,
-    labels: Labels,
-    d: int,
-    epochs: int | None,
-    lr: float | None,
-    seed: int,
-    report: Report | None,
+    rows: Rows, labels: Labels, d: int, epochs: int | None, lr: float | None, seed: int, report: Report | None
 ) -> EmbeddingTraining:
     """Train E, p and v on texts of two classes that hold a token; the others say nothing to this model."""
     if len(labels.classes) != 2:
@@ -422,7 +416,11 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         given: dict[str, Any] = {}
         if self.epochs is not None:
             given["epochs"] = expect.whole("epochs", self.epochs, 1)
-        for name, setting in (("lr", "rate"), ("attention_lr", "attention_rate"), ("entropy_penalty", "entropy")):
+        for name, setting in (
+            ("lr", "rate"),
+            ("attention_lr", "attention_rate"),
+            ("entropy_penalty", "entropy"),
+        ):
             if getattr(self, name) is not None:
                 given[setting] = expect.nonnegative(name, getattr(self, name))
         if self.dropout is not None:

@@ -161,7 +161,11 @@ def file(message: Mapping[str, Any]) -> dict[str, Any]:
         texts, labels = texts_of(state)
         rows = [f'"{" ".join(words)}",{y}' for words, y in zip(texts, labels, strict=True)]
         name, content = "texts.csv", "\n".join(["text,label", *rows]) + "\n"
-        return {"name": name, "content": content, "command": f'hm.embeddings.text_corpus("{name}", least=2)'}
+        return {
+            "name": name,
+            "content": content,
+            "command": f'hm.embeddings.text_corpus("{name}", min_count=2)',
+        }
     problem_of(state)
     name, content = "playground.json", json.dumps(state["problem"]) + "\n"
     return {"name": name, "content": content, "command": f"hardmax solve {name} --flow"}

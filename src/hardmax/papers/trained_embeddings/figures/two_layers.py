@@ -151,7 +151,7 @@ def part_of(source: Source, setting: Setting, id: str) -> Part:
     if setting.data is not None and find_spec("torch") is None:
         data = surrogate(source, f"{NO_TORCH}: {install('torch')}.")
     else:
-        data = reviews_of(source, setting, most=LONGEST, sample=size.reviews)
+        data = reviews_of(source, setting, max_tokens=LONGEST, sample=size.reviews)
     if data.drawn_from is None:
         return _on_text(data, size, setting, id)
     case = trained(data, SURROGATES[setting.scale], Share(setting), id, by=train_closed_form)
