@@ -68,7 +68,7 @@ def main() -> None:
             epochs=asked.epochs,
             rng=seed,
             checkpoint=None if asked.keep is None else asked.keep / f"imdb.{asked.d}.{seed}.npz",
-            progress=lambda done, loss: console.print(f"epoch {done}, loss {loss:.4f}", end="\r"),
+            progress=lambda done, total: console.print(f"epoch {done} of {total}", end="\r"),
         )
         minutes, seen = (time.perf_counter() - begin) / 60, course(corpus, trained)
         table = Table(title=f"seed {seed}, {minutes:.1f} minutes")

@@ -195,9 +195,11 @@ def test_structured_and_signed_steps_in_pieces():
 @pytest.mark.slow
 def test_a_run_can_be_stopped():
     samples = Samples.from_sentences(named_sentences("C-FIG-2"))
-    told = []
-    run = train(samples, steps=10**9, progress=told.append, stop=lambda: len(told) == 2)
-    assert run.steps == sum(told) == run.times[-1]
+    calls = []
+    stop, progress = lambda: len(calls) == 2, lambda *call: calls.append(call)
+    run = train(samples, steps=10**9, progress=progress, stop=stop)
+    assert calls[-1] == (run.steps, 10**9)
+    assert run.steps == run.times[-1]
     assert 0 < run.steps < 10**9
     np.testing.assert_array_equal(train(samples, steps=run.steps).a, run.a)
     assert train(samples, steps=50, stop=lambda: True).times.tolist() == [0]

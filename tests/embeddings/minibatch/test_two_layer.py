@@ -165,7 +165,7 @@ from hardmax.embeddings.minibatch.two_layer import train_two_layer
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
 step = hm.steps.AdamW(1e-2)
 train_two_layer(corpus, 40, step, epochs=10**6, batch=24, rng=3, milestones=(5,), checkpoint=sys.argv[1],
-                checkpoint_every=3, progress=lambda epoch, loss: print(epoch, flush=True))
+                checkpoint_every=3, progress=lambda epoch, total: print(epoch, flush=True))
 """
 
 

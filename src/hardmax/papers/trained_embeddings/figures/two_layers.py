@@ -5,7 +5,7 @@ On data too small to need torch it is trained by its closed-form gradient (A-DEF
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._lib.extras import install
+from hardmax._lib.progress import Progress
 from hardmax.dynamics.steps import AdamW
 from hardmax.dynamics.steps.base import settings
 from hardmax.embeddings import Corpus, TwoLayer, initial_vectors
@@ -93,7 +94,7 @@ def train_closed_form(
     rng: int,
     checkpoint: Path | None = None,
     checkpoint_every: int = 10,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the two-layer model as `train_two_layer` does, but sequence by sequence."""
     batch, draws, rate = 128, np.random.default_rng(rng), rule.rate
