@@ -48,7 +48,7 @@ WORDS = {
     "problem_from_readout": "Problem.from_head",
     "load_problem": "Problem.load",
     "loss_function": "Loss",
-    "example": "data.named",
+    "example": "data.example",
     "ledger": "ledger",
     "sphere": "data.sphere",
     "gaussian": "data.gaussian",

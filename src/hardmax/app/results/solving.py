@@ -594,7 +594,7 @@ def solve(
     """List the directions that attract training, each with a proof, as `hardmax solve` does.
 
     Args:
-        problem: a `Problem`, or a file that holds one.
+        problem: a `Problem`, a file that holds one, or the name of an example (`hm.data.examples`).
         all: list every feasible selection, not only those that attract.
         limit: stop after this many feasible selections; None looks at all.
         seconds: stop the search after this many seconds; None takes the time it needs.
@@ -609,12 +609,13 @@ def solve(
     >>> [each.selection for each in found.selections], found.flow.selection, found.flow.nearest
     ([(1,), (0,)], (0,), 1)
     """
+    from hardmax.data.named import load_problem
     from hardmax.problem import Problem
 
     if not isinstance(problem, Problem | str | os.PathLike):
         raise ValueError(f"problem must be a Problem or the name of a file, got {type(problem).__name__}")
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
-    posed = problem if isinstance(problem, Problem) else Problem.load(name)
+    posed = problem if isinstance(problem, Problem) else load_problem(name)
     if start is not None and not flow:
         raise ValueError("start must be left out without a flow, got a point; add flow=True")
     begin, start_name = (None, "zero") if start is None else (posed.vector("start", start), "given")
