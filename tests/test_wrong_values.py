@@ -202,7 +202,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         return hm.answers.text_train(PAIRS, held_out=0, epochs=1, workers=1).classifier
 
     def model_file():
-        hm.nexttoken.save_model(folder / "model.npz", predictor())
+        predictor().save(folder / "model.npz")
         return folder / "model.npz"
 
     def layer():
@@ -331,14 +331,13 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.generate": lambda: {"vocabulary": 4},
         "nexttoken.generate_by_rejection": lambda: {"vocabulary": 4},
         "nexttoken.late_of": lambda: {"star": hm.nexttoken.KqStar.of(hm.nexttoken.Pairs.of(samples))},
-        "nexttoken.load_model": lambda: {"path": model_file()},
+        "nexttoken.Predictor.load": lambda: {"path": model_file()},
         "nexttoken.named_sentences": lambda: {"name": "C-EX-1"},
         "nexttoken.orders": lambda: {"data": samples},
         "nexttoken.orthonormal_embedding": lambda: {"V": 2, "d": 3},
         "nexttoken.read_sentences": lambda: {"path": text},
         "nexttoken.realizable_part": lambda: {"data": TEXTS},
         "nexttoken.regenerate": lambda: {"n": analysis.n, "orders": analysis.orders, "sentence": [2, 0, 3]},
-        "nexttoken.save_model": lambda: {"path": folder / "saved.npz", "model": predictor()},
         "nexttoken.stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.structure": lambda: {"analysis": hm.nexttoken.analyze(["a b", "b a"])},
         "nexttoken.train": lambda: {"samples": samples, "stage1": 1},

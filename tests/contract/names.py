@@ -176,8 +176,7 @@ WORDS = {
     "orthonormal_embedding": "nexttoken.orthonormal_embedding",
     "train_next_tokens_jointly": "nexttoken.train_jointly",
     "train_unmerged": "nexttoken.train_unmerged",
-    "save_predictor": "nexttoken.save_model",
-    "load_predictor": "nexttoken.load_model",
+    "load_predictor": "nexttoken.Predictor.load",
     "train_to_file": "answers.ntp_train",
     "predict_from_file": "answers.ntp_predict",
     "torch_attention": "torch.attention",
@@ -628,6 +627,10 @@ def train_next_tokens(samples, steps, lr=None, output_steps=900, output_lr=None,
 
 def flow_next_tokens(samples, until, lr):
     return hm.nexttoken.train_by_flow(samples, until, rate=lr)
+
+
+def save_predictor(path, model):
+    model.save(path)
 
 
 # Command line

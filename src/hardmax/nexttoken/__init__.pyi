@@ -19,8 +19,6 @@ from .generators import structure as structure
 from .late import Late as Late
 from .late import late_of as late_of
 from .model import Model as Model
-from .model_file import load_model as load_model
-from .model_file import save_model as save_model
 from .observables import Observables as Observables
 from .pairs import Pairs as Pairs
 from .predict import Prediction as Prediction

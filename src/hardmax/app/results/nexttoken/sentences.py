@@ -161,8 +161,8 @@ def ntp_predict(
     >>> hm.answers.ntp_predict(hm.nexttoken.train(svop).predictor, ["S", "V", "P"]).prediction.rule
     'tie'
     """
-    from hardmax.nexttoken.model_file import load_model
+    from hardmax.nexttoken.predict import Predictor
 
     words = sentence.split() if isinstance(sentence, str) else list(sentence)
-    predictor = load_model(model) if isinstance(model, str | os.PathLike) else model
+    predictor = Predictor.load(model) if isinstance(model, str | os.PathLike) else model
     return Predicted(tuple(words), predictor.predict(words, limit=limit))

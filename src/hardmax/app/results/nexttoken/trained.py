@@ -234,7 +234,7 @@ class Learning:
         self, progress: Progress | None = None, stop: Callable[[], bool] | None = None
     ) -> Trained:
         """Train and write the model; ``progress(done, total)`` counts steps, and the yes of ``stop`` ends it."""
-        from hardmax.nexttoken.model_file import Reached, save_model
+        from hardmax.nexttoken.model_file import Reached, save
         from hardmax.nexttoken.training import train
 
         after, signed = (self.before.steps, self.before.signed_steps) if self.before else (0, 0)
@@ -255,7 +255,7 @@ class Learning:
                 "pulls cancel, so there is no direction to take"
             )
         reached = Reached.by(run, before=signed)
-        save_model(self.model, run.predictor, reached)
+        save(self.model, run.predictor, reached)
         again = ["hardmax", "ntp", "train", self.name, "--out", str(self.model), "--resume", *self.options]
         goes_on = shlex.join(again) if reached.steps < self.steps else None
         return Trained(run, self.analysis, str(self.model), reached, self.steps, goes_on)
