@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax._lib.arguments import check_arguments
 from hardmax._lib.files import whole
 from hardmax._lib.reading import parse_json, read_arrays
 from hardmax.nexttoken.pairs import Ints, Pairs
