@@ -44,7 +44,6 @@ from .margin.att_svm import max_margin as max_margin
 from .margin.att_svm import max_margin_batch as max_margin_batch
 from .margin.constraints import Constraints as Constraints
 from .margin.solution import MaxMargin as MaxMargin
-from .papers import figures as figures
 from .papers.checking.check import check as check
 from .papers.checking.check import checks as checks
 from .papers.figures.figure import figure as figure

@@ -25,16 +25,14 @@ RESULTS = {
     "FirstStepErrors GramDescent GramFlow InfiniteWidth InitialEvent StrongConditions "
     "TextCorpus TextReport TheoremFive Thresholds TokenSelection TokenStatistics "
     "TwoLayerDescent TwoLayerGradients",
-    "figures": "Claim Figure",
     "heads": "Attention",
     "limits": "Decomposition JointPath LateComparison LateResidual LocalPath RegularizationPath Survivors",
     "margin": "Face FactoredPoint InterpolatedMaxMargin SetMaxMargin Norm",
     "nexttoken": "Analysis Comparison Generated Late Observables Orders PairGradient Prediction Predictor "
     "RealizablePart Regenerated Structure Training Violation",
-    "papers": "Paper",
+    "papers": "Check Claim Figure Paper Statement",
     "playground": "Serving",
     "text": "Explanation TextStatistics TokenRanking TopKReport WordMap",
-    "theory": "Check Statement",
     "torch": "AttentionLayer Heads ProbedHead Watch",
     "train": "FactorRun Forecast Gradient Smoothness WeightRun",
 }
@@ -459,10 +457,10 @@ def regularization_path(problem, radii):
 def own_statement(id, slack):
     """Register a statement on problems from a function that returns its slack."""
 
-    @hm.theory.statement(id, "A statement of a test", "slack >= 0", kind="finite", label="conjecture")
-    def test(problem: hm.Problem) -> hm.theory.Outcome:
-        hypothesis = hm.theory.Hypothesis("n >= 1", holds=problem.n >= 1, measured=problem.n)
-        return hm.theory.Outcome((hypothesis,), slack=slack(problem), proof="counted")
+    @hm.papers.statement(id, "A statement of a test", "slack >= 0", kind="finite", label="conjecture")
+    def test(problem: hm.Problem) -> hm.papers.Outcome:
+        hypothesis = hm.papers.Hypothesis("n >= 1", holds=problem.n >= 1, measured=problem.n)
+        return hm.papers.Outcome((hypothesis,), slack=slack(problem), proof="counted")
 
     return test
 

@@ -36,7 +36,7 @@ SOURCES = {
     "MaxMargin": "make one with hm.max_margin",
     "Module": "load the model first",
     "Orders": "make them with hm.nexttoken.orders",
-    "Predictor": "train one with hm.train(samples.model(), ...), or read a file with hm.nexttoken.Predictor.load",
+    "Predictor": "train one with hm.train(samples.model(), ...), or read a file with Predictor.load",
     "Problem": "make one with Problem.from_scores, or read a file with Problem.load",
     "Samples": "make them with Samples.from_sentences",
     "Sentences": "read them with hm.nexttoken.read_sentences",

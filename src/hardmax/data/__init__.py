@@ -6,8 +6,8 @@ from hardmax._lib.lazy import lazy
 _NAMES = {
     "Labelled": "reviews",
     "Review": "reviews",
-    "example": "named",
-    "examples": "named",
+    "example": "small",
+    "examples": "small",
     "fig9_oracle": "generators",
     "find_reviews": "reviews",
     "gaussian": "generators",

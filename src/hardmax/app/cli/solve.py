@@ -61,7 +61,7 @@ def solve(
     """
     from hardmax._lib import expect
     from hardmax._lib.notebook import save_picture
-    from hardmax.data.named import load_problem
+    from hardmax.data.small import load_problem
 
     started = time.monotonic()
     expect.positive("--seconds", seconds)

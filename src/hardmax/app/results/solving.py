@@ -609,7 +609,7 @@ def solve(
     >>> [each.selection for each in found.selections], found.flow.selection, found.flow.nearest
     ([(1,), (0,)], (0,), 1)
     """
-    from hardmax.data.named import load_problem
+    from hardmax.data.small import load_problem
     from hardmax.problem import Problem
 
     if not isinstance(problem, Problem | str | os.PathLike):
