@@ -61,7 +61,7 @@ def main() -> None:
     runs: dict[str, Any] = {}
     for seed in asked.seeds:
         begin = time.perf_counter()
-        trained = hm.embeddings.train_embeddings(
+        trained = hm.embeddings.minibatch.train_embeddings(
             corpus,
             asked.d,
             hm.steps.AdamW(1e-2, weight_decay=1e-8),

@@ -123,7 +123,11 @@ def run(name: str, data: Path, keep: Path) -> dict[str, Any]:
             clock.keep()
             print(f"{name}: epoch {done} of {total}, {clock.seconds['cpu']:.0f} CPU s", flush=True)
 
-    train = hm.embeddings.train_embeddings if plan.layers == 1 else hm.embeddings.train_two_layer
+    train = (
+        hm.embeddings.minibatch.train_embeddings
+        if plan.layers == 1
+        else hm.embeddings.minibatch.train_two_layer
+    )
     scales = {} if plan.layers == 1 else {"first_scale": plan.first_scale}
     trained = train(
         corpus,

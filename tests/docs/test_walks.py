@@ -52,7 +52,8 @@ def texts(rows=[]):
     with open(f"{folder}/reviews.csv", "w") as file:
         file.write("text,label\\n" + "\\n".join(rows))
     made = hm.embeddings.text_corpus(f"{folder}/reviews.csv", min_count=1, workers=1)
-    run = hm.embeddings.train_embeddings(made.corpus, 8, hm.steps.AdamW(0.05), epochs=2, batch=8, rng=0)
+    train = hm.embeddings.minibatch.train_embeddings
+    run = train(made.corpus, 8, hm.steps.AdamW(0.05), epochs=2, batch=8, rng=0)
     run.top(2)
 
 walks = {

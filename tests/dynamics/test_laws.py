@@ -273,7 +273,7 @@ def test_the_least_of_three_growth_rates():
     assert asked(found) == pytest.approx(0.03)
     assert found < 0.06
     run = hm.descend(
-        hm.data.named("skew"), hm.steps.Adam(0.01, betas, epsilon=0.0), steps=3000, record=[2000]
+        hm.data.example("skew"), hm.steps.Adam(0.01, betas, epsilon=0.0), steps=3000, record=[2000]
     )
     grown = np.abs(run.points[-1] - run.points[-2]).max() / 1000 * 3.0
     assert grown == pytest.approx(found, rel=1e-3)

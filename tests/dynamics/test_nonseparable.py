@@ -16,7 +16,7 @@ names = pytest.mark.parametrize("name", list(DATA))
 
 @pytest.fixture(scope="module")
 def found():
-    return {name: hm.decompose(hm.data.named(name)) for name in DATA}
+    return {name: hm.decompose(hm.data.example(name)) for name in DATA}
 
 
 def bound_error(found, p):
@@ -26,7 +26,7 @@ def bound_error(found, p):
 @names
 def test_gradient_flow_rests_on_the_bound_rows(name, found):
     """D-THM-12: the bound part tends to p_fin, the rest goes along p_mm like log t."""
-    each, problem = found[name], hm.data.named(name)
+    each, problem = found[name], hm.data.example(name)
     for row in (row for row in DATA[name]["flow"] if row["log_t"] == 20.0):
         run = hm.flow(problem, until_log_time=row["log_t"])
         assert run.norm == pytest.approx(row["norm"], rel=1e-4)
@@ -36,7 +36,7 @@ def test_gradient_flow_rests_on_the_bound_rows(name, found):
 
 def test_the_whole_flow_ends_in_noise():
     """Beyond margins of about 36 the pulls of the bound rows cancel to rounding, which is an event."""
-    run = hm.flow(hm.data.named("cycle"))
+    run = hm.flow(hm.data.example("cycle"))
     assert run.event == "precision exhausted"
     assert 20 < run.times[-1] < 40
 
@@ -47,7 +47,7 @@ def test_normalised_steps_grow_like_log_t(name, rate, found):
     """D-THM-8: swings of about half a step around p_fin, and |p_mm| log t instead of rate times steps."""
     rows = DATA[name]["ngd"][rate][:2]
     record = [int(row["step"]) for row in rows]
-    run = hm.descend(hm.data.named(name), hm.steps.Normalized(float(rate)), steps=record[-1], record=record)
+    run = hm.descend(hm.data.example(name), hm.steps.Normalized(float(rate)), steps=record[-1], record=record)
     # a swing may be met on either side of p_fin, which moves the smaller rate's norm a little
     np.testing.assert_allclose(run.norms[1:], [row["norm"] for row in rows], rtol=6e-4)
     errors = [bound_error(found[name], p) for p in run.points[1:]]
@@ -119,7 +119,7 @@ def test_sign_and_adam_diverge_to_another_direction(case, found):
 def test_refusals(found):
     cycle = found["cycle"]
     with pytest.raises(ValueError, match=r"split must be hm\.decompose"):
-        hm.flow(hm.data.named("dependent"), split=cycle)
+        hm.flow(hm.data.example("dependent"), split=cycle)
     with pytest.raises(ValueError, match="stay in the span of the keys with split, got Sign"):
         hm.descend(cycle.problem, hm.steps.Sign(0.1), split=cycle)
     with pytest.raises(ValueError, match="split must be None where wrt"):

@@ -258,11 +258,11 @@ def trained(rule, **options):
         (lambda: trained(steps.Sign(0.1), coordinates="gram"), 'coordinates must be "auto" or "primal"'),
         (lambda: trained(steps.Sign(0.1), coordinates="polar"), "coordinates must be one of auto, primal"),
         (
-            lambda: hm.descend(hm.data.named("B-FIG-3a"), steps.GD(0.1, norm="l3"), wrt="W", prompt=[1, 1]),
+            lambda: hm.descend(hm.data.example("B-FIG-3a"), steps.GD(0.1, norm="l3"), wrt="W", prompt=[1, 1]),
             "step must be GD or Normalized in l2",
         ),
         (
-            lambda: hm.descend(hm.data.named("B-FIG-3a"), steps.Muon(0.1), wrt=("p", "v")),
+            lambda: hm.descend(hm.data.example("B-FIG-3a"), steps.Muon(0.1), wrt=("p", "v")),
             "step must have a norm of vectors where v is trained",
         ),
     ],

@@ -61,7 +61,7 @@ def test_batches_without_a_pull():
         with pytest.raises(ValueError, match=message):
             hm.descend(run.problem, batch=wrong)
     with pytest.raises(ValueError, match="batch must be None where wrt is"):
-        hm.descend(hm.data.named("B-FIG-3a"), wrt=("p", "v"), batch=1)
+        hm.descend(hm.data.example("B-FIG-3a"), wrt=("p", "v"), batch=1)
 
 
 @pytest.mark.compiled
@@ -114,7 +114,7 @@ def test_the_interval_of_any_run_holds(seed, rule, by_batches):
 
 
 def test_runs_without_a_certificate():
-    problem = hm.data.named("B-FIG-3a")
+    problem = hm.data.example("B-FIG-3a")
     with pytest.raises(ValueError, match="run must be a training of p by one step rule, got gradient flow"):
         hm.flow(problem, until_norm=10).certificate()
     with pytest.raises(ValueError, match="run must be a training of p by one step rule, got joint"):

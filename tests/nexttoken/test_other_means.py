@@ -8,22 +8,17 @@ import scipy.sparse
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import (
-    KqStar,
-    OutputValue,
-    Pairs,
-    Samples,
-    collocation,
-    generate,
-    generate_by_rejection,
-    late_of,
-    named_sentences,
-    orders,
-    regenerate,
-    train,
-    train_by_flow,
-)
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.flow import train_by_flow
+from hardmax.nexttoken.generators import generate_by_rejection
+from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.observables import log_excess_loss, loss
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.predict import regenerate
+from hardmax.nexttoken.relations import collocation, orders
+from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.training import train
+from hardmax.problem.heads import OutputValue
 
 seeds = st.integers(0, 10**6)
 

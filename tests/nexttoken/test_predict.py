@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from hardmax.nexttoken import OutputValue, Pairs, Predictor, Samples, generate, train
+from hardmax.nexttoken import Predictor, Samples, generate
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.training import train
+from hardmax.problem.heads import OutputValue
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 

@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from hardmax.nexttoken import Predictor, Samples, train
+from hardmax.nexttoken import Predictor, Samples
 from hardmax.nexttoken.model_file import Reached, load_reached, save
+from hardmax.nexttoken.training import train
 
 CHANGES = {
     "cut": lambda a: a[..., :-1],

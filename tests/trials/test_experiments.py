@@ -131,7 +131,7 @@ CASES = {
     "opposed": hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [1, 0]]),
     "equal scores": hm.Problem.from_scores([[[1.0, 2.0], [0.0, 1.0]]], [[1.0, 1.0]]),
     "one token": hm.Problem.from_scores([[[1.0, 2.0]]], [[1.0]]),
-    "higher score far away": hm.data.named("B-FIG-8"),
+    "higher score far away": hm.data.example("B-FIG-8"),
 }
 
 
@@ -213,7 +213,7 @@ def test_steps_of_figure_9_above_the_threshold() -> None:
 
 def test_starts_of_figure_8_choose_the_direction() -> None:
     starts = [[0, 0], [0, 2], [-1, 1], [3, 3], [2, 0], [4, 0], [2, -2], [1, -1]]
-    rows = outcomes([hm.data.named("B-FIG-8")] * 8, hm.steps.Normalized(0.1), starts=starts)
+    rows = outcomes([hm.data.example("B-FIG-8")] * 8, hm.steps.Normalized(0.1), starts=starts)
     assert [row["selection"] for row in rows] == ["0 0"] * 4 + ["0 1"] * 4
     assert [row["globally_optimal"] for row in rows] == [True] * 4 + [False] * 4
     assert all(row["locally_optimal"] and row["misalignment"] < 2e-4 for row in rows)
@@ -227,7 +227,7 @@ def test_starts_of_an_experiment() -> None:
     spread = built_in(parameters | {"start": 3.0}, range(40))
     assert {row["selection"] for row in spread} == {"0 0", "0 1"}
     path = hm.descend(
-        hm.data.named("B-FIG-8"),
+        hm.data.example("B-FIG-8"),
         hm.steps.Normalized(0.1),
         steps=1000,
         start=3.0 * np.random.default_rng(7).normal(size=2),

@@ -11,7 +11,6 @@ _NAMES = {
     "fig9_oracle": "generators",
     "find_reviews": "reviews",
     "gaussian": "generators",
-    "named": "small",
     "read_labelled": "reviews",
     "read_reviews": "reviews",
     "sphere": "generators",

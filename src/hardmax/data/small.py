@@ -278,6 +278,3 @@ def example(name: str, loss: str | None = None) -> Problem:
 def load_problem(file: str | PathLike[str]) -> Problem:
     """Make the example of this name, or read a problem from a file: files have endings, and names do not."""
     return example(str(file)) if str(file) in _EXAMPLES else Problem.load(Path(file))
-
-
-named = example

@@ -253,7 +253,7 @@ class FeasibleSelection:
     is tight at some of several optimal p).
 
     >>> import hardmax as hm
-    >>> found = next(hm.locally_optimal(hm.data.named("B-FIG-1b")))
+    >>> found = next(hm.locally_optimal(hm.data.example("B-FIG-1b")))
     >>> found.selection, found.max_margin.status, found.locally_optimal, found.globally_optimal
     ((1,), 'certified', True, False)
     """
@@ -321,7 +321,7 @@ class Enumeration(Iterator[FeasibleSelection]):
     feasible selections met so far, ``qps`` the hard-margin problems solved.
 
     >>> import hardmax as hm
-    >>> search = hm.feasible_selections(hm.data.named("B-FIG-8"))
+    >>> search = hm.feasible_selections(hm.data.example("B-FIG-8"))
     >>> len(list(search)), search.status, search.found
     (4, 'complete', 4)
     """
@@ -519,7 +519,7 @@ def feasible_selections(
         norm: of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
 
     >>> import hardmax as hm
-    >>> search = hm.feasible_selections(hm.data.named("B-FIG-1b"))
+    >>> search = hm.feasible_selections(hm.data.example("B-FIG-1b"))
     >>> sorted(found.selection for found in search), search.qps
     ([(0,), (1,), (2,)], 3)
     """
@@ -547,7 +547,7 @@ def locally_optimal(
     and ``word`` tells them apart.
 
     >>> import hardmax as hm
-    >>> sorted(found.selection for found in hm.locally_optimal(hm.data.named("B-FIG-8")))
+    >>> sorted(found.selection for found in hm.locally_optimal(hm.data.example("B-FIG-8")))
     [(0, 0), (0, 1)]
     """
     need_problem(problem)

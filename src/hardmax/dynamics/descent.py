@@ -63,10 +63,10 @@ def descend(
     (`hm.train.forecast`), a `hm.train.RateWarning` says so.
 
     >>> import hardmax as hm
-    >>> run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=1000, start=[2.0, 0.0])
+    >>> run = hm.descend(hm.data.example("B-FIG-8"), hm.steps.Normalized(0.1), steps=1000, start=[2.0, 0.0])
     >>> run.selection().tokens   # input 1 keeps its worse token: a locally optimal direction
     (0, 1)
-    >>> both = hm.descend(hm.data.named("B-FIG-3a"), steps=1000, start=[0.0, -1.0], wrt=("p", "v"))
+    >>> both = hm.descend(hm.data.example("B-FIG-3a"), steps=1000, start=[0.0, -1.0], wrt=("p", "v"))
     >>> both.p.round(4).tolist(), both.heads[-1].round(5).tolist()
     ([95.293, 23.4802], [0.22192, 99.78082])
     """

@@ -85,15 +85,15 @@ def flow(
             the limit of `hm.steps.Mirror(rate, power, normalized=False)` for small rates.
 
     >>> import hardmax as hm
-    >>> path = hm.flow(hm.data.named("B-FIG-8"), until_norm=1e6)
+    >>> path = hm.flow(hm.data.example("B-FIG-8"), until_norm=1e6)
     >>> path.selection().tokens, path.clock, path.event
     ((0, 0), 'log t', None)
     >>> path.misalignment([1.0, 3.0]) < 1e-12
     True
-    >>> along = hm.flow(hm.data.named("B-FIG-8"), clock="arc length", until_norm=1e6)
+    >>> along = hm.flow(hm.data.example("B-FIG-8"), clock="arc length", until_norm=1e6)
     >>> round(along.times[-1]), along.misalignment(path) < 1e-20
     (1000000, True)
-    >>> far = hm.flow(hm.data.named("triple"), norm="l3")
+    >>> far = hm.flow(hm.data.example("triple"), norm="l3")
     >>> best = hm.max_margin(far.problem, far.selection(), norm=far.norm_name)
     >>> far.method, far.deficit(best) < 1e-5
     ('gradient flow in l3', True)

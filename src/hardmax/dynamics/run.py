@@ -52,7 +52,7 @@ class Run:
     models extend this class.
 
     >>> import hardmax as hm
-    >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
+    >>> path = hm.descend(hm.data.example("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
     >>> path
     Run(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
     >>> path.selection().tokens
@@ -127,7 +127,7 @@ class Run:
         """The norm whose max margin its geometry is about: that of the rule of p, or of the flow.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
+        >>> problem = hm.data.example("B-FIG-8")
         >>> hm.flow(problem, norm=1.5).norm_name, hm.descend(problem, hm.steps.Sign(0.1)).norm_name
         ('l1.5', 'linf')
         """
@@ -177,7 +177,7 @@ class Run:
         ``other`` is a vector of any length, a MaxMargin or another Run.
 
         >>> import hardmax as hm
-        >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
+        >>> path = hm.descend(hm.data.example("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
         >>> f"{path.misalignment([-0.1, 1.0]):.3g}"
         '0.000256'
         """
@@ -191,7 +191,7 @@ class Run:
         """How far the direction is from a max margin, in the norm of that: see `MaxMargin.deficit`.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
+        >>> problem = hm.data.example("B-FIG-8")
         >>> run = hm.descend(problem, hm.steps.Sign(0.01), steps=10_000)
         >>> f"{run.deficit(hm.max_margin(problem, run.selection(), norm=run.norm_name)):.3g}"
         '0.007'
@@ -211,7 +211,7 @@ class Run:
         these. The interval holds for any run, and closes at any rate for GD, Normalized in l2 and Mirror.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
+        >>> problem = hm.data.example("B-FIG-8")
         >>> proof = hm.descend(problem, hm.steps.Normalized(3.0), steps=10_000).certificate()
         >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
         ([0.3162, 0.31623], 0.316228)
@@ -223,7 +223,7 @@ class Run:
         """What theory expects of the rule at its rate, for the tokens that were selected in the end.
 
         >>> import hardmax as hm
-        >>> run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Signum(0.1), steps=1000)
+        >>> run = hm.descend(hm.data.example("B-FIG-8"), hm.steps.Signum(0.1), steps=1000)
         >>> run.forecast().is_beyond, run.event
         (False, None)
         """
@@ -243,7 +243,7 @@ class Run:
         stays so, but need not. The step is taken once more, so that any run can be asked.
 
         >>> import hardmax as hm
-        >>> run = hm.descend(hm.data.named("space-a"), hm.steps.Sign(0.1), steps=10_000)
+        >>> run = hm.descend(hm.data.example("space-a"), hm.steps.Sign(0.1), steps=10_000)
         >>> run.first_step.tokens, run.selection().tokens
         ((0, 0), (0, 1))
         """
@@ -265,7 +265,7 @@ class Run:
         Another problem brings its own labels and values; where v was trained, the trained one is taken.
 
         >>> import hardmax as hm
-        >>> path = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=100)
+        >>> path = hm.descend(hm.data.example("B-FIG-8"), hm.steps.Normalized(0.1), steps=100)
         >>> new = hm.Problem.from_scores([[[1.0, 0.0], [-1.0, 0.0]]], [[2.0, -3.0]])
         >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
         ([1.981], 1.0)
@@ -332,7 +332,7 @@ class Run:
 
         >>> import hardmax as hm, tempfile, pathlib
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
-        >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=10).save(file)
+        >>> hm.descend(hm.data.example("B-FIG-8"), hm.steps.Normalized(0.1), steps=10).save(file)
         >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """

@@ -44,7 +44,7 @@ def max_margin(
         norm: in which p is shortest: "l1", "l2", "linf", or a power such as "l1.5" or 1.5.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> best = hm.max_margin(problem, [0, 0])
     >>> best.p.round(12).tolist(), best.support
     ([1.0, 3.0], ((0, 1), (1, 1)))
@@ -133,7 +133,7 @@ def global_max_margins(
         norm: in which p is shortest, as for `max_margin`.
 
     >>> import hardmax as hm
-    >>> [(tokens, best.status) for tokens, best in hm.global_max_margins(hm.data.named("B-FIG-8"))]
+    >>> [(tokens, best.status) for tokens, best in hm.global_max_margins(hm.data.example("B-FIG-8"))]
     [((0, 0), 'certified')]
     """
     need_problem(problem)
@@ -156,7 +156,7 @@ class AttentionRows:
 
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import AttentionRows
-    >>> AttentionRows(hm.data.named("B-FIG-8")).constraints([(1, 0)]).labels
+    >>> AttentionRows(hm.data.example("B-FIG-8")).constraints([(1, 0)]).labels
     ((1, 1),)
     """
 

@@ -26,7 +26,8 @@ class Reached:
 
     ``data`` is a digest of the samples, their frequencies and the collocation.
 
-    >>> from hardmax.nexttoken import Samples, train
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.training import train
     >>> from hardmax.nexttoken.model_file import Reached
     >>> samples = Samples.from_sentences(["a b b", "b a"])
     >>> half = Reached.by(train(samples, steps=450))
@@ -59,7 +60,8 @@ _SHARED = {"data": "the sentences", "margin": "stage 1", "rate": "the step of st
 def digest(pairs: Pairs) -> str:
     """A digest of all that stage 2 sees of a dataset.
 
-    >>> from hardmax.nexttoken import Pairs, Samples
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.pairs import Pairs
     >>> from hardmax.nexttoken.model_file import digest
     >>> once, twice = (Pairs.of(Samples.from_sentences(raw)) for raw in (["a b b"], ["a b b", "a b b"]))
     >>> digest(once) == digest(twice)

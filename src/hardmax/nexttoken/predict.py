@@ -23,7 +23,8 @@ class Regenerated:
 
     ``candidates`` are the tokens of the sentence that may decide, ``reason`` says why these.
 
-    >>> from hardmax.nexttoken import analyze, regenerate
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.predict import regenerate
     >>> swap = analyze(["a b", "b a"])
     >>> regenerate(swap.n, swap.orders, [0, 0])
     Regenerated(next=1, rule='unique', candidates=(0,), reason='the sentence holds one kind of token')
@@ -43,7 +44,8 @@ def regenerate(n: NDArray[np.int64], orders: Orders, sentence: Sequence[int]) ->
     nothing is known under this query (Theorem 3). If those left lead to different tokens, the rule is
     ``ambiguous``.
 
-    >>> from hardmax.nexttoken import analyze, regenerate
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.predict import regenerate
     >>> svop = analyze(["S V O P", "V O P", "O P P", "P S V"])
     >>> regenerate(svop.n, svop.orders, [2, 0, 3]).next     # O S P: O is optimal under P
     3

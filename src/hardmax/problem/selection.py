@@ -100,7 +100,7 @@ def is_globally_optimal(problem: Problem, selection: Any) -> bool:
     """Whether every input selects one of its best-scoring tokens; tokens, or the MaxMargin of a selection.
 
     >>> import hardmax as hm
-    >>> hm.is_globally_optimal(hm.data.named("B-FIG-8"), [0, 1])
+    >>> hm.is_globally_optimal(hm.data.example("B-FIG-8"), [0, 1])
     False
     """
     need_problem(problem)
@@ -130,7 +130,7 @@ def score_gaps(problem: Problem, reference: Any) -> np.ndarray:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.problem.selection import score_gaps
-    >>> score_gaps(hm.data.named("B-FIG-1b"), np.array([0.9])).round(3).tolist()
+    >>> score_gaps(hm.data.example("B-FIG-1b"), np.array([0.9])).round(3).tolist()
     [-0.1, 0.0, 0.9]
     """
     with np.errstate(over="ignore"):
@@ -143,7 +143,7 @@ def slot_gaps(problem: Problem, selection: Iterable[int]) -> np.ndarray:
 
     >>> import hardmax as hm
     >>> from hardmax.problem.selection import slot_gaps
-    >>> slot_gaps(hm.data.named("B-FIG-8"), [0, 1]).tolist()
+    >>> slot_gaps(hm.data.example("B-FIG-8"), [0, 1]).tolist()
     [0.0, 1.0, -1.0, 0.0]
     """
     return problem.head.vertex_gaps(problem.tokens, problem.offsets, _slots(problem, selection))

@@ -20,7 +20,7 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import lengths, misalignment
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
-from hardmax.data.small import named
+from hardmax.data.small import example
 from hardmax.directions.neighbors import known_gap, row_gaps
 from hardmax.dynamics.descent import descend_batch, descend_quietly
 from hardmax.dynamics.run import Run
@@ -107,7 +107,7 @@ def compare(
 
     >>> import hardmax as hm
     >>> from hardmax.trials.experiments import compare
-    >>> row = compare([hm.data.named("space-a")], steps=1000)[0]
+    >>> row = compare([hm.data.example("space-a")], steps=1000)[0]
     >>> [name for name in ("normalized", "sign", "adam", "sign_parts", "adam_parts") if row[name]]
     ['normalized', 'sign', 'adam', 'sign_parts', 'adam_parts']
     """
@@ -450,7 +450,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     if experiment in RANDOM:
         problems = [RANDOM[experiment](**own, rng=rng) for rng in chance]
     else:
-        problems = [_of_stream(**own) if experiment == STREAM else named(experiment, **own)] * len(chance)
+        problems = [_of_stream(**own) if experiment == STREAM else example(experiment, **own)] * len(chance)
     start = parameters.get("start", 1.0 if experiment in FIGURES else 0.0)
     starts = None
     if isinstance(start, str):

@@ -127,7 +127,7 @@ def _sentences(state: Mapping[str, Any]) -> list[str]:
         "if analysis.legal:",
         "    samples = hm.nexttoken.Samples.from_sentences(sentences)",
         f"    steps = {SENTENCE_STEPS} if analysis.trie.sentences.teach_attention else 0",
-        f"    run = hm.nexttoken.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
+        f"    run = hm.nexttoken.training.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
     ]
     if isinstance(prompt, str) and prompt.split():
         lines.append(f"    print(hm.answers.ntp_predict(run.predictor, {prompt!r}))")
@@ -145,7 +145,7 @@ def _words(state: Mapping[str, Any]) -> list[str]:
         "corpus = hm.Corpus.from_sequences(texts, labels)",
         f"step = hm.steps.AdamW({rate!r})",
         f"options = dict(epochs={epochs}, batch={BATCH}, rng={SEED})",
-        f"trained = hm.embeddings.train_embeddings(corpus, {D}, step, **options)",
+        f"trained = hm.embeddings.minibatch.train_embeddings(corpus, {D}, step, **options)",
         "print(trained.top(10))",
     ]
 

@@ -272,7 +272,7 @@ def _joint() -> None:
     import hardmax as hm
 
     _use("dynamics.joint", "dynamics.factored.loop")
-    hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
+    hm.descend(hm.data.example("B-FIG-3a"), steps=2, wrt=("p", "v"))
 
 
 def _lanes() -> None:
@@ -333,7 +333,10 @@ def _next_token() -> None:
     import numpy as np
 
     import hardmax as hm
-    from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
+    from hardmax.nexttoken import Samples, analyze, named_sentences
+    from hardmax.nexttoken.relations import collocation
+    from hardmax.nexttoken.stages import stage_1
+    from hardmax.nexttoken.training import train
 
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         analyze(named_sentences(name))

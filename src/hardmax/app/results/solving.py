@@ -38,7 +38,7 @@ class FlowEnd:
     """Where gradient flow went, and which of the listed directions is ``nearest`` to it.
 
     >>> import hardmax as hm
-    >>> end = hm.solve(hm.data.named("B-FIG-8"), flow=True).flow
+    >>> end = hm.solve(hm.data.example("B-FIG-8"), flow=True).flow
     >>> end.start, end.selection, end.nearest, end.misalignment < 1e-11, end.status
     ('zero', (0, 0), 1, True, 'complete')
     """
@@ -97,7 +97,7 @@ class Solved(Answer):
     it early, if anything did.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.named("B-FIG-8"))
+    >>> found = hm.solve(hm.data.example("B-FIG-8"))
     >>> found.status, [each.selection for each in found.selections], found.exit_code
     ('complete', [(0, 1), (0, 0)], 0)
     >>> print(found)
@@ -164,7 +164,7 @@ class Solved(Answer):
         """Directions, tokens, separators and the flow; for keys in 2 dimensions.
 
         >>> import hardmax as hm
-        >>> len(hm.solve(hm.data.named("B-FIG-8")).plot().axes)
+        >>> len(hm.solve(hm.data.example("B-FIG-8")).plot().axes)
         3
         """
         from hardmax.directions.display import PlaneDisplay
@@ -181,7 +181,7 @@ class Solved(Answer):
         >>> import tempfile
         >>> import hardmax as hm
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     files = hm.solve(hm.data.named("B-FIG-8")).save(folder)
+        ...     files = hm.solve(hm.data.example("B-FIG-8")).save(folder)
         ...     [hm.certify(file).valid for file in files]
         [True, True]
         """
@@ -605,7 +605,7 @@ def solve(
         norm: in which each p is shortest, and so which selections attract; as for `max_margin`.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.named("B-FIG-1b"), flow=True)
+    >>> found = hm.solve(hm.data.example("B-FIG-1b"), flow=True)
     >>> [each.selection for each in found.selections], found.flow.selection, found.flow.nearest
     ([(1,), (0,)], (0,), 1)
     """

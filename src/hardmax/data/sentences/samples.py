@@ -80,7 +80,8 @@ class Samples:
     def from_trie(cls, trie: Trie, *, uniform: bool = False) -> Samples:
         """All samples of a trie.
 
-        >>> from hardmax.nexttoken import Samples, Sentences, Trie
+        >>> from hardmax.data.sentences.trie import Trie
+        >>> from hardmax.nexttoken import Samples, Sentences
         >>> Samples.from_trie(Trie.build(Sentences.from_lists(["a b b"]))).query.tolist()
         [0, 1]
         """
@@ -157,7 +158,9 @@ class Samples:
         token have, which nothing moves; ``problem.head.words`` and ``.queries`` name the pairs.
 
         >>> import hardmax as hm
-        >>> from hardmax.nexttoken import Samples, collocation, stage_1
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.relations import collocation
+        >>> from hardmax.nexttoken.stages import stage_1
         >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
         >>> problem = samples.problem(stage_1(collocation(samples), steps=20, rate=0.1))
         >>> problem, round(hm.risk(problem, None), 12)

@@ -80,7 +80,7 @@ class Adam(Adaptive):
     `hm.train.runaway_rate` the steps grow without bound: "runaway" (D-THM-9b).
 
     >>> import hardmax as hm
-    >>> round(hm.descend(hm.data.named("B-FIG-8"), hm.steps.Adam(0.1, epsilon=0.0), steps=10_000).norm)
+    >>> round(hm.descend(hm.data.example("B-FIG-8"), hm.steps.Adam(0.1, epsilon=0.0), steps=10_000).norm)
     37
     """
 
@@ -114,7 +114,7 @@ class AdamW(Adam):
     however small the gradient is. Nothing that is proved of gradient descent holds for it.
 
     >>> import hardmax as hm
-    >>> round(hm.descend(hm.data.named("B-FIG-8"), hm.steps.AdamW(0.1, epsilon=0.0), steps=10_000).norm)
+    >>> round(hm.descend(hm.data.example("B-FIG-8"), hm.steps.AdamW(0.1, epsilon=0.0), steps=10_000).norm)
     37
     """
 
@@ -147,7 +147,7 @@ class RMSprop(Adaptive):
     """A step along the gradient over the root of a mean of its square, plus ``epsilon``; nothing corrected.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.RMSprop(0.01), steps=1).p.round(6).tolist()
+    >>> hm.descend(hm.data.example("B-FIG-8"), hm.steps.RMSprop(0.01), steps=1).p.round(6).tolist()
     [-0.1, 0.1]
     """
 

@@ -30,7 +30,7 @@ class Step:
     ...     norm = "linf"
     ...     def update(self, direction, exponents, state, rate, step):
     ...         return 0.5 * rate * np.sign(direction)
-    >>> hm.descend(hm.data.named("B-FIG-8"), Halved(1.0), steps=4).p.tolist()
+    >>> hm.descend(hm.data.example("B-FIG-8"), Halved(1.0), steps=4).p.tolist()
     [0.0, 2.0]
     """
 

@@ -90,7 +90,7 @@ class Momentum(Averaged):
     along it for ever, and says "frozen momentum" (D-THM-7).
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> hm.descend(problem, hm.steps.Momentum(0.1), steps=1000)
     Run(momentum in l2 to step = 1000, |p| = 99.3632, event=None)
     """
@@ -120,7 +120,7 @@ class Signum(Averaged):
     """Signum: every coordinate moves by ``rate`` along the sign of the mean gradient; momentum in linf.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Signum(0.25), steps=4).p.tolist()
+    >>> hm.descend(hm.data.example("B-FIG-8"), hm.steps.Signum(0.25), steps=4).p.tolist()
     [-1.0, 1.0]
     """
 
@@ -203,7 +203,7 @@ class SGD(Step):
     name is that of the mini-batch trainer. ``hm.descend(..., batch=b)`` takes batches of inputs in turn.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.SGD(0.1, momentum=0.9), steps=100).selection().tokens
+    >>> hm.descend(hm.data.example("B-FIG-8"), hm.steps.SGD(0.1, momentum=0.9), steps=100).selection().tokens
     (0, 0)
     """
 

@@ -22,7 +22,7 @@ class Mirror(Step):
     (D-THM-3); power 2 is (normalised) gradient descent.
 
     >>> import hardmax as hm
-    >>> run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Mirror(0.1, power=3), steps=1000)
+    >>> run = hm.descend(hm.data.example("B-FIG-8"), hm.steps.Mirror(0.1, power=3), steps=1000)
     >>> run.step.norm, run.p.round(2).tolist()
     ('l3', [3.04, 9.89])
     """
@@ -133,7 +133,7 @@ class GD(Steepest):
     step of norm 1 that gains most.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.GD("1/L_p"), steps=10)
+    >>> hm.descend(hm.data.example("B-FIG-8"), hm.steps.GD("1/L_p"), steps=10)
     Run(gradient descent to step = 10, |p| = 0.109799, event=None)
     """
 
@@ -165,9 +165,9 @@ class Normalized(Steepest):
     below a threshold only, `hm.train.critical_rate` (D-THM-5).
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=10)
+    >>> hm.descend(hm.data.example("B-FIG-8"), hm.steps.Normalized(0.1), steps=10)
     Run(normalised gradient descent to step = 10, |p| = 0.944391, event=None)
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1, norm="l3"), steps=10)
+    >>> hm.descend(hm.data.example("B-FIG-8"), hm.steps.Normalized(0.1, norm="l3"), steps=10)
     Run(normalised gradient descent in l3 to step = 10, |p| = 0.96328, event=None)
     """
 
@@ -200,7 +200,7 @@ class Sign(Steepest):
     mends that.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Sign(0.5), steps=4).p.tolist()
+    >>> hm.descend(hm.data.example("B-FIG-8"), hm.steps.Sign(0.5), steps=4).p.tolist()
     [0.0, 2.0]
     """
 
@@ -220,7 +220,7 @@ class Coordinate(Steepest):
     "cycle" (D-THM-6).
 
     >>> import hardmax as hm
-    >>> [hm.descend(hm.data.named("B-FIG-8"), hm.steps.Coordinate(rate), steps=100) for rate in (0.1, 0.5)]
+    >>> [hm.descend(hm.data.example("B-FIG-8"), hm.steps.Coordinate(rate), steps=100) for rate in (0.1, 0.5)]
     [Run(coordinate descent to step = 100, |p| = 7.91202, event=None),
      Run(coordinate descent to step = 100, |p| = 4.74342, event='cycle')]
     """

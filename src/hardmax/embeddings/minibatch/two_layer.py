@@ -58,7 +58,7 @@ def train_two_layer(
     >>> import hardmax as hm
     >>> corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=0)
     >>> step = hm.steps.AdamW(2e-2)
-    >>> trained = hm.embeddings.train_two_layer(corpus, 16, step, epochs=15, batch=16, rng=0)
+    >>> trained = hm.embeddings.minibatch.train_two_layer(corpus, 16, step, epochs=15, batch=16, rng=0)
     >>> trained.loss < 1e-2, trained.r_v > 0.5
     (True, True)
     """

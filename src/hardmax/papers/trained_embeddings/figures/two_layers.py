@@ -17,11 +17,12 @@ from hardmax._lib.extras import install
 from hardmax._lib.progress import Progress
 from hardmax.dynamics.steps import AdamW
 from hardmax.dynamics.steps.base import settings
-from hardmax.embeddings import Corpus, TwoLayer, initial_vectors
+from hardmax.embeddings import Corpus, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.minibatch.loop import Plan, run
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
+from hardmax.embeddings.two_layer import TwoLayer
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
 from hardmax.papers.trained_embeddings.figures.reviews import (
