@@ -11,8 +11,9 @@ from typing import Any
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.pool import WorkerDied
 from hardmax._lib.progress import Progress
-from hardmax.trials.backends import Backend, WorkerDied, check_place, open_backend
+from hardmax.trials.backends import Backend, check_place, open_backend
 from hardmax.trials.backends.local import Here
 from hardmax.trials.grid import Grid, cell_key, seeds
 from hardmax.trials.plan import BUILT_IN, built_in_cells
