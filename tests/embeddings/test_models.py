@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics.steps import GD, AdamW
+from hardmax.dynamics.optim import GD, AdamW
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.gram import GramState, descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings

@@ -15,7 +15,7 @@ from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.relations import orders
 from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.training import train
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -131,7 +131,7 @@ def test_one_query_has_its_own_threshold():
 
 def test_misalignment_of_nothing_is_undefined():
     star = KqStar.of(pairs_of(EXAMPLE_1))
-    assert math.isnan(star.misalignment(np.zeros(star.pairs.P)))
-    assert star.misalignment(3 * star.values) < 1e-30
+    assert math.isnan(star.cosine_distance(np.zeros(star.pairs.P)))
+    assert star.cosine_distance(3 * star.values) < 1e-30
     with pytest.raises(ValueError, match="multiple of"):
         late_of(star).log_excess(OutputValue.of_table([1, 2, 3, 0], np.eye(4)), 0.0)

@@ -10,7 +10,7 @@ from hardmax.nexttoken.generators import generate_by_rejection
 from hardmax.nexttoken.model import Model, literal_gradient
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
-from hardmax.problem.heads import OutputValue, star_norm, star_table
+from hardmax.problem.readouts import OutputValue, star_norm, star_table
 
 
 def numbers(rows):

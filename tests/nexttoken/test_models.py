@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hardmax.dynamics.steps import GD, Normalized
+from hardmax.dynamics.optim import GD, Normalized
 from hardmax.nexttoken import Samples
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.relations import collocation, complete

@@ -18,7 +18,7 @@ from hardmax.nexttoken.predict import regenerate
 from hardmax.nexttoken.relations import collocation, orders
 from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.training import train
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 seeds = st.integers(0, 10**6)
 

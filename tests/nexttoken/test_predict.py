@@ -6,7 +6,7 @@ import pytest
 from hardmax.nexttoken import Predictor, Samples, generate
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.training import train
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 

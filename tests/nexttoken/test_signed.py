@@ -15,7 +15,7 @@ from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.training import train
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 def samples_of(name):

@@ -15,7 +15,7 @@ from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.relations import orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 def pairs_of(name):

@@ -262,17 +262,17 @@ def example(name: str, loss: str | None = None) -> Problem:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown example {name!r}.{hint} hm.data.examples() lists all names")
     if own in _SCORED:
-        return Problem.from_scores(*_SCORED[own], loss=loss or "logistic")
+        return Problem(*_SCORED[own], loss=loss or "logistic")
     if own in _LABELED:
-        return Problem.from_scores(*_LABELED[own], loss=loss or "log")
+        return Problem(*_LABELED[own], loss=loss or "log")
     if own in _QUERIED:
         return Problem.from_queries(*_QUERIED[own], loss=loss or "logistic")
     if own in _THIRD:
         inputs = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], _THIRD[own]]]
-        return Problem.from_tokens(inputs, [1, -1, 1], head=[-1.0, 0.0], loss=loss or "logistic")
+        return Problem.from_tokens(inputs, [1, -1, 1], readout=[-1.0, 0.0], loss=loss or "logistic")
     content = json.loads((FILES / f"{own}.json").read_text())
     content["loss"] = loss or content.get("loss", "logistic")
-    return Problem.from_queries(**content) if "queries" in content else Problem.from_scores(**content)
+    return Problem.from_queries(**content) if "queries" in content else Problem(**content)
 
 
 def load_problem(file: str | PathLike[str]) -> Problem:

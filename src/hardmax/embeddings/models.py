@@ -8,7 +8,7 @@ from typing import Any
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.steps import GD, Step
+from hardmax.dynamics.optim import GD, Optimizer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.gram import GramFlow, GramState, descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings, train_two_layer
@@ -52,7 +52,7 @@ class EmbeddingModel:
         return f"EmbeddingModel({shape}, layers={self.layers}, blocks={self.blocks})"
 
     def _train(
-        self, optimizer: Step, *, epochs: int | None = None, steps: int | None = None, **options: Any
+        self, optimizer: Optimizer, *, epochs: int | None = None, steps: int | None = None, **options: Any
     ) -> Any:
         """Train by mini-batches (``epochs``) or by gradient descent on the whole corpus (``steps``)."""
         if (epochs is None) == (steps is None):
@@ -70,7 +70,7 @@ class EmbeddingModel:
             return descend_two_layer(self.corpus, TwoLayerGram.from_vectors(*vectors), **how)
         return descend_embeddings(self.corpus, *vectors, **how)
 
-    def _train_batches(self, optimizer: Step, **options: Any) -> Any:
+    def _train_batches(self, optimizer: Optimizer, **options: Any) -> Any:
         if set(self.blocks) != set(BLOCKS):
             raise ValueError(f"mini-batches train all of E, p and v, got blocks={self.blocks}; give steps")
         if isinstance(self.start, GramState | TwoLayerGram):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.data.sentences.samples import Samples
-from hardmax.dynamics.steps import Normalized
+from hardmax.dynamics.optim import Normalized
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import descend_stage_1

@@ -1,4 +1,4 @@
-"""Types of the public names: the same as the table in __init__.py."""
+"""The public names of this package: read by type checkers, and by `lazy_loader` at run time."""
 
 from .checking.check import Check as Check
 from .checking.check import Hypothesis as Hypothesis

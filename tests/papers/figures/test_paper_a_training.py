@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 import hardmax as hm
 from hardmax._lib.extras import install
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import KLevel, initial_vectors
 from hardmax.embeddings.two_layer import TwoLayer
 from hardmax.papers.figures.claims import failed

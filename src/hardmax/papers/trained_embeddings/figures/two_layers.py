@@ -15,8 +15,8 @@ import numpy as np
 
 from hardmax._lib.extras import install
 from hardmax._lib.progress import Progress
-from hardmax.dynamics.steps import AdamW
-from hardmax.dynamics.steps.base import settings
+from hardmax.dynamics.optim import AdamW
+from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings import Corpus, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining
 from hardmax.embeddings.minibatch.kernels import update_adamw
@@ -98,7 +98,7 @@ def train_closed_form(
     progress: Progress | None = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the two-layer model as `train_two_layer` does, but sequence by sequence."""
-    batch, draws, rate = 128, np.random.default_rng(rng), rule.rate
+    batch, draws, rate = 128, np.random.default_rng(rng), rule.lr
     assert isinstance(rate, float)
     model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
     seed = int(draws.integers(2**63))
