@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hardmax.nexttoken import Samples, generate
 from hardmax.nexttoken.model import Model, naive_descent
 from hardmax.nexttoken.observables import _sentence_losses, accuracy, loss, target_masses
-from hardmax.problem.readouts import best_loss
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.training import train
+from hardmax.problem.readouts import OutputValue, best_loss
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 ETA = 0.05 / np.sqrt(20)

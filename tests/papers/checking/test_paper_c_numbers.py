@@ -17,6 +17,7 @@ from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.generators import generate_by_rejection
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.stages import gradient_ov
+from hardmax.nexttoken.training import train
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token.statements import gradients, printed
 from hardmax.papers.next_token.statements import instances as examples

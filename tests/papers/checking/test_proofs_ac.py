@@ -13,6 +13,7 @@ from tests.papers.checking.test_paper_c_mutations import MUTATIONS as OF_C
 import hardmax as hm
 from hardmax.nexttoken import Samples, named_sentences
 from hardmax.nexttoken.stages import gradient_ov
+from hardmax.nexttoken.training import train
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.checking.instances import instances
 from hardmax.papers.checking.proof import at_precision
