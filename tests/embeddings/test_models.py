@@ -17,20 +17,12 @@ def corpus():
     return hm.Corpus.from_sequences([[0, 2], [1, 2], [0, 1, 2], [1, 1]], [1, -1, 1, -1])
 
 
-def train(model, optimizer, **options):
-    return model._train(optimizer, **options)
-
-
-def flow(model, **options):
-    return model._flow(**options)
-
-
 def test_batches(corpus):
-    ours = train(corpus.model(d=4), AdamW(0.01), epochs=3, batch=2, rng=0)
+    ours = hm.train(corpus.model(d=4), AdamW(0.01), epochs=3, batch=2, rng=0)
     theirs = train_embeddings(corpus, 4, AdamW(0.01), epochs=3, batch=2, rng=0)
     np.testing.assert_array_equal(ours.E, theirs.E)
     start = initial_vectors(corpus.S, 4, rng=0)
-    ours = train(corpus.model(start=start, scale=0.5), AdamW(0.01), epochs=2, batch=2, rng=1)
+    ours = hm.train(corpus.model(start=start, scale=0.5), AdamW(0.01), epochs=2, batch=2, rng=1)
     theirs = train_embeddings(corpus, 4, AdamW(0.01), epochs=2, batch=2, rng=1, start=start, scale=0.5)
     np.testing.assert_array_equal(ours.a, theirs.a)
 
@@ -39,12 +31,12 @@ def test_batches(corpus):
 def test_steps_on_the_whole_corpus(corpus, blocks):
     E, p, v = initial_vectors(corpus.S, 5, rng=3)
     how = {"steps": 20, "rate": 0.1, "train": blocks}
-    ours = train(corpus.model(start=(E, p, v), blocks=blocks), GD(0.1), steps=20)
+    ours = hm.train(corpus.model(start=(E, p, v), blocks=blocks), GD(0.1), steps=20)
     np.testing.assert_array_equal(ours.a, descend_embeddings(corpus, E, p, v, **how).a)
-    drawn = train(corpus.model(d=5, blocks=blocks), GD(0.1), steps=20, rng=3)
+    drawn = hm.train(corpus.model(d=5, blocks=blocks), GD(0.1), steps=20, rng=3)
     np.testing.assert_array_equal(drawn.a, ours.a)
     state = GramState.from_vectors(E, p, v)
-    ours = train(corpus.model(start=state, blocks=blocks), GD(0.1), steps=20)
+    ours = hm.train(corpus.model(start=state, blocks=blocks), GD(0.1), steps=20)
     np.testing.assert_array_equal(ours.a, descend_gram(corpus, state, **how).a)
 
 
@@ -53,16 +45,16 @@ def test_two_layers(corpus):
     state = TwoLayerGram.from_vectors(*vectors)
     theirs = descend_two_layer(corpus, state, steps=5, rate=0.1)
     for start in (vectors, state):
-        ours = train(corpus.model(start=start, layers=2), GD(0.1), steps=5)
+        ours = hm.train(corpus.model(start=start, layers=2), GD(0.1), steps=5)
         np.testing.assert_array_equal(ours.losses, theirs.losses)
 
 
 def test_flow(corpus):
     state = GramState.infinite(corpus.S)
-    ours = flow(corpus.model(start=state, blocks=("E", "p")), times=[0, 1, 10])
+    ours = hm.flow(corpus.model(start=state, blocks=("E", "p")), times=[0, 1, 10])
     np.testing.assert_array_equal(ours.state.a, flow_gram(corpus, state, times=[0, 1, 10]).state.a)
     with pytest.raises(TypeError, match=r"one layer only; train two layers with hm\.train"):
-        flow(corpus.model(d=3, layers=2), times=[0, 1])
+        hm.flow(corpus.model(d=3, layers=2), times=[0, 1])
 
 
 def test_refusals(corpus):
@@ -74,12 +66,12 @@ def test_refusals(corpus):
         corpus.model(d=2, blocks=("W",))
     model = corpus.model(d=2)
     with pytest.raises(ValueError, match=r"give epochs .* or steps"):
-        train(model, GD(0.1))
+        hm.train(model, GD(0.1))
     with pytest.raises(TypeError, match=r"optimizer must be GD .*; give epochs for AdamW"):
-        train(model, AdamW(0.1), steps=3, rng=0)
+        hm.train(model, AdamW(0.1), steps=3, rng=0)
     with pytest.raises(TypeError, match="rng must be given where the start is drawn"):
-        train(model, GD(0.1), steps=3)
+        hm.train(model, GD(0.1), steps=3)
     with pytest.raises(ValueError, match="mini-batches train all of E, p and v"):
-        train(corpus.model(d=2, blocks=("p",)), AdamW(0.1), epochs=1, rng=0)
+        hm.train(corpus.model(d=2, blocks=("p",)), AdamW(0.1), epochs=1, rng=0)
     with pytest.raises(TypeError, match=r"vectors .* not inner products; give steps"):
-        train(corpus.model(start=GramState.infinite(3)), AdamW(0.1), epochs=1, rng=0)
+        hm.train(corpus.model(start=GramState.infinite(3)), AdamW(0.1), epochs=1, rng=0)

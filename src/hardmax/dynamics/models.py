@@ -1,14 +1,15 @@
 """Models: what `hm.train` and `hm.flow` take where it is not p of a `Problem`.
 
 A model names its blocks and says how they are trained; `problem.joint()`, `problem.matrix(prompt)`,
-`problem.factors(rank)` and `decomposition.remainder` make the models of this file.
+`problem.factors(rank)` and `decomposition.remainder` make the models of this file, `corpus.model` and
+`samples.model` those of papers A and C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Model:
     (('p', 'v'), Joint(Problem(n=2, T=2, d=2, loss='logistic')))
     """
 
-    blocks: ClassVar[tuple[str, ...]] = ()
+    blocks: tuple[str, ...] = ()
 
     def _train(self, optimizer: Any, **options: Any) -> Any:
         """Train the blocks; ``options`` are those that the caller of `hm.train` gave."""

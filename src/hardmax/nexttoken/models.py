@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Normalized
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.pairs import Pairs
@@ -19,7 +20,7 @@ BLOCKS = ("W_ov", "W_kq")
 
 
 @dataclass(frozen=True, eq=False)
-class NextTokenModel:
+class NextTokenModel(Model):
     """Output-value matrix W_ov and key-query matrix W_kq of one layer; `Samples.model` makes it.
 
     Both are trained by normalized gradient descent: W_ov first and then W_kq (Algorithm 1 of paper C), both
@@ -29,6 +30,9 @@ class NextTokenModel:
     >>> samples = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
     >>> samples.model()
     NextTokenModel(n=9, V=4, blocks=('W_ov', 'W_kq'))
+    >>> run = hm.train(samples.model(), hm.optim.Normalized(lr=0.1), steps=1000)
+    >>> run.predictor.predict("O S P").next(1)[0][0]
+    'P'
     """
 
     samples: Samples
