@@ -79,11 +79,11 @@ class EmbeddingModel(Model):
             raise ValueError(f"mini-batches train all of E, p and v, got blocks={self.blocks}; give steps")
         if isinstance(self.start, GramState | TwoLayerGram):
             raise TypeError("mini-batches need a start of vectors (E, p, v), not inner products; give steps")
-        d = self.d if self.start is None else len(self.start[1])
+        d: Any = self.d if self.start is None else len(self.start[1])
         train = train_embeddings if self.layers == 1 else train_two_layer
         return train(self.corpus, d, optimizer, start=self.start, **self.scales, **options)
 
-    def _flow(self, *, times: Any, rng: Any = None) -> GramFlow:
+    def _flow(self, *, times: Any, rng: Any = None) -> GramFlow:  # type: ignore[override]
         """Follow the gradient flow at the ``times``, by inner products."""
         if self.layers == 2:
             raise TypeError("hm.flow follows the model of one layer only; train two layers with hm.train")

@@ -81,7 +81,7 @@ class NextTokenModel(Model):
             **options,
         )
 
-    def _flow(
+    def _flow(  # type: ignore[override]
         self, *, until: float, optimizer: Any = None, output_steps: int = 900, **options: Any
     ) -> Training:
         """Follow the flow of W_kq to the time ``until``, counted in steps of the optimizer of W_kq."""
