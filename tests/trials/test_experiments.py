@@ -300,7 +300,7 @@ def test_a_runaway_is_a_row() -> None:
         ({"experiment": "fig9-oracle", "d": 3}, "needs d and number"),
         ({"experiment": "sphere", "d": 0}, "d must be an integer of at least 1, got 0"),
         ({"experiment": "sphere", "steps": 1.5}, "steps must be an integer of at least 0, got 1.5"),
-        ({"experiment": "sphere", "rate": -1}, "rate must be a positive number"),
+        ({"experiment": "sphere", "rate": -1}, "lr must be a positive number"),
         ({"experiment": "sphere", "loss": "hinge"}, "loss must be one of logistic"),
         ({"experiment": "sphere", "measure": "speed"}, "measure must be some of saturated.*got speed"),
         ({"experiment": "sphere", "measure": 3}, "measure must be names in one text, got 3"),
