@@ -64,8 +64,8 @@ def train(
 
     Args:
         model: a `Problem`, whose p is trained, or `problem.joint()`, `problem.matrix(prompt)`,
-            `problem.factors(rank)`, `decomposition.remainder`, `corpus.model(d)`, `samples.model()`; or a list
-            of them.
+            `problem.factors(rank)`, `decomposition.remainder`, `corpus.model(d)`, `samples.model()`; or a
+            list of them.
         optimizer: from `hm.optim`, or your own; where a model has two blocks, one for both, a pair, or a
             dict by the names of the blocks.
         steps: how many to take, 1000 by default.

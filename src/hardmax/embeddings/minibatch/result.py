@@ -184,7 +184,7 @@ class EmbeddingTraining(Run, Observables):
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
-    >>> trained = hm.embeddings.minibatch.train_embeddings(corpus, 8, hm.optim.AdamW(0.1), epochs=20, batch=4, rng=0)
+    >>> trained = hm.train(corpus.model(d=8), hm.optim.AdamW(0.1), epochs=20, batch=4, rng=0)
     >>> [corpus.word(s) for s in trained.c.argsort()], trained.epochs, trained.event
     (['bad', 'film', 'good'], 20, None)
     """
