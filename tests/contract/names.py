@@ -21,19 +21,16 @@ RESULTS = {
     "data": "Labelled Review",
     "directions": "Attraction AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections "
     "Direction SelectionList FeasibleSelection GeneralPosition LocalConstants Neighbors",
-    "embeddings": "Assumption4 Assumption4Witness EmbeddingDescent EmbeddingTraining FirstStep "
-    "FirstStepErrors GramDescent GramFlow InfiniteWidth InitialEvent StrongConditions "
-    "TextCorpus TextReport TheoremFive Thresholds TokenSelection TokenStatistics "
-    "TwoLayerDescent TwoLayerGradients",
+    "embeddings": "Assumption4 EmbeddingDescent EmbeddingModel EmbeddingTraining FirstStep GramDescent "
+    "GramFlow TextCorpus TextReport TokenSelection TwoLayerDescent",
     "readouts": "Attention",
     "limits": "Decomposition Forecast JointPath LateComparison LateResidual LocalPath RegularizationPath "
     "Survivors",
     "margin": "Ball Face FactoredPoint InterpolatedMaxMargin SetMaxMargin Norm",
-    "nexttoken": "Analysis Comparison Generated Late Observables Orders PairGradient Prediction Predictor "
-    "RealizablePart Regenerated Structure Training Violation",
+    "nexttoken": "Analysis Generated NextTokenModel Orders Prediction Predictor Training Violation",
     "papers": "Check Claim Figure Paper Statement",
     "playground": "Serving",
-    "text": "Explanation Important Kept TextStatistics WordMap",
+    "text": "Explanation TextStatistics TokenRanking TopKReport WordMap",
     "torch": "AttentionLayer Heads ProbedHead Watch",
     "dynamics": "FactorRun Gradient Smoothness WeightRun",
 }
@@ -47,7 +44,6 @@ WORDS = {
     "problem_from_readout": "Problem.from_readout",
     "load_problem": "Problem.load",
     "loss_function": "LossFunction",
-    "example": "data.named",
     "ledger": "ledger",
     "sphere": "data.sphere",
     "gaussian": "data.gaussian",
@@ -126,21 +122,21 @@ WORDS = {
     "one_layer_gradients": "embeddings.one_layer.gradients",
     "one_layer_point": "embeddings.one_layer.evaluate",
     "key_query_gradients": "embeddings.key_query.gradients",
-    "conserved_spectrum": "embeddings.conserved_spectrum",
-    "initial_event": "embeddings.initial_event",
-    "initial_event_from_gram": "embeddings.initial_event_from_gram",
-    "draw_initial": "embeddings.draw_initial",
-    "structured_state": "embeddings.StructuredState",
-    "infinite_structured_state": "embeddings.StructuredState.infinite",
+    "conserved_spectrum": "embeddings.gram.conserved_spectrum",
+    "initial_event": "embeddings.first_step.initial_event",
+    "initial_event_from_gram": "embeddings.first_step.initial_event_from_gram",
+    "draw_initial": "embeddings.near_identity.draw_initial",
+    "structured_state": "embeddings.near_identity.StructuredState",
+    "infinite_structured_state": "embeddings.near_identity.StructuredState.infinite",
     "token_selection": "embeddings.token_selection",
-    "score_selection": "embeddings.score_selection",
-    "local_gap": "embeddings.local_gap",
-    "important_pattern": "embeddings.important_pattern",
+    "score_selection": "embeddings.patterns.score_selection",
+    "local_gap": "embeddings.patterns.local_gap",
+    "important_pattern": "embeddings.patterns.important_pattern",
     "pattern_max_margin": "embeddings.pattern_max_margin",
-    "realizable": "embeddings.realizable",
-    "strong_conditions": "embeddings.strong_conditions",
-    "theorem_5_thresholds": "embeddings.theorem_5_thresholds",
-    "run_theorem_5": "embeddings.run_theorem_5",
+    "realizable": "embeddings.patterns.realizable",
+    "strong_conditions": "embeddings.theorem5.strong_conditions",
+    "theorem_5_thresholds": "embeddings.theorem5.theorem_5_thresholds",
+    "run_theorem_5": "embeddings.theorem5.run_theorem_5",
     "find_reviews": "data.find_reviews",
     "yelp_corpus": "embeddings.yelp_corpus",
     "load_classifier": "text.AttentionClassifier.load",
@@ -153,29 +149,28 @@ WORDS = {
     "write_sentences": "nexttoken.write_sentences",
     "sentence_example": "nexttoken.named_sentences",
     "samples": "nexttoken.Samples.from_sentences",
-    "orders": "nexttoken.orders",
-    "components": "nexttoken.components",
+    "orders": "nexttoken.relations.orders",
+    "components": "nexttoken.relations.components",
     "analyze": "nexttoken.analyze",
     "check_sentences": "answers.ntp_check",
-    "generate_by_rejection": "nexttoken.generate_by_rejection",
-    "realizable_part": "nexttoken.realizable_part",
-    "structure": "nexttoken.structure",
-    "regenerate": "nexttoken.regenerate",
-    "output_stage": "nexttoken.stage_1",
-    "descend_output_stage": "nexttoken.descend_stage_1",
-    "aligned_output": "nexttoken.OutputValue.aligned",
-    "output_of_table": "nexttoken.OutputValue.of_table",
-    "attention_stage": "nexttoken.StageTwo",
-    "pairs_of": "nexttoken.Pairs.of",
-    "late_phase": "nexttoken.late_of",
-    "next_token_model": "nexttoken.Model.of",
-    "embedded_model": "nexttoken.Embedded",
-    "unmerged_model": "nexttoken.Unmerged.random",
-    "orthonormal_embedding": "nexttoken.orthonormal_embedding",
-    "train_next_tokens_jointly": "nexttoken.train_jointly",
-    "train_unmerged": "nexttoken.train_unmerged",
-    "save_predictor": "nexttoken.save_model",
-    "load_predictor": "nexttoken.load_model",
+    "generate_by_rejection": "nexttoken.generators.generate_by_rejection",
+    "realizable_part": "nexttoken.realizable.realizable_part",
+    "structure": "nexttoken.generators.structure",
+    "regenerate": "nexttoken.predict.regenerate",
+    "output_stage": "nexttoken.stages.stage_1",
+    "descend_output_stage": "nexttoken.stages.descend_stage_1",
+    "aligned_output": "problem.readouts.OutputValue.aligned",
+    "output_of_table": "problem.readouts.OutputValue.of_table",
+    "attention_stage": "nexttoken.stages.StageTwo",
+    "pairs_of": "nexttoken.pairs.Pairs.of",
+    "late_phase": "nexttoken.late.late_of",
+    "next_token_model": "nexttoken.model.Model.of",
+    "embedded_model": "nexttoken.unmerged.Embedded",
+    "unmerged_model": "nexttoken.unmerged.Unmerged.random",
+    "orthonormal_embedding": "nexttoken.unmerged.orthonormal_embedding",
+    "train_next_tokens_jointly": "nexttoken.unmerged.train_jointly",
+    "train_unmerged": "nexttoken.unmerged.train_unmerged",
+    "load_predictor": "nexttoken.Predictor.load",
     "train_to_file": "answers.ntp_train",
     "predict_from_file": "answers.ntp_predict",
     "torch_attention": "torch.attention",
@@ -262,6 +257,12 @@ def public_names():
 
 
 # Problems
+
+
+def example(name, **options):
+    """Make a small problem by its name or the id of a figure."""
+    assert hm.data.examples()["two-inputs"].startswith("two inputs")
+    return hm.data.example(name, **options)
 
 
 def problem_from_values(keys, values, labels, readout, loss="logistic"):
@@ -497,9 +498,6 @@ def read_figure_records(folder):
 
 def sweep(function, grid, trials, **options):
     """Run trials of a function, or of a built-in experiment by its name."""
-    if function == "sphere":
-        grid, function = {"experiment": ["sphere"], **grid}, "hardmax.trials.experiments:built_in"
-        options["batched"] = True
     return hm.sweep(function, grid, trials, **options)
 
 
@@ -521,31 +519,33 @@ def embeddings(corpus, E, p, v, blocks=("E", "p")):
 
 def train_embeddings(model, lr, steps, **options):
     """Train the vectors of a corpus by plain gradient descent on the whole of it."""
-    return hm.embeddings.descend_embeddings(model.of, steps=steps, rate=lr, **model.options, **options)
+    return hm.embeddings.one_layer.descend_embeddings(
+        model.of, steps=steps, rate=lr, **model.options, **options
+    )
 
 
 def train_gram(corpus, state, lr, steps, blocks=("E", "p")):
-    return hm.embeddings.descend_gram(corpus, state, steps=steps, rate=lr, train=blocks)
+    return hm.embeddings.gram.descend_gram(corpus, state, steps=steps, rate=lr, train=blocks)
 
 
 def train_two_layer_gram(corpus, state, lr, steps, blocks=("E", "p", "v")):
-    return hm.embeddings.descend_two_layer(corpus, state, steps=steps, rate=lr, train=blocks)
+    return hm.embeddings.two_layer.descend_two_layer(corpus, state, steps=steps, rate=lr, train=blocks)
 
 
 def flow_gram(corpus, state, times, blocks=("E", "p")):
-    return hm.embeddings.flow_gram(corpus, state, times=times, train=blocks)
+    return hm.embeddings.gram.flow_gram(corpus, state, times=times, train=blocks)
 
 
 def train_minibatch(corpus, d, optimizer, layers=1, **options):
     """Train E, p and v of one layer by mini-batches, or of two layers, which needs PyTorch."""
     if layers == 2:
-        return hm.embeddings.train_two_layer(corpus, d, optimizer, **options)
-    return hm.embeddings.train_embeddings(corpus, d, optimizer, **options)
+        return hm.embeddings.minibatch.train_two_layer(corpus, d, optimizer, **options)
+    return hm.embeddings.minibatch.train_embeddings(corpus, d, optimizer, **options)
 
 
 def two_layer(corpus, E, p, v):
     """Return the predictions, the loss and the gradients of the two-layer model."""
-    model = hm.embeddings.TwoLayer()
+    model = hm.embeddings.two_layer.TwoLayer()
     return model.predict(corpus, E, p, v), model.gradients(corpus, E, p, v)
 
 
@@ -554,15 +554,15 @@ def first_step(corpus, E, p, v, lr):
 
 
 def first_step_errors(corpus, K, a, c, pi, rho, nu, lr):
-    return hm.embeddings.first_step_errors(corpus, K, a, c, pi, rho, nu, first_rate=lr)
+    return hm.embeddings.first_step.first_step_errors(corpus, K, a, c, pi, rho, nu, first_rate=lr)
 
 
 def infinite_width(corpus, lr):
-    return hm.embeddings.infinite_width(corpus, first_rate=lr)
+    return hm.embeddings.first_step.infinite_width(corpus, first_rate=lr)
 
 
 def realizable_patterns(corpus, **options):
-    return list(hm.embeddings.realizable_patterns(corpus, **options))
+    return list(hm.embeddings.patterns.realizable_patterns(corpus, **options))
 
 
 # Texts
@@ -578,36 +578,43 @@ def read_labeled(path, **options):
 
 def text_corpus(paths, *, min_count, max_tokens=None, char_range=None, label_map=None, **options):
     return hm.embeddings.text_corpus(
-        paths, least=min_count, most=max_tokens, characters=char_range, signs=label_map, **options
+        paths,
+        min_count=min_count,
+        max_tokens=max_tokens,
+        char_range=char_range,
+        label_map=label_map,
+        **options,
     )
 
 
 def imdb_corpus(folder, min_count):
-    return hm.embeddings.imdb_corpus(folder, least=min_count)
+    return hm.embeddings.imdb_corpus(folder, min_count=min_count)
 
 
 def classifier(*, top_k=None, entropy_penalty=None, **options):
-    return hm.text.AttentionClassifier(sparse=top_k if top_k is not None else entropy_penalty, **options)
+    return hm.text.AttentionClassifier(top_k=top_k, entropy_penalty=entropy_penalty, **options)
 
 
 def top_tokens(classifier, n, label=None):
-    return classifier.important(n, label)
+    return classifier.top_tokens(n, label)
 
 
 def evaluate_top_k(classifier, X, y, k):
-    return classifier.keep_top(X, k, y)
+    return classifier.evaluate_top_k(X, y, k)
 
 
 # Next tokens
 
 
 def samples_from_trie(data):
-    return hm.nexttoken.Samples.from_trie(hm.nexttoken.Trie.build(hm.nexttoken.Sentences.from_lists(data)))
+    return hm.nexttoken.Samples.from_trie(
+        hm.data.sentences.trie.Trie.build(hm.nexttoken.Sentences.from_lists(data))
+    )
 
 
 def next_tokens(samples):
     """Return the next token of each token (its collocation), completed to a permutation."""
-    return hm.nexttoken.complete(hm.nexttoken.collocation(samples))
+    return hm.nexttoken.relations.complete(hm.nexttoken.relations.collocation(samples))
 
 
 def generate_sentences(vocabulary, rng, **options):
@@ -619,17 +626,21 @@ def generate_sentences(vocabulary, rng, **options):
 
 def star(samples):
     """Return the max-margin solution of the key-query matrix, in rationals."""
-    return hm.nexttoken.KqStar.of(hm.nexttoken.Pairs.of(samples))
+    return hm.nexttoken.star.KqStar.of(hm.nexttoken.pairs.Pairs.of(samples))
 
 
 def train_next_tokens(samples, steps, lr=None, output_steps=900, output_lr=None, **options):
-    return hm.nexttoken.train(
+    return hm.nexttoken.training.train(
         samples, steps=steps, rate=lr, stage1=output_steps, first_rate=output_lr, **options
     )
 
 
 def flow_next_tokens(samples, until, lr):
-    return hm.nexttoken.train_by_flow(samples, until, rate=lr)
+    return hm.nexttoken.flow.train_by_flow(samples, until, rate=lr)
+
+
+def save_predictor(path, model):
+    model.save(path)
 
 
 # Command line

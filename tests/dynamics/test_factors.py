@@ -254,7 +254,7 @@ def test_stops_of_factors():
 
 
 def test_bad_factors():
-    problem, plain = posed("w22"), hm.data.named("B-FIG-8")
+    problem, plain = posed("w22"), hm.data.example("B-FIG-8")
     K, step = np.ones((2, 1)), hm.optim.Normalized(0.1)
     for call, message in (
         (

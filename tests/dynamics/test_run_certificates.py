@@ -57,7 +57,7 @@ def test_batches_without_a_pull():
         with pytest.raises(ValueError, match=message):
             hm.train(run.problem, hm.optim.Normalized(0.1), batch=wrong)
     with pytest.raises(TypeError, match="batch is not an option for p and v"):
-        hm.train(hm.data.named("B-FIG-3a").joint(), hm.optim.Normalized(0.1), batch=1)
+        hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), batch=1)
 
 
 @pytest.mark.compiled
@@ -110,7 +110,7 @@ def test_the_interval_of_any_run_holds(seed, rule, by_batches):
 
 
 def test_runs_without_a_certificate():
-    problem = hm.data.named("B-FIG-3a")
+    problem = hm.data.example("B-FIG-3a")
     with pytest.raises(ValueError, match="run must be a training of p by one step rule, got gradient flow"):
         hm.flow(problem, until_norm=10).margin_bounds()
     with pytest.raises(ValueError, match="run must be a training of p by one step rule, got joint"):

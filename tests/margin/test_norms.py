@@ -399,7 +399,7 @@ def test_certificates_carry_their_norm() -> None:
 )
 def test_bad_norms(name: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        hm.max_margin(hm.data.named("B-FIG-8"), norm=name)
+        hm.max_margin(hm.data.example("B-FIG-8"), norm=name)
 
 
 def test_norms_that_do_not_fit() -> None:
@@ -407,8 +407,8 @@ def test_norms_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match='norm must be "l2" for tokens known by a Gram matrix'):
         hm.max_margin(gram, norm="l1")
     with pytest.raises(ValueError, match=r"exact must be False with norm 'l1\.5'"):
-        hm.max_margin(hm.data.named("B-FIG-8"), norm="l1.5", exact=True)
-    problem = hm.data.named("B-FIG-8")
+        hm.max_margin(hm.data.example("B-FIG-8"), norm="l1.5", exact=True)
+    problem = hm.data.example("B-FIG-8")
     with pytest.raises(ValueError, match="norm must be that of the solution, 'l1', got 'l2'"):
         hm.attracts(problem, hm.max_margin(problem, norm="l1"), norm="l2").verdict
     face = hm.max_margin(problem, norm="l1").face

@@ -1,14 +1,15 @@
 """Models: what `hm.train` and `hm.flow` take where it is not p of a `Problem`.
 
 A model names its blocks and says how they are trained; `problem.joint()`, `problem.matrix(prompt)`,
-`problem.factors(rank)` and `decomposition.remainder` make the models of this file.
+`problem.factors(rank)` and `decomposition.remainder` make the models of this file, `corpus.model` and
+`samples.model` those of papers A and C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,12 +37,12 @@ class Model:
     """What is trained: named ``blocks``, and how steps of an optimizer move them.
 
     >>> import hardmax as hm
-    >>> model = hm.data.named("B-FIG-3a").joint()
+    >>> model = hm.data.example("B-FIG-3a").joint()
     >>> model.blocks, model
     (('p', 'v'), Joint(Problem(n=2, T=2, d=2, loss='logistic')))
     """
 
-    blocks: ClassVar[tuple[str, ...]] = ()
+    blocks: tuple[str, ...] = ()
 
     def _train(self, optimizer: Any, **options: Any) -> Any:
         """Train the blocks; ``options`` are those that the caller of `hm.train` gave."""
@@ -86,7 +87,7 @@ class Joint(OfProblem):
     """p and the readout's v, each with its own steps; the ratio of the rates matters (B-NEW-1).
 
     >>> import hardmax as hm
-    >>> model = hm.data.named("B-FIG-3a").joint()
+    >>> model = hm.data.example("B-FIG-3a").joint()
     >>> steps = {"p": hm.optim.Normalized(lr=0.1), "v": hm.optim.Normalized(lr=0.2)}
     >>> hm.train(model, steps, steps=100).v_points[-1].round(2).tolist()
     [-2.85, 19.8]
@@ -198,7 +199,7 @@ class Remainder(Model):
     problem that `hm.decompose` calls ``late`` has no bound rows, so nothing cancels in it at any norm.
 
     >>> import hardmax as hm
-    >>> parts = hm.decompose(hm.data.named("cycle"))
+    >>> parts = hm.decompose(hm.data.example("cycle"))
     >>> hm.train(parts.remainder, hm.optim.Normalized(lr=0.1), steps=100).method
     'normalised gradient descent beside p_fin'
     """

@@ -71,7 +71,8 @@ def train(
 
     Args:
         model: a `Problem`, whose p is trained, or `problem.joint()`, `problem.matrix(prompt)`,
-            `problem.factors(rank)`, `decomposition.remainder`; or a list of them.
+            `problem.factors(rank)`, `decomposition.remainder`, `corpus.model(d)`, `samples.model()`; or a
+            list of them.
         optimizer: from `hm.optim`, or your own; where a model has two blocks, one for both, a pair, or a
             dict by the names of the blocks.
         steps: how many to take, 1000 by default.
@@ -93,10 +94,10 @@ def train(
     See also: `hm.flow`, the limit of infinitely small steps.
 
     >>> import hardmax as hm
-    >>> run = hm.train(hm.data.named("B-FIG-8"), hm.optim.Normalized(lr=0.1), steps=1000, start=[2.0, 0.0])
+    >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(lr=0.1), steps=1000, start=[2.0, 0.0])
     >>> run.selection   # input 1 keeps its worse token: a direction that attracts
     (0, 1)
-    >>> model = hm.data.named("B-FIG-3a").joint()
+    >>> model = hm.data.example("B-FIG-3a").joint()
     >>> both = hm.train(model, hm.optim.Normalized(lr=0.1), steps=1000, start=[0.0, -1.0])
     >>> both.p.round(4).tolist(), both.v_points[-1].round(5).tolist()
     ([95.293, 23.4802], [0.22192, 99.78082])

@@ -28,7 +28,7 @@ class Survivors:
     along ``decomposition.p_mm`` beside it (``cosine_distance``, 1 - cos; None if nothing diverges).
 
     >>> import hardmax as hm
-    >>> found = hm.limits.survivors(hm.data.named("cycle"), [7.0, 6.0, -14.0])
+    >>> found = hm.limits.survivors(hm.data.example("cycle"), [7.0, 6.0, -14.0])
     >>> found.sets.sets, found.verdict, found.cosine_distance < 1e-3
     (((0, 1), (0, 1), (0, 1), (0, 1)), 'consistent', True)
     """

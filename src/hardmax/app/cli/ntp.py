@@ -200,7 +200,7 @@ def train(
     settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume, punctuation)
     job = Learning(sentences, str(file), model, *settings)
     with out.progress("training", steps) as bar, noted() as interrupted:
-        answer = job.run(bar.advance, interrupted)
+        answer = job.run(lambda done, total: bar.advance(done - bar.done), interrupted)
     for remark in answer.remarks:
         out.say(remark)
     code = out.show(answer)

@@ -39,7 +39,7 @@ class FlowEnd:
     """Where gradient flow went, and which of the listed directions is ``nearest`` to it.
 
     >>> import hardmax as hm
-    >>> end = hm.solve(hm.data.named("B-FIG-8"), flow=True).flow
+    >>> end = hm.solve(hm.data.example("B-FIG-8"), flow=True).flow
     >>> end.start, end.selection, end.nearest, end.misalignment < 1e-11, end.status
     ('zero', (0, 0), 1, True, 'complete')
     """
@@ -98,7 +98,7 @@ class Solved(Answer):
     it early, if anything did.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.named("B-FIG-8"))
+    >>> found = hm.solve(hm.data.example("B-FIG-8"))
     >>> found.status, [each.selection for each in found.selections], found.exit_code
     ('complete', [(0, 1), (0, 0)], 0)
     >>> print(found)
@@ -165,7 +165,7 @@ class Solved(Answer):
         """Directions, tokens, separators and the flow; for keys in 2 dimensions.
 
         >>> import hardmax as hm
-        >>> len(hm.solve(hm.data.named("B-FIG-8")).plot().axes)
+        >>> len(hm.solve(hm.data.example("B-FIG-8")).plot().axes)
         3
         """
         from hardmax.directions.display import PlaneDisplay
@@ -182,7 +182,7 @@ class Solved(Answer):
         >>> import tempfile
         >>> import hardmax as hm
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     files = hm.solve(hm.data.named("B-FIG-8")).save(folder)
+        ...     files = hm.solve(hm.data.example("B-FIG-8")).save(folder)
         ...     [hm.certify(file).valid for file in files]
         [True, True]
         """
@@ -595,7 +595,7 @@ def solve(
     """List the directions that attract training, each with a proof, as `hardmax solve` does.
 
     Args:
-        problem: a `Problem`, or a file that holds one.
+        problem: a `Problem`, a file that holds one, or the name of an example (`hm.data.examples`).
         all: list every feasible selection, not only those that attract.
         limit: stop after this many feasible selections; None looks at all.
         seconds: stop the search after this many seconds; None takes the time it needs.
@@ -606,16 +606,17 @@ def solve(
         norm: in which each p is shortest, and so which selections attract; as for `max_margin`.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.named("B-FIG-1b"), flow=True)
+    >>> found = hm.solve(hm.data.example("B-FIG-1b"), flow=True)
     >>> [each.selection for each in found.selections], found.flow.selection, found.flow.nearest
     ([(1,), (0,)], (0,), 1)
     """
+    from hardmax.data.small import load_problem
     from hardmax.problem import Problem
 
     if not isinstance(problem, Problem | str | os.PathLike):
         raise ValueError(f"problem must be a Problem or the name of a file, got {type(problem).__name__}")
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
-    posed = problem if isinstance(problem, Problem) else Problem.load(name)
+    posed = problem if isinstance(problem, Problem) else load_problem(name)
     if start is not None and not flow:
         raise ValueError("start must be left out without a flow, got a point; add flow=True")
     begin, start_name = (None, "zero") if start is None else (posed.vector("start", start), "given")

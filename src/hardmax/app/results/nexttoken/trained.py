@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hardmax._lib.progress import Progress
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INTERRUPTED
 from hardmax.app.results.answer import Answer
@@ -230,15 +231,15 @@ class Learning:
             self.start, self.before = self._found()
 
     def run(
-        self, progress: Callable[[int], None] | None = None, stop: Callable[[], bool] | None = None
+        self, progress: Progress | None = None, stop: Callable[[], bool] | None = None
     ) -> Trained:
-        """Train and write the model; ``progress`` is told of steps done, and the yes of ``stop`` ends it."""
-        from hardmax.nexttoken.model_file import Reached, save_model
+        """Train and write the model; ``progress(done, total)`` counts steps, and the yes of ``stop`` ends it."""
+        from hardmax.nexttoken.model_file import Reached, save
         from hardmax.nexttoken.training import train
 
         after, signed = (self.before.steps, self.before.signed_steps) if self.before else (0, 0)
         if progress:
-            progress(after)
+            progress(after, self.steps)
         run = train(
             self.samples,
             steps=self.steps,
@@ -254,7 +255,7 @@ class Learning:
                 "pulls cancel, so there is no direction to take"
             )
         reached = Reached.by(run, before=signed)
-        save_model(self.model, run.predictor, reached)
+        save(self.model, run.predictor, reached)
         again = ["hardmax", "ntp", "train", self.name, "--out", str(self.model), "--resume", *self.options]
         goes_on = shlex.join(again) if reached.steps < self.steps else None
         return Trained(run, self.analysis, str(self.model), reached, self.steps, goes_on)
