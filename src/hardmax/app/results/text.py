@@ -178,7 +178,9 @@ def text_train(
     common = classifier.classes_[int(np.argmax(classifier._shares))]
     majority = float(np.mean(truth == common)) if len(aside) else None
     file = None if model is None else fspath(model)
-    return TextTrained(classifier, file, rng, len(own), left_out, kept, majority, classifier.top_tokens(SHOWN))
+    return TextTrained(
+        classifier, file, rng, len(own), left_out, kept, majority, classifier.top_tokens(SHOWN)
+    )
 
 
 def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np.ndarray, int]:

@@ -230,9 +230,7 @@ class Learning:
         if resume and model.exists():
             self.start, self.before = self._found()
 
-    def run(
-        self, progress: Progress | None = None, stop: Callable[[], bool] | None = None
-    ) -> Trained:
+    def run(self, progress: Progress | None = None, stop: Callable[[], bool] | None = None) -> Trained:
         """Train and write the model; ``progress(done, total)`` counts steps, and the yes of ``stop`` ends it."""
         from hardmax.nexttoken.model_file import Reached, save
         from hardmax.nexttoken.training import train

@@ -184,6 +184,6 @@ def fig_cycles(setting: Setting) -> Findings:
         "Log loss of labels; rates 0.1, Adam 0.01 with beta2 = 0.99.",
         "cycle: the label is a and not b three times, b and not a once, and once a and not c.",
         "The max margin is the one in the rule's own norm that ties the bound rows.",
-        "Beside p_fin: hm.train(..., split=hm.decompose(problem)).",
+        "Beside p_fin: hm.train(hm.decompose(problem).remainder, ...).",
     )
     return Findings(tables, claims, notes)
