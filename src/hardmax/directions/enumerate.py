@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, cmp_to_key
-from typing import Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.notebook import table
+from hardmax._lib.plotting import axes_of, draw_directions
 from hardmax._lib.progress import Progress, by_share
 from hardmax.directions.neighbors import Attraction, known_gap, row_gaps
 from hardmax.directions.search import Block, Tree
@@ -31,6 +32,9 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import L2, kept, proves
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.selection import best_tokens, slot_gaps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,6 +446,15 @@ class SelectionList(Sequence[FeasibleSelection]):
 
     def _repr_html_(self) -> str:
         return table(self._counts(), list(HEAD), self._rows())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the directions in the plane of `Problem.plot`, those that attract in red; return the axes.
+
+        >>> import hardmax as hm
+        >>> len(hm.attractors(hm.data.example("B-FIG-8")).plot().lines)
+        3
+        """
+        return draw_directions(axes_of(ax), self, self.problem.plane)
 
     def _run(self) -> Iterator[FeasibleSelection]:
         seconds = self._budget.seconds

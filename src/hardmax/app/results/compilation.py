@@ -229,8 +229,8 @@ def _use(*modules: str) -> None:
 
     from hardmax._lib.compiled import compile_declared
     from hardmax._lib.kernels import Kernel
-    from hardmax.problem.losses import CompiledSlope
     from hardmax.dynamics.updates import CompiledUpdate
+    from hardmax.problem.losses import CompiledSlope
 
     for module in modules:
         for each in vars(importlib.import_module(f"hardmax.{module}")).values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib import resources
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hardmax._lib.progress import Progress
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
+from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import columns, fitted, shown
 from hardmax.app.results.answer import Answer
 

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,14 +21,14 @@ from hardmax.app.results.answer import Answer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hardmax.directions.critical import CriticalDirection, CriticalDirections
     from hardmax._lib.progress import Progress
+    from hardmax.directions.critical import CriticalDirection, CriticalDirections
     from hardmax.directions.enumerate import FeasibleSelection, SelectionList
+    from hardmax.dynamics.run import Run
     from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.norms import Norm
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
-    from hardmax.dynamics.run import Run
 
 
 Best = tuple[tuple[int, ...], "MaxMargin"]

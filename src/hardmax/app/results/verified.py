@@ -19,9 +19,9 @@ from hardmax.app.results.answer import Answer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hardmax.problem import Problem
     from hardmax.papers.checking.check import Check, Verdict
     from hardmax.papers.checking.instances import Instance
+    from hardmax.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
     >>> separating(hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]]))
     (0, 1)
     """
-    from hardmax.directions.enumerate import selections, attractors
+    from hardmax.directions.enumerate import attractors, selections
 
     for search in (attractors, selections):
         for found in search(problem, seconds=seconds):

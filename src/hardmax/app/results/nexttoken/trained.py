@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.progress import Progress
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import DONE, INTERRUPTED
 from hardmax.app.results.answer import Answer
 from hardmax.app.results.nexttoken.checked import MAX_LENGTH
