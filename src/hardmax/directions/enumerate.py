@@ -339,7 +339,7 @@ class SelectionList(Sequence[FeasibleSelection]):
     >>> found
     SelectionList(2 attract of 4 feasible, complete)
     >>> found[-1].selection
-    (0, 1)
+    (0, 0)
     """
 
     def __init__(
@@ -664,11 +664,11 @@ def attractors(
     >>> import hardmax as hm
     >>> found = hm.attractors(hm.data.example("B-FIG-8"))
     >>> len(found), round(found[0].margin, 6)
-    (2, 0.316228)
+    (2, 1.0)
     >>> print(found)
     #  tokens  margin    attracts  best  direction
-    0  0 0     0.316228  yes       yes   +0.3162 +0.9487
-    1  0 1     1         yes       no    +1.0000 +0.0000
+    0  0 1     1         yes       no    +1.0000 +0.0000
+    1  0 0     0.316228  yes       yes   +0.3162 +0.9487
     2 attract of 4 feasible, complete
     """
     need_problem(problem)

@@ -249,7 +249,7 @@ class Run:
         >>> import hardmax as hm
         >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.GD(lr=1.0), steps=1000)
         >>> run.selection_at(1), run.selection
-        ((0, 0), (0, 0))
+        ((1, 0), (0, 0))
         """
         return selected_tokens(self._problem(at), self._p(at), tolerance)
 
