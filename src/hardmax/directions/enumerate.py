@@ -626,7 +626,7 @@ def selections(
     >>> sorted(each.selection for each in found), found.problems_solved
     ([(0,), (1,), (2,)], 3)
     >>> [each.margin for each in hm.selections(hm.data.example("B-FIG-1b"), among="best")]
-    [0.0989949493661166]
+    [1.0049875621120892]
     """
     need_problem(problem)
     budget = Budget(limit, seconds, min_margin, top)

@@ -161,7 +161,7 @@ class Statement:
     from it is no such proof, however late. An *existential* statement ("from some radius on") never fails.
 
     >>> from hardmax.papers.checking.check import statements
-    >>> checks()["B-THM-L4"].label, checks()["B-THM-1"].kind, statements()["B-THM-3"].kind
+    >>> statements()["B-THM-L4"].label, statements()["B-THM-1"].kind, statements()["B-THM-3"].kind
     ('proved', 'limit', 'existential')
     """
 
