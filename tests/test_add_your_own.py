@@ -48,7 +48,7 @@ def test_a_head():
     assert hm.optimal_tokens(problem).sets == hm.optimal_tokens(same).sets
     assert hm.excess_risk(problem, run.p, run.selection().tokens).log < 0
     assert {row.selection for row in hm.solve(problem).selections} >= {far.selection().tokens}
-    assert hm.check("B-THM-3", problem).verdict == "not applicable"  # it is about fixed scores
+    assert hm.check_statement("B-THM-3", problem).verdict == "not applicable"  # it is about fixed scores
 
 
 def test_a_step_rule():
@@ -90,15 +90,15 @@ def test_a_statement(tmp_path):
         return Outcome((met,), 0.5 - wrong, {"selected": found}, witness=found, proof="the run itself")
 
     problem = hm.data.named("B-FIG-8")
-    assert hm.check("MINE-1", problem).verdict == "consistent"
+    assert hm.check_statement("MINE-1", problem).verdict == "consistent"
     drawn = (hm.data.sphere(n=3, T=4, d=3, rng=seed) for seed in range(40))
-    assert {hm.check("MINE-1", each).verdict for each in drawn} == {"consistent", "refuted", "not applicable"}
+    assert {hm.check_statement("MINE-1", each).verdict for each in drawn} == {"consistent", "refuted", "not applicable"}
     problem.save(tmp_path / "mine.json")
     answer = hm.verify(["MINE-1"], on=tmp_path / "mine.json")
     assert [each.check.verdict for each in answer.checks] == ["consistent"]
     assert answer.exit_code == 0
-    assert "MINE-1" in str(hm.check("MINE-1", problem))
-    assert list(hm.checks())[-1] == "MINE-1"
+    assert "MINE-1" in str(hm.check_statement("MINE-1", problem))
+    assert hm.statements()[-1].id == "MINE-1"
 
 
 @pytest.mark.parametrize("test", [test_a_head, test_a_step_rule, test_a_statement])

@@ -118,7 +118,7 @@ def test_read_a_theorem_check(run):
     assert hm.gradient(names["opposed"], np.zeros(2)).log_norm == pytest.approx(-3, abs=0.5)
     assert hm.gradient(names["opposed"], names["printed"].witness).log_norm < -30
     assert names["late"].holds
-    assert hm.check("C-THM-ASY", names["sentences"], steps=900).verdict == "undecided"
+    assert hm.check_statement("C-THM-ASY", names["sentences"], steps=900).verdict == "undecided"
     assert names["slope"] == pytest.approx(np.hypot(2, 18) / 13, rel=1e-12)
 
 
@@ -191,9 +191,9 @@ def test_what_a_newcomer_gets_wrong_is_answered():
     with pytest.raises(
         ValueError, match=r"B-THM-L7: missing .*'selection'; ask check\('B-THM-L7', problem, sel"
     ):
-        hm.check("B-THM-L7", problem)
+        hm.check_statement("B-THM-L7", problem)
     with pytest.raises(
         ValueError, match=r"unexpected keyword argument 'tokens'; ask check\('B-THM-3', problem"
     ):
-        hm.check("B-THM-3", problem, tokens=(0, 1))
+        hm.check_statement("B-THM-3", problem, tokens=(0, 1))
     assert hm.is_locally_optimal(problem, hm.Selection(((0,), (1,))))  # tokens will do

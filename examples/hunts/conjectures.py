@@ -137,7 +137,7 @@ def parting(problem: hm.Problem, *, start) -> Outcome:
 
 def without_general_position(problem: hm.Problem) -> Outcome:
     """B-ERR-21 as it was stated first: distinct scores are enough for what attracts to be locally optimal."""
-    found = hm.check("B-ERR-21", problem, count=2)
+    found = hm.check_statement("B-ERR-21", problem, count=2)
     met = tuple(h for h in found.hypotheses if h.id != "general position")
     return Outcome(met, found.slack, found.measured)
 

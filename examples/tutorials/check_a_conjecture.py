@@ -110,7 +110,7 @@ for each in hm.locally_optimal(odd):
 # that hardmax can check on your data; here it follows the flow from eight random starts, and the label says
 # that nobody has proved it.
 
-check = hm.check("B-ERR-21", odd)
+check = hm.check_statement("B-ERR-21", odd)
 print(f"{check.title}: {check.verdict} (label: {check.label})")
 
 # %%

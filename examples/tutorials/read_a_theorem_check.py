@@ -20,8 +20,8 @@ import hardmax as hm
 # Theorem 2 of the max-margin paper is about training from anywhere, say p = 0: under which conditions must
 # p grow without bound, and how fast?
 
-statement = hm.checks()["B-THM-2"]
-print(f"{len(hm.checks())} statements can be checked; this one is {statement.title}, {statement.label}.")
+statement = hm.statements("B-THM-2")[0]
+print(f"{len(hm.statements())} statements can be checked; this one is {statement.title}, {statement.label}.")
 print(statement.claim)
 print("errata that concern it:", statement.errata)
 
@@ -50,7 +50,7 @@ def tell(found):
         print(f"  {each.id}: {each.holds}, measured {measured}", f"({each.erratum})" if each.erratum else "")
 
 
-scored = hm.check("B-THM-2", mine)
+scored = hm.check_statement("B-THM-2", mine)
 tell(scored)
 
 # %%
@@ -70,7 +70,7 @@ def only(best):
     return hm.Problem.from_scores(keys, [[float(t == winner) for t in range(4)] for winner in best])
 
 
-equal = hm.check("B-THM-2", only([2, 2, 3]))
+equal = hm.check_statement("B-THM-2", only([2, 2, 3]))
 tell(equal)
 print(f"measured: |p| grows by {equal.measured['norm over log t']:.6f} for each unit of log t")
 print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).norm:.6f}; slack {equal.slack:.6f}")
@@ -88,7 +88,7 @@ print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).norm:.6f}; slack {equ
 # One token per input leaves nothing to choose. The conditions are met and nothing is claimed, so nothing
 # was tested: do not count this as support.
 
-single = hm.check("B-THM-2", hm.Problem.from_scores([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [1.0]]))
+single = hm.check_statement("B-THM-2", hm.Problem.from_scores([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [1.0]]))
 tell(single)
 
 # %%
@@ -98,8 +98,8 @@ tell(single)
 # Now let token 0 be the best of every input. No p selects all three.
 
 opposed = only([0, 0, 0])
-corrected = hm.check("B-THM-2", opposed)
-printed = hm.check("B-THM-2", opposed, reading="paper")
+corrected = hm.check_statement("B-THM-2", opposed)
+printed = hm.check_statement("B-THM-2", opposed, reading="paper")
 tell(corrected)
 print(f"as the paper words it: {printed.verdict}, slack {printed.slack}, {printed.measured['event']}")
 print("witness:", printed.witness.round(4))
@@ -125,7 +125,7 @@ for name, p in [("0", np.zeros(2)), ("the witness", printed.witness)]:
 
 sentences = ["S V O P", "V O P", "O P P", "P S V"]
 for steps in (900, 100_000):
-    late = hm.check("C-THM-ASY", sentences, steps=steps)
+    late = hm.check_statement("C-THM-ASY", sentences, steps=steps)
     print(f"{late.id} after {steps} steps: {late.verdict}")
 
 # %%
@@ -145,4 +145,4 @@ plt.show()
 
 # %%
 # ``hardmax verify`` runs every check on instances where the verdict is known, good ones and bad ones, and
-# ``hm.check(id, problem)`` takes any problem of yours.
+# ``hm.check_statement(id, problem)`` takes any problem of yours.

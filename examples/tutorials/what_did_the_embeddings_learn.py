@@ -62,7 +62,7 @@ first = hm.embeddings.take_first_step(corpus, E, p, v, first_rate=64)
 after_one = first.E @ v
 for word, row in zip(shown, rows, strict=True):
     print(f"{word:10} E.v = {after_one[row]:6.2f}, predicted {32 * corpus.alpha[row]:6.2f}")
-lemma = hm.check("A-LEM-2", corpus)
+lemma = hm.check_statement("A-LEM-2", corpus)
 print(f"{lemma.title}: {lemma.verdict}, slack {lemma.slack:.3f}")
 
 # %%
@@ -112,10 +112,10 @@ print(f"max-margin direction of this selection: {best.status}; 1 - cos to it: {p
 # has one word that occurs with one label only, and otherwise neutral words (Assumption 4). Our weak words
 # break that:
 
-whole = hm.check("A-THM-5", corpus)
+whole = hm.check_statement("A-THM-5", corpus)
 print("all words:", whole.verdict, "because", whole.hypotheses[0].measured)
 short = [" ".join(text.split()[:4]) for text in sentences if "superb" in text or "dreadful" in text]
-simple = hm.check("A-THM-5", hm.Corpus.from_sequences(short, [1, -1] * 4))
+simple = hm.check_statement("A-THM-5", hm.Corpus.from_sequences(short, [1, -1] * 4))
 print("without weak words:", simple.verdict, "at a width of", f"{simple.measured['d']:.0e}")
 
 # %%

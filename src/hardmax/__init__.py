@@ -8,7 +8,6 @@ __version__ = "0.2.0"
 
 # Public packages and modules: hm.heads, hm.steps, ...
 _MODULES = {
-    "answers": "app.results",
     "data": "data",
     "directions": "directions",
     "embeddings": "embeddings",
@@ -38,14 +37,14 @@ _NAMES = {
     "Selection": "problem.selection",
     "Sweep": "trials.results",
     "attention": "dynamics.measures",
-    "certify": "app.results.certified",
-    "check": "papers.checking.check",
-    "checks": "papers.checking.check",
+    "certify": "app.results.certify",
+    "check_statement": "papers.checking.check",
     "critical_directions": "directions.critical",
     "decompose": "limits.decomposition",
     "defect": "dynamics.measures",
     "descend": "dynamics.descent",
     "descend_batch": "dynamics.descent",
+    "doctor": "app.results.doctor",
     "excess_risk": "dynamics.measures",
     "feasible_selections": "directions.enumerate",
     "figure": "papers.figures.figure",
@@ -53,7 +52,7 @@ _NAMES = {
     "global_max_margins": "margin.att_svm",
     "gradient": "dynamics.gradient",
     "hessian": "dynamics.gradient",
-    "hunt": "app.results.hunts",
+    "hunt": "app.results.hunt",
     "is_globally_optimal": "problem.selection",
     "is_locally_optimal": "directions.neighbors",
     "ledger": "app.results.ledger",
@@ -64,13 +63,15 @@ _NAMES = {
     "neighbors": "directions.neighbors",
     "optimal_tokens": "problem.selection",
     "play": "app.playground.playing",
+    "probe": "app.results.probe",
     "regularization_path": "limits.global_path",
-    "reproduce": "app.results.reproduction",
+    "reproduce": "app.results.reproduce",
     "risk": "dynamics.measures",
     "selected_tokens": "problem.selection",
-    "solve": "app.results.solving",
+    "solve": "app.results.solve",
+    "statements": "app.results.listing",
     "sweep": "trials.sweep",
-    "verify": "app.results.verified",
+    "verify": "app.results.verify",
 }
 
 __getattr__, __dir__, _public = lazy(__name__, _NAMES, _MODULES)

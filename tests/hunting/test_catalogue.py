@@ -47,7 +47,7 @@ def test_the_answer_of_a_hunt(valid_json):
 def test_general_position_is_needed_for_b_err_21():
     """Findings, 1: without twins, in the plane, a direction that is not locally optimal takes every start."""
     problem = hm.Problem.from_scores([[[0, 0], [-1, 0], [-1, 1], [-1, -1]]], [[1, 2, 0, -1]])
-    found = hm.check("B-ERR-21", problem, count=2)
+    found = hm.check_statement("B-ERR-21", problem, count=2)
     assert found.verdict == "not applicable"
     assert [h.id for h in found.hypotheses if not h.holds] == ["general position"]
     assert found.slack == -1.0

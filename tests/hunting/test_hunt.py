@@ -32,7 +32,7 @@ def test_a_printed_statement_is_refuted_and_shrunk_to_the_least():
     assert (found.verdict, found.exit_code) == ("refuted (proved)", 1)
     assert found.candidate.size == (1, 2, 1)  # two tokens of one key: nothing separates them
     assert "Farkas" in found.proof
-    assert hm.check("B-THM-1", found.subject(), reading="paper").verdict == "fails"
+    assert hm.check_statement("B-THM-1", found.subject(), reading="paper").verdict == "fails"
 
 
 def test_a_theorem_survives():

@@ -103,7 +103,7 @@ def test_every_verb_takes_queries():
     paths = [hm.regularization_path(each, [1.0, 50.0], starts=2, rng=0) for each in (problem, dense)]
     np.testing.assert_allclose(paths[0].points, paths[1].points, rtol=1e-6)
     assert "d = 3x2" in str(hm.solve(problem))
-    assert [hm.check("B-ASM-D", each).verdict for each in (problem, dense)] == ["holds", "holds"]
+    assert [hm.check_statement("B-ASM-D", each).verdict for each in (problem, dense)] == ["holds", "holds"]
 
 
 @given(seed=seeds)

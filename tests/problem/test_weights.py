@@ -130,8 +130,8 @@ def test_twins_with_counts_have_the_weighted_mean(seed):
 def test_statements_of_paper_b_are_about_means():
     """Their bounds count inputs and tokens, so a problem with weights is outside of them."""
     problem = hm.data.named("B-FIG-8")
-    assert hm.check("B-THM-2", problem).verdict != "not applicable"
+    assert hm.check_statement("B-THM-2", problem).verdict != "not applicable"
     for other in (problem.weighted([1.0, 2.0]), problem.weighted(counts=[1, 2, 1, 1])):
-        assert hm.check("B-THM-2", other).verdict == "not applicable"
+        assert hm.check_statement("B-THM-2", other).verdict == "not applicable"
     with pytest.raises(ValueError, match="no weights or counts here"):
         hm.limits.joint_path(hm.data.named("B-FIG-3a").weighted([1.0, 2.0, 1.0]), [3.0], rho=1.0)

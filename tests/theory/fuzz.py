@@ -20,7 +20,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.papers.checking import checks
-from hardmax.papers.checking.check import Check, check
+from hardmax.papers.checking.check import Check, check_statement
 from hardmax.papers.hunting.space import FIXED, LABELS, QUERIES
 
 # Samples are as small as those of a hunt: many problems show more than many draws.
@@ -98,7 +98,7 @@ def options_of(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
 def verdict_of(id: str, seed: int) -> Check:
     """One statement on one problem."""
     problem = subject_of(id, seed)
-    return check(id, problem, **options_of(id, problem, seed))
+    return check_statement(id, problem, **options_of(id, problem, seed))
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ def draw(d: int, seed: int) -> hm.Problem:
 def verdicts(d: int, count: int) -> Iterator[tuple[int, Check]]:
     """The check on the first draws of a dimension."""
     for seed in range(count):
-        yield seed, hm.check("B-NEW-4", draw(d, seed))
+        yield seed, hm.check_statement("B-NEW-4", draw(d, seed))
 
 
 def main(planar: int, spatial: int) -> int:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.theory.fuzz import LIGHTER
 
 import hardmax as hm
-from hardmax.papers.checking import Check, check, checks
+from hardmax.papers.checking import Check, check_statement, checks
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
@@ -103,7 +103,7 @@ def asked(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
 def unmoved(id: str, seed: int) -> Check:
     """The verdict on the data as drawn, which is the same for every move."""
     problem = hm.Problem.from_scores(*draw(seed))
-    return check(id, problem, **asked(id, problem, seed), **LIGHTER.get(id, {}))
+    return check_statement(id, problem, **asked(id, problem, seed), **LIGHTER.get(id, {}))
 
 
 @pytest.mark.parametrize("move", MOVES, ids=[move.__name__ for move in MOVES])
@@ -119,7 +119,7 @@ def test_no_verdict_depends_on_how_the_data_is_written(move: Callable[..., Any],
         before = unmoved(id, seed)
         other_keys, other_scores, moved = move(keys, scores, options, seed)
         other = hm.Problem.from_scores(other_keys, other_scores)
-        after = check(id, other, **moved, **LIGHTER.get(id, {}))
+        after = check_statement(id, other, **moved, **LIGHTER.get(id, {}))
         if move is copied and id in ("B-THM-L10", "B-ASM-B"):
             continue  # a copy is a neighbour of its own direction and a second best token as the paper counts
         assert after.verdict == before.verdict, (id, seed, before, after)
@@ -158,7 +158,7 @@ def test_joint_statements_have_no_units(id: str, name: str, rho: float) -> None:
     keys, values = (plain.split(x[plain.tokens]) for x in (plain.keys, head.values))
     moved = hm.Problem.from_values([a * k for k in keys], [b * x for x in values], head.labels, head.v / b)
     options = {} if id == "B-NEW-1b" else {"selection": (1, 1, 1)}
-    before = check(id, plain, rho=rho, **options)
-    after = check(id, moved, rho=rho * a / b, **options)
+    before = check_statement(id, plain, rho=rho, **options)
+    after = check_statement(id, moved, rho=rho * a / b, **options)
     assert before.verdict == after.verdict == "holds"
     assert after.slack == pytest.approx(before.slack, rel=0.05)  # judged at about the same radius

@@ -13,7 +13,7 @@ import hardmax as hm
 from hardmax.nexttoken import Model, Samples, generate
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
-from hardmax.papers.checking import check, checks
+from hardmax.papers.checking import check_statement, checks
 from hardmax.papers.next_token.statements import gradients
 from hardmax.problem.heads import OutputValue
 
@@ -47,7 +47,7 @@ class Case:
         options = {name: given[name] for name in asked if name in given}
         if id in ("A-DEF-16", "A-THM-5S"):
             corpus = corpus.problem(self.E, self.v)
-        found = check(id, corpus, **options)
+        found = check_statement(id, corpus, **options)
         return found.verdict, found.paper_verdict
 
 
@@ -134,7 +134,7 @@ def verdict_on(id: str, data: list[list[int]]) -> tuple[str, str | None]:
     asked = inspect.signature(checks()[id].test).parameters
     late = id in ("C-LEM-7", "C-THM-1", "C-THM-2", "C-THM-3", "C-THM-ASY")
     given = {} if late else {"steps": 60, "draws": 10}
-    found = check(id, data, **{name: given[name] for name in asked if name in given})
+    found = check_statement(id, data, **{name: given[name] for name in asked if name in given})
     return found.verdict, found.paper_verdict
 
 

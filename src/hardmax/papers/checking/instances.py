@@ -12,7 +12,7 @@ from typing import Any
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.reviews import read_reviews
 from hardmax.data.sentences.reading import read_sentences
-from hardmax.papers.checking.check import Check, Reading, Verdict, check, statement_of, subject_of
+from hardmax.papers.checking.check import Check, Reading, Verdict, check_statement, statement_of, subject_of
 from hardmax.papers.registry import PAPERS
 from hardmax.problem import Problem
 
@@ -28,7 +28,7 @@ def own_instances(ids: Iterable[str], file: Path) -> list[Instance]:
     """The statements of those ids on the data of a file; a ValueError says which kind of file one wants."""
     wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
     if not wanted:
-        raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
+        raise ValueError("ids must name at least one statement for your own data, such as B-THM-2")
     # once for all statements, and a slip before the first one
     read = cache(lambda kind: read_subject(kind, file))
 
@@ -91,7 +91,7 @@ class Instance:
 
     def run(self) -> Check:
         """Test the statement here."""
-        return check(self.id, self.subject(), reading=self.reading, instance=self.name, **self.options)
+        return check_statement(self.id, self.subject(), reading=self.reading, instance=self.name, **self.options)
 
 
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:

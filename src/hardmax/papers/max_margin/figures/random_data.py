@@ -161,7 +161,7 @@ def negative_table(control: Table) -> dict[str, np.ndarray]:
     for i in chosen:
         *_, problem = hm.data.fig9_oracle(int(control["d"][i]), int(control["trial"][i]) + 1)
         late.append(hm.descend(problem, hm.steps.Normalized(1.0), steps=LATE[1], record=[LATE[0]]).norms[1:])
-        proxy.append(hm.check("B-APP-E", problem).slack)
+        proxy.append(hm.check_statement("B-APP-E", problem).slack)
     early, end = np.array(late).reshape(-1, 2).T
     kept = {name: control[name][chosen] for name in ("d", "trial", "score_gap", "misalignment")}
     return kept | {"norm_1e4": early, "norm_1e5": end, "proxy": np.array(proxy, dtype=float)}

@@ -1,4 +1,6 @@
-"""What `doctor` says: versions, threads, extras, compile cache, a self-test of the numerics."""
+"""`doctor`: versions, threads, extras, compile cache, a self-test of the numerics."""
+
+from __future__ import annotations
 
 import importlib
 import os
@@ -17,7 +19,7 @@ from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax._lib.extras import install
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, columns
 from hardmax.app.results import compilation
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -39,7 +41,7 @@ BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 class Finding:
     """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do.
 
-    >>> from hardmax.app.results.diagnosis import numerics
+    >>> from hardmax.app.results.doctor import numerics
     >>> numerics().ok
     True
     """
@@ -50,11 +52,12 @@ class Finding:
 
 
 @dataclass(frozen=True, repr=False)
-class Diagnosis(Answer):
-    """What the doctor found, one finding after the other.
+class DoctorReport(Result):
+    """The findings on an installation.
 
-    >>> from hardmax.app.results import Diagnosis, Finding
-    >>> Diagnosis((Finding("cores", True, "2 present"), Finding("numpy", False, "cannot be imported")))
+    >>> from hardmax.app.results.doctor import DoctorReport, Finding
+    >>> findings = Finding("cores", True, "2 present"), Finding("numpy", False, "cannot be imported")
+    >>> print(DoctorReport(findings))
     ok   cores  2 present
     FAIL numpy  cannot be imported
     """
@@ -68,11 +71,21 @@ class Diagnosis(Answer):
         """0 if everything is in order, 1 if not."""
         return DONE if all(each.ok for each in self.checks) else NOT_AS_EXPECTED
 
+    @property
+    def headline(self) -> str:
+        """Whether all checks passed, or which ones failed."""
+        failed = [each.name for each in self.checks if not each.ok]
+        return f"failed: {', '.join(failed)}" if failed else f"all {len(self.checks)} checks passed"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per check."""
+        return [asdict(each) for each in self.checks]
+
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return asdict(self)
 
-    def table(self) -> "Group":
+    def table(self) -> Group:
         """What `hardmax doctor` prints; it is not folded again."""
         from rich.console import Group
         from rich.text import Text
@@ -90,17 +103,15 @@ class Diagnosis(Answer):
         return Group(lines)
 
 
-def examine() -> Diagnosis:
-    """Look at everything that decides whether and how fast hardmax runs here, as `hardmax doctor` does.
-
-    Kernels that are not compiled yet are compiled.
+def doctor() -> DoctorReport:
+    """Check the installation and precompile kernels.
 
     >>> import hardmax as hm
-    >>> [each.name for each in hm.answers.examine().checks][:2]
+    >>> [each.name for each in hm.doctor().checks][:2]
     ['python', 'hardmax']
     """
     findings = [*versions(), cores(), *threads(), *extras(), compile_cache(), kernels(), numerics()]
-    return Diagnosis(tuple(findings))
+    return DoctorReport(tuple(findings))
 
 
 def versions() -> list[Finding]:

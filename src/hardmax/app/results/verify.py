@@ -1,4 +1,4 @@
-"""What `verify` says: the verdict on each statement, on the instances it was made for or on own data."""
+"""`verify`: the verdict on each statement, on built-in instances or on your own data."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """A check and the verdict that was expected of it, None where nothing is: on own data.
+class StatementVerdict:
+    """A check and the verdict that is expected of it, None for your own data.
 
     >>> import hardmax as hm
     >>> [(each.check.verdict, each.expected, each.good) for each in hm.verify("B-ASM-B").checks]
@@ -83,11 +84,11 @@ class Judged:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verified(Answer):
-    """Every check that was made, ``on`` own data if a name is given, and the ids that an interrupt left.
+class VerifyResult(Result):
+    """All checks, ``on`` the name of your own data if there is one, and ids that an interrupt has left.
 
     >>> import hardmax as hm
-    >>> hm.verify(["B-ASM-B"])
+    >>> print(hm.verify(["B-ASM-B"]))
     id       on        verdict  expected  slack
     B-ASM-B  B-FIG-1a  holds    holds     1
     B-ASM-B  B-FIG-1b  fails    fails     -1
@@ -96,7 +97,7 @@ class Verified(Answer):
 
     schema: ClassVar[str] = "hardmax.verify/2"
 
-    checks: tuple[Judged, ...]
+    checks: tuple[StatementVerdict, ...]
     on: str | None = None
     remaining: tuple[str, ...] = ()
 
@@ -111,10 +112,24 @@ class Verified(Answer):
         return INCOMPLETE if undecided else DONE
 
     @property
-    def command(self) -> str:
-        """The command line that checks what is left."""
+    def interruption(self) -> str | None:
+        """After an interrupt: the command that checks the remaining statements."""
         on = [] if self.on is None else ["--on", self.on]
-        return shlex.join(["hardmax", "verify", *self.remaining, *on])
+        again = shlex.join(["hardmax", "verify", *self.remaining, *on])
+        return f"interrupted; to go on: {again}" if self.remaining else None
+
+    @property
+    def headline(self) -> str:
+        """How many verdicts are as expected, or the verdicts on your own data."""
+        if self.on is not None:
+            return ", ".join(f"{each.check.id} {each.check.verdict}" for each in self.checks)
+        good = sum(each.good for each in self.checks)
+        return f"{good} of {len(self.checks)} verdicts as expected"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per check."""
+        names = ("id", "instance", "verdict", "expected", "slack")
+        return [{name: each.fields()[name] for name in names} for each in self.checks]
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
@@ -138,21 +153,30 @@ class Verified(Answer):
             slack = "" if check.slack is None else f"{check.slack:.3g}"
             cells = (check.id, "\n".join(where), check.verdict, each.expected or "", slack)
             table.add_row(*map(escape, cells), style="" if each.good else "bold red")
-        good = sum(each.good for each in self.checks)
-        return Group(table, f"{good} of {len(self.checks)} verdicts as expected")
+        return Group(table, self.headline)
 
 
 @check_arguments
 def verify(
-    ids: str | Iterable[str] | None = None, on: Any = None, given: Mapping[str, Any] | None = None
-) -> Verified:
-    """Check the papers' statements where they should hold and where not, as `hardmax verify` does.
+    ids: str | Iterable[str] | None = None,
+    *,
+    on: Any = None,
+    reading: Literal["corrected", "paper"] = "corrected",
+    given: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> VerifyResult:
+    """Test the papers' statements on examples or on your own data.
 
     Args:
-        ids: which statements, as in "B-THM-3"; all if none are given.
-        on: own data instead of the instances: a file, or what the statements are about (a `Problem`, a
-            `Corpus`, sentences).
-        given: with ``on``: options of the statements by name, as {"selection": [0, 1]}.
+        ids: Statements such as B-THM-3; by default all.
+        on: File of your own data: a problem, texts with labels, or sentences, as the statement requires. In
+            Python also a `Problem`, a `Corpus` or sentences.
+        reading: With `on`, test the statement as corrected or as printed in the paper.
+        given: With `on`, an extra argument of the statement, for example selection=[0,1].
+        progress: Called with the number of instances done and of all instances.
+
+    See also:
+        `hm.statements` lists what can be verified, `hm.check_statement` tests one statement in Python.
 
     >>> import hardmax as hm
     >>> hm.verify("B-THM-L9").exit_code
@@ -160,17 +184,27 @@ def verify(
     >>> [each.check.verdict for each in hm.verify("B-ASM-B", on=hm.data.named("B-FIG-1b")).checks]
     ['fails']
     """
-    job = Verifying([ids] if isinstance(ids, str) else ids, on, given=given)
-    for each in job.instances:
-        job.run(each)
-    return job.answer()
+    job = VerifyJob([ids] if isinstance(ids, str) else ids, on, reading, given)
+    with session().progress("verifying", len(job.instances), progress) as bar:
+        try:
+            for each in job.instances:
+                with session().none_lost():
+                    verdict = job.run(each).check.verdict
+                if each.expected not in (None, verdict):
+                    session().say(f"{each.id} on {each.name}: {verdict}, expected {each.expected}")
+                bar.advance()
+        except KeyboardInterrupt:
+            if not job.done:
+                raise
+            session().keep("stopping; the results so far follow")
+    return job.result()
 
 
 def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None:
     """A selection that some p makes, one that attracts if there is one; None if none is found in time.
 
     >>> import hardmax as hm
-    >>> from hardmax.app.results.verified import separating
+    >>> from hardmax.app.results.verify import separating
     >>> separating(hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]]))
     (0, 1)
     """
@@ -182,8 +216,8 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
     return None
 
 
-class Verifying:
-    """Statements to be checked one by one; what is done stays done when the rest is interrupted."""
+class VerifyJob:
+    """Statements to be checked one by one; an interrupt keeps those that are done."""
 
     def __init__(
         self,
@@ -196,14 +230,11 @@ class Verifying:
         from hardmax.papers.checking.instances import Instance, instances, own_instances
 
         if on is None and (given or reading == "paper"):
-            got = "given" if given else f"reading={reading!r}"
-            raise ValueError(
-                f"reading, given must be left out without own data, got {got}; give on=FILE (--on FILE)"
-            )
+            raise ValueError(f"`{'given' if given else 'reading'}` requires `on`")
 
         self.on: str | None = None
         self.is_file = isinstance(on, str | os.PathLike)
-        self.done: list[Judged] = []
+        self.done: list[StatementVerdict] = []
         if on is None:
             self.instances = instances(ids)
         elif self.is_file:
@@ -213,17 +244,17 @@ class Verifying:
             self.on = "own data"
             wanted = [statement_of(id).id for id in dict.fromkeys(ids or ())]
             if not wanted:
-                raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
+                raise ValueError("ids must name at least one statement for your own data, such as B-THM-2")
             self.instances = [Instance(id, self.on, None, lambda: on) for id in wanted]
         if on is not None:
             self.instances = [
                 replace(each, reading=as_reading(reading), options=given or {}) for each in self.instances
             ]
 
-    def run(self, each: Instance) -> Judged:
+    def run(self, each: Instance) -> StatementVerdict:
         """Check one of the instances."""
         found = each.run()
-        judged = Judged(found, each.expected, None if self.on is None else self._advice(each, found))
+        judged = StatementVerdict(found, each.expected, None if self.on is None else self._advice(each, found))
         self.done.append(judged)
         return judged
 
@@ -251,7 +282,7 @@ class Verifying:
             return f"{told} To test the statement there, add {option}"
         return f"{told} {each.id} is about the best tokens; for a selection, run: {other}"
 
-    def answer(self) -> Verified:
-        """What has been checked so far."""
+    def result(self) -> VerifyResult:
+        """Return what has been checked so far."""
         rest = dict.fromkeys(each.id for each in self.instances[len(self.done) :])
-        return Verified(tuple(self.done), self.on, tuple(rest))
+        return VerifyResult(tuple(self.done), self.on, tuple(rest))

@@ -1,27 +1,29 @@
-"""What `reproduce` says: the claims of every figure that was made, and the page that shows them."""
+"""`reproduce`: the papers' figures, their claims, and the page that shows them."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from hardmax.papers.figures.figure import Logits
     from hardmax.papers.figures.record import ClaimRecord, Counts, Record
     from hardmax.papers.figures.reproduce import Job
 
+STEPS = 100  # of the progress, for each figure
+CLAIM = ("id", "text", "expected", "measured", "holds")
 HEAD = ("", "claim", "expected", "measured")
 NO_DATA = "--data DIR"  # in the note of a figure that real data would change
 STAND_IN = re.compile(r"\.? Drawn (is the|are) surrogate")  # after the reason for it, in such a note
@@ -30,7 +32,7 @@ LONGEST = 80  # characters of a value on the terminal if the claim holds; the pa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reproduction(Answer):
+class ReproduceResult(Result):
     """The figures that were made, the page that shows them, and the command that makes what is left, if any.
 
     >>> import tempfile
@@ -45,14 +47,14 @@ class Reproduction(Answer):
 
     figures: tuple[Record, ...]
     report: Path
-    goes_on: str | None = None
+    resume_command: str | None = None
     data: Path | None = None  # the folder of real data, if one was given
 
     @classmethod
-    def of(cls, job: Job) -> Reproduction:
+    def of(cls, job: Job) -> ReproduceResult:
         """What a job has made so far, with its page written."""
-        goes_on = job.command(job.remaining) if job.remaining else None
-        return cls(tuple(job.done), job.report(), goes_on, job.setting.data)
+        again = job.command(job.remaining) if job.remaining else None
+        return cls(tuple(job.done), job.report(), again, job.setting.data)
 
     @property
     def failed(self) -> list[ClaimRecord]:
@@ -72,9 +74,29 @@ class Reproduction(Answer):
         return Counts.of(claims, stand_in=stand_in)
 
     @property
+    def interruption(self) -> str | None:
+        """After an interrupt: the command that makes the remaining figures."""
+        return self.resume_command and f"interrupted; to go on: {self.resume_command}"
+
+    @property
+    def headline(self) -> str:
+        """How many claims of how many figures hold."""
+        from hardmax.papers.figures.record import tally
+
+        return tally(self.figures)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per claim."""
+        return [
+            {"figure": record.id, **{name: asdict(claim)[name] for name in CLAIM}}
+            for record in self.figures
+            for claim in record.claims
+        ]
+
+    @property
     def exit_code(self) -> int:
         """0 if all claims hold, 1 if not, 130 if figures are left."""
-        if self.goes_on is not None:
+        if self.resume_command is not None:
             return INTERRUPTED
         return DONE if self.holds else NOT_AS_EXPECTED
 
@@ -105,8 +127,6 @@ class Reproduction(Answer):
         from rich.console import Console, Group
         from rich.markup import escape
 
-        from hardmax.papers.figures.record import tally
-
         records = self.figures
         rows = {record.id: [_row(claim) for claim in record.claims] for record in records}
         # one set of widths for all figures, so that columns stand under each other down the page
@@ -122,47 +142,74 @@ class Reproduction(Answer):
                 parts.append(f"[bold red]NO[/]  could not be made: {escape(record.error)}")
             styles = ["" if claim.holds else "red" for claim in record.claims]
             parts.append(_table(rows[record.id], styles, widths))
-        last = f"{tally(records)}; report: {escape(str(self.report))}"
+        last = f"{self.headline}; report: {escape(str(self.report))}"
         return Group(*parts, "", *_more(records, self.data), last)
 
 
 @check_arguments
 def reproduce(
-    ids: Iterable[str] | None = None,
+    ids: str | Iterable[str] | None = None,
     *,
-    paper: str | None = None,
+    paper: Literal["A", "B", "C", "D"] | None = None,
     scale: Literal["quick", "day", "paper"] = "quick",
+    logits: Literal["printed", "scaled"] = "printed",
     data: str | Path | None = None,
     out: str | Path = "results",
-    logits: Logits = "printed",
-) -> Reproduction:
-    """Make figures of the papers, all or those named, with their numbers and one page that shows them.
+    progress: Callable[[int, int], object] | None = None,
+) -> ReproduceResult:
+    """Make the papers' figures, test their claims and write a report.
 
-    The folder ``out`` gets pictures, numbers, a record per figure and index.html, which shows every figure
-    that the folder holds. A figure that cannot be computed is recorded as such and the others are made.
-    Long trainings leave their state in ``out``/checkpoints: one that was interrupted or killed goes on from
-    there, and a finished one is not done again. ``scale`` is "quick", "paper" for the paper's own numbers, or
-    "day" for less where these take days; ``logits="scaled"`` divides those of paper A's trainings on text by
-    sqrt(d), which the paper does not print.
+    A figure that cannot be computed is recorded as such and the others are made. Long trainings keep their
+    state in ``out``/checkpoints: an interrupted one resumes from there, and a finished one is not repeated.
+
+    Args:
+        ids: Figures such as B-FIG-9a; by default all.
+        paper: Only the figures of this paper.
+        scale: Sizes of the experiments: quick, the paper's own, or day where the paper's take days.
+        logits: Logits of paper A's trainings on text: as printed, or divided by sqrt(d).
+        data: Folder of real data, for the figures that use it.
+        out: Folder that receives pictures, numbers, a record per figure and index.html.
+        progress: Called with the number of steps done and of all steps.
 
     >>> import tempfile
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     done = hm.reproduce(["B-FIG-1b"], out=folder)
-    >>> [(record.id, record.holds) for record in done.figures]
+    ...     result = hm.reproduce(["B-FIG-1b"], out=folder)
+    >>> [(record.id, record.holds) for record in result.figures]
     [('B-FIG-1b', True)]
     """
     from hardmax.papers.figures.figure import recipes_of
     from hardmax.papers.figures.reproduce import Job
 
     folder = None if data is None else Path(data)
+    if folder is not None and not folder.is_dir():
+        raise FileNotFoundError(f"data: no such directory: {folder}")
     job = Job(recipes_of(ids, paper), scale, folder, Path(out), logits)
-    try:
-        for recipe in job.recipes:
-            job.make(recipe)
-    finally:
-        done = Reproduction.of(job)
-    return done
+    count = len(job.recipes)
+    with session().progress("reproducing", STEPS * count, progress) as bar:
+        try:
+            for place, recipe in enumerate(job.recipes):
+                name = f"{recipe.id} ({place + 1} of {count})"
+
+                def report(share: float, what: str = "", /, name: str = name, place: int = place) -> None:
+                    bar.rename(f"{name} {what}".rstrip())
+                    bar.to(int(STEPS * (place + share)))
+
+                report(0.0)
+                session().say(_line(job.make(recipe, report)))
+                report(1.0)
+        except KeyboardInterrupt:
+            job.report()
+            session().keep("stopping; the finished figures are kept")
+    return ReproduceResult.of(job)
+
+
+def _line(record: Record) -> str:
+    if record.error is not None:
+        return f"{record.id}: could not be made: {record.error}"
+    from hardmax.papers.figures.record import summary
+
+    return f"{record.id}: {summary(record.claims)} ({record.seconds:.1f} s)"
 
 
 def _title(record: Record, room: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `ntp check` says: is a next-token dataset realizable, and if not, why and how much of it is?"""
+"""`ntp check`: whether a next-token dataset is realizable, and if not, why, and which part of it is."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others, shown, visible
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session, writable
 from hardmax.data.sentences.punctuation import KEEP, apart, checked
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ LINES = 12  # of the collocation and of the orders
 RIGID = 0.5  # a smaller share is explained
 
 
-def report(found: Checked) -> Text:
+def report(found: NextTokenReport) -> Text:
     """Everything for standard output."""
     from rich.text import Text
 
@@ -43,7 +44,7 @@ def report(found: Checked) -> Text:
         text.append(f", with a next token made up for {_some(fields['repaired'])}")
     text.append("\n")
     if fields["status"] != "complete":
-        text.append(fields["status"] + ("; --max-length checks more\n" if found.is_whole else "\n"))
+        text.append(fields["status"] + ("; a larger maximum length checks more\n" if found.is_whole else "\n"))
     for each in analysis.violations:
         text.append(f"\n{NAMES[each.kind]}", style="bold")
         text.append(f"  {each.count:,}  ({COUNTED[each.kind]})\n")
@@ -89,7 +90,7 @@ COUNTED = {
 
 def told_witness(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -> str:
     """One witness as a sentence; the next tokens of those ``repaired`` are made up."""
-    made_up = ", as --repair made up" if w.get("preimage") in repaired else ""
+    made_up = ", as made up by the repair" if w.get("preimage") in repaired else ""
     w = {key: shown(value) for key, value in w.items()}
     if kind == "nondeterministic":
         return f"[{w['sentence']}] is followed by {_some(w['next'], w['choices'])}"
@@ -130,7 +131,7 @@ def _tables(fields: dict[str, Any]) -> str:
     for q, typed in active[:LINES]:
         lines.append(f"under {shown(q)}: {_some(typed['optimal'])} > {_some(typed['non_optimal'])}")
     if len(active) > LINES:
-        lines.append(f"and {len(active) - LINES:,} other queries; --json lists all")
+        lines.append(f"and {len(active) - LINES:,} other queries are in the JSON")
     return "\n".join(lines) + "\n"
 
 
@@ -148,7 +149,7 @@ def _about(analysis: Survey, part: Kept, fields: dict[str, Any]) -> str:
     idle = analysis.never_first
     hint = ""
     if idle > len(analysis.repaired):
-        hint = f"Tokens that begin no sentence: {idle:,}; --repair gives them a next token, to keep more.\n"
+        hint = f"Tokens that begin no sentence: {idle:,}; a repair gives them a next token, to keep more.\n"
     if not part.samples:
         return (
             "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of "
@@ -171,7 +172,7 @@ def _next_step(fields: dict[str, Any]) -> str:
     """A command that works on what was found."""
     part, saved = fields["realizable_part"], fields["saved"]
     if not saved:
-        return "" if part is None or not part["samples"] else "--save-realizable OUT writes it.\n"
+        return "" if part is None or not part["samples"] else "It can be saved as a file.\n"
     options = (" --repair" if fields["repaired"] else "") + (
         "" if fields["teaches_attention"] else " --steps 0"
     )
@@ -184,17 +185,18 @@ def _next_step(fields: dict[str, Any]) -> str:
 SMALL = 1000
 MAX_LENGTH = 64
 READING = 0.6  # of the time of a check
+STEPS = 1000  # of the progress
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Checked(Answer):
-    """The analysis of sentences, and of those that are not realizable the ``part`` that is.
+class NextTokenReport(Result):
+    """The analysis of sentences, and the realizable ``part`` of a dataset that is not realizable.
 
-    ``raw`` gives the raw sentences once more, ``files`` are those it was read from, and unless ``is_whole``
-    only so many sentences were read before an interrupt. ``saved`` is the file that `save` wrote.
+    ``raw`` returns the raw sentences again, ``files`` are their files, and ``is_whole`` is False if an
+    interrupt ended the reading. ``saved`` is the file that `save` wrote.
 
-    >>> import hardmax as hm
-    >>> hm.answers.ntp_check(["A B", "B A"])
+    >>> from hardmax.app.results.next_token_check import check
+    >>> print(check(["A B", "B A"]))
     sentences: raw sentences: 2, distinct samples: 2, tokens: 2
     realizable
     <BLANKLINE>
@@ -240,6 +242,25 @@ class Checked(Answer):
         return False if torn else None
 
     @property
+    def interruption(self) -> str | None:
+        """After an interrupt: how many sentences were checked."""
+        told = f"{self.status}, no more; start the command again to check all of them"
+        return None if self.is_whole else told
+
+    @property
+    def headline(self) -> str:
+        """The verdict, and the sizes of the dataset."""
+        verdict = _VERDICTS[self.realizable][0]
+        return f"{verdict}; {self.sentences.n:,} sentences, {self.sentences.V:,} tokens"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per kind of violation."""
+        return [
+            {"kind": each.kind, "count": each.count, "witness": told_witness(each.kind, each.witnesses[0])}
+            for each in self.analysis.violations
+        ]
+
+    @property
     def status(self) -> str:
         """Complete, or up to how many tokens, or how many sentences, were checked."""
         if not self.is_whole:
@@ -258,7 +279,7 @@ class Checked(Answer):
             return INCOMPLETE
         return DONE if self.realizable else NOT_AS_EXPECTED
 
-    def save(self, path: str | os.PathLike[str]) -> Checked:
+    def save(self, path: str | os.PathLike[str]) -> NextTokenReport:
         """Write the realizable part, .json as JSON; returns the answer that says so."""
         from hardmax.data.sentences.reading import refuse_pipes, write_raw
 
@@ -336,40 +357,87 @@ class Checked(Answer):
 
 
 @check_arguments
-def ntp_check(
+def check(
     data: str | os.PathLike[str] | Sentences | Iterable[str | Sequence[Any]],
     *more: str | os.PathLike[str],
     uniform: bool = False,
     max_length: int = MAX_LENGTH,
     repair: bool = False,
-    punctuation: str = KEEP,
-    backend: str = "local",
+    punctuation: Literal["keep", "split", "strip"] = "keep",
+    save_realizable: str | os.PathLike[str] | None = None,
+    backend: Literal["local", "dask", "ray"] = "local",
     address: str | None = None,
     workers: int | None = None,
-    tell: Callable[[float], object] = lambda share: None,
-    interrupted: Callable[[], bool] = lambda: False,
-) -> Checked:
-    """Check that a next-token dataset is realizable, and find the part that is, as `hardmax ntp check` does.
+    progress: Callable[[int, int], object] | None = None,
+) -> NextTokenReport:
+    """Check whether a next-token dataset is realizable, and show where it is not.
 
     Args:
-        data: a file of sentences, of any size, or sentences as `nexttoken.analyze` takes them.
-        more: files whose sentences follow.
-        uniform: every distinct sentence weighs the same, however frequent.
-        max_length: check longer sentences of a file up to here.
-        repair: give tokens that begin no sentence a next token.
-        punctuation: "keep" punctuation marks at the ends of words, "split" them off as tokens of their own,
-            or "strip" them; marks inside a word stay.
-        backend: who reads files: threads of this process ("local"), or workers of "dask" or "ray".
-        address: of the cluster to join; without it one is started here.
-        workers: threads or processes, one for each core by default.
-        tell: hears which share is done, from 0 to 1.
-        interrupted: asked now and then; if so while files are read, what was read until then is checked, and
-            if so later, a KeyboardInterrupt says what is known.
+        data: Files of sentences: text with one per line, or JSON; .xz and .gz too; - is standard input. In
+            Python also sentences, as `hm.nexttoken.analyze` takes them.
+        more: Further files.
+        uniform: Give every distinct sentence the same weight.
+        max_length: Truncate raw sentences to this length.
+        repair: Give tokens that begin no sentence a next token, and list them.
+        punctuation: Punctuation at the ends of words: keep it, split it off as tokens, or strip it.
+        save_realizable: File that receives the realizable part; .json for JSON.
+        backend: Where files are read.
+        address: Address of the cluster to join; without it one is started here.
+        workers: Number of threads or processes; by default one per core.
+        progress: Called with the number of steps done and of all steps.
 
-    >>> import hardmax as hm
-    >>> found = hm.answers.ntp_check(["A B A", "B C", "C A"])
-    >>> found.exit_code, found.part.samples, found.part.of_samples
+    >>> from hardmax.app.results.next_token_check import check
+    >>> result = check(["A B A", "B C", "C A"])
+    >>> result.exit_code, result.part.samples, result.part.of_samples
     (1, 3, 4)
+    """
+    files = _files(data, more)
+    if save_realizable is not None:
+        from hardmax.data.sentences.reading import refuse_pipes
+
+        writable("save_realizable", save_realizable, *files)
+        refuse_pipes(files)
+    with session().progress("checking", STEPS, progress) as bar, session().noted() as interrupted:
+        result = _check(
+            data, files, uniform, max_length, repair, punctuation, backend, address, workers, bar.share, interrupted
+        )
+    for note in result.sentences.notes:
+        session().say(f"{result.name}: {note}")
+    if save_realizable is None or not result.is_whole:
+        return result
+    if result.is_empty:
+        session().say(f"nothing was written to {save_realizable}: the realizable part is empty")
+        return result
+    return result.save(save_realizable)
+
+
+def _files(data: Any, more: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """Return the names of files, none if the data are sentences; - is standard input."""
+    if not isinstance(data, str | os.PathLike):
+        return ()
+    names = [os.fspath(each) for each in (data, *more)]
+    if not all(names):
+        raise ValueError("data must be the name of a file, got an empty one; is a shell variable not set?")
+    return tuple("/dev/stdin" if name == "-" else name for name in names)
+
+
+def _check(
+    data: Any,
+    files: tuple[str, ...],
+    uniform: bool,
+    max_length: int,
+    repair: bool,
+    punctuation: str,
+    backend: str,
+    address: str | None,
+    workers: int | None,
+    tell: Callable[[float], object],
+    interrupted: Callable[[], bool],
+) -> NextTokenReport:
+    """Read and survey the sentences.
+
+    An interrupt while files are read ends the reading; a later one raises a KeyboardInterrupt that states what
+    is known.
     """
     from hardmax._lib import expect
     from hardmax.data.sentences.distinct import Distinct
@@ -382,8 +450,7 @@ def ntp_check(
     raw: Callable[[], Iterable[list[str]]]
     is_whole = True
     workers = None if workers is None else expect.whole("workers", workers)
-    if isinstance(data, str | os.PathLike):
-        files = tuple(os.fspath(file) for file in (data, *more))
+    if files:
         name = files[0] if len(files) == 1 else f"{files[0]} and {others(len(files) - 1)}"
         look_at(files)
         done = _Share(tell, sum(map(_size, files)), READING)
@@ -397,7 +464,7 @@ def ntp_check(
         is_whole = not interrupted()
         raw = lambda: chain.from_iterable(raw_sentences(f, max_length, punctuation) for f in files)  # noqa: E731
     else:
-        files, name, sentences = (), "sentences", as_sentences(data)
+        name, sentences = "sentences", as_sentences(data)
         if punctuation != KEEP:
             lists = [apart(sentences.words(i), punctuation) for i in range(sentences.n)]
             sentences = as_sentences(lists)
@@ -409,7 +476,7 @@ def ntp_check(
     known = ""
     try:
         analysis = survey(text, repair=repair, workers=here, tell=done.add, interrupted=later)
-        found = Checked(name, analysis, None, uniform, raw, files, is_whole, punctuation=punctuation)
+        found = NextTokenReport(name, analysis, None, uniform, raw, files, is_whole, punctuation=punctuation)
         known = {True: "realizable", False: "not realizable", None: ""}[found.realizable]
         found = replace(found, part=analysis.part()) if analysis.violations else found
         if later():
@@ -418,7 +485,8 @@ def ntp_check(
     except KeyboardInterrupt as stop:
         what = f"interrupted while the {text.n:,} sentences that were read were checked"
         known = known or str(stop)
-        raise KeyboardInterrupt(f"{what}: they are {known}" if known else what) from None
+        told = f"{what}: they are {known}" if known else what
+        raise KeyboardInterrupt(f"{told}; start the command again to check all of them") from None
 
 
 def _read_apart(

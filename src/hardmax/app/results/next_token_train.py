@@ -1,4 +1,4 @@
-"""What `ntp train` says: how far Algorithm 1 came on sentences, and where its model is."""
+"""`ntp train`: the two-stage training of the one-layer model, written to a file, resumable."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INTERRUPTED
-from hardmax.app.results.answer import Answer
-from hardmax.app.results.nexttoken.checked import MAX_LENGTH
+from hardmax.app.results.next_token_check import MAX_LENGTH, NAMES
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session, writable
 from hardmax.data.sentences.punctuation import KEEP
 
 if TYPE_CHECKING:
@@ -25,19 +26,21 @@ if TYPE_CHECKING:
     from hardmax.nexttoken.training import Training
 
 STEPS = 900
+MOST_STEPS = 10**15  # years
 UNCLEAR = 0.5  # a probability of the right token that deserves a word
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trained(Answer):
-    """A training and the file of its model; ``goes_on`` is the command that takes the steps that are left.
+class NextTokenTraining(Result):
+    """A training and the file of its model; ``resume_command`` is the shell command that continues it.
 
-    >>> import os, tempfile
-    >>> import hardmax as hm
+    >>> import tempfile
+    >>> from hardmax.app.results.next_token_predict import predict
+    >>> from hardmax.app.results.next_token_train import train_file
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     done = hm.answers.ntp_train(["S V O P", "V O P", "O P P", "P S V"], f"{folder}/model.npz")
-    ...     told = hm.answers.ntp_predict(done.model, "O S P")
-    >>> done.reached.steps, done.exit_code, told.prediction.next(1)[0][0]
+    ...     result = train_file(["S V O P", "V O P", "O P P", "P S V"], f"{folder}/model.npz")
+    ...     told = predict(result.model, "O S P")
+    >>> result.reached.steps, result.exit_code, told.prediction.next(1)[0][0]
     (900, 0, 'P')
     """
 
@@ -48,7 +51,7 @@ class Trained(Answer):
     model: str
     reached: Reached
     steps: int
-    goes_on: str | None = None
+    resume_command: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -56,8 +59,21 @@ class Trained(Answer):
         return DONE if self.reached.steps >= self.steps else INTERRUPTED
 
     @property
+    def interruption(self) -> str | None:
+        """After an interrupt: the steps that are done, and the command that resumes."""
+        if self.resume_command is None:
+            return None
+        done = f"interrupted after {self.reached.steps:,} of {self.steps:,} steps"
+        return f"{done}; {self.model} holds the model so far; go on with: {self.resume_command}"
+
+    @property
+    def headline(self) -> str:
+        """The steps and the loss."""
+        return f"{self.reached.steps:,} steps, loss {self.run.loss:.6g}, model {self.model}"
+
+    @property
     def remarks(self) -> list[str]:
-        """What a reader should know beside the numbers."""
+        """Warnings about step sizes and lengths of training."""
         from hardmax.problem.heads import best_loss
 
         told = [
@@ -69,7 +85,7 @@ class Trained(Answer):
         if top < UNCLEAR:
             told.append(
                 f"after {self.run.stage_1_steps:,} steps of stage 1 the right next token has a probability "
-                f"of at most {top:.2g}, however long stage 2 is; a larger --stage1 or --first-rate raises it"
+                f"of at most {top:.2g}, however long stage 2 is; a larger `stage1` or `first_rate` raises it"
             )
         return told
 
@@ -130,9 +146,9 @@ class Trained(Answer):
 
 
 @check_arguments
-def ntp_train(
+def train_file(
     data: str | os.PathLike[str] | Sentences | Iterable[str | Sequence[Any]],
-    model: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     *,
     steps: int = STEPS,
     stage1: int = STEPS,
@@ -141,45 +157,63 @@ def ntp_train(
     uniform: bool = False,
     max_length: int = MAX_LENGTH,
     repair: bool = False,
+    punctuation: Literal["keep", "split", "strip"] = "keep",
     anyway: bool = False,
     resume: bool = False,
-    punctuation: str = KEEP,
-) -> Trained:
-    """Train the one-layer model in two stages and write it, as `hardmax ntp train` does.
+    progress: Callable[[int, int], object] | None = None,
+) -> NextTokenTraining:
+    """Train the one-layer next-token model in two stages and write it to a file.
 
     Args:
-        data: a file of sentences, or sentences as `nexttoken.analyze` takes them.
-        model: the file that gets the model.
-        steps, stage1: steps of stage 2 (attention) and of stage 1 (output-value matrix).
-        rate, first_rate: their step sizes; 0.05/sqrt(V) and 0.2/sqrt(V) by default.
-        uniform: every distinct sentence weighs the same, however frequent.
-        max_length: cut longer sentences of a file.
-        repair: give tokens that begin no sentence a next token.
-        anyway: train on data that is not realizable too.
-        resume: go on from the steps that the file of the model holds, if it exists.
-        punctuation: "keep" punctuation marks at the ends of the words of a file, "split" them off as tokens
-            of their own, or "strip" them.
+        data: File of sentences: text with one per line, or JSON; .xz and .gz too. In Python also sentences.
+        out: File that receives the model.
+        steps: Number of steps of stage 2 (attention).
+        stage1: Number of steps of stage 1 (output-value matrix).
+        rate: Step size of stage 2; 0.05/sqrt(V) by default.
+        first_rate: Step size of stage 1; 0.2/sqrt(V) by default.
+        uniform: Give every distinct sentence the same weight.
+        max_length: Truncate raw sentences to this length.
+        repair: Give tokens that begin no sentence a next token, and list them.
+        punctuation: Punctuation at the ends of words: keep it, split it off as tokens, or strip it.
+        anyway: Train although the data are not realizable.
+        resume: Continue from the steps that the model file has, if it exists.
+        progress: Called with the number of steps done and of all steps.
 
     >>> import tempfile
-    >>> import hardmax as hm
+    >>> from hardmax.app.results.next_token_train import train_file
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     done = hm.answers.ntp_train(["a b", "b a"], f"{folder}/model.npz", steps=0)
-    >>> done.json()["status"]
+    ...     result = train_file(["a b", "b a"], f"{folder}/model.npz", steps=0)
+    >>> result.json()["status"]
     'attention has nothing to learn from these sentences; misalignment_kq is undefined before the first step'
     """
     from hardmax import nexttoken
+    from hardmax._lib import expect
 
+    for option, number in (("rate", rate), ("first_rate", first_rate)):
+        if number is not None:
+            expect.positive(option, number)
+    for option, count, least in (("steps", steps, 0), ("stage1", stage1, 1)):
+        if not least <= count <= MOST_STEPS:
+            raise ValueError(f"{option} must be from {least} to {MOST_STEPS:,}, got {count:,}")
     name = "sentences"
     if isinstance(data, str | os.PathLike):
         name = os.fspath(data)
+        writable("out", out, name)
         data = nexttoken.read_sentences(data, max_length=max_length, punctuation=punctuation)
+        for note in data.notes:
+            session().say(f"{name}: {note}")
     elif punctuation != KEEP:
-        raise ValueError("punctuation requires a file; pass sentences whose tokens are split already")
+        raise ValueError("`punctuation` requires a file; pass sentences whose tokens are split already")
     settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume, punctuation)
-    return Learning(data, name, Path(model), *settings).run()
+    job = TrainJob(data, name, Path(out), *settings)
+    with session().progress("training", steps, progress) as bar, session().noted() as interrupted:
+        result = job.run(bar.advance, interrupted)
+    for remark in result.remarks:
+        session().say(remark)
+    return result
 
 
-class Learning:
+class TrainJob:
     """A training to be run on sentences; what cannot be trained on is refused when it is made."""
 
     def __init__(
@@ -204,7 +238,7 @@ class Learning:
         self.name, self.model, self.steps = name, model, steps
         self.analysis = nexttoken.analyze(trie, repair=repair)
         self.samples = nexttoken.Samples.from_trie(trie, uniform=uniform)
-        _refuse(self.analysis, name, anyway, punctuation)
+        _refuse(self.analysis, name, anyway)
         self.settings: dict[str, Any] = {
             "stage1": stage1,
             "rate": rate,
@@ -231,7 +265,7 @@ class Learning:
 
     def run(
         self, progress: Callable[[int], None] | None = None, stop: Callable[[], bool] | None = None
-    ) -> Trained:
+    ) -> NextTokenTraining:
         """Train and write the model; ``progress`` is told of steps done, and the yes of ``stop`` ends it."""
         from hardmax.nexttoken.model_file import Reached, save_model
         from hardmax.nexttoken.training import train
@@ -251,13 +285,13 @@ class Learning:
         if run.event:
             raise ValueError(
                 f"{self.name}: the stage-2 gradient is exactly 0 after {run.steps:,} steps: the sentences' "
-                "pulls cancel, so there is no direction to take"
+                "gradients cancel exactly"
             )
         reached = Reached.by(run, before=signed)
         save_model(self.model, run.predictor, reached)
         again = ["hardmax", "ntp", "train", self.name, "--out", str(self.model), "--resume", *self.options]
-        goes_on = shlex.join(again) if reached.steps < self.steps else None
-        return Trained(run, self.analysis, str(self.model), reached, self.steps, goes_on)
+        resume_command = shlex.join(again) if reached.steps < self.steps else None
+        return NextTokenTraining(run, self.analysis, str(self.model), reached, self.steps, resume_command)
 
     def _found(self) -> tuple[Any, Reached]:
         """The values of W_kq in MODEL and how far it came, if that is on the way of this command."""
@@ -268,41 +302,38 @@ class Learning:
         predictor, reached = load_reached(self.model)
         if reached is None:
             raise ValueError(
-                f"--resume: {self.model} does not say how it was trained; train without --resume"
+                f"`resume`: {self.model} does not record how it was trained; train without `resume`"
             )
         differences = reached.differs_from(wanted)
         if differences:
             raise ValueError(
-                f"--resume: {self.model} was trained otherwise, with other values of: "
-                f"{', '.join(differences)}; give the same, or train without --resume"
+                f"`resume`: {self.model} was trained with different values of: {', '.join(differences)}; "
+                "pass the same values, or train without `resume`"
             )
         if reached.steps > self.steps:
             raise ValueError(
-                f"--resume: {self.model} holds {reached.steps:,} steps already; "
-                f"give --steps {reached.steps} or more"
+                f"`resume`: {self.model} holds {reached.steps:,} steps already; "
+                f"pass `steps={reached.steps}` or more"
             )
         return predictor.values, reached
 
 
-def _refuse(analysis: Analysis, name: str, anyway: bool, punctuation: str) -> None:
+def _refuse(analysis: Analysis, name: str, anyway: bool) -> None:
     if analysis.legal or anyway:
         return
     from hardmax import nexttoken
-    from hardmax.app.results.nexttoken.checked import NAMES
 
-    mended = nexttoken.analyze(analysis.trie, repair=True)
-    if mended.legal:
-        count, first = len(mended.repaired), mended.words(mended.repaired[:1])
+    repaired = nexttoken.analyze(analysis.trie, repair=True)
+    if repaired.legal:
+        count, first = len(repaired.repaired), repaired.words(repaired.repaired[:1])
         raise ValueError(
             f"{name} is not realizable: tokens that begin no sentence: {count:,}, such as {first[0]!r}; "
-            "--repair gives them a next token"
+            "`repair=True` gives them a next token"
         )
     kinds = ", ".join(NAMES[each.kind] for each in analysis.violations)
-    option = "" if punctuation == KEEP else f" --punctuation {punctuation}"
-    check = f"hardmax ntp check {shlex.quote(name)}{option}"
     raise ValueError(
-        f"{name} is not realizable ({kinds}); see {check}, train on the "
-        "part that hardmax ntp check --save-realizable writes, or give --anyway"
+        f"{name} is not realizable ({kinds}); check it, train on the realizable part that the check saves, or "
+        "pass `anyway=True`"
     )
 
 

@@ -1,22 +1,22 @@
-"""What `probe` says: how hard each head of a model is, and whether chance comes as close to max margin."""
+"""`probe`: how sharp each attention head is, and how close to max margin compared with random heads."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
 from hardmax._lib.terminal import columns, fitted, shown
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,37 +26,12 @@ if TYPE_CHECKING:
     from hardmax.torch.probing.tables import Heads
 
 
-def page(answer: Probed) -> str:
-    """The template with the answer in it."""
-    told = answer.json()
-    heads = {(head.layer, head.head): head for head in answer.heads.heads}
-    data: dict[str, Any] = {**told, "words": _words(answer)}
-    for each in data["heads"]:
-        head = heads[each["layer"], each["head"]]
-        each["top"] = head.top.tolist()
-        each["gaps"] = plain(np.round(head.gaps, 2).tolist())
-    # "<" may not appear inside a script; the browser reads \u003c as the same character
-    inside = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    lines = "".join(f"<p>{escape(line)}</p>" for line in answer.findings("inner" if answer.inner else "all"))
-    template = resources.files("hardmax.app.results").joinpath("probe_page.html").read_text("utf-8")
-    return template.replace("<!-- SENTENCES -->", lines).replace("/* DATA */", inside)
-
-
-def _words(answer: Probed) -> list[list[str]]:
-    """The tokens; those without words, such as patches of images, by their numbers."""
-    found = []
-    for s, words in enumerate(answer.heads.words):
-        length = int(np.isfinite(answer.heads.heads[0].gaps[s]).sum()) + 1
-        found.append(list(words) or [str(t) for t in range(length)])
-    return found
-
-
 SHOWN = 24  # heads in the table
 LEVEL = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Probed(Answer):
+class ProbeResult(Result):
     """The heads of a model, hardest first, each beside random ones; ``shown`` of them are printed.
 
     >>> import numpy as np, hardmax as hm
@@ -114,7 +89,7 @@ class Probed(Answer):
     def _legend(self, kind: str) -> list[str]:
         heads = self.heads
         left = len(heads.heads) - min(self.shown, len(heads.heads))
-        more = f"; {left} more heads with --show 0" if left else ""
+        more = f"; {left} more heads are in the JSON" if left else ""
         texts = "1 text" if heads.texts == 1 else f"{heads.texts} texts"
         also = " without first token and self" if kind == "inner" else ""
         return [
@@ -148,9 +123,42 @@ class Probed(Answer):
         return lines
 
     def page(self) -> str:
-        """A page that needs nothing else: a map of layers and heads, the texts with what a head selects."""
+        """Return a self-contained page: a map of layers and heads, and the texts with the selected tokens."""
+        import numpy as np
 
-        return page(self)
+        heads = {(head.layer, head.head): head for head in self.heads.heads}
+        data: dict[str, Any] = {**self.json(), "words": self._words()}
+        for each in data["heads"]:
+            head = heads[each["layer"], each["head"]]
+            each["top"] = head.top.tolist()
+            each["gaps"] = plain(np.round(head.gaps, 2).tolist())
+        # "<" may not appear inside a script; the browser reads \u003c as the same character
+        inside = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.findings("inner" if self.inner else "all"))
+        template = resources.files("hardmax.app.results").joinpath("probe_page.html").read_text("utf-8")
+        return template.replace("<!-- SENTENCES -->", lines).replace("/* DATA */", inside)
+
+    def _words(self) -> list[list[str]]:
+        """Return the tokens; those without words, such as patches of images, by their numbers."""
+        import numpy as np
+
+        found = []
+        for s, words in enumerate(self.heads.words):
+            length = int(np.isfinite(self.heads.heads[0].gaps[s]).sum()) + 1
+            found.append(list(words) or [str(t) for t in range(length)])
+        return found
+
+    @property
+    def headline(self) -> str:
+        """The model, and how many of its heads are sharp."""
+        return f"{shown(self.model)}: {self.findings('inner' if self.inner else 'all')[0]}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per head."""
+        return [
+            {name: value for name, value in _head(each).items() if not isinstance(value, dict | list | tuple)}
+            for each in self.heads.ranked
+        ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page."""
@@ -254,42 +262,95 @@ def _selected(found: Selected) -> dict[str, Any]:
 
 
 @check_arguments
-def probe_file(
-    model: str | os.PathLike[str],
-    texts: str | os.PathLike[str] | list[str] | None = None,
-    told: Callable[[int, int], None] | None = None,
+def probe(
+    model: Any,
+    texts: Any = None,
+    *,
+    tokenizer: Any = None,
+    queries: int = 64,
+    null: int = 99,
+    length: int = 12,
+    lift: bool = False,
+    layers: Sequence[str] | None = None,
+    rng: int = 0,
+    workers: int | None = None,
+    show: int = SHOWN,
+    inner: bool = False,
+    page: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], object] | None = None,
     **options: Any,
-) -> Probed:
-    """Probe the heads of a model on disk: a folder of `transformers` with safetensors, or a GGUF file.
+) -> ProbeResult:
+    """Measure how sharp attention heads are, and how close to max margin.
 
     Args:
-        model: the folder or file.
-        texts: a file with one text per line or a JSON list, or the texts; English sentences by default.
-        told: is called with the number of heads done and in all.
-        options: those of `hm.torch.probe`.
+        model: Folder of a transformers model with safetensors, or a GGUF file. In Python also a torch module.
+        texts: File of texts, one per line or a JSON list; English sentences by default. In Python also a list
+            of texts, or a tensor of inputs for a model without a tokenizer.
+        tokenizer: The tokenizer of a torch module.
+        queries: Number of hardest queries of a head that make up its problem.
+        null: Number of random heads that each head is compared with; 19 or more.
+        length: Number of tokens kept per text.
+        lift: For rotary positions, relax to a matrix per distance.
+        layers: Only this layer; may be repeated.
+        rng: Random seed of the random heads.
+        workers: Number of threads; by default all cores.
+        show: Number of heads in the table; 0 shows all.
+        inner: Show numbers without the first token and the query's own token.
+        page: Write a page with a map of the heads, the texts and the selected tokens.
+        progress: Called with the number of heads done and of all heads.
+        options: Further arguments of `hm.torch.probe`.
+
+    Raises:
+        ImportError: If the extra `probe` is not installed.
 
     >>> import hardmax as hm
-    >>> hm.answers.probe_file("no-such-model")
+    >>> hm.probe("no-such-model")
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-model'
     """
-    path = Path(model)
-    if not path.exists():
-        raise FileNotFoundError(2, "No such file or directory", str(path))
+    is_file = isinstance(model, str | os.PathLike)
+    if is_file and not Path(model).exists():
+        raise FileNotFoundError(2, "No such file or directory", os.fspath(model))
+    if page is not None:
+        inputs = [each for each in (model, texts) if isinstance(each, str | os.PathLike)]
+        writable("page", page, *inputs)
     try:
-        from hardmax.torch.prober import probe
+        from hardmax.torch.prober import probe as measure
         from hardmax.torch.probing.loading import load, read_texts
+        from hardmax.torch.probing.tables import null_notes
 
-        given = texts if texts is None or isinstance(texts, list) else read_texts(texts)
-        loaded, tokenizer = load(path)
+        if isinstance(texts, str | os.PathLike):
+            texts = read_texts(texts)
+        loaded, tokenizer = load(Path(model)) if is_file else (model, tokenizer)
     except ModuleNotFoundError as missing:
         from hardmax._lib.extras import install
 
-        raise ValueError(
-            f"probe must have the extra 'probe' installed, got no {missing.name}: {install('probe')}"
-        ) from missing
-    if tokenizer is None:
-        raise ValueError(
-            f"{path} must hold a tokenizer, as tokenizer.json, got none; put the model's own beside it"
+        raise ImportError(f"probe needs {missing.name}: {install('probe')}") from missing
+    if is_file and tokenizer is None:
+        raise ValueError(f"{model} has no tokenizer; put the model's tokenizer.json into its folder")
+    for note in null_notes(null):  # before a long run, not after it
+        session().say(f"warning: {note}")
+    options |= {"rotary": "lift"} if lift else {}
+    with session().progress("probing", 1, progress) as bar, warnings.catch_warnings():
+        if page is not None or is_file:
+            warnings.filterwarnings("ignore", "[0-9]+ random head")  # the result has this note
+        heads = measure(
+            loaded,
+            texts,
+            tokenizer,
+            queries=queries,
+            null=null,
+            length=length,
+            layers=layers,
+            rng=rng,
+            workers=workers,
+            told=bar.to,
+            **options,
         )
-    return Probed(str(path), probe(loaded, given, tokenizer, told=told, **options))
+    name = os.fspath(model) if is_file else type(model).__name__
+    result = ProbeResult(name, heads, show or len(heads.heads), inner)
+    if page is not None:
+        session().show(result)
+        result.save(page)
+        session().say(f"{page}: open it in a browser")
+    return result

@@ -1,10 +1,11 @@
-"""How `solve` finds what it says: enumerate, look at the best-scoring tokens, follow the flow."""
+"""`solve`: the directions that attract training, each with a proof; and where gradient flow ends."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,22 +13,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.text import Text
-
-from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
 
     from hardmax.directions.critical import CriticalDirection, CriticalDirections
     from hardmax.directions.enumerate import Enumeration, FeasibleSelection
+    from hardmax.dynamics.run import Run
     from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.norms import Norm
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
-    from hardmax.dynamics.run import Run
 
 
 Best = tuple[tuple[int, ...], "MaxMargin"]
@@ -87,7 +90,7 @@ class FlowEnd:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solved(Answer):
+class SolveResult(Result):
     """The directions of a problem, as `solve` found them.
 
     ``selections`` are the feasible ones that attract or may attract, or with ``all`` every one; ``best`` has
@@ -155,10 +158,30 @@ class Solved(Answer):
             **({} if self.decomposition is None else {"decomposition": _split_fields(self.decomposition)}),
         }
 
-    def table(self) -> Text:
-        """What `hardmax solve` prints."""
-
+    def table(self) -> Group:
+        """Return what `hardmax solve` prints."""
         return report(self)
+
+    @property
+    def headline(self) -> str:
+        """How many selections are feasible, and how many of them attract."""
+        attract = sum(each.locally_optimal is True for each in self.selections)
+        counts = f"feasible selections: {self.found}, of which attract: {attract}"
+        return f"{counts} ({self.qps} problems solved)"
+
+    @property
+    def ranked(self) -> list[tuple[int, FeasibleSelection]]:
+        """The selections with their indices: those that attract first, the best before all, by margin."""
+
+        def rank(entry: tuple[int, FeasibleSelection]) -> tuple[bool, bool, float]:
+            each = entry[1]
+            return not each.locally_optimal, not each.globally_optimal, -each.max_margin.margin
+
+        return sorted(enumerate(self.selections), key=rank)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per selection, the best first; ``index`` is the place in the JSON."""
+        return [{"index": k, **selection_fields(each)} for k, each in self.ranked]
 
     def plot(self) -> Figure:
         """Directions, tokens, separators and the flow; for keys in 2 dimensions.
@@ -281,19 +304,22 @@ def _critical_fields(found: CriticalDirections) -> dict[str, Any]:
     }
 
 
-ROWS = 40  # more are left to --json
-# Decimals of a direction and rows of a support on one line; the first that fits is used. Selections and
-# directions are whole; where no line holds them they get lines below.
-DETAIL = ((4, 6), (4, 3), (3, 6), (3, 3), (4, 2), (3, 2), (4, 1), (3, 1), (4, 0), (3, 0), (2, 0))
+ROWS = 40  # selections in the table
+LONGEST = 96  # characters of a selection or a direction in a table
 
 
-def report(found: Solved) -> Text:
-    """Everything for standard output."""
-    parts = [_head(found), *_copies(found.problem)]
+def report(found: SolveResult) -> Group:
+    """Return everything for standard output."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from hardmax._lib.terminal import fitted
+
+    parts: list[Any] = [_head(found), *_copies(found.problem)]
     if found.selections:
-        parts.append(_table(found.selections))
+        parts.append(_selections(found))
     if len(found.selections) > ROWS:
-        parts.append(Text(f"{len(found.selections) - ROWS} more: see them with --json"))
+        parts.append(Text(f"{len(found.selections) - ROWS} more selections are in the JSON"))
     best = found.best[:ROWS]
     names = spelled_selections([tokens for tokens, _ in best], columns() - len("best-scoring tokens :"))
     parts += [_global(name, each) for name, (_, each) in zip(names, best, strict=True)]
@@ -302,145 +328,82 @@ def report(found: Solved) -> Text:
     if found.flow is not None:
         parts.append(_flow(found.flow))
     if found.critical is not None:
-        parts.append(_critical(found.critical))
-    return Text("\n").join(parts)
+        parts += _critical(found.critical)
+    return Group(*(fitted(part, columns()) if isinstance(part, Text) else part for part in parts))
 
 
-def _head(found: Solved) -> Text:
+def _head(found: SolveResult) -> Text:
+    from rich.text import Text
+
     problem = found.problem
     sizes = sorted(set(problem.sizes.tolist()))
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    attract = sum(each.locally_optimal is True for each in found.selections)
     d = "x".join(map(str, problem.shape))
     text = Text(f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {d}\n")
     if found.norm_name != "l2":
         text.append(f"p is shortest in the norm {found.norm_name}, and margins are in this norm\n")
-    count = f"feasible selections: {found.found}, of which attract: {attract} ({found.qps} problems solved)"
     if found.cut is None:
-        return text.append(count)
+        return text.append(found.headline)
     reasons = {
-        "limit": "the limit was reached; raise --limit",
-        "seconds": "the time was over; raise --seconds",
+        "limit": "the limit was reached; raise it",
+        "seconds": "the time was over; give it more seconds",
         "undecided": f"{len(found.undecided)} selections are too large to decide exactly",
         "interrupted": "interrupted",
     }
-    return text.append(f"incomplete, {reasons[found.cut]}. So far: {count}", style="bold")
+    return text.append(f"incomplete, {reasons[found.cut]}. So far: {found.headline}", style="bold")
 
 
 def _copies(problem: Problem) -> list[Text]:
-    """What stands several times, if anything does."""
+    """Return a line about tokens that occur several times, if there are any."""
+    from rich.text import Text
+
     several = [f"({i}, {t}) {count} times" for (i, t), count in repeated(problem)]
     more = f" and {len(several) - 8} more" if len(several) > 8 else ""
-    return (
-        [Text(f"repeated tokens (i, t), each one token: {', '.join(several[:8])}{more}")] if several else []
-    )
+    line = f"repeated tokens (i, t), each one token: {', '.join(several[:8])}{more}"
+    return [Text(line)] if several else []
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One line of a table, before it is known how much of it fits."""
+def _grid(names: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str], wrapped: set[str]) -> Table:
+    """Return a table without lines; only the columns in ``wrapped`` may break."""
+    from rich.table import Table
+    from rich.text import Text
 
-    first: str
-    selection: tuple[int, ...]
-    direction: Any
-    middle: tuple[str, ...]
-    last: tuple[str, ...]  # the rows of the support
-    style: str
-
-
-def _table(listed: Sequence[FeasibleSelection]) -> Text:
-    names = ("#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)")
-    return _aligned(names, [_feasible_row(k, found) for k, found in enumerate(listed[:ROWS])])
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(Text(name), no_wrap=name not in wrapped, overflow="fold")
+    for row, style in zip(rows, styles, strict=True):
+        table.add_row(*map(Text, row), style=style)
+    return table
 
 
-def _feasible_row(k: int, found: FeasibleSelection) -> _Row:
-    best = found.max_margin
-    attracts = {"strong": "yes"}.get(found.word, found.word)
-    proof = "exact" if best.certificate == "exact" else f"kkt {best.kkt:.0e}"
-    return _Row(
-        str(k),
-        found.selection,
-        found.direction,
-        (f"{best.margin:.6g}", attracts + (", best" if found.globally_optimal else ""), proof),
-        tuple(f"({i}, {t})" for i, t in best.support),
-        "green" if attracts == "yes" else "",
-    )
+def _selections(found: SolveResult) -> Table:
+    """Return the table of selections, the best first; # is the index in the JSON."""
+    listed = found.ranked[:ROWS]
+    names = spelled_selections([each.selection for _, each in listed], LONGEST)
+    rows, styles = [], []
+    for name, (k, each) in zip(names, listed, strict=True):
+        best = each.max_margin
+        attracts = {"strong": "yes"}.get(each.word, each.word)
+        proof = "exact" if best.certificate == "exact" else _residual(best.kkt)
+        role = attracts + (", best" if each.globally_optimal else "")
+        support = " ".join(f"({i}, {t})" for i, t in best.support)
+        rows.append([str(k), name, _vector(each.direction), f"{best.margin:.6g}", role, proof, support])
+        styles.append("green" if attracts == "yes" else "")
+    if sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) > columns():
+        for row, (_, each) in zip(rows, listed, strict=True):
+            row[-1] = f"{len(each.max_margin.support)} rows"
+    head = ("#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)")
+    return _grid(head, rows, styles, {"selection", "direction", "support (i, t)"})
 
 
-def _aligned(names: tuple[str, ...], rows: Sequence[_Row]) -> Text:
-    """Aligned columns: a line per row if its selection and direction fit in full, else lines below it."""
-    first, selection, direction, *middle, last = names
-    most = columns()
-    for decimals, pairs in DETAIL:
-        head = last if pairs else last.partition(" (")[0]
-        lines = [
-            [
-                row.first,
-                " ".join(map(str, row.selection)),
-                _vector(row.direction, decimals),
-                *row.middle,
-                _pairs(row.last, pairs),
-            ]
-            for row in rows
-        ]
-        if _is_telling(lines) and sum(_widths([[*names[:-1], head], *lines])) <= most:
-            return _drawn([[*names[:-1], head], *lines], [row.style for row in rows])
-    for pairs in (6, 3, 2, 1, 0):
-        head = last if pairs else last.partition(" (")[0]
-        lines = [[row.first, *row.middle, _pairs(row.last, pairs)] for row in rows]
-        if sum(_widths([[first, *middle, head], *lines])) <= most:
-            break
-    inset = " " * (max(len(line[0]) for line in lines) + 2)
-    details = _details(rows, most - len(inset) - len("direction "))
-    below = [[f"{inset}{selection} {a}  {direction} {b}"] for a, b in details]
-    if any(len(line) > most for (line,) in below):
-        below = [[f"{inset}{selection} {a}", f"{inset}{direction} {b}"] for a, b in details]
-    return _drawn([[first, *middle, head], *lines], [row.style for row in rows], below)
-
-
-def _details(rows: Sequence[_Row], most: int) -> list[tuple[str, str]]:
-    """Each row's selection and direction within ``most`` letters, or longer where they would look equal."""
-    selections = spelled_selections([row.selection for row in rows], most)
-    for decimals in (4, 3, 2):
-        directions = [_vector(row.direction, decimals) for row in rows]
-        if max(map(len, directions)) <= most:
-            break
-    else:
-        directions = [_vector(row.direction, 4, most) for row in rows]
-    pairs = list(zip(selections, directions, strict=True))
-    if len(set(pairs)) == len(pairs):
-        return pairs
-    return list(zip(selections, [_vector(row.direction, 4) for row in rows], strict=True))
-
-
-def _is_telling(lines: Sequence[Sequence[str]]) -> bool:
-    """Whether no two lines read the same after their first cell."""
-    return len({tuple(line[1:]) for line in lines}) == len(lines)
-
-
-def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
-    """The width of each column, with the two blanks that separate it from the one before."""
-    found = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    return [width + 2 * (k > 0) for k, width in enumerate(found)]
-
-
-def _drawn(
-    lines: Sequence[Sequence[str]], styles: Sequence[str], below: Sequence[Sequence[str]] = ()
-) -> Text:
-    """The lines with their columns aligned, the names first, and below each what belongs to it."""
-    widths = _widths(lines)
-    shown: list[Text] = []
-    for k, (cells, style) in enumerate(zip(lines, ["bold", *styles], strict=True)):
-        padded = [cell.rjust(len(cell) + 2 * (j > 0)).ljust(widths[j]) for j, cell in enumerate(cells)]
-        shown.append(Text("".join(padded).rstrip(), style))
-        shown += [Text(line, style) for line in (below[k - 1] if below and k else ())]
-    return Text("\n").join(shown)
+def _residual(kkt: float) -> str:
+    return "kkt < 1e-15" if kkt < 1e-15 else f"kkt {kkt:.0e}"
 
 
 def spelled_selections(selections: Sequence[tuple[int, ...]], most: int) -> list[str]:
     """Each selection in full, or, if one is longer than ``most`` letters, the inputs that tell them apart.
 
-    >>> from hardmax.app.results.solving import spelled_selections
+    >>> from hardmax.app.results.solve import spelled_selections
     >>> spelled_selections([(0, 1, 2), (0, 2, 2)], 10)
     ['0 1 2', '0 2 2']
     >>> spelled_selections([(0,) * 50 + (1,), (0,) * 50 + (2,)], 40)
@@ -481,6 +444,8 @@ def _cut(words: Sequence[str], most: int) -> str:
 
 
 def _global(tokens: str, best: MaxMargin) -> Text:
+    from rich.text import Text
+
     text = Text(f"best-scoring tokens {tokens}: ")
     if best.is_feasible:
         return text.append(f"feasible, margin {best.margin:.6g}")
@@ -493,20 +458,24 @@ def _global(tokens: str, best: MaxMargin) -> Text:
 
 def _split(found: Decomposition) -> Text:
     """What training does where the best-scoring tokens cannot all be selected."""
+    from rich.text import Text
+
     where = "that keeps to them" if found.is_local else "from any start"
     text = Text(f"their rows: {len(found.bound)} bound, {len(found.separable)} separable")
     text.append(f" ({found.status}). Training {where}\n")
     text.append(f"  holds a part of p of dimension {found.S.shape[1]} finite")
     if not found.is_local and found.finite is not None:
         text.append(
-            f": p_fin = {_vector(found.finite.p, 4, 60)}, infimum of the risk {found.finite.risk:.6g}"
+            f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}"
         )
     if found.direction is None:
         return text.append("\n  drives nothing to infinity")
-    return text.append(f"\n  drives the rest to infinity along {_vector(found.direction, 4, 60)}")
+    return text.append(f"\n  drives the rest to infinity along {_vector(found.direction, 60)}")
 
 
 def _flow(flow: FlowEnd) -> Text:
+    from rich.text import Text
+
     text = Text(f"{flow.path.method} from {flow.start}: ")
     text.append(f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.norm:.6g}")
     if flow.selection is not None:
@@ -520,38 +489,31 @@ def _flow(flow: FlowEnd) -> Text:
     return text
 
 
-def _vector(direction: Any, decimals: int, most: int | None = None) -> str:
-    """The entries of a vector, all of them or those that fit in ``most`` letters."""
+def _vector(direction: Any, most: int = LONGEST) -> str:
+    """Return the entries of a vector, as many as fit in ``most`` characters."""
     if direction is None or not all(map(math.isfinite, direction)):
         return "none"
-    entries = [f"{x:+.{decimals}f}" for x in direction]
-    return " ".join(entries) if most is None else _cut(entries, most)
+    return _cut([f"{x:+.4f}" for x in direction], most)
 
 
-def _pairs(support: Sequence[str], most: int) -> str:
-    """The first rows of a support and the number of the others; only their number if ``most`` is 0."""
-    if len(support) <= most:
-        return " ".join(support)
-    if most == 0:
-        return f"{len(support)} row" + "s" * (len(support) != 1)
-    return f"{' '.join(support[:most])} and {len(support) - most} more"
+def _critical(found: CriticalDirections) -> list[Any]:
+    """Return a table of the directions, and what the index theorem implies for finite stationary points."""
+    from rich.text import Text
 
-
-def _critical(found: CriticalDirections) -> Text:
-    """A table of the directions, and what the index theorem says about the finite stationary points."""
-    text = Text(f"critical directions at infinity: {len(found.directions)}\n")
+    listed = found.directions[:ROWS]
+    parts: list[Any] = [Text(f"critical directions at infinity: {len(found.directions)}")]
     names = ("index", "selection", "direction", "margin", "signed rows (i, t)")
-    if found.directions:
-        text.append_text(_aligned(names, [_critical_row(each) for each in found.directions[:ROWS]]))
-        text.append("\n")
+    if listed:
+        styles = ["green" if each.index == 0 else "" for each in listed]
+        parts.append(_grid(names, [_critical_row(each) for each in listed], styles, {*names[1:3], names[4]}))
     if len(found.directions) > ROWS:
-        text.append(f"{len(found.directions) - ROWS} more: see them with --json\n")
-    return text.append(_verdict(found))
+        parts.append(Text(f"{len(found.directions) - ROWS} more directions are in the JSON"))
+    return [*parts, Text(_verdict(found))]
 
 
 def _verdict(found: CriticalDirections) -> str:
     if found.status == "truncated":
-        return f"incomplete after {found.sets} sets of rows; raise --seconds"
+        return f"incomplete after {found.sets} sets of rows; give it more seconds"
     if found.degenerate:
         more = f" (and {len(found.degenerate) - 1} more)" if len(found.degenerate) > 1 else ""
         return f"the index theorem does not apply: {found.degenerate[0]}{more}"
@@ -561,21 +523,19 @@ def _verdict(found: CriticalDirections) -> str:
     ).replace("- -", "+ ")
 
 
-def _critical_row(each: CriticalDirection) -> _Row:
+def _critical_row(each: CriticalDirection) -> list[str]:
     signs = ["+" if m > 0 else "-" for m in each.multipliers]
-    return _Row(
-        str(each.index),
-        each.selection,
-        each.direction,
-        (f"{each.margin:.5g}",),
-        tuple(f"{sign}({i}, {t})" for (i, t), sign in zip(each.rows, signs, strict=True)),
-        "green" if each.index == 0 else "",
-    )
+    rows = " ".join(f"{sign}({i}, {t})" for (i, t), sign in zip(each.rows, signs, strict=True))
+    selection = _cut([*map(str, each.selection)], LONGEST)
+    return [str(each.index), selection, _vector(each.direction), f"{each.margin:.5g}", rows]
 
 
 LIMIT = 10_000  # feasible selections
 SECONDS = 60.0
 LARGE = 20_000  # tokens; one hard-margin problem of more may take seconds
+STEPS = 1000  # of the progress
+PICTURES = (".svg", ".png", ".pdf")
+PROOF = re.compile(r"(selection|global)-\d+\.json")  # files in the folder of certificates
 
 
 @check_arguments
@@ -586,48 +546,118 @@ def solve(
     limit: int | None = LIMIT,
     seconds: float | None = SECONDS,
     exact: bool = False,
-    flow: bool = False,
-    start: Any = None,
     critical: bool = False,
     norm: Norm | str | float = "l2",
-) -> Solved:
-    """List the directions that attract training, each with a proof, as `hardmax solve` does.
+    flow: bool = False,
+    start: Any = None,
+    plot: str | os.PathLike[str] | None = None,
+    certificates: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> SolveResult:
+    """List the directions that attract training, each with a proof.
 
     Args:
-        problem: a `Problem`, or a file that holds one.
-        all: list every feasible selection, not only those that attract.
-        limit: stop after this many feasible selections; None looks at all.
-        seconds: stop the search after this many seconds; None takes the time it needs.
-        exact: solve what is listed in rational numbers.
-        flow: run gradient flow and say where it goes.
-        start: where the flow begins, zero by default.
-        critical: list attractors and saddles at infinity with their index.
-        norm: in which each p is shortest, and so which selections attract; as for `max_margin`.
+        problem: File of a problem: .json, .npz or .csv. In Python also a `Problem`.
+        all: List every feasible selection, not only those that attract.
+        limit: Stop after this many feasible selections. None searches all of them.
+        seconds: Stop the search after this many seconds. None sets no limit.
+        exact: Solve the listed selections in rational arithmetic.
+        critical: List attractors and saddles at infinity with their index.
+        norm: Norm in which p is shortest: l1, l2, linf, or a power such as l1.5; for matrices nuclear or
+            spectral.
+        flow: Run gradient flow and report where it ends.
+        start: Start of the flow: zero, or a file with a JSON list or .npy array. In Python also a vector.
+        plot: Draw a problem with keys in 2 dimensions as .svg, .png or .pdf.
+        certificates: Folder that receives a certificate per selection, for `hardmax certify`.
+        progress: Called with the number of steps done and of all steps.
+
+    Returns:
+        The selections with their max-margin directions, the best-scoring tokens, and the end of the flow.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.named("B-FIG-1b"), flow=True)
-    >>> [each.selection for each in found.selections], found.flow.selection, found.flow.nearest
+    >>> result = hm.solve(hm.data.named("B-FIG-1b"), flow=True)
+    >>> [each.selection for each in result.selections], result.flow.selection, result.flow.nearest
     ([(1,), (0,)], (0,), 1)
     """
+    from hardmax._lib import expect
+    from hardmax._lib.notebook import save_picture
     from hardmax.problem import Problem
 
+    started = time.monotonic()
     if not isinstance(problem, Problem | str | os.PathLike):
-        raise ValueError(f"problem must be a Problem or the name of a file, got {type(problem).__name__}")
-    name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
-    posed = problem if isinstance(problem, Problem) else Problem.load(name)
+        raise WrongType(f"problem must be a Problem or the name of a file, got {type(problem).__name__}")
+    if seconds is not None:
+        expect.positive("seconds", seconds)
+    if limit is not None:
+        expect.whole("limit", limit, 1)
     if start is not None and not flow:
-        raise ValueError("start must be left out without a flow, got a point; add flow=True")
-    begin, start_name = (None, "zero") if start is None else (posed.vector("start", start), "given")
-    job = Solving(posed, all, limit, seconds, exact, flow, begin, critical, name, start_name, norm)
-    job.run()
-    return job.answer()
+        raise ValueError("`start` requires `flow=True`")
+    name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
+    inputs = [] if isinstance(problem, Problem) else [name]
+    posed = problem if isinstance(problem, Problem) else Problem.load(name)
+    begin, start_name = _start(posed, start)
+    inputs += [] if start_name in ("zero", "given") else [start_name]
+    if plot is not None:
+        _drawable(posed, Path(plot), inputs)
+    if certificates is not None:
+        _provable(Path(certificates), inputs)
+    # reading has taken some of the time; the search needs a positive rest to report that it has none
+    left = None if seconds is None else max(started + seconds - time.monotonic(), 1e-9)
+    job = SolveJob(posed, all, limit, left, exact, flow, begin, critical, name, start_name, norm)
+    with session().progress("searching", STEPS, progress) as bar:
+        try:
+            with session().none_lost():
+                job.run(bar.share)
+        except KeyboardInterrupt:
+            session().keep("stopping; the results so far follow")
+    result = job.result()
+    session().show(result)
+    if certificates is not None:
+        count = len(result.save(certificates))
+        session().say(f"{count} certificates in {certificates}; check one with hardmax certify")
+    if plot is not None:
+        save_picture(result.plot(), Path(plot))
+    return result
+
+
+def _start(problem: Problem, start: Any) -> tuple[Any, str]:
+    """Return the start of the flow as a vector, None for the origin, and its name."""
+    from hardmax._lib.reading import read_array, read_json
+
+    if start is None or (isinstance(start, str) and start == "zero"):
+        return None, "zero"
+    if not isinstance(start, str | os.PathLike):
+        return problem.vector("start", start), "given"
+    path = Path(start)
+    try:
+        p = read_array(path) if path.suffix == ".npy" else read_json(path, "a list of numbers")
+    except ValueError:
+        raise ValueError(f"start: {path} must hold {problem.d} numbers, as a JSON list or .npy") from None
+    return problem.vector(str(path), p), os.fspath(start)
+
+
+def _drawable(problem: Problem, plot: Path, inputs: Sequence[str]) -> None:
+    if problem.d != 2:
+        raise ValueError(f"`plot` needs keys in 2 dimensions, got {problem.d}; leave it out")
+    if plot.suffix not in PICTURES:
+        raise ValueError(f"plot must end in {', '.join(PICTURES)}, got {plot}")
+    writable("plot", plot, *inputs)
+
+
+def _provable(folder: Path, inputs: Sequence[str]) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"`certificates` {folder}: this is a file; give the name of a folder")
+    for file in map(os.path.realpath, inputs):
+        place, name = os.path.split(file)
+        if PROOF.fullmatch(name) and place == os.path.realpath(folder):
+            raise ValueError(f"`certificates` {folder}: it may overwrite {name}; choose another folder")
 
 
 @dataclass(eq=False, repr=False)
-class Solving:
-    """A search that is under way; an interrupt leaves in `answer` what was found.
+class SolveJob:
+    """A search in steps; after an interrupt `result` returns what was found.
 
-    ``every`` is ``all`` of `solve`; ``name`` and ``start_name`` are said in the answer.
+    ``every`` is ``all`` of `solve`; ``name`` and ``start_name`` appear in the result.
     """
 
     problem: Problem
@@ -666,13 +696,10 @@ class Solving:
 
             smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
         if self.with_critical:
-            raise ValueError(
-                f"norm must be l2 with critical, whose index is one of gradient flow, got {self.norm.name}; "
-                "leave one of them out"
-            )
+            raise ValueError(f"`critical=True` supports only norm l2, got norm={self.norm.name!r}")
 
     def run(self, progress: Callable[[float], None] | None = None) -> None:
-        """Search, and follow the flow if that is asked for; ``progress`` is told the share that is done."""
+        """Search, and follow the flow if requested; ``progress`` receives the share that is done."""
         from hardmax.directions.enumerate import feasible_selections
 
         end = math.inf if self.seconds is None else time.monotonic() + self.seconds
@@ -690,13 +717,13 @@ class Solving:
             self._follow()
         self.is_whole = True
 
-    def answer(self) -> Solved:
-        """What has been found so far."""
+    def result(self) -> SolveResult:
+        """Return what has been found so far."""
         from hardmax.margin.norms import norm
 
         search = self.search
         whole = search is not None and search.status == "complete"
-        return Solved(
+        return SolveResult(
             self.problem,
             self.name,
             tuple(self.listed),

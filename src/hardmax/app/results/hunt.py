@@ -1,4 +1,4 @@
-"""`hm.hunt`: search, shrink, look again; and the table of printed statements that are known to be false."""
+"""`hunt`: a counterexample to a claim, shrunk and proved; and the catalogue of false printed statements."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Hunted(Answer):
+class HuntResult(Result):
     """The end of a hunt: its verdict, the smallest counterexample, and how much of the space was tried.
 
     ``verdict`` is "refuted (proved)", "suspected (N digits, R)", "hypothesis doubtful" or "nothing found in k
@@ -60,6 +61,21 @@ class Hunted(Answer):
     suggestions: tuple[str, ...] = field(default=())
     loss: str | None = None
     notes: tuple[str, ...] = field(default=())
+    store: str | None = None
+
+    @property
+    def interruption(self) -> str | None:
+        """After an interrupt: what is kept, and the command that resumes."""
+        if not self.interrupted:
+            return None
+        kept = f"what is done is kept in {self.store}" if self.store else "without a store nothing is kept"
+        again = ["hardmax", "hunt", self.claim, *(["--store", self.store] if self.store else [])]
+        return f"interrupted; {kept}; go on with: {shlex.join(again)} and the same options"
+
+    @property
+    def headline(self) -> str:
+        """The claim and the verdict on it."""
+        return f"{self.claim}{', as printed' if self.reading == 'paper' else ''}: {self.verdict}"
 
     @property
     def exit_code(self) -> int:
@@ -140,8 +156,7 @@ class Hunted(Answer):
     def _lines(self) -> list[str]:
         where = ", ".join(f"{name} {low}..{high}" for name, (low, high) in self.space.items())
         said = ", ".join(f"{count} {word}" for word, count in sorted(self.words.items(), key=lambda x: -x[1]))
-        as_printed = ", as printed" if self.reading == "paper" else ""
-        lines = [f"{self.claim}{as_printed}: {self.verdict}"]
+        lines = [self.headline]
         if self.candidate is not None:
             from hardmax.papers.hunting.telling import told
 
@@ -152,7 +167,7 @@ class Hunted(Answer):
             lines.append(f"tried {self.instances} instances in {self.tries} units ({said or 'none'})")
             lines.append(f"of the space {where}; {self.search}")
         if self.verdict.startswith("nothing") and not self.words.get("holds"):
-            lines.append("the claim could not be tested, so this says nothing about it")
+            lines.append("the claim could not be tested, so this is no evidence for it")
         if self.refusal:
             part = "each was" if self.words.get("refused") == self.instances else "some were"
             lines.append(f"{part} refused: {self.refusal}")
@@ -161,15 +176,17 @@ class Hunted(Answer):
         lines += [f"files: {', '.join(self.files)}"] if self.files else []
         return [*lines, *(f"again: {each}" for each in self.commands)]
 
-    def _picture(self) -> Figure | None:
+    def plot(self) -> Figure | None:
+        """Draw the counterexample; None if there is none in the plane."""
         from hardmax.papers.hunting.telling import picture
 
         return None if self.candidate is None else picture(self.candidate)
 
-    def save(self, folder: str | os.PathLike[str]) -> Hunted:
-        """Write the data, a picture if it lies in the plane, and LaTeX; the answer, which names the files."""
-        from dataclasses import replace
+    def _picture(self) -> Figure | None:
+        return self.plot()
 
+    def save(self, folder: str | os.PathLike[str]) -> HuntResult:
+        """Write the data, a picture if it is in the plane, and LaTeX; return a result that names the files."""
         from hardmax.papers.hunting.telling import write
 
         if self.candidate is None:
@@ -179,11 +196,11 @@ class Hunted(Answer):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Catalogued(Answer):
-    """Every printed statement that is known to be false, and what a hunt of so many seconds made of it.
+class CatalogueResult(Result):
+    """All printed statements that are known to be false, each with the result of a hunt.
 
-    >>> from hardmax.app.results import Catalogued
-    >>> Catalogued(60.0, 0, ()).exit_code
+    >>> from hardmax.app.results.hunt import CatalogueResult
+    >>> CatalogueResult(60.0, 0, ()).exit_code
     0
     """
 
@@ -191,7 +208,7 @@ class Catalogued(Answer):
 
     seconds: float
     seed: int
-    hunts: tuple[tuple[Entry, Hunted], ...]
+    hunts: tuple[tuple[Entry, HuntResult], ...]
     interrupted: bool = False
 
     @property
@@ -206,9 +223,9 @@ class Catalogued(Answer):
             return INTERRUPTED
         return DONE if self.refuted == len(self.hunts) else INCOMPLETE
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        rows = [
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per printed statement."""
+        return [
             {
                 "claim": entry.claim,
                 "erratum": entry.erratum,
@@ -224,13 +241,21 @@ class Catalogued(Answer):
             }
             for entry, found in self.hunts
         ]
+
+    @property
+    def headline(self) -> str:
+        """How many statements were refuted."""
+        return f"{self.refuted} of {len(self.hunts)} refuted"
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
         status = "interrupted" if self.interrupted else "complete"
         return {
             "seed": self.seed,
             "limit": self.seconds,
             "status": status,
             "refuted": self.refuted,
-            "table": rows,
+            "table": self.records(),
         }
 
     def table(self) -> RenderableType:
@@ -257,7 +282,7 @@ class Catalogued(Answer):
             table.add_row(*map(escape, row), f"{found.seconds:.0f}")
         return Group(
             table,
-            f"{self.refuted} of {len(self.hunts)} refuted; {smaller} no larger than the known counterexample "
+            f"{self.headline}; {smaller} no larger than the known counterexample "
             "(inputs, tokens, dimensions or words)",
         )
 
@@ -270,67 +295,92 @@ def _size(size: tuple[int, int, int] | None) -> str:
 def hunt(
     claim: str | Callable[[Any], Any],
     *,
-    reading: str = "corrected",
+    reading: Literal["corrected", "paper"] = "corrected",
     space: str | None = None,
+    loss: Literal["logistic", "exponential", "correlation"] | None = None,
     tries: int | None = None,
     seconds: float | None = None,
-    seed: int = 0,
+    rng: int = 0,
     store: str | os.PathLike[str] | None = None,
-    backend: str = "local",
+    out: str | os.PathLike[str] | None = None,
+    on: str | os.PathLike[str] | None = None,
+    given: Mapping[str, Any] | None = None,
+    suggest: bool = False,
+    backend: Literal["local", "dask", "ray"] = "local",
     address: str | None = None,
     workers: int | None = None,
-    suggest: bool = False,
-    loss: str | None = None,
-) -> Hunted:
-    """Search for data on which a claim fails; shrink what is found, and prove it.
+    progress: Callable[[int, int], object] | None = None,
+) -> HuntResult:
+    """Search for a counterexample to a claim, shrink it and prove it.
 
     Random candidates are improved by moves and continuous steps, unit by unit; the hunt ends at the first
-    refutation. Nothing is called refuted without a proof in fractions or balls. A claim "file.py:name"
-    executes the file; if every call of a claim raises, the hunt stops after three units.
+    refutation. A refutation has a proof in rational or ball arithmetic. If every call of a claim raises, the
+    hunt stops after three units.
 
     Args:
-        claim: the id of a statement, "file.py:name", a function of a problem that returns its slack (a
-            number, negative where it fails; a fraction or a ball proves itself) or an Outcome, or one line
-            such as "selection == 1 given margin > 0.5".
-        reading: "paper" hunts a statement as it is printed.
-        space: sizes to try, as "n=2..4,T=2..4,d=2..3".
-        tries: units of work, 100 by default; the same number gives the same result.
-        seconds: stop after the unit that is under way then; the answer says how many tries that were.
-        seed: of all units.
-        store: a file that keeps the units, so that a hunt that was stopped goes on.
-        backend: "local", "dask" or "ray".
-        address: of the cluster to join.
-        workers: processes, one for each core by default; 0 is this process.
-        suggest: hunt again under one more condition of a short list, and say which leave nothing to find.
-        loss: the loss of every problem: "logistic", "exponential" or "correlation"; all three by default.
+        claim: A statement such as B-THM-1, FILE.py:NAME (the file is executed), or a line such as
+            "selection == 1 given margin > 0.5". In Python also a function of a problem that returns its slack:
+            a number, negative where the claim fails, or an `Outcome`.
+        reading: Hunt a statement as corrected or as printed in the paper.
+        space: Sizes to search, for example n=2..4,T=2..4,d=2..3.
+        loss: Loss of every problem; by default all three.
+        tries: Number of units of work; by default 100, or no limit with `seconds`.
+        seconds: Stop after this many seconds. Units in progress are finished.
+        rng: Random seed.
+        store: File that keeps finished units, so that the same command resumes.
+        out: Folder that receives the counterexample as data, picture and LaTeX.
+        on: Test the claim on this file instead of searching.
+        given: With `on`, an extra argument of the claim, for example start=[0,1].
+        suggest: After a counterexample, try extra hypotheses and report which ones remove it.
+        backend: Where units run.
+        address: Address of the cluster to join.
+        workers: Number of processes; by default one per core. 0 runs in this process.
+        progress: Called with the number of units done and of all units.
 
     >>> import hardmax as hm
-    >>> found = hm.hunt("B-THM-1", reading="paper", tries=3, workers=0)
-    >>> found.verdict, found.candidate.size
+    >>> result = hm.hunt("B-THM-1", reading="paper", tries=3, workers=0)
+    >>> result.verdict, result.candidate.size
     ('refuted (proved)', (1, 2, 1))
     """
-    job = Hunting(
-        claim,
-        reading=reading,
-        space=space,
-        tries=tries,
-        seconds=seconds,
-        seed=seed,
-        store=store,
-        backend=backend,
-        address=address,
-        workers=workers,
-        loss=loss,
-    )
-    try:
-        job.run()
-        return job.answer(suggest=suggest)
-    finally:
-        job.close()
+    if on is not None:
+        if loss is not None:
+            raise ValueError("`loss` must be left out with `on`, whose file has its loss")
+        if not isinstance(claim, str):
+            raise ValueError("`on` needs a claim by name, such as B-THM-1 or file.py:name")
+        return judge_file(claim, on, reading, given)
+    if given:
+        raise ValueError("`given` requires `on`")
+    with session().progress(f"hunting {claim}", tries or 100, progress) as bar:
+        job = HuntJob(
+            claim,
+            reading=reading,
+            space=space,
+            tries=tries,
+            seconds=seconds,
+            seed=rng,
+            store=store,
+            backend=backend,
+            address=address,
+            workers=workers,
+            loss=loss,
+            tell=bar.to,
+        )
+        interrupted = False
+        try:
+            try:
+                job.run()
+            except KeyboardInterrupt:
+                session().keep("stopping; the best so far is shrunk (press again to leave at once)")
+                interrupted = True
+            result = job.result(interrupted, suggest and not interrupted)
+        finally:
+            job.close()
+    result = replace(result, store=None if store is None else os.fspath(store))
+    return result if out is None else result.save(out)
 
 
-class Hunting:
-    """A hunt step by step; what was found stays when the rest is interrupted."""
+class HuntJob:
+    """A hunt in steps; after an interrupt `result` returns the best that was found."""
 
     def __init__(
         self,
@@ -342,9 +392,9 @@ class Hunting:
         tell: Callable[[int], object] = lambda count: None,
         **budget: Any,
     ) -> None:
+        from hardmax.papers.checking.check import as_reading
         from hardmax.papers.hunting.claims import claim_of
         from hardmax.papers.hunting.driving import Budget, Drive
-        from hardmax.papers.checking.check import as_reading
         from hardmax.trials.provenance import named
 
         self.begun = time.monotonic()
@@ -362,8 +412,8 @@ class Hunting:
         """Let go of the store."""
         self.drive.close()
 
-    def answer(self, interrupted: bool = False, suggest: bool = False) -> Hunted:
-        """Shrink and prove the best that was found, and say so; with a missing hypothesis if asked."""
+    def result(self, interrupted: bool = False, suggest: bool = False) -> HuntResult:
+        """Shrink and prove the best that was found; with ``suggest`` look for a missing hypothesis."""
         from hardmax.papers.hunting.search import strategy
         from hardmax.papers.hunting.space import candidate_of
 
@@ -388,7 +438,7 @@ class Hunting:
             told["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
         nothing = f"nothing found in {units.judged} instances"
         if best is None:
-            return Hunted(verdict=nothing, **told, seconds=self._seconds())
+            return HuntResult(verdict=nothing, **told, seconds=self._seconds())
         candidate = candidate_of(json.loads(best["candidate"]))
         verdict, candidate, judged, size, note = settled(self.claim, candidate)
         if note is not None:
@@ -398,7 +448,7 @@ class Hunting:
             from hardmax.papers.hunting.driving import suggestions
 
             told["suggestions"] = suggestions(self.claim, found, judged.word, len(units.rows), self.seed)
-        return Hunted(
+        return HuntResult(
             verdict=verdict or nothing,
             candidate=found,
             judged=judged,
@@ -443,7 +493,7 @@ def judge_file(
     file: str | os.PathLike[str],
     reading: str = "corrected",
     given: Mapping[str, Any] | None = None,
-) -> Hunted:
+) -> HuntResult:
     """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
     from hardmax.papers.hunting.claims import claim_of, need_given
     from hardmax.papers.hunting.telling import read
@@ -469,7 +519,7 @@ def judge_file(
         elif second.word == "doubtful":
             words = dict.fromkeys(words, "hypothesis doubtful")
     verdict = words.get(judged.word, "nothing found in 1 instances")
-    return Hunted(
+    return HuntResult(
         found.target,
         found.reading,
         {},
@@ -487,35 +537,42 @@ def judge_file(
     )
 
 
-def hunt_entry(entry: Entry, seconds: float, seed: int = 0, workers: int | None = None) -> Hunted:
-    """One printed statement of the catalogue, as printed."""
-    from hardmax.papers.checking.check import STATEMENTS
-
-    reading = "paper" if entry.claim in STATEMENTS.places else "corrected"
-    return hunt(entry.claim, reading=reading, seconds=seconds, seed=seed, workers=workers)
-
-
+@check_arguments
 def catalogue(
-    seconds: float = 60.0,
     *,
-    seed: int = 0,
+    seconds: float | None = None,
+    rng: int = 0,
     workers: int | None = None,
-    tell: Callable[[str], object] = lambda what: None,
-) -> Catalogued:
-    """Hunt every entry of the catalogue for so many seconds each, from a cold start."""
+    progress: Callable[[int, int], object] | None = None,
+) -> CatalogueResult:
+    """Hunt every printed statement that is known to be false, from a cold start.
+
+    Args:
+        seconds: Seconds for each statement; 60 by default.
+        rng: Random seed.
+        workers: Number of processes; by default one per core.
+        progress: Called with the number of statements done and of all statements.
+    """
+    from hardmax.papers.checking.check import STATEMENTS
     from hardmax.papers.hunting.catalogue import CATALOGUE
 
-    done: list[tuple[Entry, Hunted]] = []
-    entries: Iterable[Entry] = CATALOGUE
-    try:
-        for entry in entries:
-            tell(entry.claim)
-            done.append((entry, hunt_entry(entry, seconds, seed, workers)))
-    except KeyboardInterrupt:
-        if not done:
-            raise
-        return Catalogued(seconds, seed, tuple(done), interrupted=True)
-    return Catalogued(seconds, seed, tuple(done))
+    limit = 60.0 if seconds is None else seconds
+    done: list[tuple[Entry, HuntResult]] = []
+    interrupted = False
+    with session().progress("hunting", len(CATALOGUE), progress) as bar:
+        try:
+            for entry in CATALOGUE:
+                bar.rename(f"hunting {entry.claim}")
+                reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
+                found = hunt(entry.claim, reading=reading, seconds=limit, rng=rng, workers=workers)
+                done.append((entry, found))
+                bar.advance()
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            session().keep("stopping; the results so far follow")
+            interrupted = True
+    return CatalogueResult(limit, rng, tuple(done), interrupted)
 
 
 def _search(cma: Any) -> str:

@@ -1,4 +1,4 @@
-"""What `certify` says: whether a saved certificate proves what it says."""
+"""`certify`: whether a saved certificate proves what it claims."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 
 @dataclass(frozen=True, repr=False)
-class Certified(Answer):
-    """Whether a certificate is ``valid``, ``what`` it proves, what is wrong, and what is taken on trust.
+class CertifyResult(Result):
+    """Whether a certificate is ``valid``, ``what`` it proves, its ``violations``, and what is ``trusted``.
 
     >>> import hardmax as hm
-    >>> hm.certify(hm.max_margin(hm.data.named("B-FIG-8"), [0, 0], exact=True).to_dict())
+    >>> print(hm.certify(hm.max_margin(hm.data.named("B-FIG-8"), [0, 0], exact=True).to_dict()))
     valid: p is the minimum-norm solution, |p|^2 = 10
     not checked: labels: they name the rows for a reader; the proof is about the
       rows by their numbers
@@ -36,15 +36,15 @@ class Certified(Answer):
 
     @property
     def exit_code(self) -> int:
-        """0 if it is valid, 1 if not."""
+        """0 if the certificate is valid, 1 if not."""
         return DONE if self.valid else NOT_AS_EXPECTED
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return asdict(self)
 
     def table(self) -> Text:
-        """What `hardmax certify` prints."""
+        """Return what `hardmax certify` prints."""
         from rich.text import Text
 
         if not self.valid:
@@ -53,12 +53,13 @@ class Certified(Answer):
 
 
 @check_arguments
-def certify(certificate: Any) -> Certified:
-    """Check a certificate in exact arithmetic, by code that shares nothing with the solver.
+def certify(certificate: Any) -> CertifyResult:
+    """Verify a saved certificate with an independent exact checker.
+
+    The checker uses rational arithmetic and shares no code with the solver.
 
     Args:
-        certificate: a file that `MaxMargin.save`, `Solved.save` or `hardmax solve --certificates` wrote, or
-            what it holds, as `MaxMargin.to_dict` gives it.
+        certificate: A certificate file. In Python also its content, as `MaxMargin.to_dict` returns it.
 
     >>> import hardmax as hm
     >>> proof = hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]).to_dict()
@@ -71,13 +72,13 @@ def certify(certificate: Any) -> Certified:
 
     if not isinstance(certificate, Mapping | str | os.PathLike):
         got = type(certificate).__name__
-        raise ValueError(f"certificate must be the name of a file or what it holds, got {got}")
+        raise WrongType(f"certificate must be the name of a file or what it holds, got {got}")
     if not isinstance(certificate, Mapping):
         file = Path(read_path("certificate", certificate))
         certificate = read_json(file, "a certificate")
         if not isinstance(certificate, dict) or certificate.get("schema") != "hardmax.certificate/1":
             raise ValueError(
-                f"{file} is not a certificate; give a file that hardmax solve --certificates wrote"
+                f"{file} is not a certificate; pass a file that MaxMargin.save or SolveResult.save wrote"
             )
     found = check(dict(certificate))
-    return Certified(found["valid"], found["what"], tuple(found["violations"]), tuple(found["trusted"]))
+    return CertifyResult(found["valid"], found["what"], tuple(found["violations"]), tuple(found["trusted"]))
