@@ -92,7 +92,11 @@ def test_a_statement(tmp_path):
     problem = hm.data.named("B-FIG-8")
     assert hm.check_statement("MINE-1", problem).verdict == "consistent"
     drawn = (hm.data.sphere(n=3, T=4, d=3, rng=seed) for seed in range(40))
-    assert {hm.check_statement("MINE-1", each).verdict for each in drawn} == {"consistent", "refuted", "not applicable"}
+    assert {hm.check_statement("MINE-1", each).verdict for each in drawn} == {
+        "consistent",
+        "refuted",
+        "not applicable",
+    }
     problem.save(tmp_path / "mine.json")
     answer = hm.verify(["MINE-1"], on=tmp_path / "mine.json")
     assert [each.check.verdict for each in answer.checks] == ["consistent"]

@@ -14,7 +14,7 @@ from hardmax import __version__, cli
 from hardmax._lib.terminal import brief, fitted
 from hardmax.app.cli import commands, output
 from hardmax.app.cli.output import Output, command
-from hardmax.app.results import Answer
+from hardmax.app.results.result import Result
 
 
 class Told(Answer):

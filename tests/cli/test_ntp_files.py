@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hardmax.app.results import ntp_check
+from hardmax.app.results.next_token_check import check as ntp_check
 from hardmax.nexttoken.checking import survey
 from hardmax.nexttoken.checking.walking import TORN
 

@@ -371,12 +371,12 @@ def test_a_real_interrupt(tmp_path, validated):
 import sys
 import hardmax as hm
 from hardmax.app import cli
-from hardmax.app.results.solving import Solving
-run = Solving.run
+from hardmax.app.results.solve import SolveJob
+run = SolveJob.run
 def begun(self, progress):
     says = iter([lambda: print("searching", file=sys.stderr, flush=True)])
     run(self, lambda share: (next(says, bool)(), progress(share)))
-Solving.run = begun
+SolveJob.run = begun
 cli.main()
 """
     command = [sys.executable, "-c", script, "solve", "large.npz", "--json", "--all", "--limit", "100000000"]
@@ -433,5 +433,5 @@ def test_the_time_counts_from_reading_on(solve, monkeypatch):
     code, answer, _ = solve(EXAMPLE, "--seconds", "1e-9")
     assert (code, answer["status"], answer["qps"], answer["selections"]) == (3, "truncated", 0, [])
     assert len(answer["global"]) == 1
-    monkeypatch.setattr("hardmax.app.results.solving.LARGE", 1)
+    monkeypatch.setattr("hardmax.app.results.solve.LARGE", 1)
     assert solve(EXAMPLE, "--seconds", "1e-9")[1]["global"] == []

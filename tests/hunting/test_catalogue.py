@@ -6,7 +6,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.app.results import Catalogued
-from hardmax.app.results.hunts import hunt_entry, judge_file
+from hardmax.app.results.hunt import hunt_entry, judge_file
 from hardmax.papers.checking import checks
 from hardmax.papers.hunting.catalogue import CATALOGUE, ELSEWHERE
 from hardmax.papers.hunting.printed import PRINTED

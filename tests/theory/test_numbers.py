@@ -46,7 +46,9 @@ def test_lemma_8_is_reversed_between_10_and_4500():
 
 
 def test_lemma_1_normalised_is_off_with_the_wrong_step():
-    found = check_statement("B-THM-L1", examples.random_tokens([1, -1, 1, -1], W="identity"), normalized=True, steps=50)
+    found = check_statement(
+        "B-THM-L1", examples.random_tokens([1, -1, 1, -1], W="identity"), normalized=True, steps=50
+    )
     assert found.measured["largest |W - u p'/|u|^2|"] < 1e-12
     assert found.measured["with the step over |u|^2"] > 0.1
 
@@ -78,7 +80,9 @@ def test_first_order_offset_on_fig_8(oracles):
 def test_opposed_inputs_stay_bounded():
     found = check_statement("B-THM-2", examples.opposed(), reading="paper")
     assert found.witness == pytest.approx([-0.69209], abs=1e-5)
-    assert check_statement("B-THM-2", examples.opposed(1.0), reading="paper").witness == pytest.approx([0.0], abs=1e-9)
+    assert check_statement("B-THM-2", examples.opposed(1.0), reading="paper").witness == pytest.approx(
+        [0.0], abs=1e-9
+    )
 
 
 @pytest.mark.compiled

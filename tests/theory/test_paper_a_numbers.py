@@ -109,8 +109,12 @@ def test_lemma_3_mended_on_random_corpora():
 
 
 def test_lemma_21_norms_seen_before():
-    assert check_statement("A-LEM-21", examples.two_by_two()).measured["|p_hat|"] == pytest.approx(0.8165, abs=5e-5)
-    assert check_statement("A-LEM-21", examples.slack_corpus()).measured["|p_hat|"] == pytest.approx(1.291, abs=5e-4)
+    assert check_statement("A-LEM-21", examples.two_by_two()).measured["|p_hat|"] == pytest.approx(
+        0.8165, abs=5e-5
+    )
+    assert check_statement("A-LEM-21", examples.slack_corpus()).measured["|p_hat|"] == pytest.approx(
+        1.291, abs=5e-4
+    )
     for seed in range(5):
         found = check_statement("A-LEM-21", hm.embeddings.assumption_4_corpus(6, 4, rng=seed)).measured
         assert found["|p_hat|"] <= found["sqrt |S_c|"]

@@ -93,7 +93,9 @@ def test_corollary_1_is_off_for_every_vocabulary(V, ratio):
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0])
 def test_stage_1_from_a_random_start(sigma):
-    found = check_statement("C-THM-S1", named_sentences("C-EX-1"), start=examples.random_start(4, sigma), steps=4000)
+    found = check_statement(
+        "C-THM-S1", named_sentences("C-EX-1"), start=examples.random_start(4, sigma), steps=4000
+    )
     assert found.measured["ratio"] == pytest.approx(1, abs=0.008 * sigma)
 
 

@@ -72,7 +72,9 @@ def test_a_frequency_is_no_probability() -> None:
     bad = check_statement("A-EVT-14", examples.slack_corpus(), d=2, reading="paper")
     assert bad.measured["probability at most"] == pytest.approx((1 - math.exp(-4)) ** 8, rel=1e-12)
     assert at_precision(128, lambda: first_step.most_likely(7, 2, 0.1)) < 0.9
-    unlucky = [check_statement("A-EVT-14", examples.two_by_two(), d=256, draws=1, rng=seed) for seed in range(120)]
+    unlucky = [
+        check_statement("A-EVT-14", examples.two_by_two(), d=256, draws=1, rng=seed) for seed in range(120)
+    ]
     assert {each.verdict for each in unlucky} <= {"holds", "undecided"}
     assert "undecided" in [each.verdict for each in unlucky]
 

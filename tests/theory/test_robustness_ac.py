@@ -118,7 +118,9 @@ def test_no_draws_are_refused(id: str) -> None:
 @pytest.mark.parametrize("id", [id for id in OF_A if "first_rate" in asked(id)])
 def test_a_first_step_beyond_floats_is_refused(id: str) -> None:
     with pytest.raises(ValueError, match="first_rate must be between 1e-75 and 1e\\+75 in size"):
-        check_statement(id, CORPORA["2 x 2"], first_rate=1e200, **({"scores": [1, 1, 0]} if id == "A-LEM-17" else {}))
+        check_statement(
+            id, CORPORA["2 x 2"], first_rate=1e200, **({"scores": [1, 1, 0]} if id == "A-LEM-17" else {})
+        )
 
 
 def test_widths_of_any_size_get_a_verdict() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -80,15 +80,17 @@ COMMANDS = {
             "hardmax sweep conjecture.toml --seconds 600 --csv rows.csv",
             "hardmax sweep conjecture.toml --trial 0:17",
         ),
-        metavars={"file": "FILE.toml", "trial": "CELL:TRIAL", "allow": "MODULE|FILE.py", "address": "ADDRESS"},
+        metavars={
+            "file": "FILE.toml",
+            "trial": "CELL:TRIAL",
+            "allow": "MODULE|FILE.py",
+            "address": "ADDRESS",
+        },
         note="A FILE.toml may name Python code next to it, which is run; run only files that you trust.",
     ),
     "ntp check": Command(
         "results.next_token_check:check",
-        (
-            "hardmax ntp check notes.txt",
-            "hardmax ntp check notes.txt --repair --save-realizable part.txt",
-        ),
+        ("hardmax ntp check notes.txt", "hardmax ntp check notes.txt --repair --save-realizable part.txt"),
         metavars={"data": "FILE", "save_realizable": "OUT", "address": "ADDRESS"},
     ),
     "ntp generate": Command(
@@ -105,7 +107,7 @@ COMMANDS = {
         metavars={"data": "FILE", "out": "MODEL"},
     ),
     "ntp predict": Command(
-        "results.next_token_predict:predict",
+        "results.next_token_predict:predict_next",
         ('hardmax ntp predict model.npz "boil pour steep"',),
         names={"limit": "--at-infinity"},
         metavars={"model": "MODEL", "sentence": "SENTENCE"},
@@ -134,10 +136,7 @@ COMMANDS = {
     ),
     "probe": Command(
         "results.probe:probe",
-        (
-            "hardmax probe path/to/model",
-            "hardmax probe path/to/model --texts mine.txt --page heads.html",
-        ),
+        ("hardmax probe path/to/model", "hardmax probe path/to/model --texts mine.txt --page heads.html"),
         names={**SEED, "texts": "--texts", "layers": "--layer"},
         metavars={"model": "MODEL", "texts": "FILE", "page": "OUT.html"},
         hidden=("tokenizer",),
@@ -171,8 +170,8 @@ class TopHelp(GroupHelp):
     """The first page."""
 
     title = "Compute where training drives attention, with proofs."
-    options = {**GroupHelp.options, "-V, --version": "Print the version and exit."}
-    sections = {
+    options: ClassVar = {**GroupHelp.options, "-V, --version": "Print the version and exit."}
+    sections: ClassVar = {
         title: {name: GROUPS[name] if name in GROUPS else COMMANDS[name].summary for name in names}
         for title, names in SECTIONS.items()
     }

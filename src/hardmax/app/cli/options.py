@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -75,20 +75,21 @@ class Parameter:
         default = f"{self.default:g}" if isinstance(self.default, float) else self.default
         return f"{self.help} [default: {default}]"
 
-    def annotated(self) -> inspect.Parameter:
-        """Return the parameter as typer reads it."""
+    def annotated(self, *, optional: bool = False) -> inspect.Parameter:
+        """Return the parameter as typer reads it; with ``optional`` none is required."""
         scalar: Any = {"bool": bool, "int": int, "float": float}.get(self.kind, str)
         if self.choices:
             scalar = Literal[self.choices]
         annotation: Any = list[scalar] if self.many else scalar
-        if not self.is_required and not isinstance(self.default, bool):
+        default = None if optional and self.is_required else self.default
+        if default is not inspect.Parameter.empty and not isinstance(default, bool):
             annotation = annotation | None
         metavar = None if self.kind == "bool" else self.metavar
         info: Any = typer.Argument(metavar=self.option) if self.is_argument else None
         if info is None:
             info = typer.Option(self.flags if self.kind == "bool" else self.option, metavar=metavar)
         kind, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[annotation, info]
-        return inspect.Parameter(self.name, kind, default=self.default, annotation=annotation)
+        return inspect.Parameter(self.name, kind, default=default, annotation=annotation)
 
     def value(self, given: Any) -> Any:
         """Return a value of the command line as the function takes it."""
@@ -166,7 +167,7 @@ class Command:
         for each in self.parameters:
             name, option = re.escape(each.name), each.option
             message = re.sub(rf"`?\b{name}=True\b`?", option, message)
-            message = re.sub(rf"`{name}=([^`]*)`", lambda found, o=option: f"{o} {found[1]}", message)
+            message = re.sub(rf"`{name}=([^`]*)`", rf"{option} \1", message)
             message = re.sub(rf"`{name}`", option, message)
             message = re.sub(rf"^{name}(?= must |\[|: )", option, message)
         return message
@@ -203,8 +204,10 @@ class Command:
             for each in self.parameters:
                 if each.is_required and values[each.name] is None:
                     raise ValueError(f"missing argument {each.option}, or {' or '.join(self._flags)}")
-            spread = [each.name for each in self.parameters if each.is_spread]
-            return self.call, values | {"": values.pop(name) for name in spread}
+            for each in self.parameters:
+                if each.is_spread:
+                    values[""] = values.pop(each.name)
+            return self.call, values
         instead = self.instead[flags[0]]
         function = _load(instead.function)
         accepted = inspect.signature(function).parameters
@@ -253,7 +256,7 @@ def kind_of(annotation: str) -> tuple[str, bool, tuple[str, ...]]:
     choices = re.search(r"Literal\[([^\]]*)\]", annotation)
     if choices:
         return "str", False, tuple(ast.literal_eval(f"[{choices[1]}]"))
-    many = re.search(r"(Iterable|Sequence)\[str\]", annotation) is not None and "PathLike" not in annotation
+    many = re.search(r"(Iterable|Sequence)\[str\] \| None", annotation) is not None
     words = {*re.findall(r"\w+", annotation)}
     for kind in ("bool", "int", "float"):
         if words - {"None"} == {kind}:
@@ -312,8 +315,8 @@ class GroupHelp(TyperGroup):
     """A typer group whose help page lists its commands under headings."""
 
     title = ""
-    sections: Mapping[str, Mapping[str, str]] = {}
-    options: Mapping[str, str] = {name: text for name, text in GLOBAL.items() if name != "--json"}
+    sections: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    options: ClassVar[Mapping[str, str]] = {name: text for name, text in GLOBAL.items() if name != "--json"}
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help page."""
@@ -385,9 +388,8 @@ def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type
         return command.run(session.out, given)
 
     keyword = inspect.Parameter.KEYWORD_ONLY
-    own = [each.annotated() for each in command.parameters]
-    if command.instead:  # a flag may make an argument superfluous
-        own = [_optional(each) for each in own]
+    # a flag that calls another function makes arguments superfluous
+    own = [each.annotated(optional=bool(command.instead)) for each in command.parameters]
     for flag in command.instead:
         annotation = Annotated[bool, typer.Option(f"--{flag}")]
         own.append(inspect.Parameter(flag.replace("-", "_"), keyword, default=False, annotation=annotation))
@@ -401,10 +403,3 @@ def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__name__ = name
     return run, type("Help", (CommandHelp,), {"source": command})
-
-
-def _optional(each: inspect.Parameter) -> inspect.Parameter:
-    if each.default is not each.empty:
-        return each
-    kind, *rest = each.annotation.__origin__, *each.annotation.__metadata__
-    return each.replace(default=None, annotation=Annotated[(kind | None, *rest)])  # type: ignore[misc]

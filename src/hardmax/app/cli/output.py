@@ -114,13 +114,17 @@ class Output(session.Session):
             return "the JSON object goes to standard output; name another file"
         return None
 
-    def noted(self) -> contextlib.AbstractContextManager[Callable[[], bool]]:
+    @contextmanager
+    def noted(self) -> Iterator[Callable[[], bool]]:
         """Note the first interrupt; a second one raises."""
-        return noted()
+        with noted() as interrupted:
+            yield interrupted
 
-    def none_lost(self) -> contextlib.AbstractContextManager[None]:
+    @contextmanager
+    def none_lost(self) -> Iterator[None]:
         """Raise interrupts that compiled code has turned into another error."""
-        return none_lost()
+        with none_lost():
+            yield
 
     @contextmanager
     def stdout_free(self) -> Iterator[None]:

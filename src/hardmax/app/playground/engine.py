@@ -130,7 +130,7 @@ def _sentences(state: Mapping[str, Any]) -> list[str]:
         f"    run = hm.nexttoken.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
     ]
     if isinstance(prompt, str) and prompt.split():
-        lines.append(f"    print(hm.nexttoken.predict(run.predictor, {prompt!r}))")
+        lines.append(f"    print(hm.nexttoken.predict_next(run.predictor, {prompt!r}))")
     return lines
 
 

@@ -117,7 +117,7 @@ def doctor() -> DoctorReport:
 def versions() -> list[Finding]:
     """Return one finding for Python, hardmax, and each package that the numerics stand on."""
     python = Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
-    own = Finding("hardmax", True, f"{__version__} ({Path(__file__).parents[1]})")
+    own = Finding("hardmax", True, f"{__version__} ({Path(__file__).parents[2]})")
     return [python, own, *(_package(*each) for each in PACKAGES.items())]
 
 

@@ -25,9 +25,9 @@ class NextTokenPrediction(Result):
     """A sentence and the prediction of its next token.
 
     >>> import hardmax as hm
-    >>> from hardmax.app.results.next_token_predict import predict
+    >>> from hardmax.app.results.next_token_predict import predict_next
     >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> print(predict(hm.nexttoken.train(svop).predictor, "O S P", limit=True))
+    >>> print(predict_next(hm.nexttoken.train(svop).predictor, "O S P", limit=True))
     next  probability  attended  weight  type
     P     1            O         1       optimal
     S     2.71267e-23  S         0       non-comparable
@@ -80,7 +80,7 @@ class NextTokenPrediction(Result):
 
 
 @check_arguments
-def predict(
+def predict_next(
     model: Predictor | str | os.PathLike[str], sentence: str | Sequence[str], *, limit: bool = False
 ) -> NextTokenPrediction:
     """Predict the next token of a sentence, with the reason.
@@ -91,9 +91,9 @@ def predict(
         limit: Predict with the limit of infinitely long training.
 
     >>> import hardmax as hm
-    >>> from hardmax.app.results.next_token_predict import predict
+    >>> from hardmax.app.results.next_token_predict import predict_next
     >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> predict(hm.nexttoken.train(svop).predictor, ["S", "V", "P"]).prediction.rule
+    >>> predict_next(hm.nexttoken.train(svop).predictor, ["S", "V", "P"]).prediction.rule
     'tie'
     """
     from hardmax.nexttoken.model_file import load_model

@@ -35,11 +35,11 @@ class NextTokenTraining(Result):
     """A training and the file of its model; ``resume_command`` is the shell command that continues it.
 
     >>> import tempfile
-    >>> from hardmax.app.results.next_token_predict import predict
+    >>> from hardmax.app.results.next_token_predict import predict_next
     >>> from hardmax.app.results.next_token_train import train_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = train_file(["S V O P", "V O P", "O P P", "P S V"], f"{folder}/model.npz")
-    ...     told = predict(result.model, "O S P")
+    ...     told = predict_next(result.model, "O S P")
     >>> result.reached.steps, result.exit_code, told.prediction.next(1)[0][0]
     (900, 0, 'P')
     """

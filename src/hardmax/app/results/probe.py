@@ -280,7 +280,9 @@ def probe(
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> ProbeResult:
-    """Measure how sharp attention heads are, and how close to max margin.
+    """Compare attention heads with max margin and with chance.
+
+    The result has the sharpness of each head, its selections, and its distance to max margin.
 
     Args:
         model: Folder of a transformers model with safetensors, or a GGUF file. In Python also a torch module.

@@ -297,7 +297,7 @@ def explain(
     label: Any = None,
     page: str | PathLike[str] | None = None,
 ) -> TextExplanation:
-    """Explain the prediction of a text: attention, value and contribution of its words.
+    """Explain a prediction by attention, value and contribution of words.
 
     Args:
         model: File of a model that `hardmax text train` wrote. In Python also a fitted classifier.

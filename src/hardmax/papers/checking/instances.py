@@ -91,7 +91,9 @@ class Instance:
 
     def run(self) -> Check:
         """Test the statement here."""
-        return check_statement(self.id, self.subject(), reading=self.reading, instance=self.name, **self.options)
+        return check_statement(
+            self.id, self.subject(), reading=self.reading, instance=self.name, **self.options
+        )
 
 
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:
