@@ -317,7 +317,7 @@ def _corners() -> None:
 def _sentences() -> None:
     import numpy as np
 
-    from hardmax.app.results.nexttoken.checked import ntp_check
+    from hardmax.app.results.next_token_check import check
     from hardmax.data.sentences import counting
 
     with tempfile.TemporaryDirectory() as folder:
