@@ -30,7 +30,7 @@ COMMANDS = {
     "certify": Command(
         "results.certify:certify",
         ("hardmax certify proofs/selection-0.json",),
-        metavars={"certificate": "FILE"},
+        metavars={"certificate": "FILE", "norm": "FILE.py"},
     ),
     "verify": Command(
         "results.verify:verify",
@@ -144,7 +144,7 @@ COMMANDS = {
     "play": Command(
         "results.play:play_in_browser",
         ("hardmax play", "hardmax play problem.json --port 8000"),
-        metavars={"what": "WHAT", "host": "ADDRESS", "timeout": "SECONDS"},
+        metavars={"what": "WHAT", "host": "ADDRESS", "timeout": "SECONDS", "export": "FILE.html"},
     ),
     "doctor": Command("results.doctor:doctor", ("hardmax doctor", "hardmax doctor --json")),
 }

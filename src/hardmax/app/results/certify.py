@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
+from hardmax.app.results.own_norm import run_file
 from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
@@ -53,13 +54,14 @@ class CertifyResult(Result):
 
 
 @check_arguments
-def certify(certificate: Any) -> CertifyResult:
+def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> CertifyResult:
     """Verify a saved certificate with an independent exact checker.
 
     The checker uses rational arithmetic and shares no code with the solver.
 
     Args:
         certificate: A certificate file. In Python also its content, as `MaxMargin.to_dict` returns it.
+        norm: Python file that registers the custom norm of the certificate; it is executed.
 
     >>> import hardmax as hm
     >>> proof = hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]).to_dict()
@@ -70,6 +72,8 @@ def certify(certificate: Any) -> CertifyResult:
     from hardmax._lib.reading import read_json
     from hardmax.margin.certificates.checking import certify as check
 
+    if norm is not None:
+        run_file(Path(norm))
     if not isinstance(certificate, Mapping | str | os.PathLike):
         got = type(certificate).__name__
         raise WrongType(f"certificate must be the name of a file or what it holds, got {got}")

@@ -323,7 +323,7 @@ def _sentences() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sentences.txt"
         file.write_text("A B A\nB C\nC A\n")
-        answer = ntp_check(file)
+        answer = check(file)
         answer.fields()
         _ = answer.analysis.teaches_attention  # in the fields of realizable sentences
     counting.enter_slots(np.zeros(2, dtype=np.int64), np.zeros(4, dtype=np.int64))
@@ -361,8 +361,8 @@ def _text() -> None:
 def _probe() -> None:
     import numpy as np
 
+    from hardmax.margin.gram import part
     from hardmax.torch.probing.inputs import Inputs
-    from hardmax.torch.probing.margins import part
     from hardmax.torch.probing.rows import rows_of
 
     texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))

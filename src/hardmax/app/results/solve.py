@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns
+from hardmax.app.results.own_norm import norm_of_file
 from hardmax.app.results.result import Result
 from hardmax.app.results.session import session, writable
 
@@ -564,7 +565,7 @@ def solve(
         exact: Solve the listed selections in rational arithmetic.
         critical: List attractors and saddles at infinity with their index.
         norm: Norm in which p is shortest: l1, l2, linf, or a power such as l1.5; for matrices nuclear or
-            spectral.
+            spectral; FILE.py:NAME for a custom norm, whose file is executed.
         flow: Run gradient flow and report where it ends.
         start: Start of the flow: zero, or a file with a JSON list or .npy array. In Python also a vector.
         plot: Draw a problem with keys in 2 dimensions as .svg, .png or .pdf.
@@ -592,6 +593,7 @@ def solve(
         expect.whole("limit", limit, 1)
     if start is not None and not flow:
         raise ValueError("`start` requires `flow=True`")
+    norm = norm_of_file(norm) if isinstance(norm, str) else norm
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
     inputs = [] if isinstance(problem, Problem) else [name]
     posed = problem if isinstance(problem, Problem) else Problem.load(name)
@@ -622,7 +624,8 @@ def solve(
 
 def _start(problem: Problem, start: Any) -> tuple[Any, str]:
     """Return the start of the flow as a vector, None for the origin, and its name."""
-    from hardmax._lib.reading import read_array, read_json
+    from hardmax._lib.archive import read_array
+    from hardmax._lib.reading import read_json
 
     if start is None or (isinstance(start, str) and start == "zero"):
         return None, "zero"
@@ -685,12 +688,11 @@ class SolveJob:
     def __post_init__(self) -> None:
         from hardmax.margin.att_svm import AttentionRows
         from hardmax.margin.norms import norm
-        from hardmax.margin.norms.in_norm import check_norm
 
         self.norm = norm(self.norm)
-        if self.norm.power == 2:
+        if self.norm.name == "l2":
             return
-        check_norm(AttentionRows(self.problem).constraints([]), self.norm, self.exact)
+        self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
         if self.with_flow:
             from hardmax.dynamics.flows.norms import smooth
 
