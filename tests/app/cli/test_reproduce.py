@@ -227,4 +227,4 @@ def test_the_ledger_by_paper(capsys, validated):
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("134 rows: ")
     assert cli.run(["reproduce", "--ledger", "B-FIG-1a"]) == 2
-    assert "leave IDs out" in capsys.readouterr().err
+    assert "ID cannot be combined with --ledger" in capsys.readouterr().err

@@ -18,7 +18,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.app import cli
-from hardmax.app.cli.sweep import _Watch
+from hardmax.app.results.sweep import _Watch
 from hardmax.trials import summary
 from hardmax.trials.experiments import built_in, outcomes
 from hardmax.trials.work import Progress
@@ -273,7 +273,7 @@ def test_another_seed_needs_another_store(sweep, folder: Path) -> None:
 
 
 def test_progress_in_lines_where_no_bar_can_be_drawn(sweep, folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sys.modules["hardmax.app.cli.sweep"], "LINE", 0.0)
+    monkeypatch.setattr(sys.modules["hardmax.app.results.sweep"], "LINE", 0.0)
     write(folder, bad=0.2)
     _, _, err = sweep("mine.toml")
     last = err.splitlines()[-1]

@@ -111,7 +111,7 @@ class Output(session.Session):
     def check_output(self, path: str | os.PathLike[str]) -> str | None:
         """Return why a file must not be written: the JSON has standard output for itself."""
         if self.as_json and is_standard_output(Path(path)):
-            return "the JSON object goes to standard output; name another file"
+            return "--json prints its object to standard output; name another file"
         return None
 
     @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others, shown, visible
 from hardmax.app.results.result import Result
-from hardmax.app.results.session import session, writable
+from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP, apart, checked
 
 if TYPE_CHECKING:
@@ -184,6 +184,8 @@ def _next_step(fields: dict[str, Any]) -> str:
 # Up to this many tokens every query is listed with all tokens; beyond, only queries that relate some.
 SMALL = 1000
 MAX_LENGTH = 64
+LONGEST = 10_000  # tokens of a sentence
+MOST_WORKERS = 10_000
 READING = 0.6  # of the time of a check
 STEPS = 1000  # of the progress
 
@@ -391,6 +393,8 @@ def check(
     >>> result.exit_code, result.part.samples, result.part.of_samples
     (1, 3, 4)
     """
+    check_range(2, LONGEST, max_length=max_length)
+    check_range(0, MOST_WORKERS, workers=workers)
     files = _files(data, more)
     if save_realizable is not None:
         from hardmax.data.sentences.reading import refuse_pipes

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import DONE, INTERRUPTED
-from hardmax.app.results.next_token_check import MAX_LENGTH, NAMES
+from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.result import Result
-from hardmax.app.results.session import session, writable
+from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP
 
 if TYPE_CHECKING:
@@ -192,9 +192,9 @@ def train_file(
     for option, number in (("rate", rate), ("first_rate", first_rate)):
         if number is not None:
             expect.positive(option, number)
-    for option, count, least in (("steps", steps, 0), ("stage1", stage1, 1)):
-        if not least <= count <= MOST_STEPS:
-            raise ValueError(f"{option} must be from {least} to {MOST_STEPS:,}, got {count:,}")
+    check_range(0, MOST_STEPS, steps=steps)
+    check_range(1, MOST_STEPS, stage1=stage1)
+    check_range(2, LONGEST, max_length=max_length)
     name = "sentences"
     if isinstance(data, str | os.PathLike):
         name = os.fspath(data)
@@ -332,8 +332,8 @@ def _refuse(analysis: Analysis, name: str, anyway: bool) -> None:
         )
     kinds = ", ".join(NAMES[each.kind] for each in analysis.violations)
     raise ValueError(
-        f"{name} is not realizable ({kinds}); check it, train on the realizable part that the check saves, or "
-        "pass `anyway=True`"
+        f"{name} is not realizable ({kinds}); see hardmax ntp check, train on the part that its option "
+        "save_realizable writes, or pass `anyway=True`"
     )
 
 

@@ -346,7 +346,7 @@ def _head(found: SolveResult) -> Text:
     if found.cut is None:
         return text.append(found.headline)
     reasons = {
-        "limit": "the limit was reached; raise it",
+        "limit": "the limit was reached; raise the limit",
         "seconds": "the time was over; give it more seconds",
         "undecided": f"{len(found.undecided)} selections are too large to decide exactly",
         "interrupted": "interrupted",
@@ -364,14 +364,14 @@ def _copies(problem: Problem) -> list[Text]:
     return [Text(line)] if several else []
 
 
-def _grid(names: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str], wrapped: set[str]) -> Table:
-    """Return a table without lines; only the columns in ``wrapped`` may break."""
+def _grid(names: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> Table:
+    """Return a table without lines; only its last column may break."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in names:
-        table.add_column(Text(name), no_wrap=name not in wrapped, overflow="fold")
+        table.add_column(Text(name), no_wrap=name != names[-1])
     for row, style in zip(rows, styles, strict=True):
         table.add_row(*map(Text, row), style=style)
     return table
@@ -390,11 +390,22 @@ def _selections(found: SolveResult) -> Table:
         support = " ".join(f"({i}, {t})" for i, t in best.support)
         rows.append([str(k), name, _vector(each.direction), f"{best.margin:.6g}", role, proof, support])
         styles.append("green" if attracts == "yes" else "")
-    if sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) > columns():
-        for row, (_, each) in zip(rows, listed, strict=True):
-            row[-1] = f"{len(each.max_margin.support)} rows"
-    head = ("#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)")
-    return _grid(head, rows, styles, {"selection", "direction", "support (i, t)"})
+    head = ["#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)"]
+    for support in (None, "support"):
+        if support is not None:
+            head[-1] = support
+            for row, (_, each) in zip(rows, listed, strict=True):
+                row[-1] = f"{len(each.max_margin.support)} rows"
+        if _fits(head, rows):
+            return _grid(head, rows, styles)
+    narrow = [[k, *middle, f"{name}\n{direction}"] for k, name, direction, *middle, _ in rows]
+    return _grid(["#", "margin", "attracts", "proof", "selection, direction"], narrow, styles)
+
+
+def _fits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether no line of a table is wider than the terminal."""
+    widths = [max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)]
+    return sum(widths) - 2 <= columns()
 
 
 def _residual(kkt: float) -> str:
@@ -503,10 +514,14 @@ def _critical(found: CriticalDirections) -> list[Any]:
 
     listed = found.directions[:ROWS]
     parts: list[Any] = [Text(f"critical directions at infinity: {len(found.directions)}")]
-    names = ("index", "selection", "direction", "margin", "signed rows (i, t)")
+    names: Sequence[str] = ("index", "selection", "direction", "margin", "signed rows (i, t)")
     if listed:
         styles = ["green" if each.index == 0 else "" for each in listed]
-        parts.append(_grid(names, [_critical_row(each) for each in listed], styles, {*names[1:3], names[4]}))
+        rows = [_critical_row(each) for each in listed]
+        if not _fits(names, rows):
+            names = ("index", "margin", "selection, direction, signed rows (i, t)")
+            rows = [[k, margin, f"{tokens}\n{direction}\n{signed}"] for k, tokens, direction, margin, signed in rows]
+        parts.append(_grid(names, rows, styles))
     if len(found.directions) > ROWS:
         parts.append(Text(f"{len(found.directions) - ROWS} more directions are in the JSON"))
     return [*parts, Text(_verdict(found))]

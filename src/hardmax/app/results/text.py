@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import spelled
 from hardmax.app.results.result import Result
-from hardmax.app.results.session import session, writable
+from hardmax.app.results.session import check_range, session, writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,6 +157,8 @@ def train_file(
         raise ValueError(f"held_out must be a share below 1, got {held_out!r}")
     if top_k is not None and entropy_penalty is not None:
         raise ValueError("`top_k` and `entropy_penalty` exclude each other; pass one of them")
+    check_range(1, 8, ngrams=ngrams)
+    check_range(1, 10_000, epochs=epochs)
     needed = [each for each in (data, test) if isinstance(each, str | os.PathLike)]
     for name, path in (("out", out), ("checkpoint", checkpoint)):
         if path is not None:

@@ -13,8 +13,10 @@ import hardmax as hm
 from hardmax._lib import caching, extras
 from hardmax._lib.compiling import Compiled
 from hardmax.app import cli
-from hardmax.app.results import Diagnosis, Finding, compilation, diagnosis
+from hardmax.app.results import compilation
+from hardmax.app.results import doctor as diagnosis
 from hardmax.app.results.compilation import Compilation
+from hardmax.app.results.doctor import DoctorReport, Finding
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 
@@ -51,7 +53,7 @@ def test_numerics_reports_an_exception(monkeypatch):
 
 
 def test_every_finding_has_its_own_name_and_one_line():
-    found = diagnosis.examine().checks
+    found = diagnosis.doctor().checks
     assert len({each.name for each in found}) == len(found)
     assert all(each.detail and "\n" not in each.detail for each in found)
 
@@ -159,8 +161,8 @@ def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile(command, 
 
 def test_long_findings_fit_80_columns(monkeypatch, capsys):
     detail = "absent (" + ", ".join(f"package-{k}" for k in range(12)) + ")"
-    found = Diagnosis((Finding("extra docs", True, detail),))
-    monkeypatch.setattr(diagnosis, "examine", lambda: found)
+    found = DoctorReport((Finding("extra docs", True, detail),))
+    monkeypatch.setattr(diagnosis, "doctor", lambda: found)
     monkeypatch.setenv("COLUMNS", "80")
     cli.run(["doctor"])
     lines = capsys.readouterr().out.splitlines()
@@ -171,8 +173,8 @@ def test_long_findings_fit_80_columns(monkeypatch, capsys):
 
 def test_a_path_that_is_too_long_stays_beside_its_name(monkeypatch, capsys):
     path = "/" + "x" * 90
-    found = Diagnosis((Finding("compile cache", True, f"{path} (good)"),))
-    monkeypatch.setattr(diagnosis, "examine", lambda: found)
+    found = DoctorReport((Finding("compile cache", True, f"{path} (good)"),))
+    monkeypatch.setattr(diagnosis, "doctor", lambda: found)
     monkeypatch.setenv("COLUMNS", "80")
     cli.run(["doctor"])
     assert capsys.readouterr().out.splitlines()[0] == f"ok   compile cache  {path}"
@@ -186,7 +188,7 @@ def test_json_obeys_its_schema(capsys):
 
 
 def test_text_and_exit_code(monkeypatch, capsys):
-    found = Diagnosis((Finding("good", True, "1.0"), Finding("bad [one]", False, "mend it")))
-    monkeypatch.setattr(diagnosis, "examine", lambda: found)
+    found = DoctorReport((Finding("good", True, "1.0"), Finding("bad [one]", False, "mend it")))
+    monkeypatch.setattr(diagnosis, "doctor", lambda: found)
     assert cli.run(["doctor"]) == found.exit_code == 1
     assert capsys.readouterr().out == "ok   good       1.0\nFAIL bad [one]  mend it\n"
