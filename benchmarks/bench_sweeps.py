@@ -121,6 +121,8 @@ def drive(trials: int) -> dict[str, Any]:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         done = result.done
         start = time.perf_counter()
+        from hardmax.app.results.sweep import SweepResult
+
         SweepResult.of_sweep(result)
         summary = time.perf_counter() - start
         result.store.close()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import hardmax as hm
+from hardmax.app.results.sweep import SweepResult
 from hardmax.trials.summary import Proportion, spread
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "sweep.schema.json"

@@ -13,7 +13,6 @@ from rich.text import Text
 from hardmax import __version__
 from hardmax._lib.terminal import brief, fitted
 from hardmax.app import cli
-from hardmax.app import cli
 from hardmax.app.cli import commands, options, output
 from hardmax.app.cli.options import Command, typer_command
 from hardmax.app.cli.output import Output

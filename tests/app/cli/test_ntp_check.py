@@ -107,10 +107,7 @@ def test_a_next_token_that_was_made_up_is_called_so(ntp, file):
     code, out, _ = ntp("check", file("The cat sat\n"), "--repair")
     assert code == 1
     told = " ".join(out.split())
-    assert (
-        "[The cat] is followed by sat, but no token in it leads there; sat itself does, as made up by the repair"
-        in told
-    )
+    assert "[The cat] is followed by sat, but no token in it leads there; sat itself does, as made up" in told
 
 
 def test_people_read_plain_names_and_json_keeps_its_words(ntp, answer, file):

@@ -154,7 +154,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(reproduce, tmp_pa
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["B-FIG-9"], "B-FIG-90"),
+        (["B-FIG-9"], "Did you mean B-FIG-9"),
         (["--paper", "A"], "got A"),
         (["--paper", "E"], "--paper"),
         (["--scale", "huge"], "--scale"),

@@ -227,6 +227,21 @@ class Command:
         return [f"--{name}" for name in self.instead]
 
 
+def twin(command: Command) -> str:
+    """Return the name of the function in Python.
+
+    >>> from hardmax.app.cli.commands import COMMANDS
+    >>> from hardmax.app.cli.options import twin
+    >>> twin(COMMANDS["solve"]), twin(COMMANDS["ntp check"])
+    ('hm.solve', 'hm.nexttoken.check')
+    """
+    module, _, name = command.function.removeprefix("results.").partition(":")
+    homes = {"next": "hm.nexttoken.", "text": "hm.text.", "sweep": "hm.trials."}
+    if module == "play":
+        return "hm.playground.serve"
+    return homes.get(module.partition("_")[0], "hm.") + name
+
+
 def _load(place: str) -> Callable[..., Any]:
     module, _, name = place.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"hardmax.app.{module}"), name)
