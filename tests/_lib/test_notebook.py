@@ -6,6 +6,7 @@ import re
 import pytest
 
 import hardmax as hm
+from hardmax.app.results.sweep import SweepResult
 from hardmax._lib.notebook import ROWS, table
 
 PNG = b"\x89PNG\r\n\x1a\n"

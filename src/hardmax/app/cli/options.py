@@ -207,7 +207,7 @@ class Command:
             for each in self.parameters:
                 if each.is_spread:
                     values[""] = values.pop(each.name)
-            return self.call, values
+            return _load(self.function), values
         instead = self.instead[flags[0]]
         function = _load(instead.function)
         accepted = inspect.signature(function).parameters

@@ -391,13 +391,12 @@ def _selections(found: SolveResult) -> Table:
         rows.append([str(k), name, _vector(each.direction), f"{best.margin:.6g}", role, proof, support])
         styles.append("green" if attracts == "yes" else "")
     head = ["#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)"]
-    for support in (None, "support"):
-        if support is not None:
-            head[-1] = support
-            for row, (_, each) in zip(rows, listed, strict=True):
-                row[-1] = f"{len(each.max_margin.support)} rows"
-        if _fits(head, rows):
-            return _grid(head, rows, styles)
+    if not _fits(head, rows):
+        head[-1] = "support"
+        for row, (_, each) in zip(rows, listed, strict=True):
+            row[-1] = f"{len(each.max_margin.support)} rows"
+    if _fits(head, rows):
+        return _grid(head, rows, styles)
     narrow = [[k, *middle, f"{name}\n{direction}"] for k, name, direction, *middle, _ in rows]
     return _grid(["#", "margin", "attracts", "proof", "selection, direction"], narrow, styles)
 
