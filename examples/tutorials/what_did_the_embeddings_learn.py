@@ -75,7 +75,7 @@ print(f"{lemma.title}: {lemma.verdict}, slack {lemma.slack:.3f}")
 #
 # Now AdamW, the optimiser of practice, on all parameters, 60 times through the sentences.
 
-trained = hm.embeddings.train_embeddings(corpus, 512, hm.steps.AdamW(1e-3), epochs=60, batch=8, rng=0)
+trained = hm.embeddings.train_embeddings(corpus, 512, hm.optim.AdamW(1e-3), epochs=60, batch=8, rng=0)
 print(f"loss {trained.loss:.4f}")
 print(f"rank correlation of x and E.v: {trained.r_v:.2f}, of |x| and E.p: {trained.r_p:.2f}")
 for word, row in zip(shown, rows, strict=True):
@@ -95,11 +95,13 @@ for word, row in zip(shown, rows, strict=True):
 
 problem = corpus.problem(trained.E, trained.v)
 path = hm.flow(problem, start=trained.p, until_norm=1e4)
-chosen = zip(problem.split(problem.tokens), path.selection(), strict=True)
+chosen = zip(problem.split(problem.tokens), path.selection, strict=True)
 selected = [corpus.word(sentence[t]) for sentence, t in chosen]
-best = hm.max_margin(problem, path.selection())
+best = hm.max_margin(problem, path.selection)
 print("words selected:", sorted(set(selected)))
-print(f"max-margin direction of this selection: {best.status}; 1 - cos to it: {path.misalignment(best):.0e}")
+print(
+    f"max-margin direction of this selection: {best.status}; 1 - cos to it: {path.cosine_distance(best):.0e}"
+)
 
 # %%
 # In every sentence exactly the strong word is selected, and p tends to the direction that separates these

@@ -21,7 +21,7 @@ def draw(d: int, seed: int) -> hm.Problem:
     sizes = [T, *rng.integers(1, T + 1, size=n - 1)] if seed % 3 == 0 else [T] * n
     loss = ("logistic", "exponential", "correlation")[seed % 3]
     keys = [rng.normal(size=(size, d)) for size in sizes]
-    return hm.Problem.from_scores(keys, [rng.normal(size=len(k)) for k in keys], loss)
+    return hm.Problem(keys, [rng.normal(size=len(k)) for k in keys], loss)
 
 
 def verdicts(d: int, count: int) -> Iterator[tuple[int, Check]]:

@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb
+from hardmax.papers.checking.check_statement import Outcome, outcome_of, paper_verdict_of, verdict_of
 
 import hardmax as hm
-from hardmax.papers.checking import Hypothesis, check_statement, checks
-from hardmax.papers.checking.check import Outcome, outcome_of, paper_verdict_of, verdict_of
+from hardmax.papers.checking.check import Hypothesis, check_statement, statements
 from hardmax.papers.max_margin.statements.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
 
 
 def stated(kind="finite", label="proved"):
-    return replace(checks()["B-THM-L4"], kind=kind, label=label)
+    return replace(statements()["B-THM-L4"], kind=kind, label=label)
 
 
 @pytest.mark.parametrize(
@@ -89,16 +89,16 @@ def test_a_reading_that_does_not_exist_is_refused():
 
 
 def test_the_table_is_in_reading_order():
-    ids = list(checks())
+    ids = list(statements())
     assert ids.index("B-THM-L2") < ids.index("B-THM-L10")
-    assert all(each.claim.endswith(".") and each.title for each in checks().values())
+    assert all(each.claim.endswith(".") and each.title for each in statements().values())
 
 
 def test_theorem_3_judges_a_given_path():
     problem = hm.data.named("B-FIG-8")
-    path = hm.descend(problem, hm.steps.Normalized(0.1), steps=2000)
+    path = hm.train(problem, hm.optim.Normalized(0.1), steps=2000)
     assert check_statement("B-THM-3", problem, path).holds
-    short = hm.descend(problem, hm.steps.Normalized(0.1), steps=20)
+    short = hm.train(problem, hm.optim.Normalized(0.1), steps=20)
     assert check_statement("B-THM-3", problem, short).verdict == "not applicable"
     assert check_statement("B-THM-3", problem).holds  # around the best tokens
 

@@ -47,7 +47,7 @@ def test_finite_points_are_stationary_and_their_index_is_that_of_the_hessian(see
     found = hm.critical_directions(problem)
     for each in stationary_points(Field(problem), 100.0, found.corners):
         assert np.linalg.norm(hm.gradient(problem, each.p).vector) < 1e-12
-        curvatures = np.linalg.eigvalsh(hm.hessian(problem, each.p))
+        curvatures = np.linalg.eigvalsh(hm.dynamics.hessian(problem, each.p))
         assert (curvatures < 0).sum() == each.index
 
 
@@ -80,7 +80,7 @@ def test_scale_and_shift_change_nothing(change: Callable[[np.ndarray], np.ndarra
     keys, scores = problem.keys.reshape(3, 3, 2), problem.scores.reshape(3, 3)
 
     def seen(k: Any) -> tuple[str, Any, Any]:
-        check = hm.check_statement("B-NEW-4", hm.Problem.from_scores(k, scores))
+        check = hm.check_statement("B-NEW-4", hm.Problem(k, scores))
         return check.verdict, check.measured["indices at infinity"], check.measured["their indices"]
 
     assert seen(change(keys)) == seen(keys)

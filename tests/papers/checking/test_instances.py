@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 import hardmax as hm
-from hardmax.app.results.verify import Judged, Verified
-from hardmax.papers.checking import checks
+from hardmax.app.results.verified import Judged, Verified
+from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import Instance, instances
 
 ALL = instances()
@@ -30,7 +30,7 @@ def test_every_statement_holds_somewhere_and_breaks_somewhere() -> None:
     verdicts = defaultdict(set)
     for each in ALL:
         verdicts[each.id].add(each.expected)
-    assert set(verdicts) == set(checks())
+    assert set(verdicts) == set(statements())
     assert all(found & {"holds", "consistent"} for found in verdicts.values())
     assert [id for id, found in verdicts.items() if not found & {"fails", "not applicable"}] == []
 

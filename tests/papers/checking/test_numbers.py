@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.checking import check_statement
+from hardmax.papers.checking.check import check_statement
 from hardmax.papers.max_margin.statements import instances as examples
 
 
@@ -36,10 +36,11 @@ def test_lemma_8_is_reversed_between_10_and_4500():
     problem = examples.high_scorer_behind()
     p, q = np.array([math.sqrt(0.75), 0.5]), np.array([1.0, 0.0])
     for R, better in [(10, q), (300, q), (4500, q), (5000, p)]:
-        risks = [hm.excess_risk(problem, R * x, [0]) for x in (p, q)]
+        risks = [hm.dynamics.excess_loss(problem, R * x, [0]) for x in (p, q)]
         lower = (
             p
-            if hm.train.SignedLog.sum([risks[0], hm.train.SignedLog(-risks[1].sign, risks[1].log)]).sign < 0
+            if hm.dynamics.SignedLog.sum([risks[0], hm.dynamics.SignedLog(-risks[1].sign, risks[1].log)]).sign
+            < 0
             else q
         )
         assert lower is better
@@ -88,8 +89,8 @@ def test_opposed_inputs_stay_bounded():
 @pytest.mark.compiled
 def test_descent_on_fig_1a_grows_like_log_t():
     problem = hm.data.named("B-FIG-1a")
-    path = hm.descend(problem, hm.steps.GD(1.0), steps=10**6, record=[10**k for k in range(3, 7)])
-    norms, gaps = path.norms[1:], path.misalignments([-0.1, 1.0])[1:]
+    path = hm.train(problem, hm.optim.GD(1.0), steps=10**6, record=[10**k for k in range(3, 7)])
+    norms, gaps = path.p_norms[1:], path.cosine_distances([-0.1, 1.0])[1:]
     assert norms == pytest.approx([3.47, 5.89, 8.14, 10.39], abs=0.01)
     assert 1 - gaps == pytest.approx([0.9547, 0.9711, 0.9798, 0.9852], abs=1e-4)
     assert np.diff(norms)[1:] == pytest.approx(math.log(10) / math.sqrt(1.01), rel=0.05)
@@ -97,8 +98,8 @@ def test_descent_on_fig_1a_grows_like_log_t():
 
 @pytest.mark.parametrize("y", [1.0, 0.5, 0.0, -0.5, -1.0, -1.5])
 def test_normalised_descent_on_fig_1a_aligns(y):
-    path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000, start=[0.0, y])
-    assert path.misalignment([-0.1, 1.0]) <= 3e-4
+    path = hm.train(hm.data.named("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000, start=[0.0, y])
+    assert path.cosine_distance([-0.1, 1.0]) <= 3e-4
 
 
 def test_cosine_falls_first_on_fig_1a():
@@ -165,10 +166,10 @@ def test_the_separatrix_is_followed():
     # a start on it moves along (1, 0.1) for a hundred units of length, which neither attractor is near to
     problem = hm.data.named("B-FIG-1b")
     path = hm.flow(problem, start=examples.separatrix_start(), until_norm=140.0)
-    assert path.misalignment([1.0, 0.1]) < 2e-6
+    assert path.cosine_distance([1.0, 0.1]) < 2e-6
     assert path.p[1] - 0.1 * path.p[0] == pytest.approx(math.log(90 / 111), abs=1e-6)
     above, below = (
-        hm.flow(problem, start=np.add(examples.separatrix_start(), [0.0, step]), until_norm=1e4).selection()
+        hm.flow(problem, start=np.add(examples.separatrix_start(), [0.0, step]), until_norm=1e4).selection
         for step in (1e-6, -1e-6)
     )
     assert (above.tokens, below.tokens) == ((0,), (1,))
@@ -208,12 +209,12 @@ def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
 
     docs/errata.md tells of range(12), some seconds: 22 selections, of which [8, 14].
     """
-    from hardmax.directions.enumerate import locally_optimal
+    from hardmax.directions.enumerate import attractors
 
     left = []
     for seed in range(4):
         problem = hm.data.gaussian(n=2, T=3, d=4, rng=seed)
-        for each in list(locally_optimal(problem))[:3]:
+        for each in list(attractors(problem))[:3]:
             found = check_statement("B-THM-3", problem, selection=each.selection)
             if found.verdict == "not applicable":  # no neighbour
                 continue

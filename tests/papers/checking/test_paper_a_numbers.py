@@ -15,12 +15,12 @@ from hardmax.embeddings import one_layer, pattern_max_margin
 from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.patterns import distinct_tokens, score_selection
 from hardmax.embeddings.theorem5 import strong_conditions, theorem_5_thresholds
-from hardmax.papers.checking import check_statement, checks
+from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.trained_embeddings.statements import instances as examples
 from hardmax.papers.trained_embeddings.statements.local import pair_ratio
 from hardmax.papers.trained_embeddings.statements.tied import component_sizes, lone_patterns, lone_type_norm
 
-OURS = [id for id in checks() if id.startswith("A-")]
+OURS = [id for id in statements() if id.startswith("A-")]
 
 
 def random_corpus(rng: np.random.Generator, sizes: tuple[int, ...], longest: int) -> hm.Corpus:
@@ -138,7 +138,7 @@ def test_the_lone_type_pattern_in_closed_form():
         limit = hm.embeddings.infinite_width(corpus, 10 ** rng.uniform(-1, 2))
         sizes = component_sizes(corpus)
         for s, chosen in zip(sorted(set(important)), lone_patterns(corpus, important), strict=True):
-            solved = pattern_max_margin(corpus, chosen, limit.E).norm ** 2
+            solved = pattern_max_margin(corpus, chosen, limit.E).p_norm ** 2
             assert lone_type_norm(sizes[s], limit.c[s], limit.c) == pytest.approx(solved, rel=1e-9)
 
 
@@ -192,7 +192,7 @@ def test_bad_basin_of_the_oracle(oracles):
     for chosen, p in (([[0], [1]], good), ([[2], [1]], bad)):
         assert pattern_max_margin(corpus, chosen, E).p == pytest.approx(p, abs=1e-12)
     assert float(Fraction(case["norm_sq_bad"])) == pytest.approx(np.dot(bad, bad), rel=1e-12)
-    assert hm.flow(problem, until_norm=1e6).misalignment(good) < 1e-11
+    assert hm.flow(problem, until_norm=1e6).cosine_distance(good) < 1e-11
     inside = check_statement("A-THM-5S", problem, start=examples.bad_start(), rival=bad)
     assert inside.measured["1 - cos to the rival"] < 1e-15
     assert inside.measured["1 - cos"] > 0.5
@@ -201,7 +201,7 @@ def test_bad_basin_of_the_oracle(oracles):
     selected = hm.embeddings.token_selection(corpus, E, bad)
     assert (selected.selected, selected.gap) == (((2,), (1,)), pytest.approx(1.0))
     assert hm.embeddings.local_gap(corpus, E @ v, selected) == 1.0
-    assert hm.is_locally_optimal(problem, hm.max_margin(problem, [1, 0]))
+    assert hm.attracts(problem, hm.max_margin(problem, [1, 0])).verdict
 
 
 def test_definition_16_asks_more_than_the_neighbours_do():
@@ -265,7 +265,7 @@ def test_strong_theorem_on_problems_of_the_max_margin_paper(loss, seed):
     sizes = [2, 4, 3]
     keys = [rng.normal(size=(T, 9)) for T in sizes]
     scores = [np.append(-rng.exponential(size=T - 1), 6 + rng.exponential()) for T in sizes]
-    problem = hm.Problem.from_scores(keys, scores, loss)
+    problem = hm.Problem(keys, scores, loss)
     start = 0.1 * rng.normal(size=9)
     assert strong_conditions(problem, [T - 1 for T in sizes], start).holds
     assert check_statement("A-THM-5S", problem, start=start).holds
@@ -273,7 +273,7 @@ def test_strong_theorem_on_problems_of_the_max_margin_paper(loss, seed):
 
 def test_strong_theorem_needs_a_loss_that_is_never_negative():
     keys = np.random.default_rng(0).normal(size=(2, 2, 4))
-    found = check_statement("A-THM-5S", hm.Problem.from_scores(keys, [[8.0, 0.0]] * 2, "correlation"))
+    found = check_statement("A-THM-5S", hm.Problem(keys, [[8.0, 0.0]] * 2, "correlation"))
     assert "the loss is never negative" in [h.id for h in found.hypotheses if not h.holds]
 
 

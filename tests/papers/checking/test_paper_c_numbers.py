@@ -15,12 +15,12 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named_sentences, train
 from hardmax.nexttoken.stages import gradient_ov
-from hardmax.papers.checking import check_statement, checks
+from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token.statements import gradients, printed
 from hardmax.papers.next_token.statements import instances as examples
 from hardmax.papers.next_token.statements.common import run_of, settling_length
 from hardmax.papers.next_token.statements.vacuity import vacuity
-from hardmax.problem.heads import star_norm, star_table
+from hardmax.problem.readouts import star_norm, star_table
 
 # the four runs that the specification measures: three of C-ALG-GEN's default setting and a longer one
 FOUR = {"cycle 0": {"rng": 0}, "cycle 1": {"rng": 1}, "cycle 2": {"rng": 2}, "long": examples.DRAWN["long"]}
@@ -266,7 +266,7 @@ def test_structure_needs_an_injective_collocation():
 @given(raw=st.lists(st.text("abc", min_size=2, max_size=5), min_size=1, max_size=5), closed=st.booleans())
 def test_any_sentences_get_a_verdict(raw, closed):
     data = [list(sentence) for sentence in [*raw, *(["ab", "bc", "ca"] if closed else [])]]
-    for id, each in checks().items():
+    for id, each in statements().items():
         if id.startswith("C-"):
             steps = {"steps": 100} if "steps" in inspect.signature(each.test).parameters else {}
             # what is proved cannot fail, whatever the data

@@ -13,7 +13,7 @@ from tests.papers.checking.test_paper_c_mutations import MUTATIONS as OF_C
 import hardmax as hm
 from hardmax.nexttoken import Samples, named_sentences, train
 from hardmax.nexttoken.stages import gradient_ov
-from hardmax.papers.checking import check_statement, checks
+from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.checking.instances import instances
 from hardmax.papers.checking.proof import at_precision
 from hardmax.papers.next_token.statements import proofs, stage1
@@ -21,7 +21,7 @@ from hardmax.papers.next_token.statements.instances import rare_sentence
 from hardmax.papers.trained_embeddings.statements import balls, convergence, first_step
 from hardmax.papers.trained_embeddings.statements import instances as examples
 from hardmax.papers.trained_embeddings.statements.common import draw_first_step, late_enough
-from hardmax.problem.heads import star_table
+from hardmax.problem.readouts import star_table
 
 # False variants whose refutation is a finite matter: they must be refuted, not left open.
 PLANTED = {
@@ -112,7 +112,7 @@ def test_a_flow_that_is_cut_short_refutes_nothing(monkeypatch: pytest.MonkeyPatc
 
 
 def test_erratum_5_says_where_it_is_proved() -> None:
-    claim = checks()["A-ERR-5"].claim
+    claim = statements()["A-ERR-5"].claim
     assert "at infinite width and wherever p_hat.v = 0" in claim
     assert "Nothing is proved at the lemma's finite widths" in claim
     found = check_statement("A-ERR-5", examples.two_by_two(), reading="paper")
@@ -120,7 +120,7 @@ def test_erratum_5_says_where_it_is_proved() -> None:
 
 
 def test_proposition_1_says_how_far_steps_were_taken() -> None:
-    assert "up to t = 1,000" in checks()["C-PROP-1"].claim
+    assert "up to t = 1,000" in statements()["C-PROP-1"].claim
     taken = [
         check_statement("C-PROP-1", named_sentences("C-EX-1"), steps=steps).measured[
             "steps taken, then the closed form"

@@ -9,9 +9,9 @@ import pytest
 
 import hardmax as hm
 from hardmax.nexttoken import generate
-from hardmax.papers.checking import check_statement, checks
+from hardmax.papers.checking.check import check_statement, statements
 
-OF_A, OF_C = ([id for id in checks() if id.startswith(paper)] for paper in ("A-", "C-"))
+OF_A, OF_C = ([id for id in statements() if id.startswith(paper)] for paper in ("A-", "C-"))
 ON_PROBLEMS = ("A-DEF-16", "A-THM-5S")
 FLOWS = ("A-LEM-9", "A-LEM-13", "A-LEM-14", "A-LEM-18", "A-LEM-19", "A-SEC-3", "A-THM-5", "A-THM-5S")
 
@@ -44,7 +44,7 @@ def embeddings(S: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def asked(id: str) -> set[str]:
-    return set(inspect.signature(checks()[id].test).parameters)
+    return set(inspect.signature(statements()[id].test).parameters)
 
 
 def verdict(id: str, subject: Any, **options: Any) -> str:

@@ -5,19 +5,19 @@ import pytest
 from tests.papers.checking.fuzz import draw_problem, options_of
 
 import hardmax as hm
-from hardmax.papers.checking import check_statement, checks
+from hardmax.papers.checking.check import check_statement
 from hardmax.papers.geometry.statements.instances import half_opposed
 from hardmax.papers.max_margin.statements import instances as examples
 
-NEARLY_TIGHT = hm.Problem.from_scores([[[0, 0], [-1, 0], [-1.001, -1]]], [[1, 0, 0]])
+NEARLY_TIGHT = hm.Problem([[[0, 0], [-1, 0], [-1.001, -1]]], [[1, 0, 0]])
 ALL = {"selection": (1, 1, 1)}
 
 
 def scaled(name: str, factor: float) -> hm.Problem:
     """A named problem with its keys, but not its values, times a factor."""
     problem = hm.data.named(name)
-    head = problem.head
-    assert isinstance(head, hm.heads.LinearHead)
+    head = problem.readout
+    assert isinstance(head, hm.readouts.LinearReadout)
     keys = [factor * part for part in problem.split(problem.keys[problem.tokens])]
     values = problem.split(head.values[problem.tokens])
     return hm.Problem.from_values(keys, values, head.labels, head.v, problem.loss)
@@ -36,7 +36,7 @@ def test_theorem_1_waits_for_the_second_row():
 
 
 def test_an_event_is_no_refutation():
-    found = check_statement("B-THM-2", hm.Problem.from_scores([[[0.0], [-1e-10], [-1.0]]], [[1.0, 0.0, 0.0]]))
+    found = check_statement("B-THM-2", hm.Problem([[[0.0], [-1e-10], [-1.0]]], [[1.0, 0.0, 0.0]]))
     assert (found.verdict, found.measured["event"], found.proof) == ("undecided", "tie", None)
 
 
@@ -66,7 +66,7 @@ def test_survivors_are_judged_once_p_has_outgrown_its_offset():
     assert late.hypotheses[-1].measured["share of the growth"] == pytest.approx(0.918, abs=0.002)
     # S alone puts the token at -192 so far behind that it is not felt before log t = 81
     keys = [[[0, 0, 0], [-1, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, -1, -192], [0, 0, 2]]]
-    early = check_statement("D-CONJ-5", hm.Problem.from_scores(keys, [[1, 0, 0], [0, 0, 1]], "log"))
+    early = check_statement("D-CONJ-5", hm.Problem(keys, [[1, 0, 0], [0, 0, 1]], "log"))
     assert (early.verdict, early.hypotheses[-1].holds) == ("undecided", None)
     assert early.hypotheses[-1].measured["share of the growth"] < 0
 
@@ -98,7 +98,7 @@ def test_the_index_theorem_is_not_tried_beyond_three_dimensions():
 
 
 def test_lemma_7_where_the_radial_claim_is_slow():
-    problem = hm.Problem.from_scores([[[-1, -1], [1, 0]], [[0, 0], [2, 0]]], [[1, 0], [1, 0]])
+    problem = hm.Problem([[[-1, -1], [1, 0]], [[0, 0], [2, 0]]], [[1, 0], [1, 0]])
     found = check_statement("B-THM-L7", problem, selection=(0, 0))
     assert found.verdict == "holds"
     assert found.measured["worst radial ratio"] <= 1.001
@@ -106,8 +106,8 @@ def test_lemma_7_where_the_radial_claim_is_slow():
 
 
 def test_a_loss_that_rises_meets_no_assumption():
-    loss = hm.Loss("u", value=lambda u: u, log_slope=lambda u: 0.0)
-    problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]], loss)
+    loss = hm.LossFunction("u", value=lambda u: u, log_slope=lambda u: 0.0)
+    problem = hm.Problem([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]], loss)
     for id in ("B-THM-1", "B-THM-2", "B-THM-L4", "B-THM-L5", "B-THM-8"):
         found = check_statement(id, problem)
         assert found.verdict == "not applicable"
@@ -116,7 +116,7 @@ def test_a_loss_that_rises_meets_no_assumption():
 
 @pytest.mark.parametrize("id", ["B-THM-3", "B-THM-L7", "B-THM-L14"])
 def test_keys_on_a_line(id):
-    problem = hm.Problem.from_scores([[[1.0], [0.0]], [[2.0], [0.5]]], [[1, 0], [1, 0]])
+    problem = hm.Problem([[[1.0], [0.0]], [[2.0], [0.5]]], [[1, 0], [1, 0]])
     options = {"selection": (0, 0)} if id == "B-THM-L7" else {}
     assert check_statement(id, problem, **options).verdict == "holds"
 
@@ -129,8 +129,8 @@ def test_the_conjecture_asks_for_distinct_scores():
 
 def test_a_repeated_winner_is_one_token():
     keys, scores = [[1, 0], [1, 0], [0, 1], [0, 0]], [1, 1, 0.5, 0]
-    once = hm.Problem.from_scores([keys[1:]], [scores[1:]])
-    twice = hm.Problem.from_scores([keys], [scores])
+    once = hm.Problem([keys[1:]], [scores[1:]])
+    twice = hm.Problem([keys], [scores])
     for id in ("B-THM-1", "B-THM-2", "B-THM-3", "B-THM-L10", "B-EQ-73"):
         assert check_statement(id, twice).verdict == check_statement(id, once).verdict
 
@@ -161,7 +161,7 @@ def test_pinned_cases_of_the_fuzz(id, seed):
 @pytest.mark.parametrize("seed", range(3000, 3004))
 def test_nothing_proved_fails_on_random_problems(seed):
     problem = draw_problem(seed)
-    for id, statement in checks().items():
+    for id, statement in hm.statements().items():
         if id.startswith("B-") and id != "B-THM-4":  # which takes a second; the long fuzz has it
             found = check_statement(id, problem, **options_of(id, problem, seed))
             assert statement.label == "measured" or found.verdict not in ("fails", "refuted"), found
@@ -174,7 +174,7 @@ def test_few_random_problems_are_undecided():
     verdicts = []
     for seed in range(30):
         rng = np.random.default_rng([17, seed])
-        problem = hm.Problem.from_scores(rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3)))
+        problem = hm.Problem(rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3)))
         best = hm.max_margin(problem)
         loose = best.slack[best.slack > 1e-9] if best.is_feasible else np.array([0.0])
         scores = np.sort(problem.scores.reshape(2, 3), axis=1)

@@ -18,7 +18,7 @@ def test_a_check_is_printed_as_a_paragraph():
 
 
 def test_a_condition_that_is_not_met_is_told_with_its_number():
-    opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
     told = " ".join(str(hm.check_statement("B-THM-2", opposed)).split())
     assert "not applicable (a condition is not met, so nothing is claimed)" in told
     assert "Not met: best tokens separable (measured 0)." in told

@@ -74,7 +74,7 @@ class NextTokenTraining(Result):
     @property
     def remarks(self) -> list[str]:
         """Warnings about step sizes and lengths of training."""
-        from hardmax.problem.heads import best_loss
+        from hardmax.problem.readouts import best_loss
 
         told = [
             f"the step {step:g} is above the bound of the condition {name}, {bound:g}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from hardmax.directions.critical import CriticalDirection, CriticalDirections
-    from hardmax.directions.enumerate import Enumeration, FeasibleSelection
+    from hardmax.directions.enumerate import FeasibleSelection, SelectionList
     from hardmax.dynamics.run import Run
     from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.norms import Norm
@@ -60,7 +60,7 @@ class FlowEnd:
     @property
     def selection(self) -> tuple[int, ...] | None:
         """The token of each input, None if there is not one of each."""
-        chosen = self.path.selection() if self.moved else None
+        chosen = self.path.selection if self.moved else None
         return chosen.tokens if chosen is not None and chosen.is_unique else None
 
     @property
@@ -80,7 +80,7 @@ class FlowEnd:
             "start": self.start,
             "clock": path.clock,
             "log_time": float(path.times[-1]),
-            "norm": path.norm,
+            "norm": path.p_norm,
             "selection": self.selection,
             "direction": path.direction if self.moved else None,
             "event": path.event,
@@ -125,14 +125,14 @@ class SolveResult(Result):
     interrupted: bool
     critical: CriticalDirections | None
     flow: FlowEnd | None
-    norm_name: str = "l2"
+    norm: str = "l2"
     decomposition: Decomposition | None = None
 
     @property
     def status(self) -> str:
         """Complete if nothing was cut short, and everything that was asked was decided."""
         decided = self.all_best and all(best.is_feasible is not None for _, best in self.best)
-        decided = decided and all(found.locally_optimal is not None for found in self.selections)
+        decided = decided and all(found.attracts.verdict is not None for found in self.selections)
         decided = decided and (self.critical is None or self.critical.status == "complete")
         decided = decided and (self.decomposition is None or self.decomposition.partition.certified)
         return "complete" if decided and self.cut is None and not self.interrupted else "truncated"
@@ -150,7 +150,7 @@ class SolveResult(Result):
             "status": self.status,
             "feasible": self.found if self.cut is None else None,
             "qps": self.qps,
-            "norm_name": self.norm_name,
+            "norm_name": self.norm,
             "multiplicities": [{"token": pair, "count": count} for pair, count in repeated(self.problem)],
             "selections": [selection_fields(found) for found in self.selections],
             "global": [_global_fields(tokens, best) for tokens, best in self.best],
@@ -166,7 +166,7 @@ class SolveResult(Result):
     @property
     def headline(self) -> str:
         """How many selections are feasible, and how many of them attract."""
-        attract = sum(each.locally_optimal is True for each in self.selections)
+        attract = sum(each.attracts.verdict is True for each in self.selections)
         counts = f"feasible selections: {self.found}, of which attract: {attract}"
         return f"{counts} ({self.qps} problems solved)"
 
@@ -176,7 +176,7 @@ class SolveResult(Result):
 
         def rank(entry: tuple[int, FeasibleSelection]) -> tuple[bool, bool, float]:
             each = entry[1]
-            return not each.locally_optimal, not each.globally_optimal, -each.max_margin.margin
+            return not each.attracts.verdict, not each.is_best, -each.max_margin.margin
 
         return sorted(enumerate(self.selections), key=rank)
 
@@ -237,20 +237,20 @@ def selection_fields(found: FeasibleSelection) -> dict[str, Any]:
     direction, status = found.direction, "certified"
     if direction is None:
         status = "p is zero: no token competes"
-    elif not math.isfinite(best.norm):
+    elif not math.isfinite(best.p_norm):
         direction, status = None, "p is too long for a float; multiply the keys by a large number"
-    elif found.locally_optimal is None:
-        status = found.word
+    elif found.attracts.verdict is None:
+        status = found.attracts.written
     return {
         "selection": found.selection,
         "direction": direction,
-        "norm": best.norm,
+        "norm": best.p_norm,
         "margin_interval": best.margin_interval,
         "kkt": best.kkt,
-        "certificate": best.certificate,
+        "certificate": best.arithmetic,
         "support": best.support,
-        "locally_optimal": found.locally_optimal,
-        "globally_optimal": found.globally_optimal,
+        "locally_optimal": found.attracts.verdict,
+        "globally_optimal": found.is_best,
         "status": status,
     }
 
@@ -341,8 +341,8 @@ def _head(found: SolveResult) -> Text:
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     d = "x".join(map(str, problem.shape))
     text = Text(f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {d}\n")
-    if found.norm_name != "l2":
-        text.append(f"p is shortest in the norm {found.norm_name}, and margins are in this norm\n")
+    if found.norm != "l2":
+        text.append(f"p is shortest in the norm {found.norm}, and margins are in this norm\n")
     if found.cut is None:
         return text.append(found.headline)
     reasons = {
@@ -384,9 +384,9 @@ def _selections(found: SolveResult) -> Table:
     rows, styles = [], []
     for name, (k, each) in zip(names, listed, strict=True):
         best = each.max_margin
-        attracts = {"strong": "yes"}.get(each.word, each.word)
-        proof = "exact" if best.certificate == "exact" else _residual(best.kkt)
-        role = attracts + (", best" if each.globally_optimal else "")
+        attracts = {"strong": "yes"}.get(each.attracts.written, each.attracts.written)
+        proof = "exact" if best.arithmetic == "exact" else _residual(best.kkt)
+        role = attracts + (", best" if each.is_best else "")
         support = " ".join(f"({i}, {t})" for i, t in best.support)
         rows.append([str(k), name, _vector(each.direction), f"{best.margin:.6g}", role, proof, support])
         styles.append("green" if attracts == "yes" else "")
@@ -488,7 +488,7 @@ def _flow(flow: FlowEnd) -> Text:
     from rich.text import Text
 
     text = Text(f"{flow.path.method} from {flow.start}: ")
-    text.append(f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.norm:.6g}")
+    text.append(f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.p_norm:.6g}")
     if flow.selection is not None:
         text.append(f", it selects {_cut([str(t) for t in flow.selection], 60)}")
     if flow.path.event:
@@ -623,7 +623,7 @@ def solve(
     with session().progress("searching", STEPS, progress) as bar:
         try:
             with session().none_lost():
-                job.run(bar.share)
+                job.run(bar.to)
         except KeyboardInterrupt:
             session().keep("stopping; the results so far follow")
     result = job.result()
@@ -689,7 +689,7 @@ class SolveJob:
     start_name: str = "zero"
     norm: Norm | str | float = "l2"
 
-    search: Enumeration | None = field(default=None, init=False)
+    search: SelectionList | None = field(default=None, init=False)
     listed: list[FeasibleSelection] = field(default_factory=list, init=False)
     known: dict[tuple[int, ...], MaxMargin] = field(default_factory=dict, init=False)  # best-scoring, solved
     best: list[Best] = field(default_factory=list, init=False)
@@ -714,12 +714,12 @@ class SolveJob:
         if self.with_critical:
             raise ValueError(f"`critical=True` supports only norm l2, got norm={self.norm.name!r}")
 
-    def run(self, progress: Callable[[float], None] | None = None) -> None:
-        """Search, and follow the flow if requested; ``progress`` receives the share that is done."""
-        from hardmax.directions.enumerate import feasible_selections
+    def run(self, progress: Callable[[int, int], object] | None = None) -> None:
+        """Search, and follow the flow if requested."""
+        from hardmax.directions.enumerate import selections
 
         end = math.inf if self.seconds is None else time.monotonic() + self.seconds
-        self.search = feasible_selections(
+        self.search = selections(
             self.problem, limit=self.limit, seconds=self.seconds, progress=progress, norm=self.norm
         )
         self._collect(self.search)
@@ -745,8 +745,8 @@ class SolveJob:
             tuple(self.listed),
             tuple(self.best),
             self.all_best,
-            search.found if search else 0,
-            search.qps if search else 0,
+            search.feasible if search else 0,
+            search.problems_solved if search else 0,
             None if whole else (search and search.reason) or "interrupted",
             search.undecided if search else (),
             not self.is_whole,
@@ -756,17 +756,17 @@ class SolveJob:
             self.decomposition,
         )
 
-    def _collect(self, search: Enumeration) -> None:
+    def _collect(self, search: SelectionList) -> None:
         from hardmax.directions.neighbors import score_gap
         from hardmax.margin.att_svm import max_margin
 
         for found in search:
-            if self.every or found.locally_optimal is not False:
-                if self.exact and found.max_margin.certificate != "exact":
+            if self.every or found.attracts.verdict is not False:
+                if self.exact and found.max_margin.arithmetic != "exact":
                     proof = max_margin(self.problem, found.selection, exact=True, norm=self.norm)
                     found = replace(found, max_margin=proof, score_gap=score_gap(self.problem, proof))
                 self.listed.append(found)
-            if found.globally_optimal and not (self.exact and found.max_margin.certificate != "exact"):
+            if found.is_best and not (self.exact and found.max_margin.arithmetic != "exact"):
                 self.known[found.selection] = found.max_margin
 
     def _globally(self, end: float) -> None:
@@ -774,18 +774,18 @@ class SolveJob:
 
         The first is worth a moment beyond the time, unless the problem is large.
         """
-        from hardmax.margin.att_svm import global_max_margins
-        from hardmax.problem.selection import optimal_tokens
+        from hardmax.margin.att_svm import best_max_margins
+        from hardmax.problem.selection import best_tokens
 
         if time.monotonic() > end and len(self.problem.tokens) > LARGE:
             return
-        selections = global_max_margins(self.problem, exact=self.exact, known=self.known, norm=self.norm)
+        selections = best_max_margins(self.problem, exact=self.exact, known=self.known, norm=self.norm)
         most = sys.maxsize if self.limit is None else min(self.limit, sys.maxsize)
         for found in itertools.islice(selections, most):
             self.best.append(found)
             if time.monotonic() > end:
                 break
-        self.all_best = len(self.best) == math.prod(map(len, optimal_tokens(self.problem).sets))
+        self.all_best = len(self.best) == math.prod(map(len, best_tokens(self.problem).sets))
 
     def _decompose(self, end: float) -> None:
         """Where no best-scoring tokens can all be selected: what of p stays finite, and what diverges."""
@@ -798,14 +798,14 @@ class SolveJob:
             self.decomposition = decompose(self.problem, self.best[0][0])
 
     def _follow(self) -> None:
-        from hardmax._lib.arrays import misalignment
+        from hardmax._lib.arrays import cosine_distance
         from hardmax.dynamics.flow import flow
 
         path = flow(self.problem, start=self.start, norm=self.norm)
         angles = {
-            k: misalignment(path.p, f.direction)
+            k: cosine_distance(path.p, f.direction)
             for k, f in enumerate(self.listed)
-            if path.p.any() and f.direction is not None and math.isfinite(f.max_margin.norm)
+            if path.p.any() and f.direction is not None and math.isfinite(f.max_margin.p_norm)
         }
         nearest = min(angles, key=lambda k: angles[k], default=None)
         self.flow = FlowEnd(self.start_name, path, nearest, None if nearest is None else angles[nearest])

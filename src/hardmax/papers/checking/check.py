@@ -16,7 +16,7 @@ from hardmax._lib.notebook import table
 from hardmax.papers.checking.proof import as_slack
 from hardmax.papers.registry import Registry, places
 from hardmax.problem import Problem
-from hardmax.problem.heads import ScoresMove
+from hardmax.problem.readouts import ScoresMove
 
 WIDTH = 79
 LONGEST = 60  # characters of one measured value
@@ -108,7 +108,7 @@ class Hypothesis:
 
     ``erratum`` names the erratum that adds the condition; None if the paper states it itself.
 
-    >>> from hardmax.papers.checking import Hypothesis
+    >>> from hardmax.papers.checking.check import Hypothesis
     >>> Hypothesis("n = 1", holds=False, measured=2).holds
     False
     """
@@ -136,7 +136,7 @@ class Outcome:
     corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
     does.
 
-    >>> from hardmax.papers.checking import Outcome
+    >>> from hardmax.papers.checking.check import Outcome
     >>> Outcome(slack=0.5, measured={"cosine": 0.995}).proof is None
     True
     """
@@ -160,8 +160,8 @@ class Statement:
     in rational or ball arithmetic. A *limit* fails only by a proof that the limit is another one; being far
     from it is no such proof, however late. An *existential* statement ("from some radius on") never fails.
 
-    >>> from hardmax.papers.checking import checks
-    >>> checks()["B-THM-L4"].label, checks()["B-THM-1"].kind, checks()["B-THM-3"].kind
+    >>> from hardmax.papers.checking.check import statements
+    >>> statements()["B-THM-L4"].label, statements()["B-THM-1"].kind, statements()["B-THM-3"].kind
     ('proved', 'limit', 'existential')
     """
 
@@ -185,7 +185,7 @@ class Check:
     paper's own wording where an erratum changes it.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.checking import check_statement
+    >>> from hardmax.papers.checking.check import check_statement
     >>> found = check_statement("B-ASM-B", hm.data.named("B-FIG-1b"))
     >>> found.verdict, found.witness
     ('fails', [0, 1, 2])
@@ -234,7 +234,7 @@ def statement(
     """Enter the decorated function, from a problem to an Outcome, into the table under ``id``.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.checking import Outcome, statement
+    >>> from hardmax.papers.checking.check import Outcome, statement
     >>> @statement("X-EXAMPLE-1", "Few tokens", "T <= 3", kind="finite", label="conjecture")
     ... def few_tokens(problem: hm.Problem) -> Outcome:
     ...     return Outcome(slack=float(3 - problem.sizes.max()), proof="counted")
@@ -249,11 +249,11 @@ def statement(
     return enter
 
 
-def checks() -> dict[str, Statement]:
+def statements() -> dict[str, Statement]:
     """All statements that can be checked, by id.
 
-    >>> from hardmax.papers.checking import checks
-    >>> checks()["B-THM-L10"].title
+    >>> from hardmax.papers.checking.check import statements
+    >>> statements()["B-THM-L10"].title
     'Lemma 10: few directional neighbours'
     """
     return dict(sorted(STATEMENTS.all().items(), key=lambda entry: _order(entry[0])))
@@ -290,8 +290,8 @@ def check_statement(
         `hm.statements` finds statements by words.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.checking import check_statement
-    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    >>> from hardmax.papers.checking.check import check_statement
+    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
     >>> [check_statement("B-THM-2", opposed, reading=each).verdict for each in ("corrected", "paper")]
     ['not applicable', 'fails']
     """
@@ -316,7 +316,7 @@ def check_statement(
     judged = verdict_of(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
     as_printed = reading == "paper"
     return Check(
-        id=found.id,
+        id=id,
         title=found.title,
         instance=instance,
         label=found.label,
@@ -373,7 +373,7 @@ def subject_of(found: Statement) -> Any:
     """What a statement is about: the annotation of its function's first parameter.
 
     >>> from hardmax.papers.checking.check import checks, subject_of
-    >>> subject_of(checks()["B-THM-3"]).__name__
+    >>> subject_of(statements()["B-THM-3"]).__name__
     'Problem'
     """
     return next(iter(signature(found.test, eval_str=True).parameters.values())).annotation
