@@ -317,13 +317,13 @@ def _corners() -> None:
 def _sentences() -> None:
     import numpy as np
 
-    from hardmax.app.results.nexttoken.checked import ntp_check
+    from hardmax.app.results.next_token_check import check
     from hardmax.data.sentences import counting
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sentences.txt"
         file.write_text("A B A\nB C\nC A\n")
-        answer = ntp_check(file)
+        answer = check(file)
         answer.fields()
         _ = answer.analysis.teaches_attention  # in the fields of realizable sentences
     counting.enter_slots(np.zeros(2, dtype=np.int64), np.zeros(4, dtype=np.int64))
