@@ -185,7 +185,8 @@ def train_file(
     classifier = AttentionClassifier(
         ngram_range=(1, expect.whole("ngrams", ngrams, 1)),
         epochs=epochs,
-        sparse=top_k if entropy_penalty is None else float(entropy_penalty),
+        top_k=top_k,
+        entropy_penalty=entropy_penalty,
         checkpoint=checkpoint,
         random_state=rng,
         n_jobs=workers,
