@@ -19,63 +19,63 @@ RESULTS = {
     "Predicted Probed Reproduction Solved TextExplained TextImportant TextTrained Trained "
     "Verified",
     "data": "Labelled Review",
-    "directions": "AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections Direction "
-    "Enumeration FeasibleSelection GeneralPosition LocalConstants Neighbors",
+    "directions": "Attraction AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections "
+    "Direction SelectionList FeasibleSelection GeneralPosition LocalConstants Neighbors",
     "embeddings": "Assumption4 EmbeddingDescent EmbeddingModel EmbeddingTraining FirstStep GramDescent "
     "GramFlow TextCorpus TextReport TokenSelection TwoLayerDescent",
-    "heads": "Attention",
-    "limits": "Decomposition JointPath LateComparison LateResidual LocalPath RegularizationPath Survivors",
-    "margin": "Face FactoredPoint InterpolatedMaxMargin SetMaxMargin Norm",
+    "readouts": "Attention",
+    "limits": "Decomposition Forecast JointPath LateComparison LateResidual LocalPath RegularizationPath "
+    "Survivors",
+    "margin": "Ball Face FactoredPoint InterpolatedMaxMargin SetMaxMargin Norm",
     "nexttoken": "Analysis Generated NextTokenModel Orders Prediction Predictor Training Violation",
     "papers": "Check Claim Figure Paper Statement",
     "playground": "Serving",
     "text": "Explanation TextStatistics TokenRanking TopKReport WordMap",
     "torch": "AttentionLayer Heads ProbedHead Watch",
-    "train": "FactorRun Forecast Gradient Smoothness WeightRun",
+    "dynamics": "FactorRun Gradient Smoothness WeightRun",
 }
 
 # Words that differ from the public name in nothing else.
 WORDS = {
-    "problem": "Problem.from_scores",
+    "problem": "Problem",
     "problem_from_queries": "Problem.from_queries",
     "problem_from_gram": "Problem.from_gram",
     "problem_from_psi": "Problem.from_psi",
-    "problem_from_readout": "Problem.from_head",
+    "problem_from_readout": "Problem.from_readout",
     "load_problem": "Problem.load",
-    "loss_function": "Loss",
+    "loss_function": "LossFunction",
     "ledger": "ledger",
     "sphere": "data.sphere",
     "gaussian": "data.gaussian",
     "attention": "attention",
-    "loss": "risk",
-    "hessian": "hessian",
-    "excess_loss": "excess_risk",
-    "signed_log": "train.SignedLog",
-    "signed_log_sum": "train.SignedLog.sum",
-    "off_top_attention": "defect",
-    "cosine_distance": "misalignment",
-    "effective_tokens": "train.soft_sparsity",
-    "smoothness": "train.smoothness",
-    "is_best": "is_globally_optimal",
-    "train_list": "descend_batch",
+    "loss": "loss",
+    "hessian": "dynamics.hessian",
+    "excess_loss": "dynamics.excess_loss",
+    "signed_log": "dynamics.SignedLog",
+    "signed_log_sum": "dynamics.SignedLog.sum",
+    "off_top_attention": "dynamics.off_top_attention",
+    "cosine_distance": "cosine_distance",
+    "effective_tokens": "dynamics.soft_sparsity",
+    "smoothness": "dynamics.smoothness",
+    "is_best": "directions.is_best",
+    "train_list": "train",
     "load_run": "Run.load",
-    "critical_rate": "train.critical_rate",
-    "freezing_rate": "train.freezing_rate",
-    "mirror_onset": "train.mirror_onset",
-    "adam_limit": "train.adam_limit",
-    "adam_growth": "train.adam_growth",
-    "adam_waiting": "train.adam_waiting",
-    "runaway_rate": "train.runaway_rate",
-    "forecast": "train.forecast",
+    "critical_rate": "limits.critical_rate",
+    "freezing_rate": "limits.freezing_rate",
+    "mirror_onset": "limits.mirror_onset",
+    "adam_limit": "limits.adam_limit",
+    "adam_growth": "limits.adam_growth",
+    "adam_waiting": "limits.adam_waiting",
+    "runaway_rate": "limits.runaway_rate",
+    "forecast": "limits.forecast",
     "max_margin": "max_margin",
-    "max_margin_list": "max_margin_batch",
+    "max_margin_list": "max_margin",
     "set_max_margin": "margin.set_max_margin",
     "factored_point": "margin.factored_point",
     "constraints": "Constraints.dense",
     "constraint_pairs": "Constraints.pairs",
     "constraints_from_gram": "Constraints.from_gram",
     "constraints_between_entries": "Constraints.between_entries",
-    "norm": "margin.norm",
     "certify": "certify",
     "critical_directions": "critical_directions",
     "score_gap": "directions.score_gap",
@@ -95,8 +95,8 @@ WORDS = {
     "local_path": "limits.local_path",
     "joint_path": "limits.joint_path",
     "basin_boundary": "limits.basin_boundary",
-    "check_statement": "check",
-    "statements": "checks",
+    "check_statement": "check_statement",
+    "statements": "statements",
     "verify": "verify",
     "solve": "solve",
     "figure": "figure",
@@ -185,12 +185,12 @@ WORDS = {
     "torch_padded": "torch.padded",
     "torch_problem": "torch.problem_of",
     "torch_point": "torch.point_of",
-    "readout_class": "heads.Head",
-    "readout_scores": "heads.Scores",
-    "readout_linear": "heads.LinearHead",
-    "readout_psi": "heads.NonlinearHead",
-    "readout_next_token": "heads.CrossEntropy",
-    "rate_warning": "train.RateWarning",
+    "readout_class": "readouts.Readout",
+    "readout_scores": "readouts.Scores",
+    "readout_linear": "readouts.LinearReadout",
+    "readout_psi": "readouts.NonlinearReadout",
+    "readout_next_token": "readouts.CrossEntropy",
+    "rate_warning": "limits.RateWarning",
     "torch_one_layer": "torch.OneLayer",
     "torch_two_layers": "torch.TwoLayer",
     "torch_key_query": "torch.KeyQuery",
@@ -202,15 +202,15 @@ WORDS = {
 
 # Words that are attributes of a result.
 ATTRIBUTES = {
-    "readout_of": "head",
+    "readout_of": "readout",
     "lengths": "sizes",
     "optimizer_norm": "norm",
-    "readouts_of": "heads",  # the recorded readouts v of a joint run
-    "run_norm": "norm_name",  # the norm whose max margin the run's optimizer is known for
-    "p_norm": "norm",
-    "arithmetic": "certificate",
+    "readouts_of": "v_points",  # the recorded readouts v of a joint run
+    "run_norm": "norm",  # the norm whose max margin the run's optimizer is known for
+    "p_norm": "p_norm",
+    "arithmetic": "arithmetic",
     "exact_p": "fractions",
-    "p_length": "norm",
+    "p_length": "p_norm",
     "kkt_residual": "kkt",
 }
 
@@ -266,11 +266,11 @@ def example(name, **options):
 
 
 def problem_from_values(keys, values, labels, readout, loss="logistic"):
-    return hm.Problem.from_values(keys, values, labels, head=readout, loss=loss)
+    return hm.Problem.from_values(keys, values, labels, readout=readout, loss=loss)
 
 
 def problem_from_tokens(tokens, labels, readout, W=None, loss="logistic"):
-    return hm.Problem.from_tokens(tokens, labels, head=readout, W=W, loss=loss)
+    return hm.Problem.from_tokens(tokens, labels, readout=readout, W=W, loss=loss)
 
 
 def random_trials(d, trials):
@@ -290,13 +290,12 @@ def gradient(problem, p, block="p"):
 
 def tokens(selection):
     """Return a selection as a tuple with one token per input, or a tuple of tokens where they tie."""
-    if isinstance(selection, hm.Selection):
-        return tuple(each[0] if len(each) == 1 else tuple(each) for each in selection.sets)
+    assert not isinstance(selection, hm.Selection) or isinstance(selection, tuple)
     return tuple(selection)
 
 
 def selection(run, at=-1):
-    return tokens(run.selection(at))
+    return tokens(run.selection if at == -1 else run.selection_at(at))
 
 
 def selected_tokens(problem, p):
@@ -304,7 +303,7 @@ def selected_tokens(problem, p):
 
 
 def best_tokens(problem):
-    return tokens(hm.optimal_tokens(problem))
+    return tokens(hm.best_tokens(problem))
 
 
 # Training
@@ -312,7 +311,7 @@ def best_tokens(problem):
 
 @dataclass(frozen=True)
 class Model:
-    """What is trained, where it is not p of a problem."""
+    """What is trained on a corpus."""
 
     kind: str
     of: Any
@@ -320,48 +319,54 @@ class Model:
 
 
 def joint(problem):
-    return Model("joint", problem)
+    assert isinstance(problem.joint(), hm.dynamics.Joint)
+    return problem.joint()
 
 
 def matrix(problem, prompt):
-    return Model("matrix", problem, {"wrt": "W", "prompt": prompt})
+    assert isinstance(problem.matrix(prompt), hm.dynamics.Matrix)
+    return problem.matrix(prompt=prompt)
 
 
 def factors(problem, rank):
-    return Model("factors", problem, {"factors": rank})
+    assert isinstance(problem.factors(rank), hm.dynamics.Factors)
+    return problem.factors(rank=rank)
 
 
 def remainder(problem):
-    return Model("remainder", problem, {"split": hm.decompose(problem)})
+    model = hm.decompose(problem).remainder
+    assert isinstance(model, hm.dynamics.Remainder)
+    assert isinstance(model, hm.dynamics.Model)
+    return model
 
 
 def optimizer(name, lr, *, eps=None, **options):
     if eps is not None:
-        options["epsilon"] = eps
+        options["eps"] = eps
     rules = {
-        "gd": hm.steps.GD,
-        "normalized": hm.steps.Normalized,
-        "sign": hm.steps.Sign,
-        "coordinate": hm.steps.Coordinate,
-        "spectral": hm.steps.Spectral,
-        "mirror": hm.steps.Mirror,
-        "momentum": hm.steps.Momentum,
-        "signum": hm.steps.Signum,
-        "muon": hm.steps.Muon,
-        "adam": hm.steps.Adam,
-        "adamw": hm.steps.AdamW,
-        "rmsprop": hm.steps.RMSprop,
-        "sgd": hm.steps.SGD,
+        "gd": hm.optim.GD,
+        "normalized": hm.optim.Normalized,
+        "sign": hm.optim.Sign,
+        "coordinate": hm.optim.Coordinate,
+        "spectral": hm.optim.Spectral,
+        "mirror": hm.optim.Mirror,
+        "momentum": hm.optim.Momentum,
+        "signum": hm.optim.Signum,
+        "muon": hm.optim.Muon,
+        "adam": hm.optim.Adam,
+        "adamw": hm.optim.AdamW,
+        "rmsprop": hm.optim.RMSprop,
+        "sgd": hm.optim.SGD,
     }
-    return rules[name](lr, **options)
+    return rules[name](lr=lr, **options)
 
 
 def own_optimizer(norm, lr, move):
     """Make an optimizer from a function of the direction of minus the gradient."""
 
-    class Own(hm.steps.Step):
-        def update(self, direction, exponents, state, rate, step):
-            return rate * move(direction)
+    class Own(hm.optim.Optimizer):
+        def update(self, direction, exponents, state, lr, step):
+            return lr * move(direction)
 
     Own.norm = norm
     return Own(lr)
@@ -369,29 +374,23 @@ def own_optimizer(norm, lr, move):
 
 def train(model, optimizer, steps, **options):
     """Train p of a problem, or another model; a pair of optimizers where it has two blocks."""
-    if not isinstance(model, Model):
-        return hm.descend(model, optimizer, steps=steps, **options)
-    if model.kind == "joint":
-        return hm.descend(model.of, optimizer, steps=steps, wrt=("p", "v"), **options)
-    return hm.descend(model.of, optimizer, steps=steps, **model.options, **options)
+    return hm.train(model, optimizer, steps=steps, **options)
 
 
 def margin_bounds(run):
-    return run.certificate().margin_interval
+    return run.margin_bounds().margin_interval
 
 
 def margin_gap(run, best):
-    return run.deficit(best)
+    return run.margin_gap(best)
 
 
 def distance_to(run, other):
-    return run.misalignment(other)
+    return run.cosine_distance(other)
 
 
-def flow(problem, **options):
-    if isinstance(problem, Model):
-        return hm.flow(problem.of, **problem.options, **options)
-    return hm.flow(problem, **options)
+def flow(problem, until_misalignment=None, **options):
+    return hm.flow(problem, until_cosine_distance=until_misalignment, **options)
 
 
 # Margins
@@ -399,32 +398,42 @@ def flow(problem, **options):
 
 def best_max_margins(problem, **options):
     """Return (selection, max margin) of every selection of best-scoring tokens."""
-    return [(tokens(each), best) for each, best in hm.global_max_margins(problem, **options)]
+    found = hm.selections(problem, among="best", **options)
+    best = hm.max_margin(problem, "best", **options)
+    assert best.margin == max(each.margin for each in found)
+    return [(each.selection, each.max_margin) for each in found]
+
+
+def norm(name):
+    found = hm.margin.norm(name)
+    assert hm.margin.register(found) is found
+    assert callable(hm.margin.solve_by)
+    assert callable(hm.margin.enclose_by)
+    return found
 
 
 # Directions
 
 
 def attractors(problem, **options):
-    return list(hm.locally_optimal(problem, **options))
+    return list(hm.attractors(problem, **options))
 
 
 def selections(problem, **options):
-    return list(hm.feasible_selections(problem, **options))
+    return list(hm.selections(problem, **options))
 
 
 def search(problem, **options):
     """Search for feasible selections; return (found, status)."""
-    running = hm.feasible_selections(problem, **options)
+    running = hm.selections(problem, **options)
     return list(running), running.status
 
 
 def attracts(problem, selection, norm=None):
     """Return "strong", "weak", "no" or "undecided"."""
-    word = hm.directions.local_optimality(problem, selection, norm=norm)
-    expected = {"strong": True, "no": False}.get(word)
-    assert hm.is_locally_optimal(problem, selection, norm=norm) is expected
-    return word
+    found = hm.attracts(problem, selection, norm=norm)
+    assert found is hm.directions.Attraction(found.value)
+    return found.value
 
 
 def neighbors(problem, selection):
@@ -436,21 +445,18 @@ def plane_plot(problem, found):
 
 
 def run_plot(run, target):
-    return hm.train.RunDisplay.of(run, target).plot()
+    return hm.dynamics.RunDisplay.of(run, target).plot()
 
 
 # Limits
 
 
 def decompose(problem):
-    found = hm.decompose(problem)
-    assert hm.limits.decompose is hm.decompose
-    return found
+    return hm.decompose(problem)
 
 
 def regularization_path(problem, radii):
-    assert hm.limits.regularization_path is hm.regularization_path
-    return hm.regularization_path(problem, radii)
+    return hm.limits.regularization_path(problem, radii)
 
 
 # Statements, figures, hunts, answers

@@ -107,7 +107,7 @@ def test_other_events():
     assert path.event == "tie"
     assert path.selection.sets == ((0, 2),)
     with pytest.raises(ValueError, match=r"input 0 does not select one token: \[0, 2\] tie"):
-        _ = path.selection
+        _ = path.selection.tokens
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_refusals_name_what_to_call_instead(options, told):
 
 def test_split_is_for_l2():
     problem = hm.data.example("cycle")
-    with pytest.raises(ValueError, match="norm must be l2 with split"):
+    with pytest.raises(ValueError, match="norm must be l2 for a remainder"):
         hm.flow(hm.decompose(problem).remainder, norm="l3")
 
 

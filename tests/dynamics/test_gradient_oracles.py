@@ -35,7 +35,7 @@ def test_tiny_losses_gradients(tiny, loss):
 
 
 def test_nonlinear_head(oracles, tiny):
-    i, expected = tiny["instance"], oracles["b"]["nonlinear_readout"]
+    i, expected = tiny["instance"], oracles["b"]["nonlinear_head"]
     v, X = np.array(i["v"]), np.array(i["X"])
 
     def psi(z):

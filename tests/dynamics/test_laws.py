@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax import optim
 from hardmax.limits import RateWarning, late_residual
 
 # The events are there to be seen, at rates that descend warns of.
-pytestmark = pytest.mark.filterwarnings("ignore::hardmax.dynamics.RateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hardmax.limits.RateWarning")
 
 
 @pytest.mark.compiled

@@ -134,7 +134,7 @@ def test_survivors(found):
     earlier = hm.limits.survivors(cycle.problem, cycle.p_fin)
     assert (earlier.verdict, earlier.reason) == ("inconsistent", "token 2 of input 3 is alive, but separable")
     late = hm.limits.survivors(cycle.problem, hm.flow(cycle.problem, until_log_time=20.0).p)
-    assert (late.verdict, late.error < 1e-8, late.misalignment < 1e-12) == ("consistent", True, True)
+    assert (late.verdict, late.error < 1e-8, late.cosine_distance < 1e-12) == ("consistent", True, True)
     opposed = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
     problem = hm.Problem(opposed, [[1, 0], [2, 0], [1, 0]])
     scored = hm.limits.survivors(problem, hm.flow(problem, until_log_time=20.0).p)

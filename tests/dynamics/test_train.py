@@ -209,21 +209,23 @@ def test_events():
     "arguments, message",
     [
         ({"steps": -1}, "steps must be an integer"),
-        ({"rate": 0.0}, "rate must be a positive number, got 0"),
-        ({"rate": -0.1}, "rate must be a positive number"),
-        ({"rate": "fast"}, "rate must be"),
-        ({"rate": [0.1, 0.2]}, r"rate must be one number or one for each of the 10 steps, got 2"),
+        ({"lr": 0.0}, "lr must be a positive number, got 0"),
+        ({"lr": -0.1}, "lr must be a positive number"),
+        ({"lr": "fast"}, "lr must be"),
+        ({"lr": [0.1, 0.2]}, r"lr must be one number or one for each of the 10 steps, got 2"),
         ({"start": [1.0]}, r"start must have shape \(2,\), got \(1,\)"),
         ({"start": [1.0, math.nan]}, "start must be finite"),
         ({"record": [11]}, "record must be step numbers from 0 to 10"),
-        ({"epsilon": -1}, "epsilon must be a number of at least 0, got -1"),
+        ({"eps": -1}, "eps must be a number of at least 0, got -1"),
         ({"coordinates": "polar"}, "coordinates must be"),
     ],
 )
 def test_bad_input_is_named(arguments, message):
     options = {"steps": 10} | arguments
-    rule = {"rate": 0.1} | {name: options.pop(name) for name in ("rate", "epsilon") if name in options}
+    rule = {"lr": 0.1} | {name: options.pop(name) for name in ("lr", "eps") if name in options}
     with pytest.raises(ValueError, match=message):
         hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(**rule), **options)
-    with pytest.raises(ValueError, match="train"):
-        hm.train([hm.data.example("B-FIG-8")], hm.optim.Normalized(0.1))
+    with pytest.raises(TypeError, match=r"no default; choose one of hm\.optim"):
+        hm.train(hm.data.example("B-FIG-8"))
+    with pytest.raises(ValueError, match="give a list of problems"):
+        hm.train(hm.data.example("B-FIG-8"), hm.optim.GD(0.1), workers=2)

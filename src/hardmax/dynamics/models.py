@@ -7,7 +7,7 @@ A model names its blocks and says how they are trained; `problem.joint()`, `prob
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -24,6 +24,13 @@ from hardmax.problem import Problem
 Optimizers = Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer]
 Record = int | Sequence[int] | None
 STEPS = 1000  # unless the caller says how many
+
+
+def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse options of other models."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(known)}")
 
 
 class Model:
@@ -98,6 +105,7 @@ class Joint(OfProblem):
         **options: Any,
     ) -> Run:
         """Train p and v; p starts at ``start``, v at the problem's readout."""
+        known_options("p and v", options, ("coordinates",))
         p, v = self.each(optimizer)
         return train_both(self.problem, p, v, steps, start=start, record=record, **options)
 
@@ -125,6 +133,7 @@ class Matrix(OfProblem):
         **options: Any,
     ) -> WeightRun:
         """Train W from ``start``, the problem's own W by default."""
+        known_options("W", options, ("coordinates",))
         (step,) = self.each(optimizer)
         return train_W(self.problem, step, steps, prompt=self.prompt, start=start, record=record, **options)
 
@@ -155,6 +164,7 @@ class Factors(OfProblem):
         **options: Any,
     ) -> FactorRun:
         """Train K and Q from ``start``, a pair that has no default."""
+        known_options("K and Q", options, ("coordinates",))
         by: Any = self.each(optimizer) if isinstance(optimizer, Mapping | tuple | list) else optimizer
         return train_factors(
             self.problem, by, steps, factors=self.rank, start=start, record=record, **options
@@ -213,6 +223,7 @@ class Remainder(Model):
         **options: Any,
     ) -> Run:
         """Train r by an optimizer that does not leave its space."""
+        known_options("a remainder", options, ("coordinates",))
         (step,) = self.each(optimizer)
         if not step.in_span:
             raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Ints, Label
 from hardmax.margin.norms import Norm
@@ -122,7 +122,7 @@ def _solve_list(
         return solve_batch(given, workers=workers, norm=norm)
     posed = [each for each in problems if isinstance(each, Problem)]
     if len(posed) < len(problems):
-        raise TypeError("problem must be a list of Problem or of Constraints, got something else in it")
+        raise WrongType("problem must be a list of Problem or of Constraints, got something else in it")
     listed = isinstance(selections, Sequence) and not isinstance(selections, str)
     if listed and len(problems) != len(selections):
         raise ValueError(
