@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax._lib.arrays import misalignment
-from hardmax.dynamics.flows import norms, working
-from hardmax.dynamics.flows.field import ABSOLUTE, explicit
-from hardmax.dynamics.flows.log_time import LogField, LogLeg
-from hardmax.dynamics.flows.working import WorkingField, WorkingLeg
+from hardmax.dynamics import flow, working
+from hardmax.dynamics.fields import ABSOLUTE, Field, ForceLeg
+from hardmax.dynamics.flow import explicit
+from hardmax.dynamics.working import WorkingField, WorkingLeg
 
 KINDS = ("random", "tied", "nearly tied", "badly scaled", "weighted")
 
@@ -42,7 +42,7 @@ def among(monkeypatch):
     """Flows on working sets, or on the whole, whatever the size; also explicit steps where ``many`` says."""
 
     def run(problem: hm.Problem, is_large: bool, many: int = 10**9, **ends):
-        monkeypatch.setattr(norms, "is_large", lambda _: is_large)
+        monkeypatch.setattr(flow, "is_large", lambda _: is_large)
         monkeypatch.setattr(working, "MANY", many)
         return hm.flow(problem, **ends)
 
@@ -107,7 +107,7 @@ def test_most_slots_are_left_out_late():
     x[-1] += 2.0 * field.scale.log
     whole = field.leg(x, None, 1.0)
     leg = field.leg(x, whole.velocity, 1.0)
-    assert isinstance(leg, LogLeg)
+    assert isinstance(leg, ForceLeg)
     assert 2 <= len(leg.D) <= 0.2 * len(whole.D)
     np.testing.assert_allclose(leg.velocity, whole.velocity, rtol=0, atol=1e-14)
     off = np.abs(leg.jacobian - whole.jacobian).max()
@@ -116,7 +116,7 @@ def test_most_slots_are_left_out_late():
 
 def test_blocks_add_up_to_the_whole(monkeypatch):
     problem = made("weighted", 2)
-    plain, field = LogField(problem, np.zeros(6)), WorkingField(problem, np.zeros(6))
+    plain, field = Field(problem, np.zeros(6)), WorkingField(problem, np.zeros(6))
     monkeypatch.setattr(working, "BLOCK", 20)
     y = np.random.default_rng(0).normal(size=6)
     one, many = plain.expand(y), field.expand(y)
@@ -145,8 +145,8 @@ def test_an_explicit_step_is_of_order_8():
 
 def test_other_losses_and_small_problems_are_followed_as_a_whole():
     large = hm.data.sphere(n=250, T=10, d=4, rng=0)
-    assert working.is_large(large)
-    assert not working.is_large(hm.data.sphere(n=4, T=6, d=10, rng=0))
+    assert flow.is_large(large)
+    assert not flow.is_large(hm.data.sphere(n=4, T=6, d=10, rng=0))
     cauchy = hm.Loss("cauchy", lambda u: np.pi / 2 - np.arctan(u), lambda u: -math.log1p(u * u))
     keys, scores = large.keys.reshape(250, 10, 4), large.scores.reshape(250, 10)
-    assert not working.is_large(hm.Problem.from_scores(keys, scores, loss=cauchy))
+    assert not flow.is_large(hm.Problem.from_scores(keys, scores, loss=cauchy))

@@ -662,7 +662,7 @@ class Solving:
             return
         check_norm(AttentionRows(self.problem).constraints([]), self.norm, self.exact)
         if self.with_flow:
-            from hardmax.dynamics.flows.norms import smooth
+            from hardmax.dynamics.flow import smooth
 
             smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
         if self.with_critical:
