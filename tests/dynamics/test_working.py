@@ -15,6 +15,7 @@ from hardmax.dynamics import flow, working
 from hardmax.dynamics.fields import ABSOLUTE, Field, ForceLeg
 from hardmax.dynamics.flow import explicit
 from hardmax.dynamics.working import WorkingField, WorkingLeg
+from hardmax.problem.coordinates import scaled
 
 KINDS = ("random", "tied", "nearly tied", "badly scaled", "weighted")
 
@@ -85,7 +86,7 @@ def test_keys_of_any_size(among, size):
 @given(st.integers(0, 2**16), st.sampled_from(KINDS), st.floats(0.0, 1.0), st.floats(-1.0, 1.0))
 def test_what_a_leg_leaves_out_is_below_rounding(seed, kind, along, aside):
     """At any point of a step, and beside it within its room, the force of the whole is that of the part."""
-    field = WorkingField(made(kind, seed), np.zeros(6))
+    field = WorkingField(scaled(made(kind, seed), to_one=True), np.zeros(6))
     rng = np.random.default_rng(seed)
     x = np.append(40.0 * rng.normal(size=len(field.start)), 8.0).astype(np.longdouble)
     first = field.leg(x, None, 1.0)
@@ -100,7 +101,7 @@ def test_what_a_leg_leaves_out_is_below_rounding(seed, kind, along, aside):
 
 def test_most_slots_are_left_out_late():
     problem = hm.data.sphere(60, 20, 8, rng=0)
-    field = WorkingField(problem, np.zeros(8))
+    field = WorkingField(scaled(problem, to_one=True), np.zeros(8))
     path = hm.flow(problem, until_norm=1e4)
     x = np.append(field.basis.T @ path.p, path.times[-1]).astype(np.longdouble)
     x[:-1] = np.ldexp(x[:-1].astype(float), field.scale.exponent)
@@ -116,14 +117,15 @@ def test_most_slots_are_left_out_late():
 
 def test_blocks_add_up_to_the_whole(monkeypatch):
     problem = made("weighted", 2)
-    plain, field = Field(problem, np.zeros(6)), WorkingField(problem, np.zeros(6))
+    scale = scaled(problem, to_one=True)
+    plain, field = Field(scale, np.zeros(6)), WorkingField(scale, np.zeros(6))
     monkeypatch.setattr(working, "BLOCK", 20)
     y = np.random.default_rng(0).normal(size=6)
     one, many = plain.expand(y), field.expand(y)
-    scale = math.exp(one.common - many.common) / plain.reduced.total
-    np.testing.assert_allclose(many.H, scale * one.H, rtol=0, atol=1e-13 * np.abs(many.H).max())
-    np.testing.assert_allclose(many.V, scale * one.V, rtol=0, atol=1e-13 * np.abs(many.V).max())
-    assert many.size == pytest.approx(scale * one.size, rel=1e-13)
+    factor = math.exp(one.common - many.common) / plain.reduced.total
+    np.testing.assert_allclose(many.H, factor * one.H, rtol=0, atol=1e-13 * np.abs(many.H).max())
+    np.testing.assert_allclose(many.V, factor * one.V, rtol=0, atol=1e-13 * np.abs(many.V).max())
+    assert many.size == pytest.approx(factor * one.size, rel=1e-13)
 
 
 def test_an_explicit_step_is_of_order_8():

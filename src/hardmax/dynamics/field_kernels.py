@@ -32,11 +32,6 @@ class Room(NamedTuple):
     weights: np.ndarray  # (M,) zero-sum weights of the slots
     inputs: np.ndarray  # (5, n) u, depth, lean, log mass, and log of the factor of an input's weights
 
-    @classmethod
-    def of(cls, slots: int, n: int) -> Room:
-        """As much as so many slots and inputs need."""
-        return cls(np.empty(slots), np.empty((5, n)))
-
 
 class Frame(NamedTuple):
     """One step's own coordinates: state = start + sigma heading + z."""
@@ -51,16 +46,9 @@ class Frame(NamedTuple):
     tau_rate: float  # its change along the heading
 
 
-def read_only(x: np.ndarray) -> np.ndarray:
-    """A view as the declared types have it."""
-    view = np.ascontiguousarray(x).view()
-    view.flags.writeable = False
-    return view
-
-
 LAYOUT = types.NamedTuple((VECTOR, VECTOR, INDEX, VECTOR, float64, boolean), Layout)
 ROOM = types.NamedTuple((OUT, OUT_TABLE), Room)
-FRAME = types.NamedTuple((INDEX, TABLE, VECTOR, VECTOR, VECTOR, TABLE, float64, float64), Frame)
+FRAME = types.NamedTuple((OUT_INDEX, OUT_TABLE, OUT, OUT, OUT, OUT_TABLE, float64, float64), Frame)
 
 
 @njit(types.void(LAYOUT, INDEX, VECTOR, float64, SLOPE, ROOM), cache=True, nogil=True)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dgetrf, dgetrs
@@ -21,10 +21,10 @@ from scipy.sparse import csr_array, dia_array, eye_array
 from scipy.sparse.linalg import splu
 
 from hardmax.dynamics.edges.fluxes import Edges, Scratch, fill_log_flows, gather
-from hardmax.dynamics.field_kernels import OVERFLOW, Frame, Layout, Room, fill_force, leap, read_only
+from hardmax.dynamics.field_kernels import OVERFLOW, Frame, Layout, Room, fill_force, leap
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import differences, orthonormal_basis, scaled
+from hardmax.problem.coordinates import Scale, differences, orthonormal_basis, scaled
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, slots_of
 
@@ -177,36 +177,43 @@ class Leg:
         return error
 
 
-class Following(Protocol):
-    """What the integrator needs of a field."""
+class Following:
+    """What the integrator follows. A state is p in coordinates of the field's own, times 2^power."""
 
     clock: Clock
-    power: int  # states are those of p times 2^power
-    is_bold: bool  # whether a length that was too long for one step is tried again in the next
+    power: int = 0
+    is_bold: bool = False  # whether a length that was too long for one step is tried again in the next
 
     def begin(self) -> tuple[Any, str | None]:
         """The first state, and why nothing moves there, if so."""
+        raise NotImplementedError
 
     def leg(self, x: Any, heading: np.ndarray | None, reach: float) -> Leg:
         """A step from x, no longer than ``reach``."""
+        raise NotImplementedError
 
-    def limit(self, x: Any) -> Any | None:
-        """The finite limit that x has come to, if it has."""
+    def whole(self, x: Any) -> Any:
+        """p of a state, or of many, times 2^power."""
+        raise NotImplementedError
+
+    def back(self, states: Any) -> Any:
+        """p of many states, (m, d)."""
+        return self.whole(states)
 
     def time(self, x: Any, length: float) -> float:
         """The time of a state that has come that far, on the clock."""
+        return float(np.ldexp(length, -self.power))
 
-    def whole(self, x: Any) -> np.ndarray:
-        """p of a state, or of many, times 2^power."""
-
-    def back(self, states: np.ndarray) -> np.ndarray:
-        """p of many states, (m, d)."""
+    def limit(self, x: Any) -> Any | None:
+        """The finite limit that x has come to, if it has."""
+        return None
 
     def successor(self, x: Any) -> Following:
-        """What to follow instead from x on."""
+        """What to follow from x on, where this field does not hold."""
+        raise NotImplementedError
 
 
-class Field:
+class Field(Following):
     """Minus the gradient of a problem, in an orthonormal basis of the span that p moves in.
 
     Keys have size one: divided by c, the flow of c p is the same in the time c^degree t, so tolerances can be
@@ -214,30 +221,31 @@ class Field:
     """
 
     degree = 2.0
-    is_bold = False
 
-    def __init__(self, problem: Problem, p: np.ndarray, clock: Clock = LOG_TIME) -> None:
-        self.problem, self.clock, self.scale = problem, clock, scaled(problem, to_one=True)
-        self.power = self.scale.exponent
-        seen, y = self.scale.problem, self.scale.point(p, "start")
-        slots = slots_of(seen)
+    def __init__(self, scale: Scale, p: np.ndarray, clock: Clock = LOG_TIME) -> None:
+        self.scale, self.power, self.clock = scale, scale.exponent, clock
+        self.problem, y = scale.problem, scale.point(p, "start")
+        problem, slots = self.problem, slots_of(self.problem)
         self.basis = self.basis_of(slots)
         self.start = self.basis.T @ y
         self.r = len(self.start)
         self.origin = y - self.basis @ self.start
-        table = Dense(np.ascontiguousarray(seen.keys @ self.basis))
+        table = Dense(np.ascontiguousarray(problem.keys @ self.basis))
         self.is_linear = not problem.head.moves
         scores = slots.merge(problem.scores) if self.is_linear else np.zeros(len(slots.tokens))
-        self.hold(replace(seen, table=table, W=None), replace(slots, table=table), scores)
+        self.hold(replace(problem, table=table, W=None), replace(slots, table=table), scores)
 
     def hold(self, problem: Problem, slots: Slots, scores: np.ndarray) -> None:
         """Become the field on these slots, with keys in the basis."""
         self.reduced, self.slots, self.scores = problem, slots, scores
         self.is_compiled = self.is_linear and self.problem.loss.is_compiled
         self.log_slope, in_log = problem.kernel_slope
-        arrays = map(read_only, (scores, slots.counts, slots.offsets, problem.log_weights))
-        self.layout = Layout._make((*arrays, float(problem.total), bool(in_log)))
-        self.room = Room.of(len(scores), len(slots.offsets) - 1)
+        # Kernels are declared for read-only arrays, as a problem's may be.
+        arrays = [x.view() for x in (scores, slots.counts, slots.offsets, problem.log_weights)]
+        for array in arrays:
+            array.flags.writeable = False
+        self.layout = Layout(*arrays, float(problem.total), bool(in_log))
+        self.room = Room(np.empty(len(scores)), np.empty((5, len(slots.offsets) - 1)))
 
     def basis_of(self, slots: Slots) -> np.ndarray:
         """Orthonormal columns whose span p does not leave."""
@@ -292,19 +300,15 @@ class Field:
         """log t, or the length of the way."""
         if self.clock is LOG_TIME:
             return float(x[-1]) - self.degree * self.scale.log
-        return float(np.ldexp(length, -self.power))
+        return super().time(x, length)
 
     def whole(self, x: Any) -> np.ndarray:
         """p of states, in units in which keys have size one."""
-        return self.origin + x[..., : self.r].astype(float) @ self.basis.T
+        return np.asarray(self.origin + x[..., : self.r] @ self.basis.T)
 
     def back(self, states: np.ndarray) -> np.ndarray:
-        """p of states."""
-        return self.scale.back(self.whole(states))
-
-    def successor(self, x: Any) -> Following:
-        """This form holds everywhere."""
-        raise NotImplementedError
+        """p of states; beside log t the digits of float64 are enough."""
+        return self.scale.back(self.whole(states.astype(float) if self.clock is LOG_TIME else states))
 
     # -- the force ----------------------------------------------------------------------------------------
 
@@ -395,7 +399,7 @@ class ForceLeg(Leg):
 
     def _gaps(self, sigma: float, z: np.ndarray) -> tuple[np.ndarray, float]:
         """tau + logit gaps to the top slots, and tau."""
-        later = float(z[self.field.r :].sum())
+        later = float(z[self.field.r]) if len(z) > self.field.r else 0.0
         gaps = self.exponents + sigma * self.rise + self.D @ z[: self.field.r] + later
         return gaps, self.tau + sigma * self.tau_rate + later
 
@@ -436,7 +440,7 @@ class ForceLeg(Leg):
     @cached_property
     def _frame(self) -> Frame:
         arrays = (self.tops, self.D, self.exponents, self.rise, self.heading, self.jacobian)
-        return Frame._make((*map(read_only, arrays), self.tau, self.tau_rate))
+        return Frame(*arrays, self.tau, self.tau_rate)
 
     def leap(self, sigma: float) -> tuple[np.ndarray, float]:
         """In one compiled call."""
@@ -465,8 +469,8 @@ class PowerField(Field):
     large r the steps may become too short; the flow then stops, with the event "precision exhausted".
     """
 
-    def __init__(self, problem: Problem, p: np.ndarray, power: float, is_mirror: bool) -> None:
-        super().__init__(problem, p)
+    def __init__(self, scale: Scale, p: np.ndarray, power: float, is_mirror: bool) -> None:
+        super().__init__(scale, p)
         self.norm_power, self.q, self.is_mirror = power, power / (power - 1.0), is_mirror
         slope, bent = (MIRROR, power - 2.0) if is_mirror else (STEEPEST, 2.0 - self.q)
         self.near = slope ** (-1.0 / bent) if bent > 0.0 else 0.0
@@ -617,15 +621,14 @@ def _signed(x: np.ndarray, power: float) -> np.ndarray:
     return np.asarray(np.sign(x) * np.abs(x) ** power)
 
 
-class EdgeField:
+class EdgeField(Following):
     """A next-token problem along its arc length, -G/|G| on its edges (see `edges.fluxes`).
 
     The Jacobian is a block per query, plus the rank one of the normaliser that couples them, so a step costs
     no more than the sentences do.
     """
 
-    clock: Clock = ARC_LENGTH
-    power, is_bold = 0, True
+    clock, is_bold = ARC_LENGTH, True
 
     def __init__(self, problem: Problem, edges: Edges, p: Any) -> None:
         self.problem = problem
@@ -654,24 +657,14 @@ class EdgeField:
         """A step from x."""
         return _EdgeLeg(self, x, heading)
 
-    def limit(self, x: Any) -> Any | None:
-        """None: along edges the flow does not come to rest."""
-        return None
-
-    def time(self, x: Any, length: float) -> float:
-        """The length."""
-        return length
-
     def whole(self, x: Any) -> Any:
         """p, in extended precision."""
         rest = np.broadcast_to(self.rest, (*x.shape[:-1], len(self.rest)))
         return np.concatenate([x, rest], axis=-1)
 
-    back = whole
-
     def successor(self, x: Any) -> Following:
         """The rest of the way is that of any problem, with dense matrices."""
-        return Field(self.problem, self.whole(x).astype(float), ARC_LENGTH)
+        return Field(scaled(self.problem, to_one=True), self.whole(x).astype(float), ARC_LENGTH)
 
     def velocity(self, gap: np.ndarray, relative: np.ndarray) -> np.ndarray:
         """-G/|G| from the gaps of the edges, and the same gaps relative to one of them."""

@@ -25,7 +25,6 @@ from hardmax._lib.arrays import misalignment
 from hardmax.dynamics.edges.fluxes import edges_of
 from hardmax.dynamics.fields import (
     ARC_LENGTH,
-    LOG_TIME,
     ORDER,
     EdgeField,
     Field,
@@ -40,6 +39,7 @@ from hardmax.dynamics.split import Split, beside, lifted
 from hardmax.dynamics.working import WorkingField
 from hardmax.margin.norms import norm as norm_of
 from hardmax.problem import Problem, need_problem
+from hardmax.problem.coordinates import scaled
 from hardmax.problem.losses import LOSSES
 
 # Problems with fewer slots are followed as a whole.
@@ -131,12 +131,9 @@ def flow(
         until_norm = 1e6
     stops = _stops(until_norm, until_log_time, until_misalignment)
     last = math.inf if until_length is None else expect.positive("until_length", until_length)
-    if clock == "arc length":
-        field = along_arc(problem, p)
-    else:
-        field = _in_log_time(problem, p, power, mirror)
-        if until_norm is not None:
-            field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
+    field = along_arc(problem, p) if clock == "arc length" else _in_log_time(problem, p, power, mirror)
+    if until_norm is not None and isinstance(field, Field):
+        field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
     times, points, event = follow(field, p, stops, last, record)
     kind = "mirror" if mirror and power != 2 else "gradient"
     method = f"{kind} flow" if clock == "log t" else "normalised gradient flow"
@@ -189,21 +186,22 @@ def _stops(until_norm: Any, until_log_time: Any, until_misalignment: Any) -> lis
 
 
 def _point(field: Following, x: Any) -> np.ndarray:
-    return np.asarray(field.whole(x), dtype=np.float64)
+    return field.whole(x.astype(np.float64))
 
 
 def along_arc(problem: Problem, p: np.ndarray) -> Following:
     """What normalised gradient flow follows: edges where that form is exact, else the problem as it is."""
     edges = edges_of(problem)
-    if edges is None:
-        return Field(problem, p, ARC_LENGTH)
-    return EdgeField(problem, edges, p)
+    if edges is not None:
+        return EdgeField(problem, edges, p)
+    return Field(scaled(problem, to_one=True), p, ARC_LENGTH)
 
 
 def _in_log_time(problem: Problem, p: np.ndarray, power: float, mirror: bool) -> Field:
+    scale = scaled(problem, to_one=True)
     if power != 2:
-        return PowerField(problem, p, power, mirror)
-    return WorkingField(problem, p) if is_large(problem) else Field(problem, p, LOG_TIME)
+        return PowerField(scale, p, power, mirror)
+    return WorkingField(scale, p) if is_large(problem) else Field(scale, p)
 
 
 def is_large(problem: Problem) -> bool:
@@ -347,10 +345,10 @@ def _crossing(field: Following, leg: Leg, stop: Stop, sigma: float) -> float:
 
 def _stepped(leg: Leg, sigma: float) -> tuple[Any, float]:
     """The end of a step of length sigma, and an error estimate."""
-    if leg.is_quick:
-        z, error = leg.leap(sigma)
-    elif leg.is_explicit:
+    if leg.is_explicit:
         z, error, leg.slope = explicit(sigma, leg.speed, leg.heading, leg.velocity)
+    elif leg.is_quick:
+        z, error = leg.leap(sigma)
     else:
         z, error = extrapolated(sigma, leg.speed, leg.heading, leg.solver)
     return leg.end(sigma, z), leg.judged(z, error)

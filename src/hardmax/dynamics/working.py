@@ -31,6 +31,7 @@ from hardmax.dynamics.fields import NOISE, Field, ForceLeg, Leg
 from hardmax.dynamics.gradient import Expansion, expand, settle_gaps
 from hardmax.dynamics.softmax import log_slopes
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import Scale
 from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, all_slots
@@ -89,16 +90,16 @@ class WorkingField(Field):
     base: np.ndarray  # (n,) log c_i
     log_counts: np.ndarray  # (M,)
 
-    def __init__(self, problem: Problem, p: np.ndarray) -> None:
-        super().__init__(problem, p)
-        slots, total = self.slots, self.problem.total
+    def __init__(self, scale: Scale, p: np.ndarray) -> None:
+        super().__init__(scale, p)
+        slots, problem = self.slots, self.problem
         firsts = slots.offsets[:-1]
         # Only differences within an input matter: from its first slot, logits do not cancel where keys do.
         keys = slots.keys[slots.tokens]
         from_tops(keys, slots.offsets, firsts, np.full(len(firsts), -1), keys)
         radii = np.concatenate([lengths(keys[k : k + BLOCK]) for k in range(0, len(keys), BLOCK)])
         self.spreads = 2.0 * np.maximum.reduceat(radii, firsts)
-        weights = np.exp(problem.log_weights) / total
+        weights = np.exp(problem.log_weights) / problem.total
         lows = np.minimum.reduceat(self.scores, firsts)
         ranges = np.maximum.reduceat(self.scores, firsts) - lows
         steepest = np.empty(len(lows))
