@@ -244,7 +244,7 @@ class Field(Following):
         arrays = [x.view() for x in (scores, slots.counts, slots.offsets, problem.log_weights)]
         for array in arrays:
             array.flags.writeable = False
-        self.layout = Layout(*arrays, float(problem.total), bool(in_log))
+        self.layout = Layout._make((*arrays, float(problem.total), bool(in_log)))
         self.room = Room(np.empty(len(scores)), np.empty((5, len(slots.offsets) - 1)))
 
     def basis_of(self, slots: Slots) -> np.ndarray:

@@ -284,7 +284,7 @@ def _advance(state: GramState, point: one_layer.Evaluation, rate: float, names: 
 
 
 # Local error of a step, relative to the largest inner product of each kind.
-TOLERANCE = 1e-12
+TOLERANCE = 1e-11
 
 
 @dataclass(frozen=True, eq=False, repr=False)
