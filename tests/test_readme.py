@@ -23,7 +23,7 @@ def test_python_blocks_run():
     for block in blocks:
         names: dict[str, object] = {}
         exec(block, names)
-        assert names["path"].misalignment(names["best"]) == pytest.approx(1.5e-11, rel=0.1)
+        assert names["path"].cosine_distance(names["best"]) == pytest.approx(1.5e-11, rel=0.1)
 
 
 def test_commands_are_shown():

@@ -23,6 +23,7 @@ from scipy.sparse.linalg import splu
 from hardmax.dynamics.edges.fluxes import Edges, Scratch, fill_log_flows, gather
 from hardmax.dynamics.field_kernels import OVERFLOW, Frame, Layout, Room, fill_force, leap
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
+from hardmax.margin.norms import Norm
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale, differences, orthonormal_basis, scaled
 from hardmax.problem.keys import Dense
@@ -44,9 +45,8 @@ FIRST_MOVE = 1e-10
 # A pull this small beside its parts is rounding.
 NOISE = 1e-14
 
-# Where the slope of a power would be infinite it is about this at most, for numbers of order one. Ten times
-# as much stops steepest flow where a coordinate slides.
-STEEPEST, MIRROR = 3e3, 1e6
+# Where the slope of mirror flow would be infinite it is about this at most, for numbers of order one.
+MIRROR = 1e6
 
 # A coordinate this near to where it is pulled is held there.
 FAR = 1e-3
@@ -231,9 +231,9 @@ class Field(Following):
         self.r = len(self.start)
         self.origin = y - self.basis @ self.start
         table = Dense(np.ascontiguousarray(problem.keys @ self.basis))
-        self.is_linear = not problem.head.moves
+        self.is_linear = not problem.readout.moves
         scores = slots.merge(problem.scores) if self.is_linear else np.zeros(len(slots.tokens))
-        self.hold(replace(problem, table=table, W=None), replace(slots, table=table), scores)
+        self.hold(problem._with(table=table, W=None), replace(slots, table=table), scores)
 
     def hold(self, problem: Problem, slots: Slots, scores: np.ndarray) -> None:
         """Become the field on these slots, with keys in the basis."""
@@ -448,63 +448,43 @@ class ForceLeg(Leg):
         return z, leap(field.layout, self._frame, sigma, ORDER, field.log_slope, field.room, z)
 
 
-class PowerField(Field):
-    """Flow in l_r for 1 < r < inf: steepest descent in infinitely small steps, or mirror flow (D-DEF-6, 3.7).
+class NormField(Field):
+    """Steepest descent in a norm with infinitely small steps (D-DEF-6): dp/dtau = |F|* d, d what gains most.
 
-    With F = t (-gradient), tau = log t and 1/r + 1/q = 1:
+    In l_r with 1 < r < inf and 1/r + 1/q = 1 that is |F|_q^(2-q) sign(F) |F|^(q-1). Coordinates mean
+    something here, so no basis is changed; those of a power that no key difference touches do not move and
+    are left out.
 
-        steepest   dp/dtau = |F|_q^(2-q) sign(F) |F|^(q-1), the gradient of |F|_q^2 / 2
-        mirror     dxi/dtau = F,  p = sign(xi) |xi|^(q-1), that is  dp/dtau = (q-1) |p|^(2-r) F
-
-    Coordinates mean something here, so no basis is changed; those that no key difference touches do not move
-    and are left out.
-
-    The right-hand side is not smooth everywhere. Steepest with r > 2 has an infinite slope where F_k crosses
-    zero, and the coordinate then often slides along F_k = 0; mirror flow with r > 2 is infinitely fast where
-    p_k crosses zero. There |x|^power is replaced by (x^2 + near^2)^(power/2), with a ``near`` of slope 3e3 or
-    1e6: in l3 F_k within 1e-7 of the sum of the sizes of what pulls, |p_k| within 1e-6. A sliding coordinate
-    hardly feels it: F_k is what it has to be for p_k to follow, and p_k is off by about |dp_k/dtau|/3e3,
-    whatever the norm of p. Mirror flow with r < 2 would be at rest at p_k = 0, so a coordinate with |p_k| < 1
-    is followed by its xi_k, which passes through zero like any number. Where many coordinates slide at a
-    large r the steps may become too short; the flow then stops, with the event "precision exhausted".
+    In l_r with r > 2 the slope is infinite where F_k crosses zero, and the coordinate then often slides along
+    F_k = 0: the norm rounds the power off there. A sliding coordinate hardly feels it: F_k is what it has to
+    be for p_k to follow, and p_k is off by about |dp_k/dtau|/3e3, whatever the norm of p. Where many
+    coordinates slide at a large r the steps may become too short; the flow then stops, with the event
+    "precision exhausted".
     """
 
-    def __init__(self, scale: Scale, p: np.ndarray, power: float, is_mirror: bool) -> None:
+    def __init__(self, scale: Scale, p: np.ndarray, ball: Norm) -> None:
+        self.ball = ball
         super().__init__(scale, p)
-        self.norm_power, self.q, self.is_mirror = power, power / (power - 1.0), is_mirror
-        slope, bent = (MIRROR, power - 2.0) if is_mirror else (STEEPEST, 2.0 - self.q)
-        self.near = slope ** (-1.0 / bent) if bent > 0.0 else 0.0
-        self.degree = power if is_mirror else 2.0
 
     def basis_of(self, slots: Slots) -> np.ndarray:
-        """The unit vectors of the coordinates that move."""
+        """The unit vectors of the coordinates that move: in a power those that some key difference has."""
         rows = differences(slots).rows(slots.table)
-        return np.ascontiguousarray(np.eye(rows.shape[1])[:, np.any(rows != 0.0, axis=0)])
-
-    def begin(self) -> tuple[Any, str | None]:
-        """In mirror flow xi has taken one small step: from p = 0 all coordinates leave at once."""
-        x, event = super().begin()
-        if event is None and self.is_mirror:
-            x[-1] += math.log(FIRST_MOVE) * max(self.norm_power - 2.0, 0.0)
-            xi = _signed(self.start, self.norm_power - 1.0) + ForceLeg(self, x, None)._force(
-                0.0, np.zeros(len(x))
-            )
-            x[:-1] = _signed(xi, self.q - 1.0)
-        return x, event
+        moves = np.any(rows != 0.0, axis=0) | (self.ball.power is None)
+        return np.ascontiguousarray(np.eye(rows.shape[1])[:, moves])
 
     def leg(self, x: Any, heading: np.ndarray | None, reach: float) -> Leg:
         """A step from x."""
-        return (_MirrorLeg if self.is_mirror else _SteepestLeg)(self, x, heading)
+        return _SteepestLeg(self, x, heading)
 
 
-class _PowerLeg(ForceLeg):
+class _NormLeg(ForceLeg):
     """A step whose length sigma leaves out coordinates that are held fast.
 
     In the arc length of all of (p, tau) a coordinate that is 1e-8 beside where a force of slope 1e8 pulls it
     would count as much as all others, and no step could be longer than it takes to settle.
     """
 
-    field: PowerField
+    field: NormField
     compiles = False
 
     def _shares(self, F: np.ndarray, J: np.ndarray) -> Any:
@@ -514,43 +494,18 @@ class _PowerLeg(ForceLeg):
         return 1.0 / (1.0 + held) ** 2
 
 
-class _SteepestLeg(_PowerLeg):
+class _SteepestLeg(_NormLeg):
     """A step of steepest flow."""
 
     parts: np.ndarray | None = None  # (d,) the sums of all pulls' sizes at the start of the step
 
     def _force(self, sigma: float, z: np.ndarray) -> np.ndarray:
-        F = super()._force(sigma, z)
-        unit, _, scale = self._steep(F)
-        return scale * unit
+        return self.field.ball.speed(super()._force(sigma, z), self._parts)[0]
 
     def _bend(self) -> tuple[np.ndarray, bool]:
         dF, is_noise = super()._bend()
-        F, q = super()._force(0.0, np.zeros(len(self.x))), self.field.q
-        unit, slope, scale = self._steep(F)
-        size = float(np.abs(F).max()) or 1.0
-        f = np.abs(F / size)
-        S = float((f**q).sum())
-        # of |f|_q^(2-q) unit: the derivative of the unit, and that of its length
-        turned = slope[:, None] * dF * (scale / size)
-        grown = (2.0 - q) / S * np.outer(unit, np.sign(F) * f ** (q - 1.0) @ dF) * (scale / size)
-        return turned + grown, is_noise
-
-    def _steep(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """sign(f) |f|^(q-1) with f = F over its largest entry, its slope, and what it is to be scaled by."""
-        q = self.field.q
-        size = float(np.abs(F).max())
-        if not 0.0 < size < math.inf:
-            return np.full(len(F), math.nan if size else 0.0), np.zeros(len(F)), 1.0
-        f = F / size
-        scale = size * float((np.abs(f) ** q).sum()) ** ((2.0 - q) / q)
-        if q >= 2.0:
-            return np.sign(f) * np.abs(f) ** (q - 1.0), (q - 1.0) * np.abs(f) ** (q - 2.0), scale
-        with np.errstate(over="ignore"):  # at a trial point next to no force may be left
-            near = np.clip(self.field.near * self._parts() / size, 1e-150, 1.0)
-        square = f * f + near * near
-        bent = square ** ((q - 2.0) / 2.0)
-        return f * bent, bent * ((q - 1.0) * f * f + near * near) / square, scale
+        F = super()._force(0.0, np.zeros(len(self.x)))
+        return self.field.ball.speed(F, self._parts)[1] @ dF, is_noise
 
     def _parts(self) -> np.ndarray:
         if self.parts is None:
@@ -561,13 +516,45 @@ class _SteepestLeg(_PowerLeg):
         return self.parts
 
 
-class _MirrorLeg(_PowerLeg):
+class MirrorField(NormField):
+    """Mirror flow in l_r: dxi/dtau = F, p = sign(xi) |xi|^(q-1), so dp/dtau = (q-1) |p|^(2-r) F (3.7).
+
+    With r > 2 it is infinitely fast where p_k crosses zero: nearer to it than ``near``, which is 1e-6 in l3,
+    |p|^power is (p^2 + near^2)^(power/2). With r < 2 it would be at rest at p_k = 0, so a coordinate with
+    |p_k| < 1 is followed by its xi_k, which passes through zero like any number.
+    """
+
+    def __init__(self, scale: Scale, p: np.ndarray, ball: Norm) -> None:
+        super().__init__(scale, p, ball)
+        assert ball.power is not None, "`smooth` refuses mirror flow in other norms"
+        self.degree = ball.power
+        self.q = self.degree / (self.degree - 1.0)
+        self.near = MIRROR ** (-1.0 / (self.degree - 2.0)) if self.degree > 2.0 else 0.0
+
+    def begin(self) -> tuple[Any, str | None]:
+        """xi has taken one small step: from p = 0 all coordinates leave at once."""
+        x, event = super().begin()
+        if event is None:
+            x[-1] += math.log(FIRST_MOVE) * max(self.degree - 2.0, 0.0)
+            xi = _signed(self.start, self.degree - 1.0)
+            xi += ForceLeg(self, x, None)._force(0.0, np.zeros(len(x)))
+            x[:-1] = _signed(xi, self.q - 1.0)
+        return x, event
+
+    def leg(self, x: Any, heading: np.ndarray | None, reach: float) -> Leg:
+        """A step from x."""
+        return _MirrorLeg(self, x, heading)
+
+
+class _MirrorLeg(_NormLeg):
     """A step of mirror flow; ``inner`` coordinates are followed by their xi, the others by p."""
 
-    def __init__(self, field: PowerField, x: np.ndarray, heading: np.ndarray | None) -> None:
+    field: MirrorField
+
+    def __init__(self, field: MirrorField, x: np.ndarray, heading: np.ndarray | None) -> None:
         p = x[:-1].astype(float)
-        self.inner = (np.abs(p) < 1.0) & (field.norm_power < 2.0)
-        self.place = np.where(self.inner, _signed(p, field.norm_power - 1.0), p)
+        self.inner = (np.abs(p) < 1.0) & (field.degree < 2.0)
+        self.place = np.where(self.inner, _signed(p, field.degree - 1.0), p)
         super().__init__(field, x, heading)
 
     def _aim(self, heading: np.ndarray) -> np.ndarray:
@@ -590,7 +577,7 @@ class _MirrorLeg(_PowerLeg):
         return self._speeds(super()._force(sigma, z), self._moved(sigma, z))
 
     def _speeds(self, F: np.ndarray, p: np.ndarray) -> np.ndarray:
-        q, r = self.field.q, self.field.norm_power
+        q, r = self.field.q, self.field.degree
         with np.errstate(divide="ignore"):
             log_rate = math.log(q - 1.0) + (2.0 - r) * np.log(np.hypot(p, self.field.near))
             log_speed = np.log(np.abs(F)) + log_rate
@@ -599,7 +586,7 @@ class _MirrorLeg(_PowerLeg):
     def _bend(self) -> tuple[np.ndarray, bool]:
         dF, is_noise = super()._bend()
         zero = np.zeros(len(self.x))
-        F, p, r = super()._force(0.0, zero), self._moved(0.0, zero), self.field.norm_power
+        F, p, r = super()._force(0.0, zero), self._moved(0.0, zero), self.field.degree
         size = np.hypot(p, self.field.near)
         rates = np.where(self.inner, 1.0, self._speeds(np.ones(len(F)), p))
         q = self.field.q
@@ -632,7 +619,7 @@ class EdgeField(Following):
 
     def __init__(self, problem: Problem, edges: Edges, p: Any) -> None:
         self.problem = problem
-        head = problem.head.cross_entropy
+        head = problem.readout.cross_entropy
         assert head is not None
         assert head.queries is not None
         assert head.W_ov.margin is not None

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.dynamics.edges.fluxes import edges_of
 from hardmax.dynamics.fields import (
     ARC_LENGTH,
@@ -31,12 +31,14 @@ from hardmax.dynamics.fields import (
     Following,
     LeftForm,
     Leg,
-    PowerField,
+    MirrorField,
+    NormField,
     Solve,
 )
+from hardmax.dynamics.models import Model
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.split import Split, beside, lifted
 from hardmax.dynamics.working import WorkingField
+from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import scaled
@@ -44,6 +46,14 @@ from hardmax.problem.losses import LOSSES
 
 # Problems with fewer slots are followed as a whole.
 LARGE = 2_000
+
+# What to call in a norm that has no flow.
+INSTEAD = {
+    "l1": "Coordinate(rate, decay=0.5)",
+    "linf": "Sign(rate, decay=0.5)",
+    "nuclear": 'Normalized(rate, norm="nuclear")',
+    "spectral": "Spectral(rate)",
+}
 
 # A step shorter than this gets nowhere; the largest factor from one step to the next.
 SHORTEST, GROWTH = 1e-14, 8.0
@@ -54,16 +64,15 @@ Stop = Callable[[Following, Any], float]
 
 @check_arguments
 def flow(
-    problem: Problem,
+    model: Problem | Model,
     *,
     clock: str = "log t",
     until_norm: float | None = None,
     until_log_time: float | None = None,
     until_length: float | None = None,
-    until_misalignment: tuple[Any, float] | None = None,
+    until_cosine_distance: tuple[Any, float] | None = None,
     record: Sequence[float] | None = None,
     start: Any = None,
-    split: Split | None = None,
     norm: Any = "l2",
     mirror: bool = False,
 ) -> Run:
@@ -73,52 +82,53 @@ def flow(
     select one token, the event is "tie".
 
     Args:
-        problem: what is trained on.
+        model: a `Problem`, or `decomposition.remainder`, whose p_fin stays: what diverges flows beside it, at
+            any norm, and ends and lengths are those of what diverges.
         clock: "log t" for gradient flow dp/dt = -gradient, whose time outgrows any float; "arc length" for
             normalised gradient flow, dp/ds = -gradient/|gradient|: the same curve with the length s as time,
             the limit of normalised descent for small steps, s = rate times steps.
         until_norm: a norm of p; 1e6 if no end is given.
         until_log_time: a log t, on that clock.
         until_length: an arc length, on that clock.
-        until_misalignment: a direction and the 1 - cos to it to fall below.
+        until_cosine_distance: a direction and the 1 - cos to it to fall below.
         record: the arc lengths to keep, on that clock; every step of the integrator by default.
         start: p(0), the origin by default.
-        split: what `hm.decompose` says of the problem: p_fin stays, and what diverges flows beside it, at any
-            norm; ends and lengths are then those of what diverges.
         norm: the norm in which it is steepest descent with infinitely small steps, "l2" or another power in
             (1, inf) such as "l3" or 1.5: dp/dt = |g|* d, with g minus the gradient and d the step of norm 1
             that gains most. ``until_norm`` stays the length of p in l2.
         mirror: mirror flow of that power instead, d xi/dt = g with p_k = sign(xi_k) |xi_k|^(1/(power - 1)):
-            the limit of `hm.steps.Mirror(rate, power, normalized=False)` for small rates.
+            the limit of `hm.optim.Mirror(rate, power, normalized=False)` for small rates.
 
     >>> import hardmax as hm
     >>> path = hm.flow(hm.data.named("B-FIG-8"), until_norm=1e6)
-    >>> path.selection().tokens, path.clock, path.event
+    >>> path.selection, path.clock, path.event
     ((0, 0), 'log t', None)
-    >>> path.misalignment([1.0, 3.0]) < 1e-12
+    >>> path.cosine_distance([1.0, 3.0]) < 1e-12
     True
     >>> along = hm.flow(hm.data.named("B-FIG-8"), clock="arc length", until_norm=1e6)
-    >>> round(along.times[-1]), along.misalignment(path) < 1e-20
+    >>> round(along.times[-1]), along.cosine_distance(path) < 1e-20
     (1000000, True)
     >>> far = hm.flow(hm.data.named("triple"), norm="l3")
-    >>> best = hm.max_margin(far.problem, far.selection(), norm=far.norm_name)
-    >>> far.method, far.deficit(best) < 1e-5
+    >>> best = hm.max_margin(far.problem, far.selection, norm=far.norm)
+    >>> far.method, far.margin_gap(best) < 1e-5
     ('gradient flow in l3', True)
     """
-    need_problem(problem)
     if mirror not in (False, True):
-        raise ValueError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
-    power, name = (2.0, "l2") if isinstance(norm, str) and norm == "l2" else smooth(norm, clock, mirror)
-    if split is not None:
-        if power != 2:
+        raise TypeError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
+    ball = None if isinstance(norm, str) and norm == "l2" else smooth(norm, clock, mirror)
+    if ball is not None and ball.name == "l2":
+        ball = None
+    if isinstance(model, Model):
+        if ball is not None:
             raise ValueError(
-                f"norm must be l2 with split, got {name}, whose flow would move the finite part too; "
-                "leave norm or split out"
+                f"norm must be l2 for a remainder, got {ball.name}, whose flow would move the finite part "
+                "too; leave norm out"
             )
         ends: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
-        ends |= {"until_length": until_length, "until_misalignment": until_misalignment}
-        r = beside(split, problem, start)
-        return lifted(split, flow(split.late, clock=clock, record=record, start=r, **ends))
+        ends |= {"until_length": until_length, "until_cosine_distance": until_cosine_distance}
+        return model._flow(clock=clock, record=record, start=start, **ends)
+    need_problem(model)
+    problem = model
     p = problem.vector("start", start)
     problem.need_decreasing_loss()
     if clock not in ("log t", "arc length"):
@@ -127,57 +137,54 @@ def flow(
         raise ValueError('until_length and record are arc lengths: say clock="arc length", or leave them out')
     if clock == "arc length" and until_log_time is not None:
         raise ValueError('until_log_time is a log t: say clock="log t", or give until_length')
-    if all(end is None for end in (until_norm, until_log_time, until_length, until_misalignment)):
+    if all(end is None for end in (until_norm, until_log_time, until_length, until_cosine_distance)):
         until_norm = 1e6
-    stops = _stops(until_norm, until_log_time, until_misalignment)
+    stops = _stops(until_norm, until_log_time, until_cosine_distance)
     last = math.inf if until_length is None else expect.positive("until_length", until_length)
-    field = along_arc(problem, p) if clock == "arc length" else _in_log_time(problem, p, power, mirror)
+    field = along_arc(problem, p) if clock == "arc length" else _in_log_time(problem, p, ball, mirror)
     if until_norm is not None and isinstance(field, Field):
         field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
     times, points, event = follow(field, p, stops, last, record)
-    kind = "mirror" if mirror and power != 2 else "gradient"
+    kind = "mirror" if mirror and ball is not None else "gradient"
     method = f"{kind} flow" if clock == "log t" else "normalised gradient flow"
     path = Run(problem, clock, times, points.astype(np.float64), event, method=method)
-    if event is None and path.p.any() and not path.selection().is_unique:
+    if event is None and path.p.any() and not path.selection.is_unique:
         path = replace(path, event="tie")
-    return path if power == 2 else replace(path, method=f"{method} in {name}", flow_norm=name)
+    return path if ball is None else replace(path, method=f"{method} in {ball.name}", flow_norm=ball.name)
 
 
-def smooth(name: Any, clock: str, mirror: bool) -> tuple[float, str]:
-    """The power and name of a flow's norm, or a refusal that names what to call instead."""
+def smooth(name: Any, clock: str, mirror: bool) -> Norm:
+    """The norm of a flow, or a refusal that names what to call instead."""
     ball = norm_of(name)
-    if ball.is_polyhedral:
-        rule = "Sign" if math.isinf(ball.power) else "Coordinate"
+    if ball.is_polyhedral or ball.of_matrix:
+        why = "a norm of matrices" if ball.of_matrix else "whose direction jumps"
         raise ValueError(
-            f"norm must be a power in (1, inf) for a flow, got {ball.name}, whose direction jumps; call "
-            f"hm.descend(problem, hm.steps.{rule}(rate, decay=0.5))"
+            f"norm must be a power in (1, inf) for a flow, got {ball.name}, {why}; call "
+            f"hm.train(problem, hm.optim.{INSTEAD[ball.name]})"
         )
-    if ball.of_matrix:
-        rule = "Spectral(rate)" if math.isinf(ball.power) else 'Normalized(rate, norm="nuclear")'
-        raise ValueError(
-            f"norm must be a power in (1, inf) for a flow, got {ball.name}, a norm of matrices; call "
-            f"hm.descend(problem, hm.steps.{rule})"
-        )
-    if clock == "arc length" and ball.power != 2:
+    ball.check_flow()
+    if mirror and ball.power is None:
+        raise ValueError(f"norm must be a power in (1, inf) with mirror, got {ball.name}; leave mirror out")
+    if clock == "arc length" and ball.name != "l2":
         rule = f"Mirror(rate, {ball.power:g})" if mirror else f'Normalized(rate, norm="{ball.name}")'
         raise ValueError(
             f'clock must be "log t" in {ball.name}, got "arc length", which is that of l2; leave it out, or '
-            f"call hm.descend(problem, hm.steps.{rule}) with a small rate"
+            f"call hm.train(problem, hm.optim.{rule}) with a small rate"
         )
-    return ball.power, ball.name
+    return ball
 
 
-def _stops(until_norm: Any, until_log_time: Any, until_misalignment: Any) -> list[Stop]:
+def _stops(until_norm: Any, until_log_time: Any, until_cosine_distance: Any) -> list[Stop]:
     """The ends of a flow as functions of its state."""
     stops: list[Stop] = []
     if until_norm is not None:
         limit = expect.positive("until_norm", until_norm)
         stops.append(lambda field, x: float(np.ldexp(limit, field.power) - np.linalg.norm(_point(field, x))))
-    if until_misalignment is not None:
-        target, value = until_misalignment
-        least = expect.positive("until_misalignment[1]", value)
+    if until_cosine_distance is not None:
+        target, value = until_cosine_distance
+        least = expect.positive("until_cosine_distance[1]", value)
         stops.append(
-            lambda field, x: misalignment(y, target) - least if (y := _point(field, x)).any() else 1.0
+            lambda field, x: cosine_distance(y, target) - least if (y := _point(field, x)).any() else 1.0
         )
     if until_log_time is not None:
         last = float(expect.finite_array("until_log_time", until_log_time, ()))
@@ -197,17 +204,17 @@ def along_arc(problem: Problem, p: np.ndarray) -> Following:
     return Field(scaled(problem, to_one=True), p, ARC_LENGTH)
 
 
-def _in_log_time(problem: Problem, p: np.ndarray, power: float, mirror: bool) -> Field:
+def _in_log_time(problem: Problem, p: np.ndarray, ball: Norm | None, mirror: bool) -> Field:
     scale = scaled(problem, to_one=True)
-    if power != 2:
-        return PowerField(scale, p, power, mirror)
+    if ball is not None:
+        return MirrorField(scale, p, ball) if mirror else NormField(scale, p, ball)
     return WorkingField(scale, p) if is_large(problem) else Field(scale, p)
 
 
 def is_large(problem: Problem) -> bool:
     """Whether a flow takes place among working sets: with a loss that is steepest at the least score."""
-    known = LOSSES.get(problem.loss.name) is problem.loss and problem.head.in_log is None
-    return known and not problem.head.moves and len(problem.tokens) >= LARGE
+    known = LOSSES.get(problem.loss.name) is problem.loss and problem.readout.in_log is None
+    return known and not problem.readout.moves and len(problem.tokens) >= LARGE
 
 
 def follow(

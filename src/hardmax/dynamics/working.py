@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,9 @@ from hardmax.dynamics.gradient import Expansion, expand, settle_gaps
 from hardmax.dynamics.softmax import log_slopes
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
-from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, all_slots
+from hardmax.problem.readouts import Scores
 
 # Of the force: what is left out may add up to this.
 NEGLIGIBLE = 2.0**-53
@@ -122,7 +122,7 @@ class WorkingField(Field):
     ) -> None:
         """Become the field on these slots."""
         tokens, head = all_slots(offsets), Scores(scores, self.problem.loss)
-        problem = Problem(Dense(keys), tokens, offsets, head, counts=counts, weights=weights)
+        problem = Problem._flat(Dense(keys), tokens, offsets, head, counts=counts, weights=weights)
         self.hold(problem, Slots(problem.table, tokens, offsets, counts, tokens), scores)
         self.seen: np.ndarray | None = None  # the top slots that D is made for
         self.D = np.empty((0, 0))
@@ -223,12 +223,11 @@ class WorkingField(Field):
             low, high = bounds[first], bounds[last]
             offsets = bounds[first : last + 1] - low
             tokens, counts = all_slots(offsets), self.slots.counts[low:high]
-            some = replace(
-                problem,
+            some = problem._with(
                 table=Dense(self.slots.keys[low:high]),
                 tokens=tokens,
                 offsets=offsets,
-                head=Scores(self.scores[low:high], problem.loss),
+                readout=Scores(self.scores[low:high], problem.loss),
                 counts=counts,
                 weights=weights[first:last],
             )

@@ -1,4 +1,4 @@
-"""The problem: keys, tokens with multiplicities, inputs, and a head that scores them."""
+"""The problem: keys, tokens with multiplicities, inputs, and a readout that scores them."""
 
 from hardmax.problem.problem import Problem, need_problem
 

@@ -1,12 +1,14 @@
 """Archives of another hand: headers are held against the data before an array is made."""
 
+import hashlib
 import io
 import zipfile
 
 import numpy as np
 import pytest
 
-from hardmax._lib.reading import read_array, read_arrays
+from hardmax._lib import archive
+from hardmax._lib.archive import read_array, read_arrays
 
 
 def npy(header: str, content: bytes = b"") -> bytes:
@@ -45,7 +47,7 @@ for path in sorted(Path({str(tmp_path)!r}).iterdir()):
     except ValueError as error:
         print(error)
 """
-    setup = "from pathlib import Path\nfrom hardmax._lib.reading import read_array, read_arrays"
+    setup = "from pathlib import Path\nfrom hardmax._lib.archive import read_array, read_arrays"
     said = confined(code, setup, megabytes=50).splitlines()
     assert len(said) == 3 * len(HOSTILE)
     assert all("is not a readable np" in each for each in said)
@@ -99,3 +101,31 @@ def test_what_numpy_writes_is_read(tmp_path):
     (tmp_path / "file.npy").write_bytes(stream.getvalue())
     with pytest.raises(ValueError, match="is not a readable npy file"):
         read_array(tmp_path / "file.npy")
+
+
+def test_headers_digests_and_bytes(tmp_path):
+    head, numbers = archive.encoded({"format": "x/1", "size": [1, 2]}), np.arange(6.0).reshape(2, 3)
+    archive.write_arrays(tmp_path / "file.npz", {"head": head, "numbers": numbers.T, "name": "text"})
+    held = read_arrays(tmp_path / "file.npz")
+    assert archive.decoded(held["head"]) == {"format": "x/1", "size": [1, 2]}
+    assert (held["numbers"] == numbers.T).all()
+    assert str(held["name"]) == "text"
+    assert archive.decoded(np.array('{"a": null}')) == {"a": None}
+    written = (tmp_path / "file.npz").read_bytes()
+    assert archive.npz_bytes({"head": head, "numbers": numbers.T, "name": "text"}) == written
+    expected = hashlib.sha256(b"ab" + np.array([0.0, 3.0, 1.0, 4.0, 2.0, 5.0]).tobytes()).hexdigest()
+    assert archive.digest("a", "b", numbers.T) == expected
+
+
+def test_objects_are_never_pickled(tmp_path):
+    with pytest.raises(ValueError, match="mine must hold numbers or texts"):
+        archive.write_arrays(tmp_path / "file.npz", {"mine": np.array([None])})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, IndexError, TypeError, AttributeError])
+def test_wrong_contents_are_one_sentence(error):
+    with pytest.raises(ValueError, match=r"^it must be a model$"), archive.refused("it must be a model"):
+        raise error
+    with pytest.raises(MemoryError), archive.refused("it must be a model"):
+        raise MemoryError
