@@ -116,8 +116,6 @@ def flow(
     if mirror not in (False, True):
         raise TypeError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
     ball = None if isinstance(norm, str) and norm == "l2" else smooth(norm, clock, mirror)
-    if ball is not None and ball.name == "l2":
-        ball = None
     if isinstance(model, Model):
         if ball is not None:
             raise ValueError(
@@ -153,8 +151,8 @@ def flow(
     return path if ball is None else replace(path, method=f"{method} in {ball.name}", flow_norm=ball.name)
 
 
-def smooth(name: Any, clock: str, mirror: bool) -> Norm:
-    """The norm of a flow, or a refusal that names what to call instead."""
+def smooth(name: Any, clock: str, mirror: bool) -> Norm | None:
+    """The norm of a flow, None for l2, or a refusal that names what to call instead."""
     ball = norm_of(name)
     if ball.is_polyhedral or ball.of_matrix:
         why = "a norm of matrices" if ball.of_matrix else "whose direction jumps"
@@ -171,7 +169,7 @@ def smooth(name: Any, clock: str, mirror: bool) -> Norm:
             f'clock must be "log t" in {ball.name}, got "arc length", which is that of l2; leave it out, or '
             f"call hm.train(problem, hm.optim.{rule}) with a small rate"
         )
-    return ball
+    return None if ball.name == "l2" else ball
 
 
 def _stops(until_norm: Any, until_log_time: Any, until_cosine_distance: Any) -> list[Stop]:
