@@ -48,7 +48,12 @@ def enumerate_once(problem: Problem) -> dict[str, Any]:
     attract = len(list(search))
     seconds = time.perf_counter() - start
     assert search.status == "complete"
-    return {"seconds": seconds, "feasible": search.feasible, "locally_optimal": attract, "qps": search.problems_solved}
+    return {
+        "seconds": seconds,
+        "feasible": search.feasible,
+        "locally_optimal": attract,
+        "qps": search.problems_solved,
+    }
 
 
 def compare(n: int, T: int, d: int, foreign: int, repeats: int, rng: np.random.Generator) -> dict[str, Any]:

@@ -20,4 +20,4 @@ def test_examples_run_as_printed(page):
 def test_glossary_is_sorted_and_without_doubles():
     words = re.findall(r"^\| (\w[^|]*?) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)[1:]
     assert len(words) > 25
-    assert words == sorted(set(words))
+    assert words == sorted(set(words), key=str.lower)

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import math
-import sys
 from fractions import Fraction
 from typing import Any
 
@@ -206,7 +205,6 @@ def matrix_rows(data: dict[str, Any], selection: list[int]) -> hm.Constraints:
 @pytest.mark.parametrize("name", ["w22", "w33", "w44"])
 def test_matrices(paper_d: dict[str, Any], name: str) -> None:
     """Frobenius, nuclear and spectral margins; both ends of the interval by their definition."""
-    pytest.importorskip("clarabel", reason="the extra cone")
     data = paper_d["matrix"][name]
     for known in data["selections"]:
         rows = matrix_rows(data, known["selection"])
@@ -227,23 +225,38 @@ def test_matrices(paper_d: dict[str, Any], name: str) -> None:
     assert solve_in(rows, "l1").is_certified  # of the entries
 
 
-def test_matrices_without_the_extra(paper_d: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that are outer products need no cone solver; for others it is named, with how to install it."""
-    monkeypatch.setitem(sys.modules, "clarabel", None)
-    data = paper_d["matrix"]["w22"]
-    truth = next(known for known in data["selections"] if known["selection"] == data["best"])["norms"]
-    for name in ("nuclear", "spectral"):
-        best = solve_in(matrix_rows(data, data["best"]), name)
-        assert best.is_certified
-        assert best.margin == pytest.approx(truth[name]["margin"], rel=1e-9)
-        entries = hm.Constraints.between_entries((2, 2), [0, 3], [1, 2])
-        sentence = rf"without the extra cone, got .{name}.; install it with pip .*\[cone\]"
-        with pytest.raises(ValueError, match=sentence):
-            solve_in(entries, name)
+def test_matrices_whose_rows_are_no_outer_products() -> None:
+    """Rows that compare entries, and random ones: both ends of the interval by their definition."""
+    rng = np.random.default_rng(4)
+    some = [hm.Constraints.between_entries((2, 2), [0, 3], [1, 2])]
+    for d, e, m in ((2, 3, 4), (5, 4, 9), (9, 7, 20)):
+        plus, minus = rng.permutation(d * e)[: 2 * (m // 2)].reshape(2, -1)
+        some.append(hm.Constraints.between_entries((d, e), plus, minus))
+    for rows in some:
+        for name in ("nuclear", "spectral"):
+            best, ball = solve_in(rows, name), norm(name)
+            assert best.is_certified
+            low, high = best.margin_interval
+            W, u = best.p.reshape(rows.shape), (best.multipliers @ rows.rows()).reshape(rows.shape)
+            assert (rows.rows() @ best.p).min() / ball.value(W) == pytest.approx(low, rel=1e-8)
+            assert ball.dual.value(u) / best.multipliers.sum() == pytest.approx(high, rel=1e-8)
+            assert hm.certify(best.to_dict()).valid
+
+
+@pytest.mark.parametrize("name", ["nuclear", "spectral"])
+def test_matrices_whose_rows_nearly_cancel(name: str) -> None:
+    """Two rows that are opposite up to 1e-4: the margin is as small, and certified all the same."""
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        a, b, W = rng.normal(size=(8, 3)), rng.normal(size=(8, 3)), rng.normal(size=(3, 3))
+        a *= np.sign(np.einsum("ij,jk,ik->i", a, W, b))[:, None]
+        a[1], b[1] = -a[0] + 1e-4 * rng.normal(size=3), b[0]
+        every = np.arange(8)
+        rows = hm.Constraints.pairs(a, every, every * 0 - 1, right=b, right_of=every)
+        assert solve_in(rows, name).status == solve(rows).status == "certified"
 
 
 def test_matrices_with_equalities_and_of_no_solution() -> None:
-    pytest.importorskip("clarabel", reason="the extra cone")
     rows = hm.Constraints.pairs(
         np.eye(2), [0, 1], [-1, -1], equal=np.array([False, True]), right=[[1.0, 1.0], [1.0, -1.0]],
         right_of=[0, 1],

@@ -21,8 +21,9 @@ from hardmax._lib.progress import Progress, by_share
 from hardmax.directions.neighbors import Attraction, known_gap, row_gaps
 from hardmax.directions.search import Block, Tree
 from hardmax.margin.att_svm import RESOLUTION, best_max_margins
+from hardmax.margin.batch import measured_each
 from hardmax.margin.constraints import Floats, Ints
-from hardmax.margin.measure import Tight, enclose, measure
+from hardmax.margin.measure import Tight, enclose
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.rationals import integers
@@ -69,11 +70,8 @@ class Leaves:
         A = np.concatenate([tree.rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
         weights = block.weights[:, self._row_order()]
         norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
-        Mp = np.einsum("bmd,bd->bm", A, block.p)
-        u = np.einsum("bmd,bm->bd", A, weights)
-        norm_p, norm_u, gap = (np.sqrt(np.einsum("bd,bd->b", x, x)) for x in (block.p, u, block.p - u))
-        h, equal = np.ones_like(Mp), np.zeros(Mp.shape, dtype=bool)
-        measured = measure(Mp, h, equal, weights, norms, norm_p, norm_u, gap, tree.problem.d)
+        h, equal = np.ones_like(norms), np.zeros(norms.shape, dtype=bool)
+        measured = measured_each(A, h, equal, norms, block.p, weights)
         good = proves(measured)
         if tree.problem.gram is not None:
             good &= measured.lower > RESOLUTION * norms.max(axis=1)
