@@ -708,7 +708,7 @@ class SolveJob:
             return
         self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
         if self.with_flow:
-            from hardmax.dynamics.flows.norms import smooth
+            from hardmax.dynamics.flow import smooth
 
             smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
         if self.with_critical:
