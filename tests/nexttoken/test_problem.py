@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics import vector
+from hardmax.dynamics import stepping
 from hardmax.dynamics.edges.fluxes import edges_of
 from hardmax.dynamics.flows import arc
 from hardmax.nexttoken import (
@@ -39,7 +39,7 @@ def case(request):
 
 def plain(monkeypatch):
     """Take the edge form away."""
-    monkeypatch.setattr(vector, "EdgeSteps", lambda problem: type("None", (), {"edges": None}))
+    monkeypatch.setattr(stepping, "EdgeSteps", lambda problem: type("None", (), {"edges": None}))
     monkeypatch.setattr(arc, "edges_of", lambda problem: None)
 
 

@@ -4,7 +4,7 @@ from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in. What most people need is at the top level of hardmax.
 _NAMES = {
-    "FactorRun": "factored.training",
+    "FactorRun": "factors",
     "Forecast": "laws.forecasting",
     "Gradient": "gradient",
     "RateWarning": "laws.forecasting",

@@ -1,7 +1,7 @@
 """Types of the public names: the same as the table in __init__.py."""
 
 from .display import RunDisplay as RunDisplay
-from .factored.training import FactorRun as FactorRun
+from .factors import FactorRun as FactorRun
 from .gradient import Gradient as Gradient
 from .laws.forecasting import Forecast as Forecast
 from .laws.forecasting import RateWarning as RateWarning

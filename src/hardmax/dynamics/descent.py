@@ -10,11 +10,11 @@ from typing import Any
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.parallel import cores
-from hardmax.dynamics.factored.training import train_factors
+from hardmax.dynamics.blocks import need_step
+from hardmax.dynamics.factors import train_factors
 from hardmax.dynamics.joint import train_both
 from hardmax.dynamics.lanes.batches import train_side_by_side
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import need_step
 from hardmax.dynamics.split import Split, beside, lifted, need_span
 from hardmax.dynamics.steps import Normalized, Step
 from hardmax.dynamics.vector import train_p, train_W

@@ -23,8 +23,8 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import isometric_keys
 from hardmax._lib.scales import read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.blocks import take_observed_steps
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import take_steps
 from hardmax.dynamics.steps import GD
 from hardmax.embeddings import one_layer
 from hardmax.problem import Problem
@@ -240,7 +240,7 @@ def descend_gram(
             beta -= rate * point.A
         return _advance(at, point, rate, names)
 
-    state, kept, seen = take_steps(steps, record, state, see, advance)
+    state, kept, seen = take_observed_steps(steps, record, state, see, advance)
     return GramDescent(
         partial(problem_of, corpus, state, factor),
         "step",

@@ -25,8 +25,8 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, njit
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.blocks import take_observed_steps
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import take_steps
 from hardmax.dynamics.softmax import settle
 from hardmax.dynamics.steps import GD
 from hardmax.problem.losses import as_loss
@@ -209,9 +209,9 @@ def settle_slots(
     gaps: np.ndarray, tops: np.ndarray, gamma: np.ndarray, offsets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Q (gamma - u) of every slot over exp(log scale), then u, log scale and log mass per sequence."""
-    weights, ones = np.empty(len(gaps)), np.ones(len(gaps))
-    u, depth, lean, log_mass = (np.empty(len(tops)) for _ in range(4))
-    settle(gaps, tops, gamma, ones, offsets, 0.0, weights, u, depth, lean, log_mass)
+    weights, inputs = np.empty(len(gaps)), np.empty((4, len(tops)))
+    settle(gaps, tops, gamma, np.ones(len(gaps)), offsets, 0.0, weights, inputs)
+    u, depth, _, log_mass = inputs
     return weights, u, depth - log_mass, log_mass
 
 
@@ -376,7 +376,7 @@ def descend_embeddings(
         if "v" in names:
             v -= rate * by_v
 
-    _, kept, seen = take_steps(steps, record, None, see, advance)
+    _, kept, seen = take_observed_steps(steps, record, None, see, advance)
     return EmbeddingDescent(
         partial(corpus.problem, E, v, scale=factor),
         "step",

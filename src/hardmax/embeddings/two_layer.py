@@ -23,8 +23,8 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.blocks import take_observed_steps
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import take_steps
 from hardmax.dynamics.steps import GD
 from hardmax.embeddings.gram import GramState, read_names
 from hardmax.embeddings.minibatch.result import two_layers
@@ -392,5 +392,5 @@ def descend_two_layer(
     def advance(at: TwoLayerGram, found: tuple[list[_GramLayer], Evaluation]) -> TwoLayerGram:
         return at._advanced(*found, rate, names)
 
-    state, kept, seen = take_steps(steps, record, state, see, advance)
+    state, kept, seen = take_observed_steps(steps, record, state, see, advance)
     return TwoLayerDescent(two_layers, "step", kept, None, method=GD.title, observed=seen, state=state)

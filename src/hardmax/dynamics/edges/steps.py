@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from hardmax.dynamics.blocks import Rule
 from hardmax.dynamics.edges.fluxes import Scratch, descend_edges, edges_of, fill_log_fluxes, gather
+from hardmax.dynamics.forces import STATIONARY
 from hardmax.dynamics.gradient import Gradient, pull_of, settle_at
-from hardmax.dynamics.loops import STATIONARY
-from hardmax.dynamics.schedule import EVENTS, Rule
+from hardmax.dynamics.loop import EVENTS
 from hardmax.problem import Problem
 from hardmax.problem.heads import Floats
 from hardmax.problem.problem import Slots, slots_of

@@ -47,10 +47,12 @@ def shifted_scales(  # type: ignore[no-untyped-def]
     log_scale,
 ):
     """Weights of the slots, and log of what those of each input are to be multiplied with."""
-    settle(gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass)
+    inputs = np.empty((4, u.size))
+    settle(gaps, tops, scores, counts, offsets, shift, weights, inputs)
     if in_log:
-        take_logs(tops, scores, lean, shift, depth, u)
+        take_logs(tops, scores, shift, inputs)
     for i in range(offsets.size - 1):
+        u[i], depth[i], lean[i], log_mass[i] = inputs[0, i], inputs[1, i], inputs[2, i], inputs[3, i]
         log_scale[i] = depth[i] - log_mass[i] + (log_slope(u[i]) + log_weights[i])
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hardmax._lib.arguments import check_arguments
+from hardmax.dynamics.blocks import need_step
 from hardmax.dynamics.laws.thresholds import (
     adam_growth,
     adam_waiting,
@@ -16,7 +17,6 @@ from hardmax.dynamics.laws.thresholds import (
     mirror_onset,
     runaway_rate,
 )
-from hardmax.dynamics.schedule import need_step
 from hardmax.dynamics.steps import Mirror, Step
 from hardmax.dynamics.steps.adaptive import Adaptive
 from hardmax.dynamics.steps.momentum import Averaged

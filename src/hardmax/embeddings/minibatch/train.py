@@ -20,7 +20,7 @@ from hardmax._lib.compiled import INDEX, OUT_INDEX, njit
 from hardmax._lib.parallel import cores
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.schedule import need_step
+from hardmax.dynamics.blocks import need_step
 from hardmax.dynamics.steps import GD, SGD, AdamW, Step
 from hardmax.dynamics.steps.base import settings
 from hardmax.embeddings.first_step import initial_vectors

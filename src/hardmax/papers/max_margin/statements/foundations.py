@@ -14,7 +14,7 @@ from hardmax._lib.expect import finite_array
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
 from hardmax.dynamics.descent import descend
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.loops import step_factor
+from hardmax.dynamics.loop import step_factor
 from hardmax.dynamics.steps import GD, Normalized
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
