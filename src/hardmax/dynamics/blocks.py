@@ -13,7 +13,17 @@ import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
-from hardmax.dynamics.forces import EMPTY, LOOKING, PAUSE, STEP, CompiledForce, Workspace, fixed, workspace
+from hardmax.dynamics.forces import (
+    EMPTY,
+    LOOKING,
+    PAUSE,
+    STEP,
+    WEIGHTS,
+    CompiledForce,
+    Workspace,
+    fixed,
+    workspace,
+)
 from hardmax.dynamics.loop import (
     ALONG,
     BLOCKS,
@@ -23,11 +33,14 @@ from hardmax.dynamics.loop import (
     PAUSED,
     UNIT_ALONG,
     Plan,
+    add_shares,
     compiled,
     take_steps,
 )
 from hardmax.dynamics.measures import smoothness
+from hardmax.dynamics.softmax import LOG_SCALE
 from hardmax.dynamics.steps import GD, Normalized, Step
+from hardmax.dynamics.steps.steepest import norm_step
 from hardmax.dynamics.updates import CompiledUpdate, nothing
 from hardmax.margin.norms import norm
 from hardmax.problem.coordinates import Scale
@@ -118,10 +131,14 @@ class Rule:
         return self.step.event(state.reshape(len(state), *self.shape) if self.step.of_matrix else state)
 
     @property
+    def has_own_norm(self) -> bool:
+        """Whether its norm is neither a power nor one of matrices."""
+        return not self.step.of_matrix and norm(self.step.norm).power is None
+
+    @property
     def dual(self) -> tuple[float, bool]:
         """In which power multipliers are normalized, if they are; of matrices, which have no law, in l2."""
-        ball = norm(self.step.norm)
-        return 2.0 if ball.of_matrix else ball.power, self.step.normalized
+        return norm(self.step.norm).power or 2.0, self.step.normalized
 
 
 class Trainer:
@@ -193,11 +210,31 @@ class Trainer:
         self.points = np.empty((len(record), len(x) if width is None else width))
         self._arguments = plan, layout, self._work, x, self._states, fixed(record, np.intp), self.points
         updates: Any = [rule.update if rule.is_compiled else rule.plain for rule in rules]
+        if totals is not None and rules[0].has_own_norm:  # the loop can take powers only
+            updates[0] = self._sharing(updates[0], layout.offsets, float(log_total))
+            self._work = self._work._replace(totals=np.empty(0))
+            self._arguments = self._arguments[0], layout, self._work, *self._arguments[3:]
         if isinstance(force, CompiledForce) and len(rules) <= BLOCKS and all(r.is_compiled for r in rules):
             updates = *updates, *[nothing] * (BLOCKS - len(rules))
         else:
             loop = take_steps
         self._loop = partial(loop, force, updates)
+
+    def _sharing(self, update: Any, offsets: np.ndarray, log_total: float) -> Callable[..., None]:
+        """Return an update that adds up multipliers, over the dual norm of a step in a norm of one's own."""
+        rule, work, totals = self.rules[0], self._work, self._work.totals
+
+        def sharing(
+            direction: Any, exponents: Any, constants: Any, state: Any, rate: float, *rest: Any
+        ) -> None:
+            size = norm_step(rule.step.norm, direction, exponents)[1] if rule.step.normalized else 0.0
+            shift = math.log(rule.unit) - log_total - size
+            add_shares(
+                work.slots[WEIGHTS], work.inputs[LOG_SCALE], rate, shift, fixed(offsets, np.intp), totals
+            )
+            update(direction, exponents, constants, state, rate, *rest)
+
+        return sharing
 
     @property
     def taken(self) -> int:

@@ -24,7 +24,7 @@ from hardmax.dynamics.forces import factors as factors_force
 from hardmax.dynamics.gradient import pull_of, settle_at
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.steps import Step
-from hardmax.margin.norms.in_norm import proved_by
+from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
 from hardmax.problem.keys import Products

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect, notebook
+from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.arrays import as_matrix, lengths, misalignment
-from hardmax._lib.files import whole
-from hardmax._lib.reading import read_arrays
 from hardmax.dynamics.blocks import Rule, need_step
 from hardmax.dynamics.display import RunDisplay
 from hardmax.dynamics.gradient import risk_of, settle_at
@@ -24,7 +23,7 @@ from hardmax.dynamics.steps import Step
 from hardmax.dynamics.steps.text import as_text, from_text
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.norms import norm
-from hardmax.margin.norms.in_norm import proved_by
+from hardmax.margin.norms.solving import proved_by
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
@@ -362,8 +361,7 @@ def save(run: Run, points: np.ndarray | None, path: str | Path) -> None:
     arrays |= {"end": run.final} if points is None else {"points": points}
     if run.heads is not None:
         arrays["heads"] = run.heads
-    with whole(path) as file:
-        np.savez(file, **arrays)
+    write_arrays(path, arrays)
 
 
 def load(path: str | Path) -> Run:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax._lib.files import whole, whole_text
-from hardmax._lib.reading import LARGEST_JSON, read_arrays, read_bytes, read_json
+from hardmax._lib.archive import Arrays, read_arrays, write_arrays
+from hardmax._lib.files import whole_text
+from hardmax._lib.reading import LARGEST_JSON, read_bytes, read_json
 from hardmax.problem import Problem
 from hardmax.problem.heads import CrossEntropy, Head, LinearHead, OutputValue, scored
 from hardmax.problem.keys import Dense, Gram, Keys, OneHot, Products
@@ -42,9 +43,7 @@ def read_problem(path: Path) -> Problem:
 def write_problem(problem: Problem, path: Path) -> None:
     """Write what `read_problem` reads back; the ending decides the format."""
     if path.suffix == ".npz":
-        arrays = problem_arrays(problem)
-        with whole(path) as file:
-            np.savez(file, **arrays)
+        write_arrays(path, problem_arrays(problem))
     elif path.suffix == ".json":
         content = json.dumps(_as_json(problem)) + "\n"
         with whole_text(path) as text:
@@ -79,7 +78,7 @@ def _saved_loss(problem: Problem) -> str:
     return problem.loss.name
 
 
-def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
+def problem_of_arrays(arrays: Arrays, path: Path) -> Problem:
     """The problem made of the arrays that `problem_arrays` gives; ``path`` is named in refusals."""
     _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
     heads = ({"scores"}, {"values", "labels", "head"}, {"collocation", "words", "targets"})
@@ -106,7 +105,7 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
     return problem.weighted(arrays.get("weights"), arrays.get("counts"))
 
 
-def _table(arrays: dict[str, np.ndarray], path: Path) -> Keys:
+def _table(arrays: Arrays, path: Path) -> Keys:
     if "one_hot" in arrays:
         return OneHot(expect.whole("one_hot", arrays["one_hot"].tolist(), 1))
     if "token_table" in arrays:
@@ -118,7 +117,7 @@ def _table(arrays: dict[str, np.ndarray], path: Path) -> Keys:
     return Dense(keys) if gram is None else Gram(keys, gram)
 
 
-def _products(arrays: dict[str, np.ndarray], path: Path) -> Products:
+def _products(arrays: Arrays, path: Path) -> Products:
     """Outer products of tokens and queries, and which of them every key is made of."""
     if not set(_PRODUCTS) <= arrays.keys():
         raise ValueError(f"{path} must hold all of {', '.join(_PRODUCTS)} where inputs have queries")
@@ -135,7 +134,7 @@ def _one_query(query: np.ndarray, offsets: np.ndarray, path: Path) -> None:
         raise ValueError(f"{path}: query_of must be one query in each input, got several; give an input each")
 
 
-def _head(arrays: dict[str, np.ndarray], table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Head:
+def _head(arrays: Arrays, table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Head:
     loss = str(arrays.get("loss", "logistic"))
     if "scores" in arrays:
         return scored(expect.finite_array("scores", arrays["scores"], (len(tokens),)), offsets, loss)
@@ -147,7 +146,7 @@ def _head(arrays: dict[str, np.ndarray], table: Keys, tokens: np.ndarray, offset
     return LinearHead(values, labels, v, as_loss(loss))
 
 
-def _cross_entropy(arrays: dict[str, np.ndarray], N: int, n: int) -> Head:
+def _cross_entropy(arrays: Arrays, N: int, n: int) -> Head:
     """The head of a next-token problem."""
     collocation = arrays["collocation"]
     if ("margin" in arrays) == ("entries" in arrays):
@@ -164,7 +163,7 @@ def _cross_entropy(arrays: dict[str, np.ndarray], N: int, n: int) -> Head:
     return CrossEntropy(W_ov, found["words"], found["targets"], found.get("queries"))
 
 
-def _map(arrays: dict[str, np.ndarray], head: Head, table: Keys, path: Path) -> Any:
+def _map(arrays: Arrays, head: Head, table: Keys, path: Path) -> Any:
     """W, where the file has one: the map from values to keys."""
     if "W" not in arrays:
         return None
@@ -177,7 +176,7 @@ def _map(arrays: dict[str, np.ndarray], head: Head, table: Keys, path: Path) -> 
     return W
 
 
-def _gram(arrays: dict[str, np.ndarray], keys: np.ndarray, path: Path) -> np.ndarray | None:
+def _gram(arrays: Arrays, keys: np.ndarray, path: Path) -> np.ndarray | None:
     """The inner products of the tokens, where the file has them: those of the keys, up to rounding.
 
     That makes them semidefinite up to rounding too.
