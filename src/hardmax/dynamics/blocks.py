@@ -16,6 +16,7 @@ from hardmax._lib import expect
 from hardmax.dynamics.forces import (
     EMPTY,
     LOOKING,
+    MOVES,
     PAUSE,
     STEP,
     WEIGHTS,
@@ -80,16 +81,30 @@ class Rule:
             rates = step_sizes(step, steps, scale, normalized, shift)
             kind = UNIT_ALONG if normalized else ALONG
             return cls(step, kind, rates, np.array([damping(step.damping, scale)]), nothing)
-        kernel = step.kernel
-        if is_jitted(kernel):  # a user's own
-            kernel = CompiledUpdate(kernel)
         power = shift + _plain_units(step, scale)
         rates = step_sizes(step, steps, replace(scale, exponent=0), False, power)
         constants = np.array(step.constants, dtype=np.float64)
         unit, room = math.ldexp(1.0, scale.exponent), 1022 - scale.problem.table.exponent
         most = math.ldexp(1.0, min(room - scale.problem.d.bit_length(), 1000))
         limit = min(LARGEST * unit, most)
-        return cls(step, BY_RULE, rates, constants, kernel, unit, limit, scale.problem.shape)
+        return cls(step, BY_RULE, rates, constants, _update(step), unit, limit, scale.problem.shape)
+
+    @classmethod
+    def unscaled(cls, step: Step, steps: int, shape: tuple[int, ...]) -> Rule:
+        """The rule of a block of this shape in a model that is not scaled."""
+        if isinstance(step.rate, str):
+            raise ValueError(f'rate must be a number for this model, got "{step.rate}", which is about p')
+        rates = _rates(step, steps)
+        if isinstance(step, GD | Normalized) and step.norm == "l2":
+            kind = UNIT_ALONG if isinstance(step, Normalized) else ALONG
+            return cls(step, kind, rates, np.array([step.damping]), nothing)
+        if step.of_matrix and len(shape) != 2:
+            raise ValueError(
+                f"optimizer must have a norm of vectors for a block of shape {shape}, got {step.norm}; "
+                "choose another norm"
+            )
+        constants = np.array(step.constants, dtype=np.float64)
+        return cls(step, BY_RULE, rates, constants, _update(step), 1.0, LARGEST, shape)
 
     @property
     def is_compiled(self) -> bool:
@@ -260,6 +275,12 @@ class Trainer:
         return next((each for each in told if each is not None), None)
 
 
+def _update(step: Step) -> CompiledUpdate | None:
+    """The update as the loop takes it; None if only Python can call it."""
+    kernel = step.kernel
+    return CompiledUpdate(kernel) if is_jitted(kernel) else kernel  # a user's own is plain numba
+
+
 def _plain_units(step: Step, scale: Scale) -> int:
     """The power of two between 1/L_p of the scaled problem and of the problem itself."""
     return -2 * scale.exponent if isinstance(step.rate, str) else 0
@@ -281,11 +302,17 @@ def damping(epsilon: float, scale: Scale) -> float:
 
 def step_sizes(step: Step, steps: int, scale: Scale, normalized: bool, shift: int = 0) -> np.ndarray:
     """One positive step size per step, times 2^shift and as the scaled problem takes it."""
-    rate = step.rate
-    if isinstance(rate, str):
+    if isinstance(step.rate, str):
         # Plain descent divides by the square of the units already.
-        rates, shift = np.full(steps, 1.0 / smoothness(scale.problem).L_p), shift - 2 * scale.exponent
-    elif np.ndim(rate) == 0:
+        constant, shift = 1.0 / smoothness(scale.problem).L_p, shift - 2 * scale.exponent
+        return scale.rates(_rates(replace(step, rate=constant), steps), normalized, shift)
+    return scale.rates(_rates(step, steps), normalized, shift)
+
+
+def _rates(step: Step, steps: int) -> np.ndarray:
+    """One positive rate per step."""
+    rate = step.rate
+    if np.ndim(rate) == 0:
         rates = np.full(steps, expect.positive("rate", rate))
     else:
         rates = expect.finite_array("rate", rate, (None,))
@@ -296,31 +323,50 @@ def step_sizes(step: Step, steps: int, scale: Scale, normalized: bool, shift: in
             )
         if (rates <= 0).any():
             raise ValueError(f"rate must be positive at every step, got {rates[rates <= 0][0]:g}")
-    if step.decay:
-        rates = rates / np.arange(1.0, steps + 1.0) ** step.decay
-    return scale.rates(rates, normalized, shift)
+    return rates / np.arange(1.0, steps + 1.0) ** step.decay if step.decay else rates
 
 
-def take_observed_steps(
-    steps: int,
-    record: int | Sequence[int] | None,
-    state: Any,
-    see: Callable[[Any], tuple[Any, dict[str, Any]]],
-    advance: Callable[[Any, Any], Any],
-) -> tuple[Any, np.ndarray, dict[str, np.ndarray]]:
-    """The loop of trainings in coordinates of their own: the last state, the steps kept, what was seen.
-
-    ``see`` evaluates a state and says what to keep of it; ``advance`` makes the next state of both.
-    """
-    kept = steps_to_record(record, steps)
+def observed(
+    trainer: Trainer, record: np.ndarray, see: Callable[[], dict[str, Any]]
+) -> dict[str, np.ndarray]:
+    """Take all steps, and collect what is to be seen at those that ``record`` names."""
     rows: list[dict[str, Any]] = []
-    for step in range(steps + 1):
-        point, seen = see(state)
-        if step == kept[len(rows)]:
-            rows.append({name: np.array(x) for name, x in seen.items()})
-        if step < steps:
-            state = advance(state, point)
-    return state, kept, {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    for k in record.tolist():
+        if trainer.status == PAUSED:
+            trainer.run(k)
+        rows.append({name: np.array(x) for name, x in see().items()})
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def take_mapped_steps(
+    state: Any,
+    record: np.ndarray,
+    see: Callable[[Any], Any],
+    advance: Callable[[Any, Any], Any],
+    show: Callable[[Any, Any], dict[str, Any]],
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """The steps of a model whose coordinates do not just move by a vector, as inner products do not.
+
+    ``see`` evaluates a state, ``advance`` makes the next of both, ``show`` says what to keep of them. The
+    force takes the step itself, and there is nothing left for the loop to move.
+    """
+    held: list[tuple[int, Any]] = []
+
+    def at(k: int) -> Any:
+        if not held or held[0][0] != k:
+            held[:] = [(k, see(state))]
+        return held[0][1]
+
+    def force(_: Any, __: np.ndarray, work: Workspace) -> int:
+        nonlocal state
+        state = advance(state, at(int(work.clock[STEP])))
+        work.lengths[0] = 0.0
+        return MOVES
+
+    rule = Rule(GD(1.0), ALONG, np.ones(int(record[-1])), np.zeros(1), nothing)
+    trainer = Trainer(force, None, np.empty(0), [rule], record, slots=0, n=1)
+    seen = observed(trainer, record, lambda: show(state, at(trainer.taken)))
+    return state, seen
 
 
 def steps_to_record(record: int | Sequence[int] | None, steps: int) -> np.ndarray:

@@ -23,7 +23,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import take_observed_steps
+from hardmax.dynamics.blocks import steps_to_record, take_mapped_steps
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.steps import GD
 from hardmax.embeddings.gram import GramState, read_names
@@ -385,12 +385,12 @@ def descend_two_layer(
     names = read_names(train)
     steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
 
-    def see(at: TwoLayerGram) -> tuple[tuple[list[_GramLayer], Evaluation], dict[str, Any]]:
-        found = at._forward(corpus)
-        return found, {"losses": found[1].loss, "norms": at.one_layer.p_norm}
-
     def advance(at: TwoLayerGram, found: tuple[list[_GramLayer], Evaluation]) -> TwoLayerGram:
         return at._advanced(*found, rate, names)
 
-    state, kept, seen = take_observed_steps(steps, record, state, see, advance)
+    def show(at: TwoLayerGram, found: tuple[list[_GramLayer], Evaluation]) -> dict[str, Any]:
+        return {"losses": found[1].loss, "norms": at.one_layer.p_norm}
+
+    kept = steps_to_record(record, steps)
+    state, seen = take_mapped_steps(state, kept, lambda at: at._forward(corpus), advance, show)
     return TwoLayerDescent(two_layers, "step", kept, None, method=GD.title, observed=seen, state=state)
