@@ -13,6 +13,7 @@ import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import WrongType
 from hardmax.dynamics.forces import (
     EMPTY,
     LOOKING,
@@ -39,9 +40,9 @@ from hardmax.dynamics.loop import (
     take_steps,
 )
 from hardmax.dynamics.measures import smoothness
+from hardmax.dynamics.optim import GD, Normalized, Optimizer
+from hardmax.dynamics.optim.steepest import norm_step
 from hardmax.dynamics.softmax import LOG_SCALE
-from hardmax.dynamics.steps import GD, Normalized, Step
-from hardmax.dynamics.steps.steepest import norm_step
 from hardmax.dynamics.updates import CompiledUpdate, nothing
 from hardmax.margin.norms import norm
 from hardmax.problem.coordinates import Scale
@@ -61,7 +62,7 @@ class Rule:
     there and brings the move back.
     """
 
-    step: Step
+    step: Optimizer
     kind: int
     rates: np.ndarray
     constants: np.ndarray
@@ -71,7 +72,9 @@ class Rule:
     shape: tuple[int, ...] = (0,)  # of what is trained, for rules of matrices
 
     @classmethod
-    def of(cls, step: Step, steps: int, scale: Scale, *, shift: int = 0, by_update: bool = False) -> Rule:
+    def of(
+        cls, step: Optimizer, steps: int, scale: Scale, *, shift: int = 0, by_update: bool = False
+    ) -> Rule:
         """The rule with one rate per step, times 2^shift, which may lie outside the range of float64.
 
         With ``by_update`` every rule runs by its update.
@@ -90,10 +93,10 @@ class Rule:
         return cls(step, BY_RULE, rates, constants, _update(step), unit, limit, scale.problem.shape)
 
     @classmethod
-    def unscaled(cls, step: Step, steps: int, shape: tuple[int, ...]) -> Rule:
+    def unscaled(cls, step: Optimizer, steps: int, shape: tuple[int, ...]) -> Rule:
         """The rule of a block of this shape in a model that is not scaled."""
-        if isinstance(step.rate, str):
-            raise ValueError(f'rate must be a number for this model, got "{step.rate}", which is about p')
+        if isinstance(step.lr, str):
+            raise ValueError(f'lr must be a number for this model, got "{step.lr}", which is about p')
         rates = _rates(step, steps)
         if isinstance(step, GD | Normalized) and step.norm == "l2":
             kind = UNIT_ALONG if isinstance(step, Normalized) else ALONG
@@ -275,22 +278,22 @@ class Trainer:
         return next((each for each in told if each is not None), None)
 
 
-def _update(step: Step) -> CompiledUpdate | None:
+def _update(step: Optimizer) -> CompiledUpdate | None:
     """The update as the loop takes it; None if only Python can call it."""
     kernel = step.kernel
     return CompiledUpdate(kernel) if is_jitted(kernel) else kernel  # a user's own is plain numba
 
 
-def _plain_units(step: Step, scale: Scale) -> int:
+def _plain_units(step: Optimizer, scale: Scale) -> int:
     """The power of two between 1/L_p of the scaled problem and of the problem itself."""
-    return -2 * scale.exponent if isinstance(step.rate, str) else 0
+    return -2 * scale.exponent if isinstance(step.lr, str) else 0
 
 
-def need_step(step: Any, name: str = "step") -> Step:
+def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
     """A step rule, or a sentence that says where they are."""
-    if not isinstance(step, Step):
-        raise ValueError(
-            f"{name} must be a step rule such as hm.steps.Normalized(0.1), got {step!r:.60}; see hm.steps"
+    if not isinstance(step, Optimizer):
+        raise WrongType(
+            f"{name} must be an optimizer such as hm.optim.GD(lr=0.1), got {step!r:.60}; see hm.optim"
         )
     return step
 
@@ -300,29 +303,29 @@ def damping(epsilon: float, scale: Scale) -> float:
     return float(scale.shift(np.array(float(epsilon)), -scale.exponent, "epsilon"))
 
 
-def step_sizes(step: Step, steps: int, scale: Scale, normalized: bool, shift: int = 0) -> np.ndarray:
+def step_sizes(step: Optimizer, steps: int, scale: Scale, normalized: bool, shift: int = 0) -> np.ndarray:
     """One positive step size per step, times 2^shift and as the scaled problem takes it."""
-    if isinstance(step.rate, str):
+    if isinstance(step.lr, str):
         # Plain descent divides by the square of the units already.
         constant, shift = 1.0 / smoothness(scale.problem).L_p, shift - 2 * scale.exponent
-        return scale.rates(_rates(replace(step, rate=constant), steps), normalized, shift)
+        return scale.rates(_rates(replace(step, lr=constant), steps), normalized, shift)
     return scale.rates(_rates(step, steps), normalized, shift)
 
 
-def _rates(step: Step, steps: int) -> np.ndarray:
+def _rates(step: Optimizer, steps: int) -> np.ndarray:
     """One positive rate per step."""
-    rate = step.rate
+    rate = step.lr
     if np.ndim(rate) == 0:
-        rates = np.full(steps, expect.positive("rate", rate))
+        rates = np.full(steps, expect.positive("lr", rate))
     else:
-        rates = expect.finite_array("rate", rate, (None,))
+        rates = expect.finite_array("lr", rate, (None,))
         if len(rates) != steps:
             raise ValueError(
-                f"rate must be one number or one for each of the {steps} steps, got {len(rates)}; give as "
+                f"lr must be one number or one for each of the {steps} steps, got {len(rates)}; give as "
                 "many, or a number and decay="
             )
         if (rates <= 0).any():
-            raise ValueError(f"rate must be positive at every step, got {rates[rates <= 0][0]:g}")
+            raise ValueError(f"lr must be positive at every step, got {rates[rates <= 0][0]:g}")
     return rates / np.arange(1.0, steps + 1.0) ** step.decay if step.decay else rates
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.blocks import PlainForce, Rule, Trainer, need_step, steps_to_record
+from hardmax.dynamics.blocks import PlainForce, Rule, Trainer, need_optimizer, steps_to_record
 from hardmax.dynamics.forces import (
     EXPONENTS,
     MOVES,
@@ -22,8 +22,8 @@ from hardmax.dynamics.forces import (
 )
 from hardmax.dynamics.forces import factors as factors_force
 from hardmax.dynamics.gradient import pull_of, settle_at
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Step
 from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
@@ -47,8 +47,8 @@ class FactorRun(Run):
     >>> import numpy as np, hardmax as hm
     >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0]], [[1.0, 0.0]])
     >>> start = np.array([[0.1], [0.0]]), np.array([[0.1], [0.2]])
-    >>> run = hm.descend(problem, hm.steps.Normalized(0.1), factors=1, start=start, steps=500)
-    >>> (run.W / run.norm).round(2).tolist(), bool((run.W == run.K @ run.Q.T).all()), run.norm_name
+    >>> run = hm.train(problem.factors(rank=1), hm.optim.Normalized(0.1), start=start, steps=500)
+    >>> (run.W / run.p_norm).round(2).tolist(), bool((run.W == run.K @ run.Q.T).all()), run.norm
     ([[0.5, 0.5], [-0.5, -0.5]], True, 'nuclear')
     """
 
@@ -68,23 +68,23 @@ class FactorRun(Run):
         return self.observed["balance"]
 
     @property
-    def norm_name(self) -> str | None:
+    def norm(self) -> str | None:
         """The norm of W that steps of this geometry make least (D-THM-1); None where none is known.
 
         Euclidean steps of K and Q, together or each by itself, are about the nuclear norm of W; steps of the
         spectral norm on each, as Spectral's and Muon's, about the spectral norm.
         """
-        rules = self.step if isinstance(self.step, tuple | list) else (self.step,)
+        rules = self.optimizer if isinstance(self.optimizer, tuple | list) else (self.optimizer,)
         norms = {None if each is None else each.norm for each in rules}
         return {"l2": "nuclear", "spectral": "spectral"}.get(str(norms.pop())) if len(norms) == 1 else None
 
-    def certificate(self) -> MaxMargin:
+    def margin_bounds(self) -> MaxMargin:
         """What the end proves of the nuclear margin, with the multipliers that fit it best (D-THM-2)."""
         from hardmax.margin.norms.factored import factored_point
 
         found = factored_point(self.problem, self.K, self.Q)
         proof = proved_by(found.constraints, "nuclear", found.W.ravel(), found.multipliers)
-        return replace(proof, selection=self.selection().tokens)
+        return replace(proof, selection=self.selection.tokens)
 
     def forecast(self) -> Forecast:
         """There is none: thresholds are known for steps of W."""
@@ -93,12 +93,12 @@ class FactorRun(Run):
 
 def train_factors(
     problem: Problem,
-    step: Step | tuple[Step, Step],
+    step: Optimizer | tuple[Optimizer, Optimizer],
     steps: int,
     *,
     factors: Any,
-    start: Any,
-    record: int | Sequence[int] | None,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
     coordinates: str = "auto",
 ) -> FactorRun:
     """Steps of K and Q: one rule for both together, or one for each, or a rule of matrices on each."""
@@ -112,7 +112,7 @@ def train_factors(
     assert isinstance(keys, Products)
     layout: Any
     force: Any
-    if not problem.head.moves and problem.loss.is_compiled:
+    if not problem.readout.moves and problem.loss.is_compiled:
         rows, queries = keys.token[slots.tokens], keys.query[slots.tokens[slots.offsets[:-1]]]
         layout = layout_of(
             problem, slots, keys=keys.left, values=keys.right, tokens=rows, queries=queries, rank=K.shape[1]
@@ -129,7 +129,7 @@ def train_factors(
     )
     Ws = np.array([k @ q.T for k, q in zip(Ks, Qs, strict=True)]).reshape(len(kept), -1)
     seen = {"K": Ks, "Q": Qs, "balance": np.array([k.T @ k - q.T @ q for k, q in zip(Ks, Qs, strict=True)])}
-    return FactorRun(problem, "step", kept, Ws, found.event, None, _method(step), seen, step=step)
+    return FactorRun(problem, "step", kept, Ws, found.event, None, _method(step), seen, optimizer=step)
 
 
 def _start(problem: Problem, factors: Any, start: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -164,10 +164,10 @@ def _rules(problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tuple
     """One rule of (K, Q) together, or one of each."""
     pair = isinstance(step, tuple | list)
     if pair and len(step) != 2:
-        raise ValueError(f"step must be one rule, or one of K and one of Q, got {len(step)}")
-    rules = [need_step(each) for each in step] if pair else [need_step(step)]
-    if any(isinstance(each.rate, str) for each in rules):
-        raise ValueError('rate must be a number where factors are trained, got "1/L_p", which is about W')
+        raise ValueError(f"optimizer must be one, or one of K and one of Q, got {len(step)}")
+    rules = [need_optimizer(each) for each in step] if pair else [need_optimizer(step)]
+    if any(isinstance(each.lr, str) for each in rules):
+        raise ValueError('lr must be a number where factors are trained, got "1/L_p", which is about W')
     if not pair and rules[0].of_matrix:
         rules, pair = 2 * rules, True
     made = [replace(Rule.of(each, steps, Scale(problem, 0)), limit=LARGEST) for each in rules]

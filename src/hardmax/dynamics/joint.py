@@ -13,47 +13,47 @@ from hardmax._lib.arrays import exponent
 from hardmax.dynamics.blocks import PlainForce, Rule, Trainer, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, layout_of, pair
 from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Step
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Scale, divided, moderate, scaled
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.keys import Dense, Products
 from hardmax.problem.problem import slots_of
+from hardmax.problem.readouts import LinearReadout
 
 
-def with_head(problem: Problem, v: np.ndarray) -> Problem:
+def with_readout(problem: Problem, v: np.ndarray) -> Problem:
     """The same problem with another head v."""
-    if problem.head.linear is None:
+    if problem.readout.linear is None:
         raise ValueError("training v needs a linear head; make the problem with from_values or from_tokens")
-    return replace(problem, head=replace(problem.head.linear, v=v))
+    return problem._with(readout=replace(problem.readout.linear, v=v))
 
 
 def train_both(
     problem: Problem,
-    step_p: Step,
-    step_v: Step,
+    step_p: Optimizer,
+    step_v: Optimizer,
     steps: int,
     *,
-    start: Any,
-    record: int | Sequence[int] | None,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
     batch: int | None = None,
 ) -> Run:
     """Steps of p and v together; v starts at the problem's head, and each has its own rule."""
     p = problem.vector("start", start)
-    with_head(problem, p)  # refuses other heads
+    with_readout(problem, p)  # refuses other heads
     if coordinates not in ("auto", "primal"):
         raise ValueError(f'coordinates must be "auto" or "primal" where v is trained, got {coordinates!r}')
     problem.need_decreasing_loss()
     for step, is_matrix in ((step_p, len(problem.shape) == 2), (step_v, False)):
         if step.of_matrix and not is_matrix:
             raise ValueError(
-                f"step must have a norm of vectors where v is trained, got {step.norm}; choose another"
+                f"optimizer must have a norm of vectors where v is trained, got {step.norm}; choose another"
             )
     kept = steps_to_record(record, steps)
-    scale, (by_head, head) = scaled(problem), scaled_head(problem)
-    seen, p = replace(scale.problem, head=head), np.array(scale.point(p, "start"))
+    scale, (by_head, head) = scaled(problem), scaled_readout(problem)
+    seen, p = scale.problem._with(readout=head), np.array(scale.point(p, "start"))
     by_update = batch is not None and batch < problem.n
     rules = [
         Rule.of(step_p, steps, scale, by_update=by_update),
@@ -85,16 +85,24 @@ def train_both(
     points, heads = scale.back(found.points[:, : seen.d]), by_head.back(found.points[:, seen.d :])
     name = step_p.name if step_p.name == step_v.name else f"{step_p.name} of p, {step_v.name} of v"
     return Run(
-        problem, "step", kept, points, found.event, heads, f"joint {name}", step=(step_p, step_v), batch=batch
+        problem,
+        "step",
+        kept,
+        points,
+        found.event,
+        heads,
+        f"joint {name}",
+        optimizer=(step_p, step_v),
+        batch=batch,
     )
 
 
-def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearHead]:
+def scaled_readout(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearReadout]:
     """The head with values of moderate size, or of size one: what keys are to p, values are to v."""
-    head = problem.head.linear
+    head = problem.readout.linear
     assert head is not None
     power = exponent(head.values)
-    scale = divided(replace(problem, table=Dense(head.values), W=None), power if to_one else moderate(power))
+    scale = divided(problem._with(table=Dense(head.values), W=None), power if to_one else moderate(power))
     return scale, replace(head, values=scale.problem.keys, v=scale.point(head.v, "head"))
 
 
@@ -103,11 +111,11 @@ def _plain_force(problem: Problem, batch: int, total: float) -> PlainForce:
     d, n = problem.d, problem.n
 
     def force(_: Any, x: np.ndarray, work: Workspace) -> int:
-        now, p = with_head(problem, x[d:]), x[:d]
+        now, p = with_readout(problem, x[d:]), x[:d]
         if batch:
             inside = ((np.arange(n) - work.clock[STEP] * batch) % n < batch).astype(float)
             weights = inside * (1.0 if problem.weights is None else problem.weights)
-            now = replace(now, weights=weights)
+            now = now._with(weights=weights)
         for b, (part, pull) in enumerate(
             ((slice(0, d), gradient(now, p)), (slice(d, None), gradient(now, p, wrt="v")))
         ):

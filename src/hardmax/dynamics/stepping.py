@@ -44,7 +44,7 @@ Loop = Callable[[Problem, np.ndarray, Rule, np.ndarray, Coordinates, int], tuple
 
 def fast_path(problem: Problem, rule: Rule) -> Loop:
     """The loop for this structure of problem and rule; the plain one can do everything."""
-    if problem.head.cross_entropy is not None and rule.kind == UNIT_ALONG and not rule.constants.any():
+    if problem.readout.cross_entropy is not None and rule.kind == UNIT_ALONG and not rule.constants.any():
         steps = EdgeSteps(problem)
         if steps.edges is not None:
             return steps.loop
@@ -128,7 +128,7 @@ def runs_compiled(problem: Problem, rule: Rule) -> bool:
 
 def can_compile(problem: Problem, rule: Rule) -> bool:
     """The same, whatever the keys are."""
-    return not problem.head.moves and problem.loss.is_compiled and rule.is_compiled
+    return not problem.readout.moves and problem.loss.is_compiled and rule.is_compiled
 
 
 def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: float) -> PlainForce:

@@ -28,9 +28,9 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.blocks import Rule, Trainer, observed, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, spread
 from hardmax.dynamics.loop import ALONG
+from hardmax.dynamics.optim import GD, Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import settle
-from hardmax.dynamics.steps import GD, Step
 from hardmax.problem.losses import as_loss
 
 # Twice the spread of the logits plus the size of the values: below this no term of A underflows.
@@ -311,7 +311,7 @@ class EmbeddingDescent(Run):
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> run = hm.embeddings.descend_embeddings(corpus, np.eye(3), [0, 0, 0], [1, -1, 0], steps=50, rate=0.5)
-    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection().tokens
+    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection
     (True, [1.02, 1.02, -2.039], (0, 0))
     """
 
@@ -338,7 +338,7 @@ def descend_embeddings(
     v: Any,
     *,
     steps: int,
-    rate: float | Step | Mapping[str, Step],
+    rate: float | Optimizer | Mapping[str, Optimizer],
     train: Iterable[str] = ("E", "p"),
     record: int | Sequence[int] | None = None,
     scale: Scale = None,
@@ -346,7 +346,7 @@ def descend_embeddings(
     """Train what ``train`` names on the whole corpus, all at once; the rest stays as given.
 
     ``rate`` is that of plain gradient descent, or an optimizer, or one for each of what is trained. A step
-    costs two products with E and, if E is trained, one of rank two. ``record`` is as in `hardmax.descend`,
+    costs two products with E and, if E is trained, one of rank two. ``record`` is as in `hardmax.train`,
     ``scale`` as in `train_embeddings`.
 
     >>> import numpy as np, hardmax as hm
@@ -419,6 +419,6 @@ def descend_embeddings(
     )
 
 
-def _optimizer(rate: float | Step) -> Step:
+def _optimizer(rate: float | Optimizer) -> Optimizer:
     """The optimizer itself, or plain gradient descent at a rate."""
-    return rate if isinstance(rate, Step) else GD(expect.positive("rate", rate))
+    return rate if isinstance(rate, Optimizer) else GD(expect.positive("rate", rate))

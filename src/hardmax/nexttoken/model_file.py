@@ -15,7 +15,7 @@ from hardmax.nexttoken.pairs import Ints, Pairs
 from hardmax.nexttoken.predict import Predictor
 from hardmax.nexttoken.relations import Orders
 from hardmax.nexttoken.training import Training
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from hardmax.dynamics.blocks import Rule, Trainer
 from hardmax.dynamics.edges.steps import EdgeSteps, Taken
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, Workspace
 from hardmax.dynamics.forces import V as TOWARDS
-from hardmax.dynamics.steps import Normalized
+from hardmax.dynamics.optim import Normalized
 from hardmax.nexttoken.pairs import Floats, Pairs
-from hardmax.problem.heads import OutputValue, checked, star_norm
+from hardmax.problem.readouts import OutputValue, checked, star_norm
 
 
 def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:

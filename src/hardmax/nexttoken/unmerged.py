@@ -21,12 +21,12 @@ from hardmax._lib.arrays import half_square
 from hardmax.data.sentences.samples import Samples
 from hardmax.dynamics.blocks import Rule, Trainer, observed
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, spread
+from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Normalized, Step
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Floats, pairs_of
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @check_arguments
@@ -133,7 +133,7 @@ class Comparison(Run):
     >>> run = train_jointly(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), 200, 0.1)
     >>> bool(run.losses[-1] < 0.1 * run.losses[0]), 0 < run.misalignment_kq < 1
     (True, True)
-    >>> run.selection().is_unique
+    >>> run.selection.is_unique
     True
     """
 
@@ -142,12 +142,12 @@ class Comparison(Run):
 
     @classmethod
     def of(
-        cls, weights: Embedded | Unmerged, optimizer: Step, losses: Floats, event: str | None
+        cls, weights: Embedded | Unmerged, optimizer: Optimizer, losses: Floats, event: str | None
     ) -> Comparison:
         """The run that ended there, with the loss at the start and after every step."""
         model = _merged(weights).model
         problem = model.samples.problem(model.B)
-        head = problem.head.cross_entropy
+        head = problem.readout.cross_entropy
         assert head is not None
         return cls(
             problem,
@@ -185,7 +185,7 @@ class Comparison(Run):
 
 
 @check_arguments
-def train_jointly(samples: Samples, steps: int, rate: float | Step, *, E: Any = None) -> Comparison:
+def train_jointly(samples: Samples, steps: int, rate: float | Optimizer, *, E: Any = None) -> Comparison:
     """W_ov and W_kq together from zero, each step divided by the norm of the whole gradient.
 
     The first step moves W_ov alone: with W_ov = 0 attention has no gradient.
@@ -203,7 +203,7 @@ def train_jointly(samples: Samples, steps: int, rate: float | Step, *, E: Any = 
 
 
 @check_arguments
-def train_unmerged(start: Unmerged, steps: int, rate: float | Step) -> Comparison:
+def train_unmerged(start: Unmerged, steps: int, rate: float | Optimizer) -> Comparison:
     """All four factors together from ``start``, each step divided by the norm of the whole gradient.
 
     >>> import numpy as np
@@ -225,7 +225,7 @@ def _run(
     start: Any, names: tuple[str, ...], gradients: Callable[[Any], Sequence[Floats]], steps: int, rate: Any
 ) -> Comparison:
     """Train the named matrices of ``start`` together, by one rule of all of them."""
-    optimizer = rate if isinstance(rate, Step) else Normalized(expect.positive("rate", rate))
+    optimizer = rate if isinstance(rate, Optimizer) else Normalized(expect.positive("rate", rate))
     shapes = [getattr(start, name).shape for name in names]
     x = np.concatenate([getattr(start, name).ravel() for name in names])
     record, held = np.arange(expect.whole("steps", steps) + 1), [(-1, start)]

@@ -78,7 +78,7 @@ def solve(
     with out.progress("searching", STEPS) as bar:
         try:
             with none_lost():
-                job.run(lambda share: bar.advance(int(STEPS * share) - bar.done))
+                job.run(lambda done, total: bar.advance(STEPS * done // total - bar.done))
         except KeyboardInterrupt:
             out.say("stopping; what was found follows")
     answer = job.answer()

@@ -23,11 +23,11 @@ from hardmax.dynamics.edges.fluxes import (
 from hardmax.dynamics.forces import EXPONENTS, LEFT_FORM, MOVES, STATIONARY, V, Workspace
 from hardmax.dynamics.gradient import Gradient, pull_of, settle_at
 from hardmax.dynamics.loop import PAUSED
-from hardmax.dynamics.steps import Normalized
+from hardmax.dynamics.optim import Normalized
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
-from hardmax.problem.heads import Floats
 from hardmax.problem.problem import Slots, slots_of
+from hardmax.problem.readouts import Floats
 
 
 class EdgeSteps:
@@ -47,7 +47,7 @@ class EdgeSteps:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.edges = problem, edges_of(problem)
-        head = problem.head.cross_entropy
+        head = problem.readout.cross_entropy
         self.margin = 0.0 if head is None or head.W_ov.margin is None else head.W_ov.margin
         self._G = np.empty(problem.d)
 
@@ -102,7 +102,7 @@ class EdgeSteps:
     def loop(
         self, problem: Problem, p: Floats, rule: Rule, record: np.ndarray, wanted: object, batch: int
     ) -> tuple[np.ndarray, str | None]:
-        """Normalised steps as `descend` asks for them: points and event."""
+        """Normalised steps as `train` asks for them: points and event."""
         found = self._taken(p, rule, record)
         return found.points, found.event
 

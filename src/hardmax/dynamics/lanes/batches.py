@@ -18,9 +18,9 @@ from hardmax.dynamics.lanes.gram import BLOCK, descend_lanes
 from hardmax.dynamics.lanes.primal import descend_lanes_by_rule
 from hardmax.dynamics.lanes.vectors import LANES
 from hardmax.dynamics.loop import BY_RULE, DONE, EVENTS, UNIT_ALONG
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.stepping import can_compile
-from hardmax.dynamics.steps import Step
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
 from hardmax.problem.keys import Dense
@@ -52,15 +52,15 @@ class Group:
 
 def train_side_by_side(
     problems: Sequence[Problem],
-    step: Step,
+    step: Optimizer,
     steps: int,
     *,
-    start: Any,
-    record: int | Sequence[int] | None,
-    coordinates: Coordinates,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
+    coordinates: Coordinates = "auto",
 ) -> dict[int, Run]:
     """The runs that lanes can take, by the problem's place: of small problems, by any compiled rule."""
-    if step.of_matrix or isinstance(step.rate, str):
+    if step.of_matrix or isinstance(step.lr, str):
         return {}
     kept = steps_to_record(record, steps)
     groups: dict[Any, Group] = {}
@@ -112,7 +112,7 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
                     lane.scale.back(its_points),
                     event,
                     method=group.rule.step.name,
-                    step=group.rule.step,
+                    optimizer=group.rule.step,
                 )
     return runs
 
