@@ -34,7 +34,7 @@ from hardmax.dynamics.loop import (
     EVENTS,
     PAUSED,
     UNIT_ALONG,
-    Plan,
+    StepPlan,
     add_shares,
     compiled,
     take_steps,
@@ -207,7 +207,7 @@ class Trainer:
         constants = np.zeros((len(rules), max(1, max(len(rule.constants) for rule in rules))))
         for row, rule in zip(constants, rules, strict=True):
             row[: len(rule.constants)] = rule.constants
-        plan = Plan(
+        plan = StepPlan(
             fixed([rule.kind for rule in rules], np.intp),
             fixed([rule.rates for rule in rules]),
             fixed(constants),

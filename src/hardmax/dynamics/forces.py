@@ -2,7 +2,7 @@
 
 `force(layout, x, work)` fills rows of ``work.vectors``, so that minus the gradient is V exp(EXPONENTS), and
 ``work.lengths`` with the length of each block of V, zero for a block that does not move. It returns MOVES, or
-why nothing does. A `Layout` is what a model is made of, read only; a `Workspace` is room that a run reuses.
+why nothing does. A `ForceLayout` is what a model is made of, read only; a `Workspace` is room for a run.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ REFRESH = 1000  # steps after which logits are formed from the coefficients agai
 NO_TABLE, NO_INDEX, NO_VECTOR = np.empty((0, 0)), np.empty(0, np.intp), np.empty(0)
 
 
-class Layout(NamedTuple):
+class ForceLayout(NamedTuple):
     """A model with fixed scores or a trained readout, as arrays: slots are distinct keys of an input."""
 
     keys: np.ndarray  # (tokens, d); the Gram matrix of key differences; the left factors of keys
@@ -102,7 +102,7 @@ class Workspace(NamedTuple):
 
 
 LAYOUT = types.NamedTuple(
-    (TABLE, TABLE, *3 * (INDEX,), *4 * (VECTOR,), SLOPE, boolean, float64, int64, int64, boolean), Layout
+    (TABLE, TABLE, *3 * (INDEX,), *4 * (VECTOR,), SLOPE, boolean, float64, int64, int64, boolean), ForceLayout
 )
 WORKSPACE = types.NamedTuple(
     (*3 * (OUT_TABLE,), OUT_INDEX, OUT_INDEX, OUT, OUT_INDEX, OUT, OUT, OUT), Workspace
@@ -158,11 +158,11 @@ def layout_of(
     batch: int = 0,
     rank: int = 0,
     normalized: bool = True,
-) -> Layout:
+) -> ForceLayout:
     """Return a problem as its forces take it; arguments replace what its own keys and scores would give."""
     slope, in_log = problem.kernel_slope
     total = float(batch) if batch and problem.weights is None else problem.total
-    return Layout(
+    return ForceLayout(
         fixed(slots.keys if keys is None else keys),
         fixed(values),
         fixed(slots.tokens if tokens is None else tokens, np.intp),

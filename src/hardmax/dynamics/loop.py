@@ -69,7 +69,7 @@ ALONG, UNIT_ALONG, BY_RULE = 0, 1, 2
 BLOCKS = 4  # blocks that the compiled loop can take
 
 
-class Plan(NamedTuple):
+class StepPlan(NamedTuple):
     """What the rules of all blocks are, as arrays."""
 
     kinds: np.ndarray  # (blocks,)
@@ -87,7 +87,7 @@ class Plan(NamedTuple):
 
 
 PLAN = types.NamedTuple(
-    (INDEX, TABLE, TABLE, VECTOR, VECTOR, INDEX, INDEX, int64, int64, float64, float64, boolean), Plan
+    (INDEX, TABLE, TABLE, VECTOR, VECTOR, INDEX, INDEX, int64, int64, float64, float64, boolean), StepPlan
 )
 UPDATES = types.UniTuple(UPDATE, BLOCKS)
 

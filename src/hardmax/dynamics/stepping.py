@@ -165,14 +165,22 @@ def pull_by_coordinate(settled: Settled, table: Keys, total: float) -> tuple[np.
     inputs[DEEP], inputs[LEAN], inputs[LOG_SCALE] = settled.depth, settled.lean, settled.log_scale
     log_weights(settled.gaps, settled.tops, settled.scores, slots.counts, slots.offsets, inputs, logs, signs)
     pulling = np.flatnonzero(logs > -np.inf)
-    if not len(pulling):
-        return np.zeros(table.shape[1]), np.zeros(table.shape[1]), False
     rows = table.differences(slots.tokens[pulling], slots.tokens[settled.per_slot(settled.tops)[pulling]])
+    direction, exponents, rounding = sum_by_coordinate(logs[pulling], signs[pulling], rows)
+    return direction, exponents - math.log(total), rounding
+
+
+def sum_by_coordinate(
+    logs: np.ndarray, signs: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The sum of signs exp(logs) rows as V exp(exponents), and whether V is zero by cancellation alone."""
+    if not (logs > -np.inf).any():
+        return np.zeros(rows.shape[1]), np.zeros(rows.shape[1]), False
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = logs[pulling, None] + np.log(np.abs(rows))
+        terms = logs[:, None] + np.log(np.abs(rows))
         exponents = terms.max(axis=0)
         sizes = np.where(np.isfinite(terms), np.exp(terms - exponents), 0.0)
-    direction = np.sum(np.sign(rows) * signs[pulling, None] * sizes, axis=0)
+    direction = np.sum(np.sign(rows) * signs[:, None] * sizes, axis=0)
     cancelled = np.abs(direction) <= ROUNDING * sizes.sum(axis=0)
     rounding = bool(cancelled.all() and direction.any())
-    return np.where(cancelled, 0.0, direction), exponents - math.log(total), rounding
+    return np.where(cancelled, 0.0, direction), exponents, rounding
