@@ -109,7 +109,7 @@ class AttentionModel(Model):
     """One p for each link, on the inputs of a problem with fixed scores; the predictions of heads add up.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> model = problem.with_attention(hm.dynamics.Softmax())
     >>> run = hm.train(model, hm.optim.Normalized(0.1), steps=100)
     >>> bool(abs(run.p - hm.train(problem, hm.optim.Normalized(0.1), steps=100).p).max() < 1e-12)

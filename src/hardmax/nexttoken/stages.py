@@ -19,7 +19,7 @@ from hardmax.dynamics.blocks import Rule, Trainer
 from hardmax.dynamics.edges.steps import EdgeSteps, Taken
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, Workspace
 from hardmax.dynamics.forces import V as TOWARDS
-from hardmax.dynamics.optim import Normalized
+from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.problem.readouts import OutputValue, checked, star_norm
 
@@ -75,7 +75,9 @@ def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
 
 
 @check_arguments
-def descend_stage_1(collocation: Any, steps: int, rate: float, *, start: Any = None) -> OutputValue:
+def descend_stage_1(
+    collocation: Any, steps: int, rate: float | Optimizer, *, start: Any = None
+) -> OutputValue:
     """The same steps one by one, from any ``start`` table B[v, x] (zero by default).
 
     >>> import numpy as np
@@ -86,7 +88,8 @@ def descend_stage_1(collocation: Any, steps: int, rate: float, *, start: Any = N
     """
     V = len(checked(collocation))
     table = np.zeros((V, V)) if start is None else np.array(expect.finite_array("start", start, (V, V)))
-    rule = Rule.unscaled(Normalized(expect.positive("rate", rate)), expect.whole("steps", steps), (V, V))
+    optimizer = rate if isinstance(rate, Optimizer) else Normalized(expect.positive("rate", rate))
+    rule = Rule.unscaled(optimizer, expect.whole("steps", steps), (V, V))
 
     def force(_: Any, x: Floats, work: Workspace) -> int:
         unit, log_norm = gradient_ov(collocation, x.reshape(V, V))
@@ -165,7 +168,7 @@ class StageTwo:
         if not pairs.n:
             raise ValueError(
                 "samples: they teach attention nothing: no sentence has two distinct tokens before its next "
-                "one, so the stage-2 gradient is 0; give longer ones, or train W_ov alone (--steps 0)"
+                "one, so the stage-2 gradient is 0; give longer ones, or train W_ov alone (`steps=0`)"
             )
         if not W_ov.norm > 0.0:
             raise ValueError("W_ov is 0 and so is the stage-2 gradient; train stage 1 for one step or more")

@@ -537,7 +537,7 @@ class Problem(Layout):
         """Return the model of p and the readout's v, trained together (B-DEF-1c).
 
         >>> import hardmax as hm
-        >>> model = hm.data.named("B-FIG-3a").joint()
+        >>> model = hm.data.example("B-FIG-3a").joint()
         >>> hm.train(model, hm.optim.Normalized(lr=0.1), steps=10).v_points.shape
         (11, 2)
         """
@@ -552,7 +552,7 @@ class Problem(Layout):
             links: how attention follows from logits, or a list of heads, whose predictions add up.
 
         >>> import hardmax as hm
-        >>> hm.data.named("B-FIG-8").with_attention([hm.dynamics.Softmax()] * 2).blocks
+        >>> hm.data.example("B-FIG-8").with_attention([hm.dynamics.Softmax()] * 2).blocks
         ('p0', 'p1')
         """
         from hardmax.dynamics.attention import AttentionModel
