@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics import flow, vector
+from hardmax.dynamics import flow, stepping
 from hardmax.dynamics.edges.fluxes import edges_of
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.flow import train_by_flow
@@ -33,7 +33,7 @@ def case(request):
 
 def plain(monkeypatch):
     """Take the edge form away."""
-    monkeypatch.setattr(vector, "EdgeSteps", lambda problem: type("None", (), {"edges": None}))
+    monkeypatch.setattr(stepping, "EdgeSteps", lambda problem: type("None", (), {"edges": None}))
     monkeypatch.setattr(flow, "edges_of", lambda problem: None)
 
 

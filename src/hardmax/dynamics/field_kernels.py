@@ -54,19 +54,12 @@ FRAME = types.NamedTuple((OUT_INDEX, OUT_TABLE, OUT, OUT, OUT, OUT_TABLE, float6
 @njit(types.void(LAYOUT, INDEX, VECTOR, float64, SLOPE, ROOM), cache=True, nogil=True)
 def weigh(layout, tops, gaps, shift, log_slope, room):  # type: ignore[no-untyped-def]
     """Weights of the slots, and log of what those of each input are to be multiplied with, plus the shift."""
-    u, depth, lean, log_mass, log_scale = (
-        room.inputs[0],
-        room.inputs[1],
-        room.inputs[2],
-        room.inputs[3],
-        room.inputs[4],
-    )
-    scores, counts, offsets = layout.scores, layout.counts, layout.offsets
-    settle(gaps, tops, scores, counts, offsets, shift, room.weights, u, depth, lean, log_mass)
+    inputs = room.inputs
+    settle(gaps, tops, layout.scores, layout.counts, layout.offsets, shift, room.weights, inputs)
     if layout.in_log:
-        take_logs(tops, scores, lean, shift, depth, u)
+        take_logs(tops, layout.scores, shift, inputs)
     for i in range(tops.size):
-        log_scale[i] = depth[i] - log_mass[i] + (log_slope(u[i]) + layout.log_weights[i])
+        inputs[4, i] = inputs[1, i] - inputs[3, i] + (log_slope(inputs[0, i]) + layout.log_weights[i])
 
 
 @njit(types.void(LAYOUT, INDEX, TABLE, VECTOR, float64, SLOPE, ROOM, OUT), cache=True, nogil=True)

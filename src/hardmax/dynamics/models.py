@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hardmax.dynamics.factored.training import FactorRun, train_factors
+from hardmax.dynamics.blocks import need_optimizer
+from hardmax.dynamics.factors import FactorRun, train_factors
 from hardmax.dynamics.joint import train_both
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import need_optimizer
 from hardmax.dynamics.vector import WeightRun, train_p, train_W
 from hardmax.problem import Problem
 

@@ -23,11 +23,11 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent, isometric_keys
 from hardmax._lib.scales import read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.blocks import steps_to_record, take_mapped_steps
 from hardmax.dynamics.fields import TIME, Following, Leg
 from hardmax.dynamics.flow import follow
 from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import take_steps
 from hardmax.embeddings import one_layer
 from hardmax.problem import Problem
 
@@ -232,17 +232,18 @@ def descend_gram(
     factor = read_scale("scale", scale, None)
     beta = np.zeros(corpus.S)
 
-    def see(at: GramState) -> tuple[one_layer.Evaluation, dict[str, Any]]:
-        point = one_layer.evaluate(corpus, at.a, at.c, factor)
-        return point, {"losses": point.loss, "norms": at.p_norm, "a": at.a, "c": at.c}
+    def see(at: GramState) -> one_layer.Evaluation:
+        return one_layer.evaluate(corpus, at.a, at.c, factor)
 
     def advance(at: GramState, point: one_layer.Evaluation) -> GramState:
-        nonlocal beta
-        if "p" in names:
-            beta -= rate * point.A
+        beta[:] -= rate * point.A if "p" in names else 0.0
         return _advance(at, point, rate, names)
 
-    state, kept, seen = take_steps(steps, record, state, see, advance)
+    def show(at: GramState, point: one_layer.Evaluation) -> dict[str, Any]:
+        return {"losses": point.loss, "norms": at.p_norm, "a": at.a, "c": at.c}
+
+    kept = steps_to_record(record, steps)
+    state, seen = take_mapped_steps(state, kept, see, advance, show)
     return GramDescent(
         partial(problem_of, corpus, state, factor),
         "step",

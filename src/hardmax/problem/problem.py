@@ -18,6 +18,7 @@ from hardmax.problem.losses import LOSSES, LossFunction
 from hardmax.problem.readouts import Readout, linear_readout, nonlinear_readout, scored_readout
 
 if TYPE_CHECKING:
+    from hardmax.dynamics.attention import AttentionModel, Link
     from hardmax.dynamics.models import Factors, Joint, Matrix
 
 
@@ -543,6 +544,20 @@ class Problem(Layout):
         from hardmax.dynamics.models import Joint
 
         return Joint(self)
+
+    def with_attention(self, links: Link | Sequence[Link]) -> AttentionModel:
+        """Return the model of p behind another attention than softmax, or of one p for each of several.
+
+        Args:
+            links: how attention follows from logits, or a list of heads, whose predictions add up.
+
+        >>> import hardmax as hm
+        >>> hm.data.example("B-FIG-8").with_attention([hm.dynamics.Softmax()] * 2).blocks
+        ('p0', 'p1')
+        """
+        from hardmax.dynamics.attention import AttentionModel
+
+        return AttentionModel(self, tuple(links) if isinstance(links, Sequence) else (links,))
 
     def matrix(self, prompt: Any = None) -> Matrix:
         """Return the model of W, where the keys are W x, with the prompt u fixed (B-DEF-1b).

@@ -227,10 +227,9 @@ def _use(*modules: str) -> None:
     """Import modules of hardmax and compile all of their kernels that have a signature."""
     from numba.extending import is_jitted
 
-    from hardmax._lib.compiled import compile_declared
+    from hardmax._lib.compiled import FirstClass, compile_declared
     from hardmax._lib.kernels import Kernel
     from hardmax.problem.losses import CompiledSlope
-    from hardmax.dynamics.updates import CompiledUpdate
 
     for module in modules:
         for each in vars(importlib.import_module(f"hardmax.{module}")).values():
@@ -238,7 +237,7 @@ def _use(*modules: str) -> None:
                 compile_declared(each.compiled)
             elif is_jitted(each):
                 compile_declared(each)
-            elif isinstance(each, CompiledSlope | CompiledUpdate):
+            elif isinstance(each, CompiledSlope | FirstClass):
                 each.__wrapper_address__()
 
 
@@ -252,7 +251,8 @@ def _core() -> None:
     import hardmax as hm
     from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
 
-    _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates", "dynamics.loops")
+    _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates")
+    _use("dynamics.forces", "dynamics.loop")
     for loss in [*LOSSES.values(), LOG]:
         if isinstance(loss.log_slope, CompiledSlope):
             loss.log_slope.__wrapper_address__()
@@ -263,7 +263,6 @@ def _core() -> None:
 def _rules() -> None:
     import hardmax as hm
 
-    _use("dynamics.rules.loop")
     for rule in (hm.optim.Adam(0.1), hm.optim.Momentum(0.1)):
         hm.train(_problem(), rule, steps=2)
 
@@ -271,7 +270,6 @@ def _rules() -> None:
 def _joint() -> None:
     import hardmax as hm
 
-    _use("dynamics.joint", "dynamics.factored.loop")
     hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
 
 

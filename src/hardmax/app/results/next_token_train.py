@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from hardmax._lib.progress import Progress
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import DONE, INTERRUPTED
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.result import Result

@@ -213,7 +213,9 @@ def train_file(
             "accuracy on new things is lower: pass a file of these as `test`"
         )
     file = None if out is None else fspath(out)
-    return TextTraining(classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN))
+    return TextTraining(
+        classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN)
+    )
 
 
 def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np.ndarray, int]:

@@ -1,24 +1,29 @@
-"""Training W through its factors, W = K Q' (D-DEF-2): what is minimised is another norm of W (D-THM-1)."""
+"""Trainer W through its factors, W = K Q' (D-DEF-2): what is minimised is another norm of W (D-THM-1)."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.factored.loop import descend_factors, factor_force
-from hardmax.dynamics.gradient import pull_of, settle_at, unit
-from hardmax.dynamics.loops import BY_RULE, DONE, NO_COMPETITOR, STATIONARY
+from hardmax.dynamics.blocks import PlainForce, Rule, Trainer, need_optimizer, steps_to_record
+from hardmax.dynamics.forces import (
+    EXPONENTS,
+    MOVES,
+    NO_COMPETITOR,
+    STATIONARY,
+    V,
+    Workspace,
+    layout_of,
+    spread,
+)
+from hardmax.dynamics.forces import factors as factors_force
+from hardmax.dynamics.gradient import pull_of, settle_at
 from hardmax.dynamics.optim import Optimizer
-from hardmax.dynamics.rules.loop import RUNAWAY
-from hardmax.dynamics.rules.running import compiled_layout
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import EVENTS, Rule, need_optimizer, steps_to_record
-from hardmax.dynamics.updates import nothing
 from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
@@ -30,9 +35,6 @@ if TYPE_CHECKING:
     from hardmax.margin.solution import MaxMargin
 
 LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would be no floats
-
-# x = (K, Q) read row by row -> V and log with minus the gradient = V exp(log).
-Force = Callable[[np.ndarray], tuple[np.ndarray, float]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,14 +91,6 @@ class FactorRun(Run):
         raise ValueError("forecast must be of a training of W, got one of its factors; leave factors out")
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """A part of x = (K, Q) that one rule moves."""
-
-    part: slice
-    rule: Rule
-
-
 def train_factors(
     problem: Problem,
     step: Optimizer | tuple[Optimizer, Optimizer],
@@ -113,23 +107,29 @@ def train_factors(
         raise ValueError(f'coordinates must be "auto" or "primal" where factors are, got {coordinates!r}')
     problem.need_decreasing_loss()
     kept, x = steps_to_record(record, steps), np.concatenate([K.ravel(), Q.ravel()])
-    blocks = _blocks(problem, step, steps, K.shape, Q.shape)
-    points, status, states = _run(problem, x, K.shape[1], blocks, kept)
+    rules = _rules(problem, step, steps, K.shape, Q.shape)
+    slots, keys = slots_of(problem), problem.table
+    assert isinstance(keys, Products)
+    layout: Any
+    force: Any
+    if not problem.readout.moves and problem.loss.is_compiled:
+        rows, queries = keys.token[slots.tokens], keys.query[slots.tokens[slots.offsets[:-1]]]
+        layout = layout_of(
+            problem, slots, keys=keys.left, values=keys.right, tokens=rows, queries=queries, rank=K.shape[1]
+        )
+        force = factors_force
+    else:
+        layout, force = slots, _plain_force(problem, K.shape[1])
+    sizes = [K.size, Q.size] if len(rules) == 2 else None
+    size = {"slots": len(slots.tokens), "n": problem.n, "room": problem.n * K.shape[1] + len(K)}
+    found = Trainer(force, layout, x, rules, kept, sizes=sizes, **size).run()
     Ks, Qs = (
         part.reshape(len(kept), *of.shape)
-        for part, of in zip(np.split(points, [K.size], axis=1), (K, Q), strict=True)
+        for part, of in zip(np.split(found.points, [K.size], axis=1), (K, Q), strict=True)
     )
     Ws = np.array([k @ q.T for k, q in zip(Ks, Qs, strict=True)]).reshape(len(kept), -1)
     seen = {"K": Ks, "Q": Qs, "balance": np.array([k.T @ k - q.T @ q for k, q in zip(Ks, Qs, strict=True)])}
-    event = EVENTS[status]
-    if status == DONE:
-        told = (
-            block.rule.step.event(state)
-            for block, state in zip(blocks, states, strict=True)
-            if block.rule.kind == BY_RULE
-        )
-        event = next((each for each in told if each is not None), None)
-    return FactorRun(problem, "step", kept, Ws, event, None, _method(step), seen, optimizer=step)
+    return FactorRun(problem, "step", kept, Ws, found.event, None, _method(step), seen, optimizer=step)
 
 
 def _start(problem: Problem, factors: Any, start: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -160,8 +160,8 @@ def _start(problem: Problem, factors: Any, start: Any) -> tuple[np.ndarray, np.n
     return K, Q
 
 
-def _blocks(problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tuple[int, ...]) -> list[_Block]:
-    """Which rule moves which part of (K, Q)."""
+def _rules(problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tuple[int, ...]) -> list[Rule]:
+    """One rule of (K, Q) together, or one of each."""
     pair = isinstance(step, tuple | list)
     if pair and len(step) != 2:
         raise ValueError(f"optimizer must be one, or one of K and one of Q, got {len(step)}")
@@ -170,109 +170,27 @@ def _blocks(problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tupl
         raise ValueError('lr must be a number where factors are trained, got "1/L_p", which is about W')
     if not pair and rules[0].of_matrix:
         rules, pair = 2 * rules, True
-    size = math.prod(K)
-    made = [Rule.of(each, steps, Scale(problem, 0)) for each in rules]
-    if not pair:
-        return [_Block(slice(None), made[0])]
-    return [
-        _Block(slice(0, size), replace(made[0], shape=K)),
-        _Block(slice(size, None), replace(made[1], shape=Q)),
-    ]
+    made = [replace(Rule.of(each, steps, Scale(problem, 0)), limit=LARGEST) for each in rules]
+    return [replace(each, shape=shape) for each, shape in zip(made, (K, Q), strict=False)]
 
 
-def _run(
-    problem: Problem, x: np.ndarray, m: int, blocks: list[_Block], record: np.ndarray
-) -> tuple[np.ndarray, int, list[np.ndarray]]:
-    """(K, Q) at the steps to record, how it ended, and the states of the rules at the end."""
-    points, states = np.empty((len(record), x.size)), [each.rule.begin(x[each.part]) for each in blocks]
-    is_known = not problem.readout.moves and problem.loss.is_compiled
-    if not is_known or not all(each.rule.is_compiled for each in blocks):
-        force = _compiled_force(problem, m) if is_known else _plain_force(problem, m)
-        return points, _plain(force, x, blocks, states, record, points), states
-    *layout, log_total = _layout(problem)
-    first, state = blocks[0].rule, states[0]
-    split = x.size if len(blocks) == 1 else blocks[0].part.stop
-    other, state_2 = (blocks[1].rule, states[1]) if len(blocks) == 2 else (first, np.empty((0, 0)))
-    status, _ = descend_factors(
-        *layout,
-        log_total,
-        x,
-        m,
-        split,
-        record,
-        points,
-        *problem.kernel_slope,
-        LARGEST,
-        first.rates,
-        first.kind,
-        first.constants,
-        first.update or nothing,
-        state,
-        first.unit,
-        other.rates,
-        other.kind,
-        other.constants,
-        other.update or nothing,
-        state_2,
-        other.unit,
-    )
-    return points, status, states
-
-
-def _layout(problem: Problem) -> tuple[Any, ...]:
-    """What the compiled loop takes of a problem, the log of its total last."""
-    keys, slots = problem.table, slots_of(problem)
-    assert isinstance(keys, Products)
-    return keys.left, keys.right, keys.token, keys.query, slots.tokens, *compiled_layout(problem, slots)
-
-
-def _compiled_force(problem: Problem, m: int) -> Force:
-    *layout, log_total = _layout(problem)
-
-    def force(x: np.ndarray) -> tuple[np.ndarray, float]:
-        V = np.empty(x.size)
-        return V, factor_force(*layout, x, m, *problem.kernel_slope, V) - log_total
-
-    return force
-
-
-def _plain_force(problem: Problem, m: int) -> Force:
-    """The same by the gradient of W, for heads and losses that only Python can call."""
+def _plain_force(problem: Problem, m: int) -> PlainForce:
+    """`forces.factors` by the gradient of W, for heads and losses that only Python can call."""
     slots, (wide, high) = slots_of(problem), problem.shape
 
-    def force(x: np.ndarray) -> tuple[np.ndarray, float]:
+    def force(_: Any, x: np.ndarray, work: Workspace) -> int:
         K, Q = x[: wide * m].reshape(wide, m), x[wide * m :].reshape(high, m)
         pull = pull_of(settle_at(problem, (K @ Q.T).ravel(), slots), slots.table, problem.total)
+        if pull.is_stationary:
+            return NO_COMPETITOR
         G = pull.direction.reshape(wide, high)
-        return np.concatenate([(G @ Q).ravel(), (G.T @ K).ravel()]), pull.log_norm
+        work.vectors[V] = np.concatenate([(G @ Q).ravel(), (G.T @ K).ravel()])
+        for b in range(len(work.lengths)):
+            block = slice(work.bounds[b], work.bounds[b + 1])
+            work.lengths[b] = spread(work.vectors[V, block], work.vectors[EXPONENTS, block], pull.log_norm)
+        return MOVES if work.lengths.any() else STATIONARY
 
     return force
-
-
-def _plain(
-    force: Force,
-    x: np.ndarray,
-    blocks: list[_Block],
-    states: list[np.ndarray],
-    record: np.ndarray,
-    points: np.ndarray,
-) -> int:
-    """The loop for rules that only Python can call, as those of matrices."""
-    steps = len(blocks[0].rule.rates)
-    for k in range(steps + 1):
-        points[record >= k] = x
-        if k == steps:
-            break
-        V, log_scale = force(x)
-        if not V.any():
-            return NO_COMPETITOR if log_scale == -math.inf else STATIONARY
-        new = x.copy()
-        for block, state in zip(blocks, states, strict=True):
-            new[block.part] = block.rule.moved(x[block.part], unit(V[block.part], log_scale), state, k)
-        if not (np.abs(new) <= LARGEST).all():
-            return RUNAWAY
-        x = new
-    return DONE
 
 
 def _method(step: Any) -> str:
