@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from hardmax.app.results.hunts import hunt_entry, judge_file
 
 import hardmax as hm
 from hardmax.app.results import Catalogued
-from hardmax.app.results.hunts import hunt_entry, judge_file
 from hardmax.papers.checking.check import statements
 from hardmax.papers.hunting.catalogue import CATALOGUE, ELSEWHERE
 from hardmax.papers.hunting.printed import PRINTED

@@ -229,8 +229,8 @@ def _use(*modules: str) -> None:
 
     from hardmax._lib.compiled import compile_declared
     from hardmax._lib.kernels import Kernel
-    from hardmax.problem.losses import CompiledSlope
     from hardmax.dynamics.updates import CompiledUpdate
+    from hardmax.problem.losses import CompiledSlope
 
     for module in modules:
         for each in vars(importlib.import_module(f"hardmax.{module}")).values():
@@ -252,7 +252,14 @@ def _core() -> None:
     import hardmax as hm
     from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
 
-    _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates", "dynamics.loops")
+    _use(
+        "_lib.arrays",
+        "_lib.compiled",
+        "problem.kernels",
+        "dynamics.softmax",
+        "dynamics.updates",
+        "dynamics.loops",
+    )
     for loss in [*LOSSES.values(), LOG]:
         if isinstance(loss.log_slope, CompiledSlope):
             loss.log_slope.__wrapper_address__()

@@ -495,9 +495,9 @@ def judge_file(
     given: Mapping[str, Any] | None = None,
 ) -> HuntResult:
     """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
+    from hardmax.papers.checking.check import as_reading
     from hardmax.papers.hunting.claims import claim_of, need_given
     from hardmax.papers.hunting.telling import read
-    from hardmax.papers.checking.check import as_reading
 
     found = claim_of(claim, as_reading(reading))
     need_given(found, given or {})

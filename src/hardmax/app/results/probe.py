@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
 from hardmax._lib.terminal import columns, fitted, shown
@@ -311,9 +310,18 @@ def probe(
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-model'
     """
-    for name, number, least in (("queries", queries, 1), ("null", null, 1), ("length", length, 2), ("show", show, 0)):
+    from hardmax._lib import expect
+
+    for name, number, least in (
+        ("queries", queries, 1),
+        ("null", null, 1),
+        ("length", length, 2),
+        ("show", show, 0),
+    ):
         expect.whole(name, number, least)
     is_file = isinstance(model, str | os.PathLike)
+    if is_file and not os.fspath(model):
+        raise ValueError("model must be the name of a folder or file, got an empty one")
     if is_file and not Path(model).exists():
         raise FileNotFoundError(2, "No such file or directory", os.fspath(model))
     if page is not None:

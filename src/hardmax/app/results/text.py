@@ -157,6 +157,10 @@ def train_file(
         raise ValueError(f"held_out must be a share below 1, got {held_out!r}")
     if top_k is not None and entropy_penalty is not None:
         raise ValueError("`top_k` and `entropy_penalty` exclude each other; pass one of them")
+    if top_k is not None:
+        expect.whole("top_k", top_k, 1)
+    if entropy_penalty is not None:
+        expect.nonnegative("entropy_penalty", entropy_penalty)
     check_range(1, 8, ngrams=ngrams)
     check_range(1, 10_000, epochs=epochs)
     needed = [each for each in (data, test) if isinstance(each, str | os.PathLike)]
@@ -212,7 +216,9 @@ def train_file(
             "accuracy on new things is lower: pass a file of these as `test`"
         )
     file = None if out is None else fspath(out)
-    return TextTraining(classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN))
+    return TextTraining(
+        classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN)
+    )
 
 
 def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np.ndarray, int]:
@@ -381,6 +387,9 @@ def important(
         if Path(plot).suffix not in PICTURES:
             raise ValueError(f"plot must end in {', '.join(PICTURES)}, got {plot}")
         writable("plot", plot, *([model] if isinstance(model, str | os.PathLike) else []))
+    from hardmax._lib import expect
+
+    expect.whole("limit", limit, 1)
     found = _loaded(model)
     meant = _meant(found, label)
     if plot is not None:

@@ -20,9 +20,9 @@ from hardmax.app.results.session import session
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hardmax.problem import Problem
     from hardmax.papers.checking.check import Check, Verdict
     from hardmax.papers.checking.instances import Instance
+    from hardmax.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +208,7 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
     >>> separating(hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]]))
     (0, 1)
     """
-    from hardmax.directions.enumerate import selections, attractors
+    from hardmax.directions.enumerate import attractors, selections
 
     for search in (attractors, selections):
         for found in search(problem, seconds=seconds):
@@ -254,7 +254,9 @@ class VerifyJob:
     def run(self, each: Instance) -> StatementVerdict:
         """Check one of the instances."""
         found = each.run()
-        judged = StatementVerdict(found, each.expected, None if self.on is None else self._advice(each, found))
+        judged = StatementVerdict(
+            found, each.expected, None if self.on is None else self._advice(each, found)
+        )
         self.done.append(judged)
         return judged
 
