@@ -51,7 +51,7 @@ ALSO = {
     "E": "p|embeddings",
     "a": "p",
     "chosen": "selection",
-    "data": "sentences|path",
+    "data": "sentences|path|is about",
     "diagonal": "a",
     "first_rate": "until_norm",
     "id": "statement|figure",

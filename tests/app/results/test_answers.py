@@ -79,7 +79,7 @@ def test_verify_on_own_data(command, valid_json, tmp_path):
     assert (same.check.verdict, same.check.witness) == ("fails", found.checks[0].check.witness)
     with pytest.raises(ValueError, match="ids must name at least one statement"):
         hm.verify(on=hm.data.named("B-FIG-1b"))
-    with pytest.raises(ValueError, match="unknown statement 'B-ASM-BB'. Did you mean B-ASM-B "):
+    with pytest.raises(ValueError, match=r"unknown statement 'B-ASM-BB'\. Did you mean B-ASM-B "):
         hm.verify("B-ASM-BB")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hardmax.app.results.hunts import judge_file
+from hardmax.app.results.hunt import judge_file
 
 import hardmax as hm
 from hardmax.app.cli import run as cli

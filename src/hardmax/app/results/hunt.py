@@ -186,7 +186,7 @@ class HuntResult(Result):
         return self.plot()
 
     def save(self, folder: str | os.PathLike[str]) -> HuntResult:
-        """Write the data, a picture if it is in the plane, and LaTeX; return a result that names the files."""
+        """Write the data, a picture if it is in the plane, and LaTeX; return a result with the files."""
         from hardmax.papers.hunting.telling import write
 
         if self.candidate is None:
@@ -319,8 +319,8 @@ def hunt(
 
     Args:
         claim: A statement such as B-THM-1, FILE.py:NAME (the file is executed), or a line such as
-            "selection == 1 given margin > 0.5". In Python also a function of a problem that returns its slack:
-            a number, negative where the claim fails, or an `Outcome`.
+            "selection == 1 given margin > 0.5". In Python also a function of a problem that returns its
+            slack, a number that is negative where the claim fails, or an `Outcome`.
         reading: Hunt a statement as corrected or as printed in the paper.
         space: Sizes to search, for example n=2..4,T=2..4,d=2..3.
         loss: Loss of every problem; by default all three.
