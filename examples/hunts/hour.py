@@ -46,7 +46,7 @@ def hunted(job):
     hunt = HuntJob(id, tries=10**6, store=folder / f"{id}.sqlite", workers=0, tell=tell)
     with suppress(Spent):
         hunt.run()
-    found = hunt.answer()
+    found = hunt.result()
     hunt.close()
     told = {"id": id, "verdict": found.verdict, "tries": found.tries, "instances": found.instances}
     if found.candidate is not None:

@@ -553,7 +553,6 @@ def catalogue(
         workers: Number of processes; by default one per core.
         progress: Called with the number of statements done and of all statements.
     """
-    from hardmax.papers.checking.check import STATEMENTS
     from hardmax.papers.hunting.catalogue import CATALOGUE
 
     limit = 60.0 if seconds is None else seconds
@@ -563,9 +562,7 @@ def catalogue(
         try:
             for entry in CATALOGUE:
                 bar.rename(f"hunting {entry.claim}")
-                reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
-                found = hunt(entry.claim, reading=reading, seconds=limit, rng=rng, workers=workers)
-                done.append((entry, found))
+                done.append((entry, hunt_entry(entry, limit, rng, workers)))
                 bar.advance()
         except KeyboardInterrupt:
             if not done:
@@ -573,6 +570,14 @@ def catalogue(
             session().keep("stopping; the results so far follow")
             interrupted = True
     return CatalogueResult(limit, rng, tuple(done), interrupted)
+
+
+def hunt_entry(entry: Entry, seconds: float, rng: int = 0, workers: int | None = None) -> HuntResult:
+    """Hunt one printed statement of the catalogue, as printed."""
+    from hardmax.papers.checking.check import STATEMENTS
+
+    reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
+    return hunt(entry.claim, reading=reading, seconds=seconds, rng=rng, workers=workers)
 
 
 def _search(cma: Any) -> str:
