@@ -14,7 +14,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def problem():
-    return hm.data.named("B-FIG-8")
+    return hm.data.example("B-FIG-8")
 
 
 @pytest.fixture(scope="module")

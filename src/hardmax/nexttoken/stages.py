@@ -142,7 +142,7 @@ class StageTwo:
     >>> from hardmax.nexttoken.stages import stage_1
     >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
     >>> a = np.zeros(pairs.P)
-    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).optim.Normalized(0.1), rate=1.0, steps=2)
+    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, rate=1.0, steps=2)
     (2, 0)
     >>> a.round(6).tolist()
     [1.414214, -1.414214]

@@ -76,8 +76,8 @@ def test_exact_and_python(file):
 
 
 def test_the_flow_is_that_of_the_norm() -> None:
-    found = hm.solve(hm.data.named("skew"), norm="l3", flow=True)
+    found = hm.solve(hm.data.example("skew"), norm="l3", flow=True)
     assert found.flow.path.norm == "l3"
     assert found.flow.misalignment < 1e-9
     with pytest.raises(ValueError, match=r"Sign\(rate, decay=0.5\)"):
-        hm.solve(hm.data.named("skew"), norm="linf", flow=True)
+        hm.solve(hm.data.example("skew"), norm="linf", flow=True)

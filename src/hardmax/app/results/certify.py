@@ -22,7 +22,7 @@ class CertifyResult(Result):
     """Whether a certificate is ``valid``, ``what`` it proves, its ``violations``, and what is ``trusted``.
 
     >>> import hardmax as hm
-    >>> print(hm.certify(hm.max_margin(hm.data.named("B-FIG-8"), [0, 0], exact=True).to_dict()))
+    >>> print(hm.certify(hm.max_margin(hm.data.example("B-FIG-8"), [0, 0], exact=True).to_dict()))
     valid: p is the minimum-norm solution, |p|^2 = 10
     not checked: labels: they name the rows for a reader; the proof is about the
       rows by their numbers
@@ -64,7 +64,7 @@ def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> 
         norm: Python file that registers the custom norm of the certificate; it is executed.
 
     >>> import hardmax as hm
-    >>> proof = hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]).to_dict()
+    >>> proof = hm.max_margin(hm.data.example("B-FIG-8"), [0, 0]).to_dict()
     >>> hm.certify(proof).valid, hm.certify({**proof, "digest": ""}).violations
     (True, ('digest: the file was changed',))
     """

@@ -279,7 +279,7 @@ def _joint() -> None:
     import hardmax as hm
 
     _use("dynamics.joint", "dynamics.factored.loop")
-    hm.train(hm.data.named("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
+    hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes() -> None:
@@ -299,7 +299,7 @@ def _lanes_by_rule() -> None:
 def _flow() -> None:
     import hardmax as hm
 
-    _use("dynamics.flows.kernels", "limits.field")
+    _use("dynamics.field_kernels", "limits.field")
     hm.flow(_problem(), until_norm=2.0)
 
 
@@ -340,7 +340,10 @@ def _next_token() -> None:
     import numpy as np
 
     import hardmax as hm
-    from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
+    from hardmax.nexttoken import Samples, analyze, named_sentences
+    from hardmax.nexttoken.relations import collocation
+    from hardmax.nexttoken.stages import stage_1
+    from hardmax.nexttoken.training import train
 
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         analyze(named_sentences(name))
@@ -362,7 +365,7 @@ def _text() -> None:
     for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
         notes = [["a", "b", "c"]] * 3
         model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])
-        model.keep_top(["a b", "c a"])
+        model.evaluate_top_k(["a b", "c a"])
 
 
 def _probe() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
+from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.app.results.result import Result
 from hardmax.app.results.session import session
@@ -357,13 +358,13 @@ def hunt(
             space=space,
             tries=tries,
             seconds=seconds,
-            seed=rng,
+            rng=rng,
             store=store,
             backend=backend,
             address=address,
             workers=workers,
             loss=loss,
-            tell=bar.to,
+            progress=bar.to,
         )
         interrupted = False
         try:
@@ -389,7 +390,7 @@ class HuntJob:
         reading: str = "corrected",
         space: str | None = None,
         loss: str | None = None,
-        tell: Callable[[int], object] = lambda count: None,
+        progress: Progress = lambda done, total: None,
         **budget: Any,
     ) -> None:
         from hardmax.papers.checking.check import as_reading
@@ -399,10 +400,10 @@ class HuntJob:
 
         self.begun = time.monotonic()
         allowed = Budget(**budget)
-        self.seed = allowed.seed
+        self.seed = allowed.rng
         found: str | None = claim if isinstance(claim, str) else named(claim)[1]
         self.claim: Claim = claim_of(claim if found is None else found, as_reading(reading), space, loss)
-        self.drive = Drive(self.claim, allowed, found is not None, tell)
+        self.drive = Drive(self.claim, allowed, found is not None, progress)
 
     def run(self) -> None:
         """Search; an interrupt passes through."""

@@ -357,7 +357,7 @@ def probe(
             layers=layers,
             rng=rng,
             workers=workers,
-            told=bar.to,
+            progress=bar.to,
             **options,
         )
     name = os.fspath(model) if is_file else type(model).__name__

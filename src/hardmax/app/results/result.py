@@ -26,7 +26,7 @@ class Result(ABC):
     picture, if there is one.
 
     >>> import hardmax as hm
-    >>> result = hm.certify(hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]).to_dict())
+    >>> result = hm.certify(hm.max_margin(hm.data.example("B-FIG-8"), [0, 0]).to_dict())
     >>> result.exit_code, result.json()["schema"]
     (0, 'hardmax.certify/1')
     """

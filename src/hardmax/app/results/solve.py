@@ -42,7 +42,7 @@ class FlowEnd:
     """Where gradient flow went, and which of the listed directions is ``nearest`` to it.
 
     >>> import hardmax as hm
-    >>> end = hm.solve(hm.data.named("B-FIG-8"), flow=True).flow
+    >>> end = hm.solve(hm.data.example("B-FIG-8"), flow=True).flow
     >>> end.start, end.selection, end.nearest, end.misalignment < 1e-11, end.status
     ('zero', (0, 0), 1, True, 'complete')
     """
@@ -101,7 +101,7 @@ class SolveResult(Result):
     it early, if anything did.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.named("B-FIG-8"))
+    >>> found = hm.solve(hm.data.example("B-FIG-8"))
     >>> found.status, [each.selection for each in found.selections], found.exit_code
     ('complete', [(0, 1), (0, 0)], 0)
     >>> print(found)
@@ -188,7 +188,7 @@ class SolveResult(Result):
         """Directions, tokens, separators and the flow; for keys in 2 dimensions.
 
         >>> import hardmax as hm
-        >>> len(hm.solve(hm.data.named("B-FIG-8")).plot().axes)
+        >>> len(hm.solve(hm.data.example("B-FIG-8")).plot().axes)
         3
         """
         from hardmax.directions.display import PlaneDisplay
@@ -205,7 +205,7 @@ class SolveResult(Result):
         >>> import tempfile
         >>> import hardmax as hm
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     files = hm.solve(hm.data.named("B-FIG-8")).save(folder)
+        ...     files = hm.solve(hm.data.example("B-FIG-8")).save(folder)
         ...     [hm.certify(file).valid for file in files]
         [True, True]
         """
@@ -591,7 +591,7 @@ def solve(
         The selections with their max-margin directions, the best-scoring tokens, and the end of the flow.
 
     >>> import hardmax as hm
-    >>> result = hm.solve(hm.data.named("B-FIG-1b"), flow=True)
+    >>> result = hm.solve(hm.data.example("B-FIG-1b"), flow=True)
     >>> [each.selection for each in result.selections], result.flow.selection, result.flow.nearest
     ([(1,), (0,)], (0,), 1)
     """
@@ -709,7 +709,7 @@ class SolveJob:
             return
         self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
         if self.with_flow:
-            from hardmax.dynamics.flows.norms import smooth
+            from hardmax.dynamics.flow import smooth
 
             smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
         if self.with_critical:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from hardmax.text import AttentionClassifier, Explanation, Important, Kept
+    from hardmax.text import AttentionClassifier, Explanation, TokenRanking, TopKReport
 
 HELD_OUT = 0.1
 SHOWN = 5  # tokens of each class
@@ -48,9 +48,9 @@ class TextTraining(Result):
     seed: int
     texts: int
     left_out: int
-    kept: Kept | None
+    kept: TopKReport | None
     majority: float | None
-    important: Important
+    important: TokenRanking
 
     @property
     def headline(self) -> str:
@@ -189,7 +189,8 @@ def train_file(
     classifier = AttentionClassifier(
         ngram_range=(1, expect.whole("ngrams", ngrams, 1)),
         epochs=epochs,
-        sparse=top_k if entropy_penalty is None else float(entropy_penalty),
+        top_k=top_k,
+        entropy_penalty=entropy_penalty,
         checkpoint=checkpoint,
         random_state=rng,
         n_jobs=workers,
@@ -341,7 +342,7 @@ class TextTokens(Result):
 
     schema: ClassVar[str] = "hardmax.text-important/1"
 
-    important: Important
+    important: TokenRanking
     picture: str | None = None
 
     @property
@@ -410,7 +411,7 @@ def _meant(model: AttentionClassifier, label: Any) -> Any:
     return label
 
 
-def _words(important: Important) -> list[dict[str, Any]]:
+def _words(important: TokenRanking) -> list[dict[str, Any]]:
     return [
         {
             "token": w.token,

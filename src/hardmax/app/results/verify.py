@@ -181,7 +181,7 @@ def verify(
     >>> import hardmax as hm
     >>> hm.verify("B-THM-L9").exit_code
     0
-    >>> [each.check.verdict for each in hm.verify("B-ASM-B", on=hm.data.named("B-FIG-1b")).checks]
+    >>> [each.check.verdict for each in hm.verify("B-ASM-B", on=hm.data.example("B-FIG-1b")).checks]
     ['fails']
     """
     job = VerifyJob([ids] if isinstance(ids, str) else ids, on, reading, given)

@@ -186,7 +186,7 @@ class Check:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.checking.check import check_statement
-    >>> found = check_statement("B-ASM-B", hm.data.named("B-FIG-1b"))
+    >>> found = check_statement("B-ASM-B", hm.data.example("B-FIG-1b"))
     >>> found.verdict, found.witness
     ('fails', [0, 1, 2])
     """
@@ -238,7 +238,7 @@ def statement(
     >>> @statement("X-EXAMPLE-1", "Few tokens", "T <= 3", kind="finite", label="conjecture")
     ... def few_tokens(problem: hm.Problem) -> Outcome:
     ...     return Outcome(slack=float(3 - problem.sizes.max()), proof="counted")
-    >>> hm.check_statement("X-EXAMPLE-1", hm.data.named("B-FIG-8")).verdict
+    >>> hm.check_statement("X-EXAMPLE-1", hm.data.example("B-FIG-8")).verdict
     'consistent'
     """
 
