@@ -206,7 +206,7 @@ def train_file(
             raise KeyboardInterrupt(f"{done}; give the same command to go on") from None
     if out is not None:
         classifier.save(out)
-    kept = classifier.keep_top(aside, TOP, truth) if len(aside) else None
+    kept = classifier.evaluate_top_k(aside, truth, TOP) if len(aside) else None
     common = classifier.classes_[int(np.argmax(classifier._shares))]
     majority = float(np.mean(truth == common)) if len(aside) else None
     if left_out:
@@ -218,7 +218,7 @@ def train_file(
         )
     file = None if out is None else fspath(out)
     return TextTraining(
-        classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN)
+        classifier, file, rng, len(own), left_out, kept, majority, classifier.top_tokens(SHOWN)
     )
 
 
@@ -395,7 +395,7 @@ def important(
     meant = _meant(found, label)
     if plot is not None:
         found.word_map(meant).save(Path(plot))
-    return TextTokens(found.important(limit, meant), None if plot is None else fspath(plot))
+    return TextTokens(found.top_tokens(limit, meant), None if plot is None else fspath(plot))
 
 
 def _loaded(model: Any) -> AttentionClassifier:
