@@ -187,7 +187,7 @@ class HuntResult(Result):
         return self.plot()
 
     def save(self, folder: str | os.PathLike[str]) -> HuntResult:
-        """Write the data, a picture if it is in the plane, and LaTeX; return a result that names the files."""
+        """Write the data, a picture if it is in the plane, and LaTeX; return a result with the files."""
         from hardmax.papers.hunting.telling import write
 
         if self.candidate is None:
@@ -320,8 +320,8 @@ def hunt(
 
     Args:
         claim: A statement such as B-THM-1, FILE.py:NAME (the file is executed), or a line such as
-            "selection == 1 given margin > 0.5". In Python also a function of a problem that returns its slack:
-            a number, negative where the claim fails, or an `Outcome`.
+            "selection == 1 given margin > 0.5". In Python also a function of a problem that returns its
+            slack, a number that is negative where the claim fails, or an `Outcome`.
         reading: Hunt a statement as corrected or as printed in the paper.
         space: Sizes to search, for example n=2..4,T=2..4,d=2..3.
         loss: Loss of every problem; by default all three.
@@ -554,7 +554,6 @@ def catalogue(
         workers: Number of processes; by default one per core.
         progress: Called with the number of statements done and of all statements.
     """
-    from hardmax.papers.checking.check import STATEMENTS
     from hardmax.papers.hunting.catalogue import CATALOGUE
 
     limit = 60.0 if seconds is None else seconds
@@ -564,9 +563,7 @@ def catalogue(
         try:
             for entry in CATALOGUE:
                 bar.rename(f"hunting {entry.claim}")
-                reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
-                found = hunt(entry.claim, reading=reading, seconds=limit, rng=rng, workers=workers)
-                done.append((entry, found))
+                done.append((entry, hunt_entry(entry, limit, rng, workers)))
                 bar.advance()
         except KeyboardInterrupt:
             if not done:
@@ -574,6 +571,14 @@ def catalogue(
             session().keep("stopping; the results so far follow")
             interrupted = True
     return CatalogueResult(limit, rng, tuple(done), interrupted)
+
+
+def hunt_entry(entry: Entry, seconds: float, rng: int = 0, workers: int | None = None) -> HuntResult:
+    """Hunt one printed statement of the catalogue, as printed."""
+    from hardmax.papers.checking.check import STATEMENTS
+
+    reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
+    return hunt(entry.claim, reading=reading, seconds=seconds, rng=rng, workers=workers)
 
 
 def _search(cma: Any) -> str:

@@ -452,8 +452,8 @@ def _check(
 ) -> NextTokenReport:
     """Read and survey the sentences.
 
-    An interrupt while files are read ends the reading; a later one raises a KeyboardInterrupt that states what
-    is known.
+    An interrupt while files are read ends the reading; a later one raises a KeyboardInterrupt with the
+    verdict so far.
     """
     from hardmax._lib import expect
     from hardmax.data.sentences.distinct import Distinct

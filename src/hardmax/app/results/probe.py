@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
 from hardmax._lib.terminal import columns, fitted, shown
@@ -319,6 +318,8 @@ def probe(
     ):
         expect.whole(name, number, least)
     is_file = isinstance(model, str | os.PathLike)
+    if is_file and not os.fspath(model):
+        raise ValueError("model must be the name of a folder or file, got an empty one")
     if is_file and not Path(model).exists():
         raise FileNotFoundError(2, "No such file or directory", os.fspath(model))
     if page is not None:
