@@ -168,9 +168,14 @@ def test_ntp_train_and_predict(command, valid_json, tmp_path):
     asked = ["ntp", "predict", model, "O S P"]
     agree(told, command(*asked), command(*asked, "--json"), valid_json)
     longer = next_token_train.train_file(SVOP, model, steps=80, rate=0.1, resume=True)
-    assert longer.json()["loss"] == next_token_train.train_file(SVOP, tmp_path / "b.npz", steps=80, rate=0.1).run.loss
     assert (
-        next_token_train.train_file(SVOP, tmp_path / "c.npz", stage1=1, steps=1).remarks[-1].startswith("after 1 steps")
+        longer.json()["loss"]
+        == next_token_train.train_file(SVOP, tmp_path / "b.npz", steps=80, rate=0.1).run.loss
+    )
+    assert (
+        next_token_train.train_file(SVOP, tmp_path / "c.npz", stage1=1, steps=1)
+        .remarks[-1]
+        .startswith("after 1 steps")
     )
     with pytest.raises(ValueError, match="not realizable"):
         next_token_train.train_file(["A B", "A C"], model)

@@ -290,7 +290,7 @@ def _lanes_by_rule() -> None:
 def _flow() -> None:
     import hardmax as hm
 
-    _use("dynamics.flows.kernels", "limits.field")
+    _use("dynamics.field_kernels", "limits.field")
     hm.flow(_problem(), until_norm=2.0)
 
 

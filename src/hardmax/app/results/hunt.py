@@ -358,13 +358,13 @@ def hunt(
             space=space,
             tries=tries,
             seconds=seconds,
-            seed=rng,
+            rng=rng,
             store=store,
             backend=backend,
             address=address,
             workers=workers,
             loss=loss,
-            tell=bar.to,
+            progress=bar.to,
         )
         interrupted = False
         try:

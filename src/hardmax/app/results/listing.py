@@ -90,14 +90,14 @@ def statements(words: str | Iterable[str] = "") -> Listing:
     """
     from hardmax.papers.checking.check import statements as by_id
 
-    found = (Item(each.id, each.id[0], each.title, each.label, each.kind, each.claim) for each in by_id().values())
+    found = (
+        Item(each.id, each.id[0], each.title, each.label, each.kind, each.claim) for each in by_id().values()
+    )
     return Listing("statements", _matching(found, words))
 
 
 @check_arguments
-def figures(
-    words: str | Iterable[str] = "", *, paper: Literal["A", "B", "C", "D"] | None = None
-) -> Listing:
+def figures(words: str | Iterable[str] = "", *, paper: Literal["A", "B", "C", "D"] | None = None) -> Listing:
     """List the figures of the papers whose id or title contains all words.
 
     Args:

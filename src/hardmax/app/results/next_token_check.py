@@ -44,7 +44,9 @@ def report(found: NextTokenReport) -> Text:
         text.append(f", with a next token made up for {_some(fields['repaired'])}")
     text.append("\n")
     if fields["status"] != "complete":
-        text.append(fields["status"] + ("; a larger maximum length checks more\n" if found.is_whole else "\n"))
+        text.append(
+            fields["status"] + ("; a larger maximum length checks more\n" if found.is_whole else "\n")
+        )
     for each in analysis.violations:
         text.append(f"\n{NAMES[each.kind]}", style="bold")
         text.append(f"  {each.count:,}  ({COUNTED[each.kind]})\n")
@@ -403,7 +405,17 @@ def check(
         refuse_pipes(files)
     with session().progress("checking", STEPS, progress) as bar, session().noted() as interrupted:
         result = _check(
-            data, files, uniform, max_length, repair, punctuation, backend, address, workers, bar.share, interrupted
+            data,
+            files,
+            uniform,
+            max_length,
+            repair,
+            punctuation,
+            backend,
+            address,
+            workers,
+            bar.share,
+            interrupted,
         )
     for note in result.sentences.notes:
         session().say(f"{result.name}: {note}")

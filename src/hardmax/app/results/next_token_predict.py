@@ -27,7 +27,7 @@ class NextTokenPrediction(Result):
     >>> import hardmax as hm
     >>> from hardmax.app.results.next_token_predict import predict_next
     >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> print(predict_next(hm.nexttoken.train(svop).predictor, "O S P", limit=True))
+    >>> print(predict_next(hm.nexttoken.training.train(svop).predictor, "O S P", limit=True))
     next  probability  attended  weight  type
     P     1            O         1       optimal
     S     2.71267e-23  S         0       non-comparable
@@ -93,13 +93,13 @@ def predict_next(
     >>> import hardmax as hm
     >>> from hardmax.app.results.next_token_predict import predict_next
     >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> predict_next(hm.nexttoken.train(svop).predictor, ["S", "V", "P"]).prediction.rule
+    >>> predict_next(hm.nexttoken.training.train(svop).predictor, ["S", "V", "P"]).prediction.rule
     'tie'
     """
-    from hardmax.nexttoken.model_file import load_model
+    from hardmax.nexttoken.predict import Predictor
 
     words = _words(sentence) if isinstance(sentence, str) else list(sentence)
-    predictor = load_model(model) if isinstance(model, str | os.PathLike) else model
+    predictor = Predictor.load(model) if isinstance(model, str | os.PathLike) else model
     return NextTokenPrediction(tuple(words), predictor.predict(words, limit=limit))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import DONE, INTERRUPTED
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.result import Result
@@ -207,7 +208,7 @@ def train_file(
     settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume, punctuation)
     job = TrainJob(data, name, Path(out), *settings)
     with session().progress("training", steps, progress) as bar, session().noted() as interrupted:
-        result = job.run(bar.advance, interrupted)
+        result = job.run(bar.to, interrupted)
     for remark in result.remarks:
         session().say(remark)
     return result
@@ -264,10 +265,10 @@ class TrainJob:
             self.start, self.before = self._found()
 
     def run(
-        self, progress: Callable[[int], None] | None = None, stop: Callable[[], bool] | None = None
+        self, progress: Progress | None = None, stop: Callable[[], bool] | None = None
     ) -> NextTokenTraining:
-        """Train and write the model; ``progress`` is told of steps done, and the yes of ``stop`` ends it."""
-        from hardmax.nexttoken.model_file import Reached
+        """Train and write the model; ``progress`` receives steps done and of all; ``stop`` ends the run."""
+        from hardmax.nexttoken.model_file import Reached, save
         from hardmax.nexttoken.training import train
 
         after, signed = (self.before.steps, self.before.signed_steps) if self.before else (0, 0)

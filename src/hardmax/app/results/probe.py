@@ -311,7 +311,12 @@ def probe(
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-model'
     """
-    for name, number, least in (("queries", queries, 1), ("null", null, 1), ("length", length, 2), ("show", show, 0)):
+    for name, number, least in (
+        ("queries", queries, 1),
+        ("null", null, 1),
+        ("length", length, 2),
+        ("show", show, 0),
+    ):
         expect.whole(name, number, least)
     is_file = isinstance(model, str | os.PathLike)
     if is_file and not Path(model).exists():
@@ -349,7 +354,7 @@ def probe(
             layers=layers,
             rng=rng,
             workers=workers,
-            told=bar.to,
+            progress=bar.to,
             **options,
         )
     name = os.fspath(model) if is_file else type(model).__name__

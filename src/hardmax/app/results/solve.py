@@ -476,9 +476,7 @@ def _split(found: Decomposition) -> Text:
     text.append(f" ({found.status}). Training {where}\n")
     text.append(f"  holds a part of p of dimension {found.S.shape[1]} finite")
     if not found.is_local and found.finite is not None:
-        text.append(
-            f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}"
-        )
+        text.append(f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}")
     if found.direction is None:
         return text.append("\n  drives nothing to infinity")
     return text.append(f"\n  drives the rest to infinity along {_vector(found.direction, 60)}")
@@ -519,7 +517,10 @@ def _critical(found: CriticalDirections) -> list[Any]:
         rows = [_critical_row(each) for each in listed]
         if not _fits(names, rows):
             names = ("index", "margin", "selection, direction, signed rows (i, t)")
-            rows = [[k, margin, f"{tokens}\n{direction}\n{signed}"] for k, tokens, direction, margin, signed in rows]
+            rows = [
+                [k, margin, f"{tokens}\n{direction}\n{signed}"]
+                for k, tokens, direction, margin, signed in rows
+            ]
         parts.append(_grid(names, rows, styles))
     if len(found.directions) > ROWS:
         parts.append(Text(f"{len(found.directions) - ROWS} more directions are in the JSON"))
@@ -708,7 +709,7 @@ class SolveJob:
             return
         self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
         if self.with_flow:
-            from hardmax.dynamics.flows.norms import smooth
+            from hardmax.dynamics.flow import smooth
 
             smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
         if self.with_critical:

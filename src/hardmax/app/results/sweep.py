@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hardmax.trials.plan import Plan
     from hardmax.trials.provenance import Function
     from hardmax.trials.results import Sweep
-    from hardmax.trials.work import Progress
+    from hardmax.trials.work import Pace
 
 LINE = 30.0  # seconds between lines of progress where no bar can be drawn
 
@@ -274,7 +274,7 @@ def sweep_file(
     from hardmax.trials.plan import read_plan
     from hardmax.trials.results import Sweep
     from hardmax.trials.store.errors import sqlite_errors
-    from hardmax.trials.sweep import sweep as run
+    from hardmax.trials.sweep import watched_sweep as run
 
     with session().stdout_free():
         plan = read_plan(Path(file), allow or ())
@@ -297,11 +297,11 @@ def sweep_file(
                 plan.grid,
                 plan.trials,
                 store=place,
-                seed=plan.seed,
+                rng=plan.seed,
                 batched=plan.batched,
                 backend=backend,
                 address=address,
-                progress=watch.see,
+                watch=watch.see,
                 retry_failed=retry_failed,
                 allow_changes=allow_changes,
                 **plan.options,
@@ -364,7 +364,7 @@ class _Watch:
         self.end = None if seconds is None else time.monotonic() + seconds
         self.next_line = time.monotonic() + LINE
 
-    def see(self, progress: Progress) -> None:
+    def see(self, progress: Pace) -> None:
         """Take note of a finished batch."""
         settled = progress.done + progress.failed
         if progress.compiling:

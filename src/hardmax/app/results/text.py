@@ -185,7 +185,8 @@ def train_file(
     classifier = AttentionClassifier(
         ngram_range=(1, expect.whole("ngrams", ngrams, 1)),
         epochs=epochs,
-        sparse=top_k if entropy_penalty is None else float(entropy_penalty),
+        top_k=top_k,
+        entropy_penalty=entropy_penalty,
         checkpoint=checkpoint,
         random_state=rng,
         n_jobs=workers,
@@ -212,7 +213,9 @@ def train_file(
             "accuracy on new things is lower: pass a file of these as `test`"
         )
     file = None if out is None else fspath(out)
-    return TextTraining(classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN))
+    return TextTraining(
+        classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN)
+    )
 
 
 def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np.ndarray, int]:

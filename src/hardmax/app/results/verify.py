@@ -254,7 +254,9 @@ class VerifyJob:
     def run(self, each: Instance) -> StatementVerdict:
         """Check one of the instances."""
         found = each.run()
-        judged = StatementVerdict(found, each.expected, None if self.on is None else self._advice(each, found))
+        judged = StatementVerdict(
+            found, each.expected, None if self.on is None else self._advice(each, found)
+        )
         self.done.append(judged)
         return judged
 

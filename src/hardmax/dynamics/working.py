@@ -21,23 +21,20 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from hardmax._lib.arrays import lengths
-from hardmax.dynamics.flows.field import NOISE, OVERFLOW, explicit
-from hardmax.dynamics.flows.kernels import from_tops, shifted_scales, weigh
-from hardmax.dynamics.flows.log_time import LogField, LogLeg
+from hardmax.dynamics.field_kernels import OVERFLOW, choose, from_tops, weigh
+from hardmax.dynamics.fields import NOISE, Field, ForceLeg, Leg
 from hardmax.dynamics.gradient import Expansion, expand, settle_gaps
 from hardmax.dynamics.softmax import log_slopes
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import Scale
 from hardmax.problem.keys import Dense
-from hardmax.problem.losses import LOSSES
 from hardmax.problem.problem import Slots, all_slots
 from hardmax.problem.readouts import Scores
-
-# Problems with fewer slots are followed as a whole.
-LARGE = 2_000
 
 # Of the force: what is left out may add up to this.
 NEGLIGIBLE = 2.0**-53
@@ -64,12 +61,6 @@ NEAR = 1024.0
 MANY, STIFF = 1_000, 1.5
 
 
-def is_large(problem: Problem) -> bool:
-    """Whether a flow takes place among working sets: with a loss that is steepest at the least score."""
-    known = LOSSES.get(problem.loss.name) is problem.loss and problem.readout.in_log is None
-    return known and not problem.readout.moves and len(problem.tokens) >= LARGE
-
-
 @dataclass(frozen=True)
 class _Pool:
     """The slots that can matter within a ``radius`` of the way from x to x + move."""
@@ -92,23 +83,23 @@ class _Pool:
         return float(np.linalg.norm(y - share * self.move))
 
 
-class WorkingField(LogField):
+class WorkingField(Field):
     """The field on some slots of a problem: at first on all, whose legs and pools are on fewer."""
 
     spreads: np.ndarray  # (n,) no two keys of an input are farther apart
     base: np.ndarray  # (n,) log c_i
     log_counts: np.ndarray  # (M,)
 
-    def __init__(self, problem: Problem, p: np.ndarray) -> None:
-        super().__init__(problem, p)
-        slots, total = self.slots, self.problem.total
+    def __init__(self, scale: Scale, p: np.ndarray) -> None:
+        super().__init__(scale, p)
+        slots, problem = self.slots, self.problem
         firsts = slots.offsets[:-1]
         # Only differences within an input matter: from its first slot, logits do not cancel where keys do.
         keys = slots.keys[slots.tokens]
         from_tops(keys, slots.offsets, firsts, np.full(len(firsts), -1), keys)
         radii = np.concatenate([lengths(keys[k : k + BLOCK]) for k in range(0, len(keys), BLOCK)])
         self.spreads = 2.0 * np.maximum.reduceat(radii, firsts)
-        weights = np.exp(problem.log_weights) / total
+        weights = np.exp(problem.log_weights) / problem.total
         lows = np.minimum.reduceat(self.scores, firsts)
         ranges = np.maximum.reduceat(self.scores, firsts) - lows
         steepest = np.empty(len(lows))
@@ -116,12 +107,12 @@ class WorkingField(LogField):
         with np.errstate(divide="ignore"):
             self.base = steepest + np.log(4.0 * ranges * (1.0 + ranges) * self.spreads) + np.log(weights)
         self.log_counts = np.log(slots.counts)
-        self._hold(keys, slots.offsets, slots.counts, self.scores, weights)
+        self.become(keys, slots.offsets, slots.counts, self.scores, weights)
         self.pool: _Pool | None = None
         self.log_force = self.beside = self.slope = 0.0
         self.whole_size = len(keys)
 
-    def _hold(
+    def become(
         self,
         keys: np.ndarray,
         offsets: np.ndarray,
@@ -131,10 +122,8 @@ class WorkingField(LogField):
     ) -> None:
         """Become the field on these slots."""
         tokens, head = all_slots(offsets), Scores(scores, self.problem.loss)
-        self.reduced = Problem._flat(Dense(keys), tokens, offsets, head, counts=counts, weights=weights)
-        self.slots = Slots(self.reduced.table, tokens, offsets, counts, tokens)
-        self.scores = scores
-        self.scratch = [np.empty(len(keys)), *(np.empty(len(weights)) for _ in range(5))]
+        problem = Problem._flat(Dense(keys), tokens, offsets, head, counts=counts, weights=weights)
+        self.hold(problem, Slots(problem.table, tokens, offsets, counts, tokens), scores)
         self.seen: np.ndarray | None = None  # the top slots that D is made for
         self.D = np.empty((0, 0))
 
@@ -147,14 +136,14 @@ class WorkingField(LogField):
         offsets = np.concatenate([[0], np.cumsum(sizes[inputs])])
         assert self.reduced.weights is not None
         weights = self.reduced.weights[inputs]
-        view._hold(self.slots.keys[chosen], offsets, self.slots.counts[chosen], self.scores[chosen], weights)
+        view.become(self.slots.keys[chosen], offsets, self.slots.counts[chosen], self.scores[chosen], weights)
         view.spreads, view.base = self.spreads[inputs], self.base[inputs]
         view.log_counts = self.log_counts[chosen]
         return view
 
     # -- which slots --------------------------------------------------------------------------------------
 
-    def leg(self, x: np.ndarray, heading: np.ndarray | None, reach: float) -> LogLeg:
+    def leg(self, x: np.ndarray, heading: np.ndarray | None, reach: float) -> Leg:
         """A step from x on the slots that matter up to ``reach`` along the heading."""
         if heading is None:
             leg = WorkingLeg(self, self, x, None, self.settle(x[:-1]).tops, math.inf, False)
@@ -190,23 +179,13 @@ class WorkingField(LogField):
     def kept(self, x: np.ndarray, move: np.ndarray, cut: float, room: float) -> tuple[np.ndarray, np.ndarray]:
         """Which slots may weigh more than exp(cut) from x to x + move and ``room`` beside; top slots at x."""
         start, keys = x.astype(float), self.slots.keys
-        ends = (start[:-1], start[:-1] + move[:-1])
-        logits = [keys @ end for end in ends]
-        rounding = len(x) * np.finfo(float).eps * max(float(np.linalg.norm(end)) for end in ends)
+        ends = np.stack([start, start + move])
+        rounding = len(x) * np.finfo(float).eps * float(np.linalg.norm(ends[:, :-1], axis=1).max())
         base = self.base + room + self.spreads * (room + rounding)
         kept, tops = np.empty(len(keys), np.bool_), np.empty(len(base), np.intp)
-        weigh(
-            logits[0],
-            logits[1],
-            start[-1],
-            start[-1] + move[-1],
-            self.log_counts,
-            base,
-            self.slots.offsets,
-            cut,
-            kept,
-            tops,
-        )
+        logits = np.stack([keys @ end[:-1] for end in ends])
+        taus = np.ascontiguousarray(ends[:, -1])
+        choose(logits, taus, self.log_counts, base, self.slots.offsets, cut, kept, tops)
         return kept, tops
 
     # -- the field on them --------------------------------------------------------------------------------
@@ -226,22 +205,9 @@ class WorkingField(LogField):
 
     def force(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> np.ndarray:
         """As of any field, with one product of tables."""
-        slots, problem = self.slots, self.reduced
-        log_slope, in_log = problem.kernel_slope
-        shifted_scales(
-            gaps,
-            tops,
-            self.scores,
-            slots.counts,
-            slots.offsets,
-            problem.log_weights,
-            tau,
-            log_slope,
-            in_log,
-            *self.scratch,
-        )
-        weights, scales = self.scratch[0], np.exp(np.minimum(self.scratch[-1], OVERFLOW)) / problem.total
-        weights *= np.repeat(scales, np.diff(slots.offsets))
+        weigh(self.layout, tops, gaps, tau, self.log_slope, self.room)
+        weights, scales = self.room.weights, np.exp(np.minimum(self.room.inputs[4], OVERFLOW))
+        weights *= np.repeat(scales / self.reduced.total, np.diff(self.slots.offsets))
         return np.asarray(weights @ D)
 
     def second_order(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> Expansion:
@@ -278,7 +244,7 @@ class WorkingField(LogField):
         return Expansion(H, V, common, float(size))
 
 
-class WorkingLeg(LogLeg):
+class WorkingLeg(ForceLeg):
     """A step on a working set, explicit or implicit."""
 
     field: WorkingField
@@ -309,10 +275,10 @@ class WorkingLeg(LogLeg):
     def _look(self) -> tuple[np.ndarray, np.ndarray]:
         return self.given, self.field.seen_from(self.given)
 
-    def _products(self) -> Callable[[np.ndarray], np.ndarray]:
+    def _products(self) -> Callable[[Any], tuple[np.ndarray, float]]:
         if self.size > NEAR:
             return super()._products()
-        return lambda x: np.asarray(self.D @ x[:-1].astype(float) + float(x[-1]))
+        return lambda x: (self.D @ x[:-1].astype(float) + float(x[-1]), float(x[-1]))
 
     def _linearize(self) -> tuple[np.ndarray, np.ndarray]:
         if not self.is_explicit:
@@ -320,22 +286,18 @@ class WorkingLeg(LogLeg):
             self.work.slope = _steepest(jacobian) if len(self.D) >= MANY else 0.0
             return velocity, jacobian
         velocity = self.speed(0.0, np.zeros(len(self.x)))
-        weights = np.abs(self.field.scratch[0])
+        weights = np.abs(self.field.room.weights)
         weights[self.tops] = 0.0
         size = float(np.add.reduceat(weights, self.field.slots.offsets[:-1]) @ self.field.spreads)
         self.is_noise = bool(np.linalg.norm(velocity[:-1]) / velocity[-1] <= NOISE * size)
         return velocity, np.empty((0, 0))
 
-    def step(self, sigma: float) -> tuple[np.ndarray, float]:
-        """As of any leg; beyond its room the error is infinite."""
-        if self.is_explicit:
-            z, error, self.work.slope = explicit(sigma, self.speed, self.heading, self.velocity)
-            end = self.x + np.longdouble(sigma) * self.heading.astype(np.longdouble) + z
-        else:
-            end, error = super().step(sigma)
-        z = (end - self.x - np.longdouble(sigma) * self.heading.astype(np.longdouble)).astype(float)
+    def judged(self, z: np.ndarray, error: float) -> float:
+        """Beyond its room the error is infinite."""
         self.work.beside = float(np.linalg.norm(z))
-        return end, error if self.work.beside <= 0.5 * self.room else math.inf
+        if self.is_explicit:
+            self.work.slope = self.slope
+        return error if self.work.beside <= 0.5 * self.room else math.inf
 
 
 def _steepest(A: np.ndarray) -> float:
