@@ -17,7 +17,7 @@ def test_a_head():
     class Squashed(hm.readouts.Readout):
         def __init__(self, values, labels, a):
             self.values, self.labels, self.a = values, labels, a
-            self.loss = hm.data.named("B-FIG-8").loss
+            self.loss = hm.data.example("B-FIG-8").loss
 
         def attend(self, at):
             x = at.rows(self.values) @ self.a
@@ -71,7 +71,7 @@ def test_a_step_rule():
     assert best.is_certified
     batch = hm.train([problem] * 3, Signum(0.1), steps=300)
     assert all((each.p == run.p).all() for each in batch)
-    both = hm.train(hm.data.named("B-FIG-3a").joint(), (Signum(0.1), hm.optim.GD(0.1)), steps=5)
+    both = hm.train(hm.data.example("B-FIG-3a").joint(), (Signum(0.1), hm.optim.GD(0.1)), steps=5)
     assert np.abs(both.p).max() <= 0.5 + 1e-12
 
 
@@ -89,7 +89,7 @@ def test_a_statement(tmp_path):
         wrong = sum(a != b for a, b in zip(found, best, strict=True))
         return Outcome((met,), 0.5 - wrong, {"selected": found}, witness=found, proof="the run itself")
 
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     assert hm.check_statement("MINE-1", problem).verdict == "consistent"
     drawn = (hm.data.sphere(n=3, T=4, d=3, rng=seed) for seed in range(40))
     assert {hm.check_statement("MINE-1", each).verdict for each in drawn} == {

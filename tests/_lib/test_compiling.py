@@ -10,7 +10,7 @@ from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax.app import cli
 from hardmax.app.results import Diagnosis, Finding
 
-COLD = "import hardmax as hm; hm.train(hm.data.named('B-FIG-1a'), hm.optim.Normalized(0.1), steps=2)"
+COLD = "import hardmax as hm; hm.train(hm.data.example('B-FIG-1a'), hm.optim.Normalized(0.1), steps=2)"
 
 
 @pytest.fixture
@@ -48,6 +48,6 @@ def test_quiet_takes_it_back(fresh, capsys, monkeypatch, arguments):
         compiling._note("hardmax.dynamics.loops")
         return Diagnosis((Finding("cores", True, "2"),))
 
-    monkeypatch.setattr("hardmax.app.results.diagnosis.examine", examined)
+    monkeypatch.setattr("hardmax.app.results.doctor.examine", examined)
     assert cli.run(arguments) == 0
     assert (capsys.readouterr().err, Compiled.count) == ("", 1)

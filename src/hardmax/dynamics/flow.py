@@ -75,6 +75,7 @@ def flow(
     start: Any = None,
     norm: Any = "l2",
     mirror: bool = False,
+    **options: Any,
 ) -> Run:
     """Gradient flow of p, to whichever of its ends comes first.
 
@@ -100,15 +101,15 @@ def flow(
             the limit of `hm.optim.Mirror(rate, power, normalized=False)` for small rates.
 
     >>> import hardmax as hm
-    >>> path = hm.flow(hm.data.named("B-FIG-8"), until_norm=1e6)
+    >>> path = hm.flow(hm.data.example("B-FIG-8"), until_norm=1e6)
     >>> path.selection, path.clock, path.event
     ((0, 0), 'log t', None)
     >>> path.cosine_distance([1.0, 3.0]) < 1e-12
     True
-    >>> along = hm.flow(hm.data.named("B-FIG-8"), clock="arc length", until_norm=1e6)
+    >>> along = hm.flow(hm.data.example("B-FIG-8"), clock="arc length", until_norm=1e6)
     >>> round(along.times[-1]), along.cosine_distance(path) < 1e-20
     (1000000, True)
-    >>> far = hm.flow(hm.data.named("triple"), norm="l3")
+    >>> far = hm.flow(hm.data.example("triple"), norm="l3")
     >>> best = hm.max_margin(far.problem, far.selection, norm=far.norm)
     >>> far.method, far.margin_gap(best) < 1e-5
     ('gradient flow in l3', True)
@@ -122,9 +123,12 @@ def flow(
                 f"norm must be l2 for a remainder, got {ball.name}, whose flow would move the finite part "
                 "too; leave norm out"
             )
-        ends: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
-        ends |= {"until_length": until_length, "until_cosine_distance": until_cosine_distance}
-        return model._flow(clock=clock, record=record, start=start, **ends)
+        given: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
+        given |= {"until_length": until_length, "until_cosine_distance": until_cosine_distance}
+        given |= {"clock": None if clock == "log t" else clock, "record": record, "start": start, **options}
+        return model._flow(**{name: value for name, value in given.items() if value is not None})
+    if options:
+        raise TypeError(f"flow of a problem has no option {next(iter(options))!r}; leave it out")
     need_problem(model)
     problem = model
     p = problem.vector("start", start)

@@ -72,7 +72,7 @@ def points_from(
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.dynamics.vector import points_from
-    >>> points_from(hm.data.named("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
+    >>> points_from(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
     (2, 2, 2)
     """
     scale, kept = scaled(problem), steps_to_record(record, steps)

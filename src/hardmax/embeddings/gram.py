@@ -221,7 +221,7 @@ def descend_gram(
     >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
     >>> E, p, v = hm.embeddings.initial_vectors(corpus.S, 100, rng=1)
     >>> run = descend_gram(corpus, GramState.from_vectors(E, p, v), steps=100, rate=0.1)
-    >>> same = hm.embeddings.descend_embeddings(corpus, E, p, v, steps=100, rate=0.1)
+    >>> same = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=100, rate=0.1)
     >>> bool(np.abs(run.a[-1] - same.a[-1]).max() < 1e-13)
     True
     """

@@ -308,7 +308,8 @@ class EmbeddingDescent(Run):
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> run = hm.embeddings.descend_embeddings(corpus, np.eye(3), [0, 0, 0], [1, -1, 0], steps=50, rate=0.5)
+    >>> model = corpus.model(start=(np.eye(3), [0, 0, 0], [1, -1, 0]), blocks=("E", "p"))
+    >>> run = hm.train(model, hm.optim.GD(0.5), steps=50)
     >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection
     (True, [1.02, 1.02, -2.039], (0, 0))
     """
@@ -349,7 +350,7 @@ def descend_embeddings(
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> E, p, v = hm.embeddings.initial_vectors(3, 8, rng=0)
-    >>> run = hm.embeddings.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
+    >>> run = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
     >>> bool(np.allclose(run.p, p + E.T @ run.beta)), bool(abs(run.beta.sum()) < 1e-15)
     (True, True)
     """

@@ -75,7 +75,7 @@ class Field:
 
     >>> import hardmax as hm
     >>> from hardmax.limits.field import Field
-    >>> problem = hm.data.named("B-FIG-1b")
+    >>> problem = hm.data.example("B-FIG-1b")
     >>> field = Field(problem)
     >>> there = field.at([[3.0 * field.unit, 4.0 * field.unit]])[0]
     >>> bool(abs(there - hm.gradient(problem, [3.0, 4.0]).direction).max() < 1e-15)
@@ -125,7 +125,7 @@ def degree(field: Field, radius: float, corners: np.ndarray) -> int | None:
 
     >>> import hardmax as hm
     >>> from hardmax.limits.field import Field, degree
-    >>> problem = hm.data.named("B-FIG-1b")
+    >>> problem = hm.data.example("B-FIG-1b")
     >>> found = hm.critical_directions(problem)
     >>> degree(Field(problem), 1000.0, found.corners), 1 - found.sum
     (0, 0)

@@ -142,7 +142,7 @@ class StageTwo:
     >>> from hardmax.nexttoken.stages import stage_1
     >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
     >>> a = np.zeros(pairs.P)
-    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).optim.Normalized(0.1), rate=1.0, steps=2)
+    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, rate=1.0, steps=2)
     (2, 0)
     >>> a.round(6).tolist()
     [1.414214, -1.414214]
@@ -154,7 +154,7 @@ class StageTwo:
         if not pairs.n:
             raise ValueError(
                 "samples: they teach attention nothing: no sentence has two distinct tokens before its next "
-                "one, so the stage-2 gradient is 0; give longer ones, or train W_ov alone (--steps 0)"
+                "one, so the stage-2 gradient is 0; give longer ones, or train W_ov alone (`steps=0`)"
             )
         if not W_ov.norm > 0.0:
             raise ValueError("W_ov is 0 and so is the stage-2 gradient; train stage 1 for one step or more")

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.progress import Progress
 from hardmax.data.sentences.samples import Samples
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import steps_to_record
@@ -248,7 +249,7 @@ def train(
     start: Any = None,
     after: int = 0,
     n: Ints | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Training:
     """Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalised steps of W_kq.
@@ -256,8 +257,8 @@ def train(
     Rates default to those of the paper's experiment scaled to |V|. ``W_ov`` replaces stage 1, ``start`` (one
     value per pair, or a V x V table) the zero of stage 2, ``n`` the collocation. If ``start`` was reached
     ``after`` so many steps, only the others are taken: to the same bits as in one go. ``record`` is every how
-    many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is told of steps
-    done; ``stop`` is asked now and then, and its yes ends the run there.
+    many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is called
+    as ``progress(done, total)``; ``stop`` is called now and then, and if it returns true the run ends there.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
@@ -287,7 +288,7 @@ def train(
             taken, plain = stage.descend(a, rate, some)
             done, signed = done + taken, signed + plain
             if progress:
-                progress(taken)
+                progress(done, steps)
             if taken < some:
                 event = "stationary point"
                 break

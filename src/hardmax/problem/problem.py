@@ -536,7 +536,7 @@ class Problem(Layout):
         """Return the model of p and the readout's v, trained together (B-DEF-1c).
 
         >>> import hardmax as hm
-        >>> model = hm.data.named("B-FIG-3a").joint()
+        >>> model = hm.data.example("B-FIG-3a").joint()
         >>> hm.train(model, hm.optim.Normalized(lr=0.1), steps=10).v_points.shape
         (11, 2)
         """

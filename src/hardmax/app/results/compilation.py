@@ -272,7 +272,7 @@ def _joint() -> None:
     import hardmax as hm
 
     _use("dynamics.joint", "dynamics.factored.loop")
-    hm.train(hm.data.named("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
+    hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes() -> None:
@@ -317,13 +317,13 @@ def _corners() -> None:
 def _sentences() -> None:
     import numpy as np
 
-    from hardmax.app.results.nexttoken.checked import ntp_check
+    from hardmax.app.results.next_token_check import check
     from hardmax.data.sentences import counting
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sentences.txt"
         file.write_text("A B A\nB C\nC A\n")
-        answer = ntp_check(file)
+        answer = check(file)
         answer.fields()
         _ = answer.analysis.teaches_attention  # in the fields of realizable sentences
     counting.enter_slots(np.zeros(2, dtype=np.int64), np.zeros(4, dtype=np.int64))
@@ -333,7 +333,10 @@ def _next_token() -> None:
     import numpy as np
 
     import hardmax as hm
-    from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
+    from hardmax.nexttoken import Samples, analyze, named_sentences
+    from hardmax.nexttoken.relations import collocation
+    from hardmax.nexttoken.stages import stage_1
+    from hardmax.nexttoken.training import train
 
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         analyze(named_sentences(name))
@@ -355,7 +358,7 @@ def _text() -> None:
     for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
         notes = [["a", "b", "c"]] * 3
         model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])
-        model.keep_top(["a b", "c a"])
+        model.evaluate_top_k(["a b", "c a"])
 
 
 def _probe() -> None:

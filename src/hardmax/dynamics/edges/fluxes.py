@@ -58,7 +58,9 @@ def edges_of(problem: Problem) -> Edges | None:
     It needs one-hot keys, a cross-entropy with W_ov = margin W_ov*, weights, an n(x) of every token that
     competes, and in every input with two tokens or more exactly one with n(x) = next token.
 
-    >>> from hardmax.nexttoken import Samples, collocation, stage_1
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import collocation
+    >>> from hardmax.nexttoken.stages import stage_1
     >>> from hardmax.dynamics.edges.fluxes import edges_of
     >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
     >>> problem = samples.problem(stage_1(collocation(samples), 20, 0.1))

@@ -22,7 +22,9 @@ class EdgeSteps:
     Where the edge form does not apply, to the problem or at a point, the gradient is that of any problem.
 
     >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples, collocation, stage_1
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import collocation
+    >>> from hardmax.nexttoken.stages import stage_1
     >>> from hardmax.dynamics.edges.steps import EdgeSteps
     >>> samples = Samples.from_sentences(["a b b", "b a"])
     >>> steps = EdgeSteps(samples.problem(stage_1(collocation(samples), 10, 0.1)))

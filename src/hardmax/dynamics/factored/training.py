@@ -141,7 +141,7 @@ def _start(problem: Problem, factors: Any, start: Any) -> tuple[np.ndarray, np.n
         )
     if isinstance(factors, bool) or not isinstance(factors, int | np.integer) or factors < 1:
         raise ValueError(
-            f"factors must be the number of columns of K and Q, at least 1, got {factors!r}; W = K Q' has at "
+            f"rank must be the number of columns of K and Q, at least 1, got {factors!r}; W = K Q' has at "
             "most that rank"
         )
     wide, high = problem.shape

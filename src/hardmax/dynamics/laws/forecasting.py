@@ -35,7 +35,7 @@ class RateWarning(UserWarning):
     >>> import warnings, hardmax as hm
     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always")
-    ...     run = hm.train(hm.data.named("B-FIG-8"), hm.optim.Momentum(1.0))
+    ...     run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
     >>> told[0].category is hm.limits.RateWarning, run.event
     (True, 'frozen momentum')
     """
@@ -52,7 +52,7 @@ class Forecast:
     is nan. A ``rate`` that is no constant is nan too: thresholds say nothing of it.
 
     >>> import hardmax as hm
-    >>> print(hm.limits.forecast(hm.data.named("B-FIG-8"), hm.optim.Adam(0.1, (0.9, 0.99), eps=0.0)))
+    >>> print(hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Adam(0.1, (0.9, 0.99), eps=0.0)))
     Adam at rate 0.1, tokens 0 0, linf margin 0.333333
       margins grow by 0.00492547 a step
       before some 4.4e+03 steps it is still shaped by its first gradients
@@ -115,7 +115,7 @@ def forecast(problem: Problem, optimizer: Optimizer, selection: Any = None) -> F
         selection: one token per input, or a run; the best-scoring tokens by default.
 
     >>> import hardmax as hm
-    >>> said = hm.limits.forecast(hm.data.named("B-FIG-8"), hm.optim.Momentum(1.0))
+    >>> said = hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
     >>> said.is_beyond, said.law, round(said.threshold, 6)
     (True, 'D-THM-7', 0.333179)
     """
