@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 HEAD = """# Migration from 0.2
 
-Version 0.3 renames the Python surface once, without aliases. Commands, JSON fields, schemas and all files keep
+Version 0.3 renames the Python surface once, without aliases. Commands, JSON fields, schemas and files keep
 their names: what 0.2 wrote, 0.3 reads.
 
 | 0.2 | 0.3 | why |

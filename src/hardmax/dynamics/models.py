@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hardmax.dynamics.factored.training import FactorRun, train_factors
+from hardmax.dynamics.blocks import need_optimizer
+from hardmax.dynamics.factors import FactorRun, train_factors
 from hardmax.dynamics.joint import train_both
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import need_optimizer
 from hardmax.dynamics.vector import WeightRun, train_p, train_W
 from hardmax.problem import Problem
 
@@ -105,7 +105,7 @@ class Joint(OfProblem):
         **options: Any,
     ) -> Run:
         """Train p and v; p starts at ``start``, v at the problem's readout."""
-        known_options("p and v", options, ("coordinates",))
+        known_options("p and v", options, ("coordinates", "batch"))
         p, v = self.each(optimizer)
         return train_both(self.problem, p, v, steps, start=start, record=record, **options)
 
@@ -164,7 +164,7 @@ class Factors(OfProblem):
         **options: Any,
     ) -> FactorRun:
         """Train K and Q from ``start``, a pair that has no default."""
-        known_options("K and Q", options, ("coordinates",))
+        known_options("K and Q", options, ("coordinates", "batch"))
         by: Any = self.each(optimizer) if isinstance(optimizer, Mapping | tuple | list) else optimizer
         return train_factors(
             self.problem, by, steps, factors=self.rank, start=start, record=record, **options

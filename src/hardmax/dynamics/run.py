@@ -15,6 +15,7 @@ from hardmax._lib import expect, notebook
 from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
 from hardmax._lib.plotting import axes_of, draw_path
+from hardmax.dynamics.blocks import Rule, need_optimizer
 from hardmax.dynamics.display import RunDisplay
 from hardmax.dynamics.gradient import risk_of, settle_at
 from hardmax.dynamics.measures import (
@@ -27,8 +28,7 @@ from hardmax.dynamics.measures import (
 )
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.optim.text import as_text, from_text
-from hardmax.dynamics.rules.running import descend_compiled, descend_plain, runs_compiled
-from hardmax.dynamics.schedule import Rule, need_optimizer
+from hardmax.dynamics.stepping import by_rule
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.norms import norm
 from hardmax.margin.norms.solving import proved_by
@@ -451,9 +451,8 @@ def _collected(run: Run, step: Optimizer, labels: Sequence[Any]) -> np.ndarray:
     slots = slots_of(scale.problem)
     rule = Rule.of(step, int(run.times[-1]), scale, by_update=True)
     p, totals = np.array(scale.point(run.points[0])), np.zeros(len(slots.tokens))
-    ends, batch = np.array([0, len(rule.rates)]), run.batch or 0
-    loop = descend_compiled if runs_compiled(scale.problem, rule) else descend_plain
-    loop(scale.problem, p, rule, ends, batch=batch, totals=totals)
+    ends = np.array([0, len(rule.rates)])
+    by_rule(scale.problem, p, rule, ends, "primal", run.batch or 0, totals)
     at = np.array([problem.offsets[i] + t for i, t in labels])
     if slots.group is None:
         return -totals[at]

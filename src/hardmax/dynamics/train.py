@@ -10,11 +10,11 @@ from typing import Any, overload
 from hardmax._lib import expect
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.parallel import cores
+from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.lanes.batches import train_side_by_side
 from hardmax.dynamics.models import STEPS, Model, Optimizers, Record, known_options
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import need_optimizer
 from hardmax.dynamics.vector import train_p
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates

@@ -23,7 +23,7 @@ BLOCKS = ("E", "p", "v")
 class EmbeddingModel(Model):
     """Embeddings E, query p and readout v of attention on a corpus; `Corpus.model` makes it.
 
-    With ``epochs=`` training takes mini-batches, with ``steps=`` plain gradient descent on the whole corpus.
+    With ``epochs=`` training takes mini-batches, with ``steps=`` the whole corpus, by any optimizer.
     A start is (E, p, v), drawn at random by default, or their inner products, where d may be infinite.
 
     >>> import hardmax as hm
@@ -56,23 +56,23 @@ class EmbeddingModel(Model):
         return f"EmbeddingModel({shape}, layers={self.layers}, blocks={self.blocks})"
 
     def _train(
-        self, optimizer: Optimizer, *, epochs: int | None = None, steps: int | None = None, **options: Any
+        self, optimizer: Any, *, epochs: int | None = None, steps: int | None = None, **options: Any
     ) -> Any:
-        """Train by mini-batches (``epochs``) or by gradient descent on the whole corpus (``steps``)."""
+        """Train by mini-batches (``epochs``) or by steps on the whole corpus (``steps``)."""
         if (epochs is None) == (steps is None):
-            raise ValueError("give epochs (mini-batches) or steps (gradient descent on the whole corpus)")
+            raise ValueError("give epochs (mini-batches) or steps (on the whole corpus)")
         if steps is None:
             return self._train_batches(optimizer, epochs=epochs, **options)
         rng = options.pop("rng", None)
-        how = {"steps": steps, "rate": _constant(optimizer), "train": self.blocks, **self.scales, **options}
-        if isinstance(self.start, TwoLayerGram):
-            return descend_two_layer(self.corpus, self.start, **how)
-        if isinstance(self.start, GramState):
-            return descend_gram(self.corpus, self.start, **how)
-        vectors = self._vectors(rng)
-        if self.layers == 2:
-            return descend_two_layer(self.corpus, TwoLayerGram.from_vectors(*vectors), **how)
-        return descend_embeddings(self.corpus, *vectors, **how)
+        how = {"steps": steps, "train": self.blocks, **self.scales, **options}
+        start = self.start if isinstance(self.start, GramState | TwoLayerGram) else self._vectors(rng)
+        if not isinstance(start, GramState | TwoLayerGram) and self.layers == 1:
+            return descend_embeddings(self.corpus, *start, rate=optimizer, **how)
+        how["rate"] = _constant(optimizer)
+        if isinstance(start, GramState):
+            return descend_gram(self.corpus, start, **how)
+        state = start if isinstance(start, TwoLayerGram) else TwoLayerGram.from_vectors(*start)
+        return descend_two_layer(self.corpus, state, **how)
 
     def _train_batches(self, optimizer: Optimizer, **options: Any) -> Any:
         if set(self.blocks) != set(BLOCKS):
@@ -102,10 +102,10 @@ class EmbeddingModel(Model):
 
 
 def _constant(optimizer: Any) -> float:
-    """The learning rate of plain gradient descent, the one method for the whole corpus."""
+    """The learning rate of plain gradient descent, the one rule that inner products know."""
     if not isinstance(optimizer, GD) or math.isnan(optimizer.constant_rate):
         raise TypeError(
-            f"optimizer must be GD with one learning rate for steps on the whole corpus, got {optimizer!r}; "
-            "give epochs for AdamW or SGD"
+            f"optimizer must be GD with one learning rate for inner products, got {optimizer!r}; "
+            "start from vectors (E, p, v) of one layer, or give epochs for AdamW or SGD"
         )
     return expect.positive("lr", optimizer.constant_rate)

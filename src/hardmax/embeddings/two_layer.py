@@ -23,9 +23,9 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.blocks import steps_to_record, take_mapped_steps
 from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import take_steps
 from hardmax.embeddings.gram import GramState, read_names
 from hardmax.embeddings.minibatch.result import two_layers
 from hardmax.embeddings.one_layer import (
@@ -386,12 +386,12 @@ def descend_two_layer(
     names = read_names(train)
     steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
 
-    def see(at: TwoLayerGram) -> tuple[tuple[list[_GramLayer], Evaluation], dict[str, Any]]:
-        found = at._forward(corpus)
-        return found, {"losses": found[1].loss, "norms": at.one_layer.p_norm}
-
     def advance(at: TwoLayerGram, found: tuple[list[_GramLayer], Evaluation]) -> TwoLayerGram:
         return at._advanced(*found, rate, names)
 
-    state, kept, seen = take_steps(steps, record, state, see, advance)
+    def show(at: TwoLayerGram, found: tuple[list[_GramLayer], Evaluation]) -> dict[str, Any]:
+        return {"losses": found[1].loss, "norms": at.one_layer.p_norm}
+
+    kept = steps_to_record(record, steps)
+    state, seen = take_mapped_steps(state, kept, lambda at: at._forward(corpus), advance, show)
     return TwoLayerDescent(two_layers, "step", kept, None, method=GD.title, observed=seen, state=state)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.models import Model
-from hardmax.dynamics.optim import Normalized
+from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import descend_stage_1
@@ -23,8 +24,8 @@ BLOCKS = ("W_ov", "W_kq")
 class NextTokenModel(Model):
     """Output-value matrix W_ov and key-query matrix W_kq of one layer; `Samples.model` makes it.
 
-    Both are trained by normalized gradient descent: W_ov first and then W_kq (Algorithm 1 of paper C), both
-    together (``joint``), or the four factors of ``weights`` together.
+    W_ov is trained first and then W_kq, by normalized gradient descent (Algorithm 1 of paper C); or both
+    together (``joint``), or the four factors of ``weights`` together, by any optimizer.
 
     >>> import hardmax as hm
     >>> samples = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
@@ -65,13 +66,13 @@ class NextTokenModel(Model):
 
     def _train(self, optimizer: Any, *, steps: int = 900, output_steps: int = 900, **options: Any) -> Any:
         """Train; ``output_steps`` of W_ov come before the ``steps`` of W_kq."""
-        rates = self._rates(optimizer)
         if self.blocks == BLOCKS[:1]:
-            return descend_stage_1(Pairs.of(self.samples).collocation, steps, rates["W_ov"], **options)
+            return descend_stage_1(Pairs.of(self.samples).collocation, steps, self._one(optimizer), **options)
         if self.weights is not None:
-            return train_unmerged(self.weights, steps, self._one(rates), **options)
+            return train_unmerged(self.weights, steps, self._one(optimizer), **options)
         if self.joint:
-            return train_jointly(self.samples, steps, self._one(rates), E=self.E, **options)
+            return train_jointly(self.samples, steps, self._one(optimizer), E=self.E, **options)
+        rates = self._rates(optimizer)
         return train(
             self.samples,
             steps=steps,
@@ -101,12 +102,15 @@ class NextTokenModel(Model):
         for name, one in each.items():
             if not isinstance(one, Normalized) or one.norm != "l2" or math.isnan(one.constant_rate):
                 raise TypeError(
-                    f"optimizer of {name} must be Normalized with one learning rate, got {one!r}; the model "
-                    "of paper C has no other"
+                    f"optimizer of {name} must be Normalized with one learning rate, got {one!r}; W_ov is "
+                    "known in closed form for no other: take samples.model(joint=True)"
                 )
         return {name: one.constant_rate for name, one in each.items()}
 
-    def _one(self, rates: dict[str, float]) -> float:
-        if len(set(rates.values())) > 1:
-            raise ValueError(f"optimizer must have one learning rate where blocks move together, got {rates}")
-        return rates["W_ov"]
+    def _one(self, optimizer: Any) -> Optimizer:
+        """The optimizer of all blocks together."""
+        each = optimizer if isinstance(optimizer, Mapping) else {"all": optimizer}
+        first = need_optimizer(next(iter(each.values()), None))
+        if any(other != first for other in each.values()):
+            raise ValueError(f"optimizer must be one where blocks move together, got {dict(each)}")
+        return first

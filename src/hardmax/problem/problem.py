@@ -21,6 +21,7 @@ from hardmax.problem.readouts import Readout, linear_readout, nonlinear_readout,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from hardmax.dynamics.attention import AttentionModel, Link
     from hardmax.dynamics.models import Factors, Joint, Matrix
 
 
@@ -565,6 +566,20 @@ class Problem(Layout):
 
         return Joint(self)
 
+    def with_attention(self, links: Link | Sequence[Link]) -> AttentionModel:
+        """Return the model of p behind another attention than softmax, or of one p for each of several.
+
+        Args:
+            links: how attention follows from logits, or a list of heads, whose predictions add up.
+
+        >>> import hardmax as hm
+        >>> hm.data.example("B-FIG-8").with_attention([hm.dynamics.Softmax()] * 2).blocks
+        ('p0', 'p1')
+        """
+        from hardmax.dynamics.attention import AttentionModel
+
+        return AttentionModel(self, tuple(links) if isinstance(links, Sequence) else (links,))
+
     def matrix(self, prompt: Any = None) -> Matrix:
         """Return the model of W, where the keys are W x, with the prompt u fixed (B-DEF-1b).
 
@@ -596,3 +611,12 @@ class Problem(Layout):
         if self.W is None and isinstance(self.table, Dense) and self.table.table is self.readout.values:
             return np.eye(self.d)
         return self.W
+
+
+def need_problem(problem: Any) -> None:
+    """Refuse what is not a Problem, before some attribute of it is missed."""
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"problem must be a hardmax.Problem, got {type(problem).__name__}; make one with "
+            "Problem(keys, scores), or read a file with Problem.load"
+        )

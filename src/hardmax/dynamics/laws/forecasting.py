@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax._lib.arguments import check_arguments
+from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.laws.thresholds import (
     adam_growth,
     adam_waiting,
@@ -20,7 +21,6 @@ from hardmax.dynamics.optim import Mirror, Optimizer
 from hardmax.dynamics.optim.adaptive import Adaptive
 from hardmax.dynamics.optim.momentum import Averaged
 from hardmax.dynamics.optim.steepest import Steepest
-from hardmax.dynamics.schedule import need_optimizer
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm
 from hardmax.margin.solution import MaxMargin
