@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, cmp_to_key
-from typing import Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.notebook import table
+from hardmax._lib.plotting import axes_of, draw_directions
 from hardmax._lib.progress import Progress, by_share
 from hardmax.directions.neighbors import Attraction, known_gap, row_gaps
 from hardmax.directions.search import Block, Tree
@@ -31,6 +32,9 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import L2, kept, proves
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.selection import best_tokens, slot_gaps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +339,7 @@ class SelectionList(Sequence[FeasibleSelection]):
     >>> found
     SelectionList(2 attract of 4 feasible, complete)
     >>> found[-1].selection
-    (0, 1)
+    (0, 0)
     """
 
     def __init__(
@@ -442,6 +446,15 @@ class SelectionList(Sequence[FeasibleSelection]):
 
     def _repr_html_(self) -> str:
         return table(self._counts(), list(HEAD), self._rows())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the directions in the plane of `Problem.plot`, those that attract in red; return the axes.
+
+        >>> import hardmax as hm
+        >>> len(hm.attractors(hm.data.example("B-FIG-8")).plot().lines)
+        3
+        """
+        return draw_directions(axes_of(ax), self, self.problem.plane)
 
     def _run(self) -> Iterator[FeasibleSelection]:
         seconds = self._budget.seconds
@@ -613,7 +626,7 @@ def selections(
     >>> sorted(each.selection for each in found), found.problems_solved
     ([(0,), (1,), (2,)], 3)
     >>> [each.margin for each in hm.selections(hm.data.example("B-FIG-1b"), among="best")]
-    [0.0989949493661166]
+    [1.0049875621120892]
     """
     need_problem(problem)
     budget = Budget(limit, seconds, min_margin, top)
@@ -651,11 +664,11 @@ def attractors(
     >>> import hardmax as hm
     >>> found = hm.attractors(hm.data.example("B-FIG-8"))
     >>> len(found), round(found[0].margin, 6)
-    (2, 0.316228)
+    (2, 1.0)
     >>> print(found)
     #  tokens  margin    attracts  best  direction
-    0  0 0     0.316228  yes       yes   +0.3162 +0.9487
-    1  0 1     1         yes       no    +1.0000 +0.0000
+    0  0 1     1         yes       no    +1.0000 +0.0000
+    1  0 0     0.316228  yes       yes   +0.3162 +0.9487
     2 attract of 4 feasible, complete
     """
     need_problem(problem)

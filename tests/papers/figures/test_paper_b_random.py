@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 
 import hardmax as hm
 from hardmax.papers.figures.figure import Setting, recipes
-from hardmax.papers.figures.style import style
+from hardmax._lib.style import style
 from hardmax.papers.max_margin.figures import random_data
 from hardmax.papers.max_margin.figures.random_data import (
     DAMPED,

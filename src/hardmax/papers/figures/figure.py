@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hardmax._lib import notebook
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.style import style
 from hardmax.papers.figures.claims import Claim, failed, shown
-from hardmax.papers.figures.style import style
 from hardmax.papers.figures.tables import Tables
 from hardmax.papers.registry import Registry, places
 

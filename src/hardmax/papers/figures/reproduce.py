@@ -366,7 +366,7 @@ def _save_csv(figure: Figure, folder: Path) -> Iterable[Path]:
 def _save_pictures(figure: Figure, folder: Path) -> Iterable[Path]:
     import matplotlib
 
-    from hardmax.papers.figures.style import style
+    from hardmax._lib.style import style
 
     canvas = figure.plot()
     with style():

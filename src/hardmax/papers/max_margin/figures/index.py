@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, INK, RED
 from hardmax.directions.critical import CriticalDirections
 from hardmax.limits.field import Field, degree
 from hardmax.limits.stationary import StationaryPoint, stationary_points
 from hardmax.papers.figures.claims import near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, INK, RED
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.max_margin.statements.index import empty_beyond, morse_quotient
 

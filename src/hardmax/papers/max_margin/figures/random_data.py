@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.margin.measure import enclose_many
 from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.papers.figures.tables import Table, Tables
 from hardmax.problem.losses import as_loss
 from hardmax.trials.summary import Proportion

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from hardmax._lib.style import BLUE, GRAY, INK, ORANGE
 from hardmax.nexttoken.observables import accuracy
 from hardmax.nexttoken.training import STEPS
 from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, INK, ORANGE
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.next_token.figures.runs import (
     LONG,

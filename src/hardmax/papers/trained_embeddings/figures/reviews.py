@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from hardmax._lib.scales import BY_WIDTH
+from hardmax._lib.style import INK, RED
 from hardmax.data.reviews import find_reviews
 from hardmax.data.text.making import LEAST
 from hardmax.embeddings import Corpus, KLevel, TextCorpus, imdb_corpus, yelp_corpus
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near, on_stand_in
 from hardmax.papers.figures.figure import Findings, Setting
-from hardmax.papers.figures.style import INK, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.papers.stored import read_runs
 from hardmax.papers.trained_embeddings.figures.training import (

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from hardmax._lib.extras import install
+from hardmax._lib.style import BLUE, INK, RED
 from hardmax.data.images import Images, cifar10
 from hardmax.papers.figures.claims import Claim, at_least, at_most, on_stand_in
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.style import BLUE, INK, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
