@@ -392,7 +392,7 @@ def torch_calls(corpus, layer) -> dict:
 
     batch = (torch.eye(2)[None], torch.ones(1, 2), torch.ones(1))
     return {
-        "torch.attention": lambda: {"query": q, "key": q, "value": q},
+        "torch.scaled_dot_product_attention": lambda: {"query": q, "key": q, "value": q},
         "torch.attention_layers": lambda: {"model": layer()},
         "torch.attention_weights": lambda: {"query": q, "key": q},
         "torch.padded": lambda: {"data": corpus},

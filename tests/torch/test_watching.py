@@ -152,7 +152,7 @@ def test_an_encoder_of_pytorch_fused_or_not(training):
 
 def test_our_own_modules_are_seen():
     model = hm.torch.VisionTransformer(dim=16, depth=2, heads=2)
-    with hm.torch.watch(model, most=2) as seen:
+    with hm.torch.watch(model, max_inputs=2) as seen:
         model(torch.randn(4, 3, 32, 32))
         seen.step()
     assert seen.table["layer"].tolist() == ["blocks.0.attend"] * 2 + ["blocks.1.attend"] * 2
@@ -165,7 +165,7 @@ def test_csv_and_picture(tmp_path):
     rows = list(csv.DictReader((tmp_path / "heads.csv").read_text().splitlines()))
     assert len(rows) == 3 * 2 * 2
     assert float(rows[-1]["rank"]) == seen.table["rank"][-1]
-    assert [len(axes.lines) for axes in seen.plot().axes] == [2, 2, 2, 2]
+    assert [len(axes.lines) for axes in seen.plot().axes] == [2] * 6
     assert "step" in seen._repr_html_()
 
 
@@ -209,7 +209,7 @@ def test_a_layer_given_by_hand():
         hm.torch.watch(model)
     query, key = (hm.torch.Projection(each, heads=2) for each in (model.one, model.two))
     layer = hm.torch.AttentionLayer("mine", model, query, key, None, scale=0.5)
-    with hm.torch.watch(model, given=[layer]) as seen:
+    with hm.torch.watch(model, layers=[layer]) as seen:
         model(torch.randn(2, 3, 6))
         seen.step()
     assert seen.table["layer"].tolist() == ["mine", "mine"]
@@ -261,7 +261,7 @@ def test_heads_that_a_module_does_not_declare(packed):
     message = "layer block must declare its heads as num_heads, n_head or head_dim, got none of them; set one"
     for call in (
         lambda: hm.torch.watch(model),
-        lambda: hm.torch.watch(model, given=["block"]),
+        lambda: hm.torch.watch(model, layers=["block"]),
         lambda: hm.torch.probe(model, torch.randn(4, 5, 8)),
     ):
         with pytest.raises(ValueError, match=message):
@@ -289,23 +289,23 @@ def test_bad_input_is_refused_in_a_sentence():
     for message, make in [
         ("model must be a torch.nn.Module, got str; ", lambda: hm.torch.watch("bert")),
         (
-            "got Linear without any that is known; describe them by hand",
+            "got Linear without any that is known: no nn.MultiheadAttention.*c_attn.*describe its",
             lambda: hm.torch.watch(torch.nn.Linear(2, 2)),
         ),
         ("every must be ", lambda: hm.torch.watch(model, every=0)),
         (
-            "given must be names of attention layers, got 'layers.0.linear1'",
-            lambda: hm.torch.watch(model, given=["layers.0.linear1"]),
+            "layers must be names of attention layers, got 'layers.0.linear1'",
+            lambda: hm.torch.watch(model, layers=["layers.0.linear1"]),
         ),
-        ("given must be names of modules, got 'nowhere'", lambda: hm.torch.watch(model, given=["nowhere"])),
+        ("layers must be names of modules, got 'nowhere'", lambda: hm.torch.watch(model, layers=["nowhere"])),
         (
             "heads must be a divisor of 8 rows, got 3",
             lambda: hm.torch.Projection(torch.nn.Linear(6, 8), heads=3).weights(),
         ),
-        ("a watch must have a record to be drawn, got none", lambda: hm.torch.watch(model).plot()),
+        ("there is no record to draw", lambda: hm.torch.watch(model).plot()),
     ]:
         with pytest.raises(ValueError, match=message):
             make()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(hm.torch.attention_layers(model, given=["layers.1.self_attn"])) == 1
+        assert len(hm.torch.attention_layers(model, layers=["layers.1.self_attn"])) == 1

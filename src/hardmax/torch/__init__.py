@@ -8,9 +8,9 @@ from hardmax._lib.lazy import lazy
 # name of a public function: importing the file would rebind that name.
 _NAMES = {
     "AttentionLayer": "layers",
-    "ExactAttention": "multihead",
     "Heads": "probing.tables",
     "KeyQuery": "embedding_models",
+    "MultiheadAttention": "multihead",
     "NextToken": "embedding_models",
     "OneLayer": "embedding_models",
     "ProbedHead": "probing.heads",
@@ -20,13 +20,15 @@ _NAMES = {
     "TwoLayer": "embedding_models",
     "VisionTransformer": "vision",
     "Watch": "watching",
-    "attention": "dot_product",
     "attention_layers": "layers",
     "attention_weights": "dot_product",
+    "exact_attention": "replacement",
     "padded": "embedding_models",
     "point_of": "problems",
     "probe": "prober",
     "problem_of": "problems",
+    "register_with_transformers": "replacement",
+    "scaled_dot_product_attention": "dot_product",
     "softmax": "zero_sum",
     "watch": "watching",
 }
