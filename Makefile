@@ -16,7 +16,7 @@ kernels := $(addprefix tests/dynamics/test_,descent.py steps.py gradient_oracles
 	$(addprefix tests/margin/test_,batch.py oracles.py truth.py fuzz.py)
 plain := NUMBA_DISABLE_JIT=1 $(pytest) -m "not slow and not compiled and not no_cover" $(kernels)
 matter := tests/problem tests/dynamics tests/margin tests/directions tests/embeddings/test_gram.py \
-	tests/nexttoken/test_training.py tests/cli/test_certify.py tests/cli/test_cli.py tests/docs/test_architecture.py
+	tests/nexttoken/test_training.py tests/app/cli/test_certify.py tests/app/cli/test_cli.py tests/docs/test_architecture.py
 
 # The doctor compiles what numba's cache lacks; what it finds amiss is for those who ask it.
 compile := $(venv)/bin/hardmax doctor >/dev/null || true

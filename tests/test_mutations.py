@@ -64,7 +64,7 @@ MUTATIONS = (
         {"return max(limits, key=": "return min(limits[:1], key="},
         (
             "tests/margin/test_problems.py",
-            "tests/theory/test_numbers.py::test_the_selection_switches_with_rho",
+            "tests/papers/checking/test_numbers.py::test_the_selection_switches_with_rho",
         ),
     ),
 )

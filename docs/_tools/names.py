@@ -28,14 +28,19 @@ def homes() -> dict[str, str]:
 
 
 def names_of(place: str) -> list[str]:
-    """The public names of a package or module.
+    """The public names of a package or module, but for those of a public package inside it.
 
     >>> "hardmax.Problem" in names_of("hardmax.problem")
     True
     >>> names_of("hardmax.heads")[-2:]
     ['hardmax.heads.NonlinearHead', 'hardmax.heads.Scores']
     """
-    return [name for name, home in homes().items() if f"{home}.".startswith(f"{place}.")]
+    packages = [f"hardmax.{home}." for home in hardmax._MODULES.values()]
+    inner = tuple(each for each in packages if each.startswith(f"{place}.") and each != f"{place}.")
+    dotted = {name: f"{home}." for name, home in homes().items()}
+    return [
+        name for name, home in dotted.items() if home.startswith(f"{place}.") and not home.startswith(inner)
+    ]
 
 
 def thing_of(name: str) -> Any:

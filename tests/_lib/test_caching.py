@@ -222,7 +222,7 @@ def test_every_file_with_a_kernel_is_in_the_digest():
     kernels = _kernels()
     assert len(kernels) > 100
     assert {path for path, _ in kernels} <= known
-    assert caching.PACKAGE / "train" / "lanes" / "vectors.py" in known  # what kernels are compiled with
+    assert caching.PACKAGE / "dynamics" / "lanes" / "vectors.py" in known  # what kernels are compiled with
 
 
 def _kernels():

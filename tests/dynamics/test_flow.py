@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from tests.train.test_saturation import max_margin_direction
+from tests.dynamics.test_saturation import max_margin_direction
 
 import hardmax as hm
 

@@ -6,6 +6,7 @@ equal.
 """
 
 import contextlib
+import importlib
 import io
 import json
 import math
@@ -240,9 +241,15 @@ def clean(told):
     return [clean(each) for each in told] if isinstance(told, list | tuple) else told
 
 
-def command(q):
-    from hardmax.app import cli
+def module(here, before):
+    """Import a module of this tree, from its place or from the one before 0.2's papers moved."""
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.import_module(here)
+    return importlib.import_module(before)
 
+
+def command(q):
+    cli = module("hardmax.app.cli", "hardmax.cli")
     with tempfile.TemporaryDirectory() as folder:
         for name, content in q["files"].items():
             Path(folder, name).write_text(content)
@@ -257,7 +264,7 @@ def command(q):
 
 def statement_instances():
     """Return (id, number of the instance) of all statements."""
-    from hardmax.theory.instances import instances
+    instances = module("hardmax.papers.checking.instances", "hardmax.theory.instances").instances
 
     counts: dict[str, int] = {}
     for each in instances():
@@ -266,7 +273,7 @@ def statement_instances():
 
 
 def statement(q):
-    from hardmax.theory.instances import instances
+    instances = module("hardmax.papers.checking.instances", "hardmax.theory.instances").instances
 
     found = instances([q["id"]])[q["number"]].run()
     slack = found.slack if found.slack is None or math.isfinite(found.slack) else str(found.slack)

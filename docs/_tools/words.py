@@ -1,0 +1,118 @@
+"""Find words that make readers stumble. Exit code 1 if there is a hit.
+
+    python docs/_tools/words.py            # README, docs, docstrings and messages of the source
+    python docs/_tools/words.py --count    # hits by word
+
+What must keep a word, such as the name of a file, is in ALLOWED. Code in pages is not read; of source files
+only strings and comments are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+# pattern -> what to write
+WORDS = {
+    r"\b(is|are|was|were|be) no (?!longer\b|more\b|less\b|fewer\b|greater\b|larger\b|smaller\b|worse\b"
+    r"|wider\b|better\b|shorter\b|other\b|one\b|matter\b)": "is not a",
+    r"\banew\b": "again, recompute",
+    r"\bfor ever\b": "forever",
+    r"\bmend(s|ed|ing)?\b": "fix",
+    r"\bof (one's|your|its|their) own\b": "custom, separate, your own",
+    r"\bof yours\b": "your",
+    r"\bso many\b": "this many, up to",
+    r"\bbeside\b": "next to, compared with, in addition to",
+    r"\bfor want of\b": "for lack of",
+    r"\bin a sentence\b": "with a clear message",
+    r"\bstands? (in|at|for|there|beside|next|on|behind|several)\b": "is, occurs, appears",
+    r"\bverbs\b": "functions",
+    r"\b(is|are) said to\b": "(state it)",
+    r"\b(optim|normal|initial|real|regular|minim|maxim|summar|general|penal|quant|final|organ|recogn|factor|vector"
+    r"|parametr|equal|visual|stabil|local|central|categor)is(e|es|ed|ing|ation|ations|er|ers)\b": "-ize",
+    r"\b(neighbour|behaviour|colour|favour)": "-or",
+    r"\b(label|travel|cancel|model|signal)l(ed|ing)\b": "one l",
+    r"\b(centre|centres|metre|metres|grey|artefact|artefacts|catalogue|licence)\b": "American spelling",
+}
+ALLOWED = (
+    re.compile(r"D-FIG-OPTIMISERS"),
+    re.compile(r"--catalogue"),
+    re.compile(r"read_labelled|Labelled\b"),
+)
+
+
+def pages() -> Iterator[Path]:
+    """Yield the pages that people read."""
+    yield ROOT / "README.md"
+    yield from sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name != "changelog.md")
+    yield ROOT / "CONTRIBUTING.md"
+
+
+def page_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines of a page without code."""
+    fenced = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith("    "):
+            yield number, re.sub(r"`[^`]*`|\]\([^)]*\)", " ", line)
+
+
+def source_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines of strings and comments of a source file, without examples."""
+    text = path.read_text(encoding="utf-8")
+    middle = {getattr(tokenize, name, None) for name in ("FSTRING_MIDDLE", "TSTRING_MIDDLE")}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.STRING, tokenize.COMMENT) or token.type in middle:
+            for k, line in enumerate(token.string.splitlines()):
+                if not line.lstrip().startswith((">>>", "...")):
+                    yield token.start[0] + k, re.sub(r"`[^`]*`", " ", line)
+
+
+def hits(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield line, word and advice of every hit in a file."""
+    lines = source_lines(path) if path.suffix == ".py" else page_lines(path)
+    for number, line in lines:
+        for allowed in ALLOWED:
+            line = allowed.sub(" ", line)
+        for pattern, advice in WORDS.items():
+            for found in re.finditer(pattern, line, re.IGNORECASE):
+                yield number, found.group().strip(), advice
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", action="store_true", help="print hits by word and by folder")
+    asked = parser.parse_args()
+    files = [*pages(), *sorted((ROOT / "src").rglob("*.py"))]
+    all_hits = [(path.relative_to(ROOT), *hit) for path in files if path.exists() for hit in hits(path)]
+    if asked.count:
+        for counts in (
+            Counter(word.lower() for _, _, word, _ in all_hits),
+            Counter(
+                path.parts[0] if path.parts[0] != "src" else "/".join(path.parts[1:3])
+                for path, *_ in all_hits
+            ),
+        ):
+            for name, count in counts.most_common(40):
+                print(f"{count:6}  {name}")
+            print()
+    else:
+        for path, number, word, advice in all_hits:
+            print(f"{path}:{number}: {word!r}; write: {advice}")
+    print(f"{len(all_hits)} hits in {len({path for path, *_ in all_hits})} files")
+    return 1 if all_hits else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
