@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
@@ -129,16 +131,18 @@ def _four(
     masked = () if mask is None else mask.shape[:-2]
     ahead = torch.broadcast_shapes(query.shape[:-2], *shared, masked)
     batch, heads = ahead[:-1], ahead[-1] if ahead else 1
-    q = query.expand(*batch, heads, *query.shape[-2:]).reshape(-1, heads, *query.shape[-2:])
+    count = math.prod(batch)
+    q = query.expand(*batch, heads, *query.shape[-2:]).reshape(count, heads, *query.shape[-2:])
     k, v = (
-        x.expand(*batch, *x.shape[-3:]).reshape(-1, x.shape[-3] if x.dim() > 2 else 1, *x.shape[-2:])
+        x.expand(*batch, *x.shape[-3:]).reshape(count, x.shape[-3] if x.dim() > 2 else 1, *x.shape[-2:])
         for x in (key, value)
     )
     if mask is not None:
         mask = mask.reshape(*(1,) * (len(batch) + 3 - mask.dim()), *mask.shape)
         if any(side != 1 for side in mask.shape[:-3]):
-            mask = mask.expand(*batch, *mask.shape[-3:])
-        mask = mask.reshape(-1, *mask.shape[-3:])
+            mask = mask.expand(*batch, *mask.shape[-3:]).reshape(count, *mask.shape[-3:])
+        else:
+            mask = mask.reshape(1, *mask.shape[-3:])
     return (*ahead, query.shape[-2], value.shape[-1]), (q, k, v, mask)
 
 
