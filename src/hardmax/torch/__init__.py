@@ -8,6 +8,8 @@ from hardmax._lib.lazy import lazy
 # name of a public function: importing the file would rebind that name.
 _NAMES = {
     "AttentionLayer": "layers",
+    "AuditCase": "auditing",
+    "AuditResult": "auditing",
     "Heads": "probing.tables",
     "KeyQuery": "embedding_models",
     "MultiheadAttention": "multihead",
@@ -20,8 +22,10 @@ _NAMES = {
     "TwoLayer": "embedding_models",
     "VisionTransformer": "vision",
     "Watch": "watching",
+    "assert_accurate": "auditing",
     "attention_layers": "layers",
     "attention_weights": "dot_product",
+    "audit": "auditing",
     "exact_attention": "replacement",
     "padded": "embedding_models",
     "point_of": "problems",

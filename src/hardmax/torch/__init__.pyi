@@ -1,5 +1,9 @@
 """Types of the public names: the same as the table in __init__.py."""
 
+from .auditing import AuditCase as AuditCase
+from .auditing import AuditResult as AuditResult
+from .auditing import assert_accurate as assert_accurate
+from .auditing import audit as audit
 from .dot_product import attention_weights as attention_weights
 from .dot_product import scaled_dot_product_attention as scaled_dot_product_attention
 from .embedding_models import KeyQuery as KeyQuery

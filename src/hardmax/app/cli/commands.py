@@ -7,6 +7,7 @@ import typer
 
 from hardmax import __version__
 from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
+from hardmax.app.cli.audit import audit
 from hardmax.app.cli.checks import certify, doctor, verify
 from hardmax.app.cli.errors import Interrupted, complain, explain
 from hardmax.app.cli.hunt import hunt
@@ -28,6 +29,7 @@ app.command()(reproduce)
 app.command()(sweep)
 app.command()(play)
 app.command()(probe)
+app.command()(audit)
 app.command()(hunt)
 app.command()(doctor)
 app.add_typer(ntp, name="ntp")
