@@ -90,10 +90,10 @@ def theorem_5(n: int, T: int) -> dict[str, Any]:
         "T": T,
         "S": corpus.S,
         "d": f"{float(run.d):.3g}",
-        "norm": run.path.norm,
+        "norm": run.path.p_norm,
         "steps": len(run.path.times) - 1,
         "event": run.path.event,
-        "misalignment": run.path.misalignment(limit),
+        "misalignment": run.path.cosine_distance(limit),
         "important_only": run.selects_only_important,
         "cpu_seconds": cpu,
     }

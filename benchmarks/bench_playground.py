@@ -62,7 +62,7 @@ WATCH = """() => {
 def forty() -> hm.Problem:
     """Five inputs of eight tokens in the plane."""
     rng = np.random.default_rng(1)
-    return hm.Problem.from_scores(rng.normal(size=(5, 8, 2)).round(2), rng.random((5, 8)).round(2))
+    return hm.Problem(rng.normal(size=(5, 8, 2)).round(2), rng.random((5, 8)).round(2))
 
 
 def opened(browser: Browser, address: str, problem: hm.Problem) -> Page:

@@ -39,8 +39,8 @@ def _normalized(problem: object, steps: int, rate: float, **options: object) -> 
     import hardmax as hm
 
     if hasattr(hm, "steps"):
-        return hm.descend(problem, hm.steps.Normalized(rate), steps=steps, **options)
-    return hm.descend(problem, steps, rate, **options)
+        return hm.train(problem, hm.optim.Normalized(rate), steps=steps, **options)
+    return hm.train(problem, steps, rate, **options)
 
 
 def primal() -> Callable[[], object]:
@@ -56,8 +56,8 @@ def batch() -> Callable[[], object]:
 
     problems = list(hm.data.fig9_oracle(100, 50))
     if hasattr(hm, "steps"):
-        return lambda: hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000, workers=1)
-    return lambda: hm.descend_batch(problems, 1000, 1.0, workers=1)
+        return lambda: hm.train(problems, hm.optim.Normalized(1.0), steps=1000, workers=1)
+    return lambda: hm.train(problems, 1000, 1.0, workers=1)
 
 
 def flow() -> Callable[[], object]:
@@ -88,7 +88,7 @@ def enumeration() -> Callable[[], object]:
     import hardmax as hm
 
     problem = hm.data.sphere(5, 6, 4, rng=0)
-    return lambda: list(hm.feasible_selections(problem))
+    return lambda: list(hm.selections(problem))
 
 
 def nexttoken() -> Callable[[], object]:
@@ -105,7 +105,7 @@ def trainer() -> Callable[[], object]:
     named = inspect.signature(train).parameters
     options = {"epochs": 10, "batch": 64, "rng": 0, "workers" if "workers" in named else "threads": 1}
     if "step" in named:
-        return lambda: train(corpus, 256, hm.steps.AdamW(1e-3), **options)
+        return lambda: train(corpus, 256, hm.optim.AdamW(1e-3), **options)
     return lambda: train(corpus, 256, rate=1e-3, **options)
 
 
@@ -113,14 +113,14 @@ def adam_batch() -> Callable[[], object]:
     import hardmax as hm
 
     problems = [hm.data.sphere(4, 6, 10, rng=seed) for seed in range(50)]
-    return lambda: hm.descend_batch(problems, hm.steps.Adam(0.1), steps=1000, workers=1)
+    return lambda: hm.train(problems, hm.optim.Adam(0.1), steps=1000, workers=1)
 
 
 def joint() -> Callable[[], object]:
     import hardmax as hm
 
     problem = hm.data.sphere(4, 6, 10, rng=0)
-    return lambda: hm.descend(problem, hm.steps.Normalized(0.1), steps=5000, wrt=("p", "v"), record=())
+    return lambda: hm.train(problem.joint(), hm.optim.Normalized(0.1), steps=5000, record=())
 
 
 def factors() -> Callable[[], object]:
@@ -132,8 +132,8 @@ def factors() -> Callable[[], object]:
     tokens, queries, scores = rng.normal(size=(6, 5, 8)), rng.normal(size=(6, 8)), rng.normal(size=(6, 5))
     problem = hm.Problem.from_queries(tokens, queries, scores)
     start = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
-    return lambda: hm.descend(
-        problem, hm.steps.Normalized(0.1), steps=5000, factors=3, start=start, record=()
+    return lambda: hm.train(
+        problem.factors(rank=3), hm.optim.Normalized(0.1), steps=5000, start=start, record=()
     )
 
 

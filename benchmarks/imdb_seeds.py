@@ -64,7 +64,7 @@ def main() -> None:
         trained = hm.embeddings.train_embeddings(
             corpus,
             asked.d,
-            hm.steps.AdamW(1e-2, weight_decay=1e-8),
+            hm.optim.AdamW(1e-2, weight_decay=1e-8),
             epochs=asked.epochs,
             rng=seed,
             checkpoint=None if asked.keep is None else asked.keep / f"imdb.{asked.d}.{seed}.npz",

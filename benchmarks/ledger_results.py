@@ -111,8 +111,8 @@ def lemmas_12_and_13() -> dict[str, tuple[bool, str]]:
     rows_of = hm.max_margin(problem, tokens).constraints
     least = [float(rows_of.along(p).min()) for p in path.points]
     angles = [
-        float(np.degrees(np.arccos(1 - hm.misalignment(end, found.p))))
-        for end, found in ((path.points[-1], relaxed), (path.heads[-1], label))
+        float(np.degrees(np.arccos(1 - hm.cosine_distance(end, found.p))))
+        for end, found in ((path.points[-1], relaxed), (path.v_points[-1], label))
     ]
     rows = ", ".join(f"{x:.3g}" for x in least)
     return {

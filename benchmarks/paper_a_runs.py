@@ -128,7 +128,7 @@ def run(name: str, data: Path, keep: Path) -> dict[str, Any]:
     trained = train(
         corpus,
         plan.d,
-        hm.steps.AdamW(plan.rate, weight_decay=1e-8),
+        hm.optim.AdamW(plan.rate, weight_decay=1e-8),
         epochs=plan.epochs,
         batch=plan.batch,
         milestones=plan.milestones,

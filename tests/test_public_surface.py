@@ -157,7 +157,7 @@ def test_public_modules_are_imported_by_the_name_they_have(name):
 
 
 def test_no_two_public_things_have_one_name():
-    """Some stand in two places, as hm.check and hm.theory.check do; they are one thing."""
+    """Some stand in two places, as hm.check_statement and hm.papers.check do; they are one thing."""
     homes: dict[str, set[int]] = {}
     for name, thing in PUBLIC.items():
         if not isinstance(thing, ModuleType) and name not in COUNTERPARTS:

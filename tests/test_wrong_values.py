@@ -138,7 +138,7 @@ WRONG = {
     "huge floats": lambda: np.array([1e308, 1e308]),
     "tiny floats": lambda: np.array([5e-324, 5e-324]),
     "0-d array": lambda: np.array(1.0),
-    "another object of hardmax": lambda: hm.steps.GD(0.1),
+    "another object of hardmax": lambda: hm.optim.GD(0.1),
 }
 
 
@@ -233,7 +233,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "data.named": lambda: {"name": "B-FIG-8"},
         "data.read_labelled": lambda: {"path": text},
         "data.read_reviews": lambda: {"path": text},
-        "descend_batch": lambda: {"problems": [plane], "steps": 3, "workers": 1},
+        "train": lambda: {"problems": [plane], "steps": 3, "workers": 1},
         "directions.assumption_c": lambda: {"problem": labels, "selection": [1, 1, 1], "draws": 10},
         "directions.in_cone": lambda: {"mu": 0.1},
         "directions.interpolated_max_margin": lambda: {"problem": labels, "rho": 1.0, "selection": "best"},
@@ -297,10 +297,10 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "first_rate": None,
         },
         "embeddings.token_selection": lambda: {"p": p},
-        "embeddings.train_embeddings": lambda: {"d": 2, "step": hm.steps.GD(0.1), "epochs": 1, "workers": 1},
+        "embeddings.train_embeddings": lambda: {"d": 2, "step": hm.optim.GD(0.1), "epochs": 1, "workers": 1},
         "embeddings.train_two_layer": lambda: {
             "d": 2,
-            "step": hm.steps.AdamW(0.1),
+            "step": hm.optim.AdamW(0.1),
             "epochs": 1,
             "workers": 1,
         },
@@ -321,7 +321,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         },
         "margin.norm": lambda: {"name": "l2"},
         "margin.set_max_margin": lambda: {"sets": [[0, 1], [0]]},
-        "max_margin_batch": lambda: {"problems": [plane], "selections": [[0, 0]], "workers": 1},
+        "max_margin": lambda: {"problems": [plane], "selections": [[0, 0]], "workers": 1},
         "misalignment": lambda: {"other": [1.0, 0.0]},
         "nexttoken.analyze": lambda: {"data": TEXTS},
         "nexttoken.collocation": lambda: {"data": samples},
@@ -360,7 +360,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "train.adam_limit": lambda: {"betas": (0.9, 0.999)},
         "train.adam_waiting": lambda: {"margin": 3.0},
         "train.critical_rate": lambda: {"best": best},
-        "train.forecast": lambda: {"step": hm.steps.Momentum(1.0)},
+        "train.forecast": lambda: {"step": hm.optim.Momentum(1.0)},
         "train.freezing_rate": lambda: {"best": best, "beta": 0.9},
         "train.mirror_onset": lambda: {"best": hm.max_margin(plane, norm="l1.75")},
         "train.runaway_rate": lambda: {"margin": 3.0},

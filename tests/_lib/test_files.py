@@ -164,7 +164,7 @@ def test_every_writer_goes_the_one_way(tmp_path: Path, write) -> None:
 
 
 def test_a_trajectory_is_saved_under_the_very_name(tmp_path: Path) -> None:
-    path = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=3)
+    path = hm.train(hm.data.named("B-FIG-8"), hm.optim.Normalized(0.1), steps=3)
     path.save(tmp_path / "run")
     np.testing.assert_array_equal(hm.Run.load(tmp_path / "run").points, path.points)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics.steps import SGD, AdamW
+from hardmax.dynamics.optim import SGD, AdamW
 from hardmax.embeddings import GramState, TwoLayer, TwoLayerGram, descend_embeddings, descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.loop import epoch_order
@@ -101,13 +101,13 @@ def test_models_are_the_network_in_plain_torch(uneven: Instance, scale: float, f
     module.loss(corpus).backward()
     np.testing.assert_allclose(module.E.grad, want[0], rtol=1e-9, atol=1e-13)
     problem = hm.torch.problem_of(module, corpus)
-    assert hm.risk(problem, hm.torch.point_of(module, problem)) == pytest.approx(loss, rel=1e-10)
+    assert hm.loss(problem, hm.torch.point_of(module, problem)) == pytest.approx(loss, rel=1e-10)
     one = hm.torch.OneLayer(*vectors, scale="1/sqrt(d)")
     one_loss, one_want, _ = plain_torch(uneven, 1, WIDTH, 1.0)
     one.loss(corpus).backward()
     np.testing.assert_allclose(one.p.grad, one_want[1], rtol=1e-10)
     problem = hm.torch.problem_of(one, corpus)
-    assert hm.risk(problem, hm.torch.point_of(one, problem)) == pytest.approx(one_loss, rel=1e-12)
+    assert hm.loss(problem, hm.torch.point_of(one, problem)) == pytest.approx(one_loss, rel=1e-12)
     assert torch.is_tensor(one.E)
 
 
@@ -153,7 +153,7 @@ def test_a_scaled_readout_trains_as_p_with_its_own_rate_and_start(uneven: Instan
     want = descend_embeddings(corpus, E, c * p, v, rate=0.5 * c**2, **options)
     np.testing.assert_allclose(c * got.a, want.a, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(got.losses, want.losses, rtol=1e-12)
-    assert hm.risk(got.problem, got.p) == pytest.approx(got.losses[-1], rel=1e-12)
+    assert hm.loss(got.problem, got.p) == pytest.approx(got.losses[-1], rel=1e-12)
 
 
 @pytest.mark.parametrize("train", ["Ep", "Epv"])
@@ -167,7 +167,7 @@ def test_inner_products_follow_the_vectors(uneven: Instance, train: str) -> None
     flow = flow_gram(corpus, start, times=[0.0, 0.3], train=train, scale=0.4)
     near = descend_gram(corpus, start, steps=3000, rate=1e-4, train=train, scale=0.4)
     np.testing.assert_allclose(flow.state.a, near.state.a, atol=1e-3)
-    assert hm.risk(flow.problem, flow.final) == pytest.approx(flow.losses[-1], rel=1e-10)
+    assert hm.loss(flow.problem, flow.final) == pytest.approx(flow.losses[-1], rel=1e-10)
     assert abs(flow.losses[-1] - flow_gram(corpus, start, times=[0.0, 0.3], train=train).losses[-1]) > 1e-3
 
 

@@ -22,15 +22,15 @@ def test_descent_sees_the_same_boundary() -> None:
     problem = hm.data.named("B-FIG-1b")
     line = 0.1 * 20 + math.log(90 / 111)
     ends = [
-        hm.descend(problem, hm.steps.Normalized(0.01), steps=40000, start=[20.0, line + shift])
+        hm.train(problem, hm.optim.Normalized(0.01), steps=40000, start=[20.0, line + shift])
         for shift in (-1e-3, 1e-3)
     ]
-    assert [path.selection().tokens for path in ends] == [(1,), (0,)]
+    assert [path.selection for path in ends] == [(1,), (0,)]
 
 
 def test_beside_the_boundary_p_first_goes_along_it() -> None:
     problem = hm.data.named("B-FIG-1b")
-    path = hm.descend(problem, hm.steps.Normalized(0.01), steps=1000, start=[20.0, 2.0 + math.log(90 / 111)])
+    path = hm.train(problem, hm.optim.Normalized(0.01), steps=1000, start=[20.0, 2.0 + math.log(90 / 111)])
     heading = path.p - path.points[0]
     np.testing.assert_allclose(heading[1] / heading[0], 0.1, atol=2e-3)
 

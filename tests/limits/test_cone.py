@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.enumerate import selections
 from hardmax.limits import local_path
 from hardmax.limits.searching import Landscape, minimize
 from hardmax.margin.att_svm import max_margin
@@ -76,15 +76,15 @@ def test_a_tie_is_broken_towards_the_better_token() -> None:
 @pytest.mark.no_cover
 def test_four_dimensions(seed: int) -> None:
     problem = hm.data.gaussian(n=3, T=4, d=4, rng=seed)
-    found = sorted(feasible_selections(problem), key=lambda each: -each.max_margin.margin)
+    found = sorted(selections(problem), key=lambda each: -each.max_margin.margin)
     for each in [
-        next(f for f in found if f.locally_optimal),
-        next(f for f in found if not f.locally_optimal),
+        next(f for f in found if f.attracts.verdict),
+        next(f for f in found if not f.attracts.verdict),
     ]:
-        norm = each.max_margin.norm
+        norm = each.max_margin.p_norm
         path = local_path(problem, each.direction, mu=2e-4, R0=20 * norm, radii=[50 * norm, 1000 * norm])
-        assert path.tends_to_q == each.locally_optimal
-        if each.locally_optimal:
+        assert path.tends_to_q == each.attracts.verdict
+        if each.attracts.verdict:
             np.testing.assert_allclose(path.norms, path.radii, rtol=1e-9)
         else:
             assert path.sign[-1] == -1
@@ -92,7 +92,7 @@ def test_four_dimensions(seed: int) -> None:
 
 
 def test_one_dimension() -> None:
-    problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]])
+    problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
     best, worst = (local_path(problem, [q], mu=0.1, R0=1.0, radii=[2.0, 50.0]) for q in (1.0, -1.0))
     assert best.points.ravel() == pytest.approx([2.0, 50.0])
     assert worst.points.ravel() == pytest.approx([-1.0, -1.0])

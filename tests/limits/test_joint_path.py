@@ -29,7 +29,7 @@ def test_all_inputs_support(coupling: dict[str, float], expected: list[float]) -
     assert (path.agreeing >= 2).all()
     assert path.agreement.max() <= 1e-6
     if coupling == {"rho": 1.0}:
-        np.testing.assert_allclose(polar(path.heads), [88.10, 88.88, 89.40, 89.59], atol=5.1e-3)
+        np.testing.assert_allclose(polar(path.v_points), [88.10, 88.88, 89.40, 89.59], atol=5.1e-3)
         assert (np.degrees(path.head_angle([0.0, 1.0])) <= 20 / path.radii).all()
 
 
@@ -37,7 +37,7 @@ def test_all_inputs_support(coupling: dict[str, float], expected: list[float]) -
 def test_both_norms_are_used_up() -> None:
     path = joint_path(hm.data.named("B-FIG-3a"), [5, 20], rho=3.0)
     np.testing.assert_allclose(np.linalg.norm(path.points, axis=1), [5, 20], rtol=1e-12)
-    np.testing.assert_allclose(np.linalg.norm(path.heads, axis=1), [15, 60], rtol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(path.v_points, axis=1), [15, 60], rtol=1e-12)
 
 
 @pytest.mark.parametrize("rho, expected", [(3.0, [0.0, 0.0, 0.0]), (1.5, [0.476, 0.0205, 0.0011])])
@@ -75,7 +75,7 @@ def test_far_beyond_the_digits_of_the_risk(oracles: dict[str, dict[str, Any]]) -
 @pytest.mark.no_cover
 def test_the_ratio_may_decide_the_selection(rho: float, limit: float, chosen: tuple[int, ...]) -> None:
     tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
-    problem = hm.Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
+    problem = hm.Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
     path = joint_path(problem, [10, 20, 30], rho=rho)
     assert hm.selected_tokens(problem, path.points[-1]).tokens == chosen
     assert abs(polar(path.points)[-1] - limit) <= 20 / 30
@@ -83,8 +83,8 @@ def test_the_ratio_may_decide_the_selection(rho: float, limit: float, chosen: tu
 
 def test_inseparable_labels_keep_the_head_finite() -> None:
     tokens = [[[1.0, 0.0]], [[-1.0, 0.5]], [[0.0, -1.0]]]
-    problem = hm.Problem.from_tokens(tokens, labels=[1, 1, 1], head=[1.0, 0.0])
-    v = joint_path(problem, [10.0], r=50.0).heads[0]
+    problem = hm.Problem.from_tokens(tokens, labels=[1, 1, 1], readout=[1.0, 0.0])
+    v = joint_path(problem, [10.0], r=50.0).v_points[0]
     Z = np.array([rows[0] for rows in tokens])
     assert np.linalg.norm(v) < 5
     np.testing.assert_allclose((1 / (1 + np.exp(Z @ v))) @ Z, 0, atol=1e-9)

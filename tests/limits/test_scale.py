@@ -14,9 +14,7 @@ POWERS = (-530, -40, 1, 530)
 
 def keys_of(name, c):
     base = hm.data.named(name)
-    return base, hm.Problem.from_scores(
-        np.array(base.split(base.keys * c)), np.array(base.split(base.scores))
-    )
+    return base, hm.Problem(np.array(base.split(base.keys * c)), np.array(base.split(base.scores)))
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -57,13 +55,13 @@ def test_joint_path(power):
     """Keys times a, values times b: p over a, v over b, rho times a/b."""
     a, b = 2.0**power, 2.0 ** (power // 2)
     base = hm.data.named("B-FIG-3a")
-    head = base.head
+    head = base.readout
     parts = [np.array(base.split(x)) for x in (base.keys * a, head.values * b)]
     scaled = hm.Problem.from_values(*parts, head.labels, head.v / b)
     expected = unscaled_joint_path()
     path = joint_path(scaled, [5.0 / a], rho=a / b, starts=2)
     np.testing.assert_array_equal(path.points * a, expected.points)
-    np.testing.assert_array_equal(path.heads * b, expected.heads)
+    np.testing.assert_array_equal(path.v_points * b, expected.v_points)
     np.testing.assert_array_equal(path.log_risk, expected.log_risk)
 
 

@@ -135,7 +135,7 @@ def test_one_query_has_its_own_threshold():
 
 def test_misalignment_of_nothing_is_undefined():
     star = KqStar.of(pairs_of(EXAMPLE_1))
-    assert math.isnan(star.misalignment(np.zeros(star.pairs.P)))
-    assert star.misalignment(3 * star.values) < 1e-30
+    assert math.isnan(star.cosine_distance(np.zeros(star.pairs.P)))
+    assert star.cosine_distance(3 * star.values) < 1e-30
     with pytest.raises(ValueError, match="multiple of"):
         late_of(star).log_excess(OutputValue.of_table([1, 2, 3, 0], np.eye(4)), 0.0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hardmax.nexttoken import Model, Pairs, Samples, generate, generate_by_rejection, named_sentences
 from hardmax.nexttoken.model import literal_gradient
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
-from hardmax.problem.heads import OutputValue, star_norm, star_table
+from hardmax.problem.readouts import OutputValue, star_norm, star_table
 
 
 def numbers(rows):

@@ -18,7 +18,7 @@ from hardmax.nexttoken import (
     regenerate,
     structure,
 )
-from hardmax.nexttoken.generators import optimal_tokens
+from hardmax.nexttoken.generators import best_tokens
 from hardmax.nexttoken.realizable import Legality
 
 SETTINGS = {
@@ -193,7 +193,7 @@ def test_what_is_generated_is_legal_and_regenerates_its_labels(
     assert analysis.n.tolist() == made.n.tolist()
     assert max(map(len, made.sentences)) <= max_length
     assert permutation != "derangement" or (made.n != np.arange(V)).all()
-    optimal = optimal_tokens(made.n, made.lag)
+    optimal = best_tokens(made.n, made.lag)
     for q, edges in analysis.orders.edges().items():
         assert {o for o, _ in edges} == {optimal[q]}
     for X, y in samples_of(made.sentences):

@@ -117,7 +117,7 @@ def test_a_sink_with_everything_hidden_and_a_strong_one():
     out = hm.torch.scaled_dot_product_attention(*wide, sink=sink.double())
     truth = torch.autograd.grad(out.sum(), wide[0])[0]
     for head in range(2):
-        off = hm.misalignment(found[0, head].double().numpy().ravel(), truth[0, head].numpy().ravel())
+        off = hm.cosine_distance(found[0, head].double().numpy().ravel(), truth[0, head].numpy().ravel())
         assert off < 1e-10
 
 

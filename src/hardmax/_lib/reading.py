@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-import warnings
-import zipfile
 from collections.abc import Iterator
 from os import PathLike
 from typing import IO, Any
 
-import numpy as np
-
-# A page of docs/files.md gives these numbers too.
+# A page of docs/files.md gives these numbers too, and that of `archive`.
 LARGEST_JSON = 2**26  # bytes; JSON is held whole, in up to twenty times its size
 LARGEST_TEXT = 2**30  # bytes of a text once unpacked, which is read in pieces
-LARGEST_UNPACKED = (
-    2**30
-)  # bytes of all packed arrays of an npz file; arrays that are not packed are as they are
 PIECE = 2**20
-LONGEST_NAME = 200  # letters of the name of an array
-PLAIN_KINDS = "biufcmMSU"  # of arrays: numbers, dates and texts
-WIDEST = 64  # bytes that a value of an array without data may have
 
 
 def size_of(amount: int) -> str:
@@ -85,84 +74,3 @@ def parse_json(text: str | bytes) -> Any:
         raise NotJson("it is nested too deeply") from None
     except ValueError as error:
         raise NotJson(str(error)) from None
-
-
-def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of an npz file: never pickles, and what is packed unpacks to LARGEST_UNPACKED at most."""
-    with open(path, "rb") as stream:
-        return arrays_in(stream, str(path))
-
-
-def arrays_in(stream: IO[bytes], name: str) -> dict[str, np.ndarray]:
-    """The arrays of an npz file that is open; refusals speak of ``name``."""
-    try:
-        with zipfile.ZipFile(stream) as archive:  # np.load would take another file for a pickle
-            members = archive.infolist()
-            unpacked = sum(each.file_size for each in members if each.compress_type != zipfile.ZIP_STORED)
-            plain = sum(each.file_size for each in members if each.compress_type == zipfile.ZIP_STORED)
-            if unpacked <= LARGEST_UNPACKED and plain <= stream.seek(0, 2):  # entries may overlap
-                return _arrays(archive, members)
-    except MemoryError:
-        raise
-    except Exception:  # a damaged file leads zipfile, zlib and numpy into any error there is
-        unpacked = 0
-    if unpacked > LARGEST_UNPACKED:
-        raise ValueError(
-            f"{name} must hold packed arrays of at most {size_of(LARGEST_UNPACKED)}, got {unpacked:,} bytes; "
-            "save them with numpy.savez, which does not pack"
-        )
-    raise ValueError(f"{name} is not a readable npz file") from None
-
-
-def _arrays(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[str, np.ndarray]:
-    """All arrays, after all headers were found to fit their data."""
-    names = [each.filename.removesuffix(".npy") for each in members]
-    if len(set(names)) < len(names) or max(map(len, names), default=0) > LONGEST_NAME:
-        raise ValueError("names")
-    for each in members:
-        with archive.open(each) as stream:
-            _check_header(stream, each.file_size)
-    arrays = {}
-    for name, each in zip(names, members, strict=True):
-        with _quiet(), archive.open(each) as stream:
-            arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
-    return arrays
-
-
-def _check_header(stream: IO[bytes], size: int) -> None:
-    """Refuse an array of ``size`` bytes unless its header describes plain values of just this many bytes.
-
-    numpy makes the array of a header before it reads the data.
-    """
-    with _quiet():
-        version = np.lib.format.read_magic(stream)
-        if version == (1, 0):
-            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        else:
-            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    count, held = math.prod(shape), size - stream.tell()
-    if dtype.kind not in PLAIN_KINDS or dtype.shape or dtype.names is not None or min(shape, default=0) < 0:
-        raise ValueError("dtype")
-    if count * dtype.itemsize != held or dtype.itemsize > max(held, WIDEST) or (count > 1 and not held):
-        raise ValueError("size")
-
-
-def read_array(path: str | PathLike[str]) -> np.ndarray:
-    """The array of an npy file, never a pickle."""
-    with open(path, "rb") as stream:
-        try:
-            size = stream.seek(0, 2)
-            stream.seek(0)
-            _check_header(stream, size)
-            stream.seek(0)
-            with _quiet():
-                return np.lib.format.read_array(stream, allow_pickle=False)
-        except MemoryError:
-            raise
-        except Exception:  # as above
-            raise ValueError(f"{path} is not a readable npy file") from None
-
-
-def _quiet() -> warnings.catch_warnings[None]:
-    """numpy warns of headers that it had to mend."""
-    return warnings.catch_warnings(action="ignore")

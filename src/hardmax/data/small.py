@@ -190,13 +190,13 @@ def named(name: str, loss: str | None = None) -> Problem:
     (3.0, 'log')
     """
     if name in _SCORED:
-        return Problem.from_scores(*_SCORED[name], loss=loss or "logistic")
+        return Problem(*_SCORED[name], loss=loss or "logistic")
     if name in _LABELED:
-        return Problem.from_scores(*_LABELED[name], loss=loss or "log")
+        return Problem(*_LABELED[name], loss=loss or "log")
     if name in _QUERIED:
         return Problem.from_queries(*_QUERIED[name], loss=loss or "logistic")
     if name in _THIRD:
         inputs = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], _THIRD[name]]]
-        return Problem.from_tokens(inputs, [1, -1, 1], head=[-1.0, 0.0], loss=loss or "logistic")
+        return Problem.from_tokens(inputs, [1, -1, 1], readout=[-1.0, 0.0], loss=loss or "logistic")
     known = ", ".join([*_SCORED, *_THIRD, *_LABELED, *_QUERIED])
     raise ValueError(f"name must be one of {known}, got {name!r}")

@@ -16,7 +16,7 @@ from hardmax.directions.direction import slope_range
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Floats
 from hardmax.problem import Problem
-from hardmax.problem.selection import Selection, chosen_slots, optimal_tokens
+from hardmax.problem.selection import Selection, best_tokens, chosen_slots
 
 CORNERS = 512  # selections that Assumption C is tried on
 
@@ -42,7 +42,7 @@ def assumption_b(problem: Problem) -> AssumptionB:
     >>> hm.directions.assumption_b(hm.data.named("B-FIG-1a")).holds
     True
     """
-    best = optimal_tokens(problem).sets
+    best = best_tokens(problem).sets
     groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
     for i, (tokens, scores, group) in enumerate(
         zip(best, problem.split(problem.scores), groups, strict=True)
@@ -101,7 +101,7 @@ def assumption_c(
     >>> round(hm.directions.assumption_c(hm.data.named("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)
     0.5
     """
-    table, labels = problem.head.values, problem.head.labels
+    table, labels = problem.readout.values, problem.readout.labels
     if table is None or labels is None:
         raise ValueError("problem must have values and labels; make it with from_values or from_tokens")
     tokens = tuple(selection)
@@ -221,10 +221,10 @@ def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD
     """Test the conditions of Lemma 14 for the best-scoring tokens (or other ``sets``) and give its constants.
 
     >>> import hardmax as hm
-    >>> hm.directions.assumption_d(hm.Problem.from_scores([[[1.0], [0.0]]], [[-1.0, -2.0]])).witness
+    >>> hm.directions.assumption_d(hm.Problem([[[1.0], [0.0]]], [[-1.0, -2.0]])).witness
     0
     """
-    inside = (sets or optimal_tokens(problem)).sets
+    inside = (sets or best_tokens(problem)).sets
     scores = problem.split(problem.scores)
     groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
     nu = tuple(float(g[o[0]]) for g, o in zip(scores, inside, strict=True))

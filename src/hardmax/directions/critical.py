@@ -50,7 +50,7 @@ class Corner:
     gap: Fraction | None
 
     @property
-    def norm(self) -> float:
+    def p_norm(self) -> float:
         """|q|, one over the margin of its direction."""
         return float(np.linalg.norm(self.q))
 
@@ -428,7 +428,7 @@ def _sign(selected: float, other: float) -> int:
 
 
 def _critical(corner: Corner, exponent: int) -> CriticalDirection:
-    norm = corner.norm
+    norm = corner.p_norm
     return CriticalDirection(
         corner.selection,
         corner.q / norm,
@@ -460,7 +460,9 @@ def _also(corner: Corner) -> str:
     if not corner.also:
         return ""
     (i, t), rows = corner.also[0], ", ".join(map(str, corner.rows))
-    return f"row ({i}, {t}) is as near as {rows} along {_shown(corner.q / corner.norm)}, without a multiplier"
+    return (
+        f"row ({i}, {t}) is as near as {rows} along {_shown(corner.q / corner.p_norm)}, without a multiplier"
+    )
 
 
 def _shown(q: Floats) -> str:
@@ -471,7 +473,7 @@ def _least(each: Corner | Tie) -> float:
     """The least gap between rows that count and rows that do not, along the unit direction."""
     if isinstance(each, Tie):
         return each.gap
-    return float(min(1, each.gap or 1)) / each.norm
+    return float(min(1, each.gap or 1)) / each.p_norm
 
 
 def _spread(geometry: Geometry, corners: list[Corner], ties: list[Tie]) -> float:

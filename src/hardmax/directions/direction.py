@@ -10,10 +10,10 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import misalignment
-from hardmax.directions.neighbors import Chosen, is_locally_optimal, row_gaps, solution, tight_rows
+from hardmax._lib.arrays import cosine_distance
+from hardmax.directions.neighbors import Chosen, attracts, row_gaps, solution, tight_rows
 from hardmax.problem import Problem
-from hardmax.problem.losses import Loss
+from hardmax.problem.losses import LossFunction
 from hardmax.problem.selection import Selection, selected_tokens, slot_gaps
 
 # A direction that someone computed is off by its own rounding, which nothing here can know: margins this near
@@ -91,7 +91,7 @@ def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
     if not p.size:
         raise ValueError("p must have at least one number, got none")
     q = expect.finite_array("q", getattr(q, "direction", q), p.shape)
-    return misalignment(p, q) <= mu and float(np.linalg.norm(p)) >= R
+    return cosine_distance(p, q) <= mu and float(np.linalg.norm(p)) >= R
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     (107.36, 0.0303, 1.316, 1.4866)
     """
     best = solution(problem, chosen).only_l2()
-    if not is_locally_optimal(problem, best):
+    if not attracts(problem, best).verdict:
         raise ValueError("max_margin must belong to a locally optimal selection: Lemma 7 speaks of no other")
     slack = best.decided.slack
     assert slack is not None
@@ -177,7 +177,7 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     )
 
 
-def slope_range(loss: Loss, B: float, lowest: float | None = None) -> tuple[float, float]:
+def slope_range(loss: LossFunction, B: float, lowest: float | None = None) -> tuple[float, float]:
     """Least and largest |l'| on [-B, B] (or [lowest, B]), over a grid with both ends: exact if monotone.
 
     >>> import hardmax as hm

@@ -48,7 +48,7 @@ def general_position(
     the rank is taken in fractions, so the answer is exact for the floats given. Copies of a token are one.
 
     >>> import hardmax as hm
-    >>> line = hm.Problem.from_scores([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
+    >>> line = hm.Problem([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
     >>> hm.directions.general_position(line).witness
     ((0, 0, 1), (0, 0, 2))
     """

@@ -23,9 +23,9 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import take_steps
-from hardmax.dynamics.steps import GD
 from hardmax.embeddings.gram import GramState, read_names
 from hardmax.embeddings.minibatch.result import two_layers
 from hardmax.embeddings.one_layer import (
@@ -353,7 +353,7 @@ class TwoLayerDescent(Run):
     state: TwoLayerGram = field(kw_only=True)
 
     @property
-    def norm(self) -> float:
+    def p_norm(self) -> float:
         """|p| at the end."""
         return self.state.one_layer.p_norm
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import lengths, misalignment
+from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax.dynamics.gradient import pull_of, settle_at
 from hardmax.limits.searching import Landscape, minimize
 from hardmax.problem import Problem
@@ -61,7 +61,7 @@ class LocalPath:
     @property
     def angles(self) -> np.ndarray:
         """Angle of p(R) to q in radians."""
-        return np.array([_angle(misalignment(p, self.q)) for p in self.points])
+        return np.array([_angle(cosine_distance(p, self.q)) for p in self.points])
 
     @property
     def is_bounded(self) -> bool:
@@ -169,7 +169,7 @@ class _Cone:
         found.append(best)
         if self.landscape.excess(best[None])[0][0] > 0.0:
             polished = minimize(self.landscape.expanded, best, R).p
-            if misalignment(polished, self.q) <= 2.0 * math.sin(0.5 * self.half) ** 2:
+            if cosine_distance(polished, self.q) <= 2.0 * math.sin(0.5 * self.half) ** 2:
                 found.append(polished)
         return found
 

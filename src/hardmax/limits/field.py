@@ -89,7 +89,7 @@ class Field:
         power = exponent(problem.keys)
         self.unit = math.ldexp(1.0, power)
         keys = np.ascontiguousarray(np.ldexp(problem.keys, -power) @ self.basis)
-        self.problem = replace(problem, table=Dense(keys), W=None)
+        self.problem = problem._with(table=Dense(keys), W=None)
         self.slots = replace(slots, table=Dense(keys))
         self._scores = np.ascontiguousarray(self.slots.merge(problem.scores))
 

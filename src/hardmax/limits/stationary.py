@@ -50,7 +50,7 @@ def stationary_points(
 
     >>> import hardmax as hm
     >>> from hardmax.limits.field import Field
-    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
+    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
     >>> [(each.p.round(5).tolist(), each.index) for each in stationary_points(Field(opposed), 100.0, [])]
     [([-0.69209], 0)]
     """
@@ -170,7 +170,7 @@ def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float
     norm = FAR * max(1.0, float(np.linalg.norm(near)), float(np.linalg.norm(far)))
 
     def end(p: np.ndarray) -> tuple[tuple[int, ...], ...]:
-        return flow(problem, start=p, until_norm=norm).selection().sets
+        return flow(problem, start=p, until_norm=norm).selection.sets
 
     home = end(near)
     if end(far) == home:

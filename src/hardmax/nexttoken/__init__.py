@@ -13,7 +13,7 @@ _NAMES = {
     "Model": "model",
     "Observables": "observables",
     "Orders": "relations",
-    "OutputValue": ".problem.heads",
+    "OutputValue": ".problem.readouts",
     "PairGradient": "stages",
     "Pairs": "pairs",
     "Prediction": "predict",

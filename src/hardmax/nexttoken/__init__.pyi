@@ -5,7 +5,7 @@ from ..data.sentences.reading import write_sentences as write_sentences
 from ..data.sentences.samples import Samples as Samples
 from ..data.sentences.sentences import Sentences as Sentences
 from ..data.sentences.trie import Trie as Trie
-from ..problem.heads import OutputValue as OutputValue
+from ..problem.readouts import OutputValue as OutputValue
 from .analysis import Analysis as Analysis
 from .analysis import analyze as analyze
 from .checking.witnesses import Violation as Violation

@@ -40,7 +40,7 @@ class Structure:
     @property
     def optimal(self) -> Ints:
         """The token o_q = n^(-lag)(q) that decides under each query, -1 where there is none."""
-        return optimal_tokens(self.n, self.lag)
+        return best_tokens(self.n, self.lag)
 
     def sentences(self) -> list[list[int]]:
         """The longest raw sentence of every start, regenerated; the samples are those of the dataset.
@@ -95,12 +95,12 @@ def chain(n: list[int], optimal: list[int], start: int, length: int, *, balanced
     return sentence
 
 
-def optimal_tokens(n: Ints, lag: Ints) -> Ints:
+def best_tokens(n: Ints, lag: Ints) -> Ints:
     """o_q = n^(-lag[q])(q) for a permutation n; -1 where lag is -1.
 
     >>> import numpy as np
-    >>> from hardmax.nexttoken.generators import optimal_tokens
-    >>> optimal_tokens(np.array([1, 2, 0]), np.array([0, 1, -1])).tolist()
+    >>> from hardmax.nexttoken.generators import best_tokens
+    >>> best_tokens(np.array([1, 2, 0]), np.array([0, 1, -1])).tolist()
     [0, 0, -1]
     """
     back = np.empty_like(n)
@@ -189,7 +189,7 @@ def generate(
     draw = _source(rng)
     n = _permutation(V, permutation, draw)
     lag = np.array([0 if draw.random() < lag0 else draw.randint(1, max_lag) for _ in range(V)])
-    following, optimal = n.tolist(), optimal_tokens(n, lag).tolist()
+    following, optimal = n.tolist(), best_tokens(n, lag).tolist()
     sentences = []
     for start in range(V):
         sentence = chain(following, optimal, start, max_length, balanced=assumption3)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from hardmax._lib import expect
+from hardmax._lib import archive, expect
+from hardmax._lib.archive import Arrays, decoded, demand, encoded, read_arrays, refused, write_arrays
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.files import whole
-from hardmax._lib.reading import parse_json, read_arrays
 from hardmax.nexttoken.pairs import Ints, Pairs
 from hardmax.nexttoken.predict import Predictor
 from hardmax.nexttoken.relations import Orders
 from hardmax.nexttoken.training import Training
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,8 @@ def digest(pairs: Pairs) -> str:
     >>> digest(once) == digest(twice)
     True
     """
-    seen = hashlib.sha256("\n".join(pairs.samples.vocabulary).encode())
-    for column in (
+    return archive.digest(
+        "\n".join(pairs.samples.vocabulary),
         pairs.collocation,
         pairs.token,
         pairs.query,
@@ -77,9 +74,7 @@ def digest(pairs: Pairs) -> str:
         pairs.target,
         pairs.log_weight,
         pairs.samples.weight,
-    ):
-        seen.update(np.ascontiguousarray(column).tobytes())
-    return seen.hexdigest()
+    )
 
 
 FORMAT = "hardmax.ntp-model/1"
@@ -106,7 +101,7 @@ def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | N
     if reached is not None:
         head["reached"] = asdict(reached)
     arrays: dict[str, Any] = {
-        "head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
+        "head": encoded(head),
         "collocation": model.W_ov.collocation,
         "token": model.token,
         "query": model.query,
@@ -115,8 +110,7 @@ def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | N
     }
     optional = {"W_ov": model.W_ov.entries, "star": model.star, "residual": model.residual}
     arrays |= {name: array for name, array in optional.items() if array is not None}
-    with whole(path) as file:
-        np.savez_compressed(file, **arrays)
+    write_arrays(path, arrays, packed=True)
 
 
 @check_arguments
@@ -148,35 +142,33 @@ def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
     ...     load_reached(pathlib.Path(folder, "half.npz"))[1].steps
     450
     """
-    try:
+    with refused(f"{path} must be a model written by hardmax ntp train, got another file"):
         arrays = read_arrays(path)
-        return _model(arrays, parse_json(arrays["head"].tobytes()))
-    except (ValueError, LookupError, TypeError):
-        raise ValueError(f"{path} must be a model written by hardmax ntp train, got another file") from None
+        return _model(arrays, decoded(arrays["head"]))
 
 
-def _model(arrays: dict[str, np.ndarray], head: Any) -> tuple[Predictor, Reached | None]:
+def _model(arrays: Arrays, head: Any) -> tuple[Predictor, Reached | None]:
     """The model of arrays that may have been tampered with: each is looked at before it is used."""
     words, margin = head["vocabulary"], head["margin"]
-    _demand(head["format"] == FORMAT and isinstance(words, list) and len(words) > 1)
-    _demand(all(isinstance(word, str) for word in words) and len(set(words)) == len(words))
+    demand(head["format"] == FORMAT and isinstance(words, list) and len(words) > 1)
+    demand(all(isinstance(word, str) for word in words) and len(set(words)) == len(words))
     V = len(words)
     token, query = (_numbers(arrays[name], V) for name in ("token", "query"))
     related = _numbers(arrays["orders"], V, ndim=2)
-    _demand(len(token) == len(query) and len(related) == 3)
+    demand(len(token) == len(query) and len(related) == 3)
     # pairs are looked up, and relations, by bisection
-    _demand(_rises(query * V + token) and _rises((related[0] * V + related[1]) * V + related[2]))
+    demand(_rises(query * V + token) and _rises((related[0] * V + related[1]) * V + related[2]))
     entries = None
     if margin is None:
         entries = expect.finite_array("W_ov", arrays["W_ov"], (V, V))
     else:
-        _demand("W_ov" not in arrays and expect.nonnegative("margin", margin) is not None)
+        demand("W_ov" not in arrays and expect.nonnegative("margin", margin) is not None)
     values = {
         name: expect.finite_array(name, arrays[name], (len(token),))
         for name in ("values", "star", "residual")
         if name == "values" or name in arrays
     }
-    _demand(all(np.abs(each).max(initial=0.0) < LARGEST_VALUE for each in values.values()))
+    demand(all(np.abs(each).max(initial=0.0) < LARGEST_VALUE for each in values.values()))
     model = Predictor(
         tuple(words),
         OutputValue(_numbers(arrays["collocation"], V, least=-1, size=V), margin, entries),
@@ -194,22 +186,17 @@ def _reached(found: dict[str, Any]) -> Reached:
     for name in ("steps", "signed_steps"):
         expect.whole(name, found[name])
     expect.positive("rate", found["rate"])
-    _demand(isinstance(found["data"], str) and isinstance(found["margin"], float | int | None))
+    demand(isinstance(found["data"], str) and isinstance(found["margin"], float | int | None))
     return Reached(**found)
 
 
 def _numbers(array: np.ndarray, V: int, *, least: int = 0, ndim: int = 1, size: int | None = None) -> Ints:
     """Numbers of tokens, from ``least`` to V - 1."""
-    _demand(array.ndim == ndim and array.dtype.kind in "iu" and (size is None or len(array) == size))
+    demand(array.ndim == ndim and array.dtype.kind in "iu" and (size is None or len(array) == size))
     found = array.astype(np.int64)
-    _demand(not found.size or least <= found.min() <= found.max() < V)
+    demand(not found.size or least <= found.min() <= found.max() < V)
     return found
 
 
 def _rises(keys: Ints) -> bool:
     return bool((np.diff(keys) > 0).all())
-
-
-def _demand(holds: bool) -> None:
-    if not holds:
-        raise ValueError

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from hardmax._lib.arguments import check_arguments
 from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, Orders
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @dataclass(frozen=True)

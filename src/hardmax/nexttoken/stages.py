@@ -17,7 +17,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.edges.steps import EdgeSteps
 from hardmax.nexttoken.pairs import Floats, Pairs
-from hardmax.problem.heads import OutputValue, checked, star_norm
+from hardmax.problem.readouts import OutputValue, checked, star_norm
 
 
 def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
@@ -142,7 +142,7 @@ class StageTwo:
     >>> from hardmax.nexttoken.stages import stage_1
     >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
     >>> a = np.zeros(pairs.P)
-    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, rate=1.0, steps=2)
+    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).optim.Normalized(0.1), rate=1.0, steps=2)
     (2, 0)
     >>> a.round(6).tolist()
     [1.414214, -1.414214]

@@ -22,7 +22,7 @@ from hardmax.nexttoken.predict import Prediction, Predictor
 from hardmax.nexttoken.relations import Orders, orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.heads import OutputValue, best_loss, star_norm
+from hardmax.problem.readouts import OutputValue, best_loss, star_norm
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
 STEPS, FIRST_RATE, RATE = 900, 0.2, 0.05
@@ -179,7 +179,7 @@ class Training(Run):
     @property
     def misalignment_kq(self) -> float:
         """1 - cos(W_kq, W_kq*) at the end; nan where there is no W_kq*."""
-        return self.star.misalignment(self.a)
+        return self.star.cosine_distance(self.a)
 
     @cached_property
     def masses(self) -> Floats:
@@ -216,7 +216,7 @@ class Training(Run):
 
     @property
     def conditions(self) -> dict[str, tuple[float, float]]:
-        """Step sizes and the bounds that the proofs put on them, by name: (step, bound).
+        """Optimizer sizes and the bounds that the proofs put on them, by name: (step, bound).
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.training import train

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax._lib.files import whole, whole_text
-from hardmax._lib.reading import LARGEST_JSON, read_arrays, read_bytes, read_json
+from hardmax._lib.archive import Arrays, read_arrays, write_arrays
+from hardmax._lib.files import whole_text
+from hardmax._lib.reading import LARGEST_JSON, read_bytes, read_json
 from hardmax.problem import Problem
-from hardmax.problem.heads import CrossEntropy, Head, LinearHead, OutputValue, scored
 from hardmax.problem.keys import Dense, Gram, Keys, OneHot, Products
 from hardmax.problem.losses import LOSSES, as_loss
+from hardmax.problem.readouts import CrossEntropy, LinearReadout, OutputValue, Readout, scored
 
 _JSON_NAMES = {"keys", "tokens", "queries", "scores", "values", "labels", "head", "loss", "counts", "weights"}
 _NEXT_TOKEN = {"collocation", "words", "targets", "queries", "margin", "entries"}
@@ -42,9 +43,7 @@ def read_problem(path: Path) -> Problem:
 def write_problem(problem: Problem, path: Path) -> None:
     """Write what `read_problem` reads back; the ending decides the format."""
     if path.suffix == ".npz":
-        arrays = problem_arrays(problem)
-        with whole(path) as file:
-            np.savez(file, **arrays)
+        write_arrays(path, problem_arrays(problem))
     elif path.suffix == ".json":
         content = json.dumps(_as_json(problem)) + "\n"
         with whole_text(path) as text:
@@ -70,7 +69,7 @@ def problem_arrays(problem: Problem) -> dict[str, Any]:
     for name in ("W", "gram", "counts", "weights"):
         if getattr(problem, name) is not None:
             arrays[name] = getattr(problem, name)
-    return arrays | problem.head.arrays()
+    return arrays | problem.readout.arrays()
 
 
 def _saved_loss(problem: Problem) -> str:
@@ -79,7 +78,7 @@ def _saved_loss(problem: Problem) -> str:
     return problem.loss.name
 
 
-def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
+def problem_of_arrays(arrays: Arrays, path: Path) -> Problem:
     """The problem made of the arrays that `problem_arrays` gives; ``path`` is named in refusals."""
     _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
     heads = ({"scores"}, {"values", "labels", "head"}, {"collocation", "words", "targets"})
@@ -102,11 +101,11 @@ def problem_of_arrays(arrays: dict[str, np.ndarray], path: Path) -> Problem:
         _one_query(table.query[tokens], offsets, path)
     head = _head(arrays, table, tokens, offsets)
     W = _map(arrays, head, table, path)
-    problem = Problem(table, tokens.astype(np.intp), offsets, head, W)
+    problem = Problem._flat(table, tokens.astype(np.intp), offsets, head, W)
     return problem.weighted(arrays.get("weights"), arrays.get("counts"))
 
 
-def _table(arrays: dict[str, np.ndarray], path: Path) -> Keys:
+def _table(arrays: Arrays, path: Path) -> Keys:
     if "one_hot" in arrays:
         return OneHot(expect.whole("one_hot", arrays["one_hot"].tolist(), 1))
     if "token_table" in arrays:
@@ -118,7 +117,7 @@ def _table(arrays: dict[str, np.ndarray], path: Path) -> Keys:
     return Dense(keys) if gram is None else Gram(keys, gram)
 
 
-def _products(arrays: dict[str, np.ndarray], path: Path) -> Products:
+def _products(arrays: Arrays, path: Path) -> Products:
     """Outer products of tokens and queries, and which of them every key is made of."""
     if not set(_PRODUCTS) <= arrays.keys():
         raise ValueError(f"{path} must hold all of {', '.join(_PRODUCTS)} where inputs have queries")
@@ -135,7 +134,7 @@ def _one_query(query: np.ndarray, offsets: np.ndarray, path: Path) -> None:
         raise ValueError(f"{path}: query_of must be one query in each input, got several; give an input each")
 
 
-def _head(arrays: dict[str, np.ndarray], table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Head:
+def _head(arrays: Arrays, table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Readout:
     loss = str(arrays.get("loss", "logistic"))
     if "scores" in arrays:
         return scored(expect.finite_array("scores", arrays["scores"], (len(tokens),)), offsets, loss)
@@ -144,10 +143,10 @@ def _head(arrays: dict[str, np.ndarray], table: Keys, tokens: np.ndarray, offset
     values = expect.finite_array("values", arrays["values"], (table.shape[0], None))
     labels = expect.signs("labels", arrays["labels"], len(offsets) - 1)
     v = expect.finite_array("head", arrays["head"], (values.shape[1],))
-    return LinearHead(values, labels, v, as_loss(loss))
+    return LinearReadout(values, labels, v, as_loss(loss))
 
 
-def _cross_entropy(arrays: dict[str, np.ndarray], N: int, n: int) -> Head:
+def _cross_entropy(arrays: Arrays, N: int, n: int) -> Readout:
     """The head of a next-token problem."""
     collocation = arrays["collocation"]
     if ("margin" in arrays) == ("entries" in arrays):
@@ -164,7 +163,7 @@ def _cross_entropy(arrays: dict[str, np.ndarray], N: int, n: int) -> Head:
     return CrossEntropy(W_ov, found["words"], found["targets"], found.get("queries"))
 
 
-def _map(arrays: dict[str, np.ndarray], head: Head, table: Keys, path: Path) -> Any:
+def _map(arrays: Arrays, head: Readout, table: Keys, path: Path) -> Any:
     """W, where the file has one: the map from values to keys."""
     if "W" not in arrays:
         return None
@@ -177,7 +176,7 @@ def _map(arrays: dict[str, np.ndarray], head: Head, table: Keys, path: Path) -> 
     return W
 
 
-def _gram(arrays: dict[str, np.ndarray], keys: np.ndarray, path: Path) -> np.ndarray | None:
+def _gram(arrays: Arrays, keys: np.ndarray, path: Path) -> np.ndarray | None:
     """The inner products of the tokens, where the file has them: those of the keys, up to rounding.
 
     That makes them semidefinite up to rounding too.
@@ -227,13 +226,14 @@ def _posed(content: dict[str, Any], loss: str) -> Problem | None:
     """The problem of a JSON object, by the names it has; None if they make none."""
     names = content.keys() - {"loss", "counts", "weights"}
     if names == {"keys", "scores"}:
-        return Problem.from_scores(content["keys"], content["scores"], loss)
+        return Problem(content["keys"], content["scores"], loss)
     if names == {"keys", "values", "labels", "head"}:
         return Problem.from_values(
             content["keys"], content["values"], content["labels"], content["head"], loss
         )
     if names in ({"tokens", "queries", "scores"}, {"tokens", "queries", "labels", "head"}):
-        return Problem.from_queries(**{name: content[name] for name in names}, loss=loss)
+        given = {"readout" if name == "head" else name: content[name] for name in names}
+        return Problem.from_queries(**given, loss=loss)
     return None
 
 
@@ -261,7 +261,7 @@ def _as_json(problem: Problem) -> dict[str, Any]:
     def rows(table: np.ndarray) -> list[Any]:
         return [part.tolist() for part in problem.split(table[problem.tokens])]
 
-    table, linear = problem.table, problem.head.linear
+    table, linear = problem.table, problem.readout.linear
     if isinstance(table, Products):
         queries = table.right[table.query[problem.tokens[problem.offsets[:-1]]]]
         content: dict[str, Any] = {"tokens": rows(table.left[table.token]), "queries": queries.tolist()}
@@ -275,8 +275,8 @@ def _as_json(problem: Problem) -> dict[str, Any]:
     if linear is not None:
         content |= {"labels": linear.labels.tolist(), "head": linear.v.tolist()}
         return content if isinstance(table, Products) else content | {"values": rows(linear.values)}
-    problem.head.arrays()  # refuses what no file can hold
-    if problem.head.moves:
+    problem.readout.arrays()  # refuses what no file can hold
+    if problem.readout.moves:
         raise ValueError("scores that move with the attention have no form in JSON; save the problem as .npz")
     return content | {"scores": [part.tolist() for part in problem.split(problem.scores)]}
 
@@ -325,4 +325,4 @@ def _problem(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) ->
         scores.setdefault(name, []).append(score)
     if not keys:
         raise ValueError(f"{path} holds no token: the first line is followed by none; {_PAGE}")
-    return Problem.from_scores(list(keys.values()), list(scores.values()))
+    return Problem(list(keys.values()), list(scores.values()))

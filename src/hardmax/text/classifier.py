@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.tokens import mapped

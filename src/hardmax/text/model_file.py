@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -11,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax import __version__
-from hardmax._lib.files import whole
-from hardmax._lib.reading import parse_json, read_arrays
+from hardmax._lib.archive import Arrays, decoded, demand, digest, encoded, read_arrays, refused, write_arrays
 from hardmax.text.counting.ngrams import Level
 from hardmax.text.counting.vectorizer import NgramVectorizer
 
@@ -54,10 +51,8 @@ def save(model: AttentionClassifier, path: str | PathLike[str]) -> None:
             arrays |= {f"keys{k}": level.keys, f"frequency{k}": level.frequency}
     elif hasattr(model, "feature_names_in_"):
         head["names"] = model.feature_names_in_.tolist()
-    coded = np.frombuffer(json.dumps(head).encode(), np.uint8)
-    written: dict[str, Any] = {"head": coded, "digest": np.frombuffer(_digest(coded, arrays), np.uint8)}
-    with whole(path) as file:
-        np.savez(file, **written, **arrays)
+    coded = encoded(head)
+    write_arrays(path, {"head": coded, "digest": np.frombuffer(_digest(coded, arrays), np.uint8), **arrays})
 
 
 def _plain(setting: Any) -> Any:
@@ -69,43 +64,36 @@ def _plain(setting: Any) -> Any:
     return setting if isinstance(setting, str | int | float | None) else None
 
 
-def _digest(head: np.ndarray, arrays: dict[str, np.ndarray]) -> bytes:
-    seen = hashlib.sha256(head.tobytes())
+def _digest(head: np.ndarray, arrays: Arrays) -> bytes:
+    parts: list[str | np.ndarray] = [head]
     for name, each in sorted(arrays.items()):
-        seen.update(f"{name} {each.dtype.str} {each.shape} ".encode())
-        seen.update(np.ascontiguousarray(each).tobytes())
-    return seen.digest()
+        parts += [f"{name} {each.dtype.str} {each.shape} ", each]
+    return bytes.fromhex(digest(*parts))
 
 
 def load(path: str | PathLike[str]) -> AttentionClassifier:
     """Read what `save` wrote; a damaged file, or one of another version, is told in a sentence."""
-    try:
+    foreign = f"{path} must be a model that AttentionClassifier.save wrote, got another file"
+    with refused(foreign):
         arrays = read_arrays(path)
-        coded, digest = arrays.pop("head"), arrays.pop("digest")
-        head = parse_json(coded.tobytes())
+        coded, seal = arrays.pop("head"), arrays.pop("digest")
+        head = decoded(coded)
         form = head["format"]
-    except (ValueError, LookupError, TypeError):
-        form = None
-    if not isinstance(form, str) or not form.startswith(FAMILY + "/"):
-        raise ValueError(f"{path} must be a model that AttentionClassifier.save wrote, got another file")
+        demand(form.startswith(FAMILY + "/"))
     if form != FORMAT:
         raise ValueError(
             f"{path} must be a model of the format {FORMAT}, got {form}, of hardmax "
             f"{head.get('version', 'unknown')!s:.20}; load it with that version, or train it again"
         )
-    if digest.tobytes() != _digest(coded, arrays):
+    if seal.tobytes() != _digest(coded, arrays):
         raise ValueError(
             f"{path} must be as it was written, got other bytes: it is damaged; copy or train it again"
         )
-    try:
+    with refused(foreign):
         return _model(head, arrays)
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise ValueError(
-            f"{path} must be a model that AttentionClassifier.save wrote, got another file"
-        ) from None
 
 
-def _model(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> AttentionClassifier:
+def _model(head: dict[str, Any], arrays: Arrays) -> AttentionClassifier:
     from hardmax.text.classifier import AttentionClassifier
 
     params = dict(head["params"])
@@ -126,16 +114,11 @@ def _model(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> AttentionClas
         "shares": (len(model.classes_),),
     }
     for name, shape in shapes.items():
-        if (
-            arrays[name].shape != shape
-            or arrays[name].dtype != np.float64
-            or not np.isfinite(arrays[name]).all()
-        ):
-            raise ValueError
+        found = arrays[name]
+        demand(found.shape == shape and found.dtype == np.float64 and bool(np.isfinite(found).all()))
     if "vectorizer" in head:
         model.vectorizer_ = _vectorizer(head, arrays)
-        if sum(map(len, model.vectorizer_._kept)) != columns:
-            raise ValueError
+        demand(sum(map(len, model.vectorizer_._kept)) == columns)
     elif "names" in head:
         model.feature_names_in_ = np.array(head["names"], dtype=object)
     return model._ready()
@@ -143,24 +126,20 @@ def _model(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> AttentionClas
 
 def _classes(names: Any, kind: Any) -> np.ndarray:
     """The labels of the classes, in the type that they had: of texts, as wide as the longest of them."""
-    if not (isinstance(names, list) and isinstance(kind, str) and len(names) > 1):
-        raise ValueError
+    demand(isinstance(names, list) and isinstance(kind, str) and len(names) > 1)
     if kind == "O" or re.fullmatch(r"[<>|=]?[biuf][1248]", kind):
         return np.array(names, dtype=object if kind == "O" else np.dtype(kind))
-    if not re.fullmatch(r"[<>|=]?[US]\d+", kind) or not all(isinstance(each, str) for each in names):
-        raise ValueError
+    demand(re.fullmatch(r"[<>|=]?[US]\d+", kind) is not None and all(isinstance(each, str) for each in names))
     made = np.array(names)
     if made.dtype.itemsize < np.dtype(kind).itemsize <= SLACK * max(made.dtype.itemsize, 1):
         made = made.astype(kind)
-    if made.dtype != np.dtype(kind):
-        raise ValueError
+    demand(made.dtype == np.dtype(kind))
     return made
 
 
-def _vectorizer(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> NgramVectorizer:
+def _vectorizer(head: dict[str, Any], arrays: Arrays) -> NgramVectorizer:
     params = dict(head["vectorizer"])
-    if not re.fullmatch(r"[<>|=]?[biuf][1248]", params["dtype"]):
-        raise ValueError
+    demand(re.fullmatch(r"[<>|=]?[biuf][1248]", params["dtype"]) is not None)
     params |= {"ngram_range": tuple(params["ngram_range"]), "dtype": np.dtype(params["dtype"]).type}
     made = NgramVectorizer(**params)
     made.words_ = [str(word) for word in head["words"]]
@@ -170,15 +149,9 @@ def _vectorizer(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> NgramVec
         level = Level(arrays[f"keys{k}"], arrays[f"frequency{k}"])
         parts = level.keys >> np.uint64(32), level.keys & np.uint64(0xFFFFFFFF)
         inside = k == 0 or all(part.size == 0 or int(part.max()) < below for part in parts)
-        if (
-            level.keys.dtype != np.uint64
-            or level.keys.ndim != 1
-            or len(level.frequency) != len(level)
-            or not inside
-        ):
-            raise ValueError
+        demand(level.keys.dtype == np.uint64 and level.keys.ndim == 1)
+        demand(len(level.frequency) == len(level) and inside)
         made.levels_.append(level)
         below = len(level)
-    if len(made.words_) != len(made.levels_[0]):
-        raise ValueError
+    demand(len(made.words_) == len(made.levels_[0]))
     return made

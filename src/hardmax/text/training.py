@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -13,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.files import whole
-from hardmax._lib.reading import parse_json, read_arrays
+from hardmax._lib import archive
 from hardmax.text import kernels as compiled
 
 FORMAT = "hardmax.text-checkpoint/1"
@@ -23,10 +21,7 @@ Arrays = tuple[np.ndarray, ...]
 
 def identity(rows: Arrays, y: np.ndarray, weights: np.ndarray, settings: Any, seed: int) -> str:
     """A digest of all that decides a training."""
-    seen = hashlib.sha256(json.dumps([asdict(settings), seed]).encode())
-    for each in (*rows, y, weights):
-        seen.update(np.ascontiguousarray(each).tobytes())
-    return seen.hexdigest()
+    return archive.digest(json.dumps([asdict(settings), seed]), *rows, y, weights)
 
 
 @dataclass(frozen=True)
@@ -38,27 +33,21 @@ class Checkpoint:
 
     def write(self, state: Arrays, losses: list[float]) -> None:
         """Replace the file, whole or not at all."""
-        head = json.dumps({"format": FORMAT, "identity": self.identity, "losses": losses}).encode()
-        with whole(self.path) as file:
-            np.savez(file, np.frombuffer(head, np.uint8), *state)
+        head = archive.encoded({"format": FORMAT, "identity": self.identity, "losses": losses})
+        archive.write_arrays(self.path, {f"arr_{k}": each for k, each in enumerate((head, *state))})
 
     def found(self, state: Arrays) -> tuple[list[float], Arrays]:
         """The losses and the state of the file, or the given state if there is none yet."""
         if not self.path.exists():
             return [], state
-        try:
-            arrays = list(read_arrays(self.path).values())
-            head = parse_json(arrays[0].tobytes())
+        foreign = f"checkpoint {self.path} must be one of a text training, got another file; delete it"
+        with archive.refused(foreign):
+            arrays = list(archive.read_arrays(self.path).values())
+            head = archive.decoded(arrays[0])
             losses, mine = [float(each) for each in head["losses"]], head["identity"] == self.identity
-            fits = head["format"] == FORMAT and len(arrays) == 3
+            archive.demand(head["format"] == FORMAT and len(arrays) == 3)
             pairs = zip(arrays[1:], state, strict=True)
-            fits = fits and (not mine or all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
-        except (ValueError, LookupError, TypeError):
-            fits = mine = False
-        if not fits:
-            raise ValueError(
-                f"checkpoint {self.path} must be one of a text training, got another file; delete it"
-            )
+            archive.demand(not mine or all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
         if not mine:
             raise ValueError(
                 f"checkpoint {self.path} must be of the same texts and settings, got another training's; "

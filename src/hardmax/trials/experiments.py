@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax._lib.arrays import lengths, misalignment
+from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.small import named
 from hardmax.directions.neighbors import known_gap, row_gaps
-from hardmax.dynamics.descent import descend_batch, descend_quietly
+from hardmax.dynamics.optim import Adam, Coordinate, Mirror, Normalized, Optimizer, Sign, Signum
+from hardmax.dynamics.optim.text import RULES as ALL
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Adam, Coordinate, Mirror, Normalized, Sign, Signum, Step
-from hardmax.dynamics.steps.text import RULES as ALL
+from hardmax.dynamics.train import train, train_quietly
 from hardmax.limits.late import late_residual
-from hardmax.margin.att_svm import max_margin_batch
+from hardmax.margin.att_svm import max_margin
 from hardmax.margin.measure import enclose_many
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
@@ -52,7 +52,7 @@ def rule_parameters(name: Any) -> tuple[str, ...]:
     return tuple(each.name for each in fields(RULES[name]))
 
 
-def rule_of(parameters: Mapping[str, Any]) -> Step:
+def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
     """The rule that a cell asks for; normalised gradient descent by default.
 
     >>> from hardmax.trials.experiments import rule_of
@@ -78,13 +78,13 @@ def rule_of(parameters: Mapping[str, Any]) -> Step:
 REACHED = 0.05  # the largest deficit that counts as at the max margin
 BASE = "normalized"  # the rule that the others' selections are compared with
 
-BY_OPTIMIZER: dict[str, Callable[[float, float], Step]] = {
+BY_OPTIMIZER: dict[str, Callable[[float, float], Optimizer]] = {
     "coordinate": lambda rate, decay: Coordinate(rate, decay=decay),
     "normalized": lambda rate, decay: Normalized(rate, decay=decay),
     "mirror3": lambda rate, decay: Mirror(rate, 3.0, decay=decay),
     "sign": lambda rate, decay: Sign(rate, decay=decay),
     "signum": lambda rate, decay: Signum(rate, 0.9, decay=decay),
-    "adam": lambda rate, decay: Adam(rate, (0.9, 0.99), epsilon=0.0, decay=decay),
+    "adam": lambda rate, decay: Adam(rate, (0.9, 0.99), eps=0.0, decay=decay),
 }
 
 
@@ -115,8 +115,8 @@ def compare(
         step = rule(rate, decay)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rates beyond a threshold are part of the question
-            runs = descend_batch(problems, step, steps=steps, workers=1)
-        chosen[name] = [str(run.selection()) for run in runs]
+            runs = train(problems, step, steps=steps, workers=1)
+        chosen[name] = [str(run.selection) for run in runs]
         for row, reached in zip(rows, _reached(runs, step.norm), strict=True):
             row[name] = reached
     for at, row in enumerate(rows):
@@ -128,14 +128,16 @@ def compare(
 
 def _reached(runs: Sequence[Run], norm: str) -> list[bool]:
     """Whether each run is at the max margin of what it selects; not where tokens tie or none is found."""
-    selections = [run.selection() for run in runs]
+    selections = [run.selection for run in runs]
     clear = [at for at, each in enumerate(selections) if all(len(tied) == 1 for tied in each.sets)]
-    found = max_margin_batch(
+    found = max_margin(
         [runs[at].problem for at in clear], [selections[at].tokens for at in clear], workers=1, norm=norm
     )
     reached = [False] * len(runs)
     for at, best in zip(clear, found, strict=True):
-        reached[at] = bool(best.is_certified and best.p is not None and best.deficit(runs[at].p) <= REACHED)
+        reached[at] = bool(
+            best.is_certified and best.p is not None and best.margin_gap(runs[at].p) <= REACHED
+        )
     return reached
 
 
@@ -205,7 +207,7 @@ class Block:
         near = self.leads <= np.repeat(reach, self._sizes, axis=1)
         clear = near.sum(axis=1) == len(self._sizes)
         return [
-            tuple((t,) for t in tops) if alone else path.selection().sets
+            tuple((t,) for t in tops) if alone else path.selection.sets
             for path, tops, alone in zip(self.paths, self.tops.tolist(), clear.tolist(), strict=True)
         ]
 
@@ -257,7 +259,7 @@ def blocks(paths: Sequence[Run]) -> Iterator[Block]:
     >>> import hardmax as hm
     >>> from hardmax.trials.experiments import blocks
     >>> problems = [hm.data.sphere(2, 3, d, rng=0) for d in (2, 5, 2)]
-    >>> [block.members for block in blocks(hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=10))]
+    >>> [block.members for block in blocks(hm.train(problems, hm.optim.Normalized(1.0), steps=10))]
     [[0, 2], [1]]
     """
     groups: dict[tuple[bytes, int], list[int]] = {}
@@ -294,7 +296,7 @@ COLUMNS = (*MEASURE, "deficit", "event", "eta_ratio")  # the last take longer, o
 
 def outcomes(
     problems: Sequence[Problem],
-    step: Step = STEP,
+    step: Optimizer = STEP,
     *,
     steps: int = 1000,
     starts: Sequence[Any] | None = None,
@@ -331,12 +333,11 @@ def outcomes(
     rows: list[dict[str, Any]] = [{} for _ in problems]
     with serial_blas():  # sums must not depend on how many threads a process has
         if starts is None:
-            paths = descend_batch(problems, step, steps=steps, workers=workers)
+            paths = train(problems, step, steps=steps, workers=workers)
         else:
             pairs = zip(problems, starts, strict=True)
             paths = [
-                descend_quietly(problem, step, steps=steps, start=start, record=())
-                for problem, start in pairs
+                train_quietly(problem, step, steps=steps, start=start, record=()) for problem, start in pairs
             ]
         for block in blocks(paths):
             columns = _columns(block, measure, step, workers)
@@ -352,7 +353,9 @@ def check_columns(measure: Sequence[str]) -> None:
         raise ValueError(f"measure must be some of {', '.join(COLUMNS)}, got {', '.join(unknown) or 'none'}")
 
 
-def _columns(block: Block, measure: Sequence[str], step: Step, workers: int | None) -> dict[str, list[Any]]:
+def _columns(
+    block: Block, measure: Sequence[str], step: Optimizer, workers: int | None
+) -> dict[str, list[Any]]:
     """The columns of a block, at least those asked for."""
     defects = block.defects
     saturated = defects <= SATURATED
@@ -361,12 +364,12 @@ def _columns(block: Block, measure: Sequence[str], step: Step, workers: int | No
         "saturated": saturated.tolist(),
         "defect": defects.tolist(),
         "selection": [" ".join("=".join(map(str, tied)) for tied in chosen) for chosen in selections],
-        "norm": [path.norm for path in block.paths],
+        "norm": [path.p_norm for path in block.paths],
         "event": [path.event for path in block.paths],
     }
     if "deficit" in measure:
         columns["deficit"] = [
-            math.nan if each is None or not p.any() else each.deficit(p)
+            math.nan if each is None or not p.any() else each.margin_gap(p)
             for p, each in zip(block.points, _directions(block, selections, workers, step.norm), strict=True)
         ]
     if set(measure) <= columns.keys():
@@ -381,14 +384,14 @@ def _columns(block: Block, measure: Sequence[str], step: Step, workers: int | No
         "score_gap": gaps.tolist(),
         "margin": [math.nan if each is None else each.margin for each in best],
         "misalignment": [
-            math.nan if each is None or each.direction is None or not p.any() else misalignment(p, each)
+            math.nan if each is None or each.direction is None or not p.any() else cosine_distance(p, each)
             for p, each in zip(block.points, best, strict=True)
         ],
     }
     if "eta_ratio" in measure:
         rate = step.constant_rate if isinstance(step, Normalized) and step.norm == "l2" else math.nan
         columns["eta_ratio"] = [
-            rate / late_residual(path.problem, each).eta_c if good and each and each.norm else math.nan
+            rate / late_residual(path.problem, each).eta_c if good and each and each.p_norm else math.nan
             for path, each, good in zip(block.paths, best, columns["locally_optimal"], strict=True)
         ]
     return columns
@@ -399,11 +402,11 @@ def _directions(
 ) -> list[MaxMargin | None]:
     """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]
-    found = max_margin_batch(
+    found = max_margin(
         [block.paths[at].problem for at in unique],
         [[t for (t,) in selections[at]] for at in unique],
-        workers,
-        norm,
+        workers=workers,
+        norm=norm,
     )
     best: list[MaxMargin | None] = [None] * len(selections)
     for at, each in zip(unique, found, strict=True):
@@ -428,7 +431,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     (``n``, ``T``, ``d``); "fig9-oracle" takes problem ``number`` of the fixed stream of ``d``; the id of a
     figure, as in "B-FIG-8", is that figure's data, where only the start is random. ``start`` is the standard
     deviation of the coordinates of p(0), or p(0) itself as text, "2 0": 0 by default, 1 for a figure's data.
-    ``rule`` names a rule of `hm.steps`, "Normalized" by default, whose parameters stand beside it: ``rate``,
+    ``rule`` names a rule of `hm.optim`, "Normalized" by default, whose parameters stand beside it: ``rate``,
     1 by default, ``decay``, ``power`` and so on, ``betas`` as one text. ``steps`` and ``measure``, names in
     one text, are those of `outcomes`; ``loss`` names a loss. "optimizers" compares rules on "gaussian"
     problems (trials/experiments.py), and has ``rate``, ``decay`` and ``steps``.
@@ -483,7 +486,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
             expect.whole(name, value, LEAST[name])
     if experiment == STREAM and not {"d", "number"} <= parameters.keys():
         raise ValueError(f"{STREAM} needs d and number, which counts the problems of that d's stream from 0")
-    if isinstance(rule_of(parameters).rate, str):
+    if isinstance(rule_of(parameters).lr, str):
         raise ValueError(f"rate must be a positive number, got {parameters['rate']!r}")
     as_loss(parameters.get("loss", "logistic"))
     check_columns(_measured(parameters))

@@ -20,8 +20,8 @@ from types import ModuleType
 from typing import Any
 
 import hardmax
-from hardmax._lib.children import append_folder
 from hardmax._lib.files import digest
+from hardmax._lib.pool import append_folder
 
 Function = Callable[..., Any]
 _loading: list[Path] = []  # files that are being read for a function

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hardmax.trials.backends import WorkerDied, check_place, open_backend
+from hardmax._lib.pool import WorkerDied
+from hardmax.trials.backends import check_place, open_backend
 from hardmax.trials.provenance import load, source_hash
 from hardmax.trials.work import DONE, Batch, Job
 

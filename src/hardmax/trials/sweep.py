@@ -11,7 +11,8 @@ from typing import Any
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax.trials.backends import Backend, WorkerDied, check_place, open_backend
+from hardmax._lib.pool import WorkerDied
+from hardmax.trials.backends import Backend, check_place, open_backend
 from hardmax.trials.backends.local import Here
 from hardmax.trials.grid import Grid, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash

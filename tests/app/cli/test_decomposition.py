@@ -47,7 +47,7 @@ def test_what_is_printed(solved):
 
 
 def test_scores_are_local_and_separable_data_have_none(solved):
-    opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
+    opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
     answer = json.loads(solved(opposed, "--json")[1])
     jsonschema.validate(answer, SCHEMA)
     found = answer["decomposition"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.app import cli
 from hardmax.data import named, sphere
 from hardmax.margin.certificates.checking import certify
@@ -84,7 +84,7 @@ def test_a_small_slack_is_no_tight_row(solve, options):
 def test_a_doubtful_verdict_is_said(solve, monkeypatch, tmp_path, capsys):
     """With exact arithmetic out of reach a row that may be tight leaves it open; --exact settles it."""
     monkeypatch.setattr("hardmax.margin.solve.EXACT_ROWS", 0)
-    problem = Problem.from_scores([[[0.0, 0.0], [-3.0, 0.0], [-3.0, 7.0]]], [[1.0, 0.0, 2.0]])
+    problem = Problem([[[0.0, 0.0], [-3.0, 0.0], [-3.0, 7.0]]], [[1.0, 0.0, 2.0]])
     code, answer, _ = solve(problem)
     assert (code, answer["status"]) == (3, "truncated")
     open_one = next(s for s in answer["selections"] if s["selection"] == [0])
@@ -164,7 +164,7 @@ def test_infeasible_data_come_with_a_proof(solve):
 
 
 def test_ties_are_all_listed(solve):
-    problem = Problem.from_scores([[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]] * 2, [[1.0, 1.0, 0.0]] * 2)
+    problem = Problem([[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]] * 2, [[1.0, 1.0, 0.0]] * 2)
     code, answer, _ = solve(problem)
     assert code == 0
     assert [(g["selection"], g["feasible"]) for g in answer["global"]] == [
@@ -195,7 +195,7 @@ def test_flow_names_where_it_goes(solve, tmp_path):
     assert flow["selection"] == answer["selections"][flow["nearest"]]["selection"] == [0, 0]
     assert flow["norm"] == pytest.approx(1e6)
     assert flow["misalignment"] < 1e-12
-    assert flow["misalignment"] == pytest.approx(misalignment(flow["direction"], [1.0, 3.0]), abs=1e-16)
+    assert flow["misalignment"] == pytest.approx(cosine_distance(flow["direction"], [1.0, 3.0]), abs=1e-16)
     for name, write in (
         ("p.json", lambda f: f.write_text("[4, 0]")),
         ("p.npy", lambda f: np.save(f, [4.0, 0.0])),
@@ -394,9 +394,7 @@ cli.main()
 def test_an_undecided_verdict_is_incomplete(solve, monkeypatch, tmp_path, capsys):
     """With exact arithmetic out of reach, a margin of 1e-17 stays open and is said to be."""
     monkeypatch.setattr("hardmax.margin.solve.EXACT_ROWS", 0)
-    problem = Problem.from_scores(
-        [[[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [1.0, 2.0**-60, 0.0]]], [[0.0, 0.0, 1.0]]
-    )
+    problem = Problem([[[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [1.0, 2.0**-60, 0.0]]], [[0.0, 0.0, 1.0]])
     code, answer, _ = solve(problem)
     assert code == 3
     assert answer["global"] == [{"selection": [2], "feasible": None, "status": "undecided"}]

@@ -136,7 +136,7 @@ def test_a_fresh_installation_answers_while_it_compiles(browser, tmp_path):
     shown = told(page)
     moved = shown["state"]["problem"]
     assert moved["keys"][0][0] != [-0.1, 1.0]
-    found = hm.solve(hm.Problem.from_scores(moved["keys"], moved["scores"]))
+    found = hm.solve(hm.Problem(moved["keys"], moved["scores"]))
     assert [each["margin"] for each in shown["solved"]["selections"]] == [
         each.max_margin.margin for each in found.selections
     ]
@@ -168,7 +168,7 @@ def test_a_dragged_token_changes_the_directions(opened):
     shown = told(page)
     moved = shown["state"]["problem"]
     assert moved["keys"][1][0] != [-1.0, 1.0]
-    found = hm.solve(hm.Problem.from_scores(moved["keys"], moved["scores"]))
+    found = hm.solve(hm.Problem(moved["keys"], moved["scores"]))
     assert [each["selection"] for each in shown["solved"]["selections"]] == [
         list(s.selection) for s in found.selections
     ]
@@ -179,14 +179,14 @@ def test_a_dragged_token_changes_the_directions(opened):
     assert f"{found.selections[0].max_margin.margin:.4g}" in row.inner_text()
     assert "✓ proved" in row.inner_text()
     run = next(run for run in shown["runs"] if run["rule"] == "adam")
-    again = hm.descend(
-        hm.Problem.from_scores(moved["keys"], moved["scores"]),
-        hm.steps.Adam(0.1),
+    again = hm.train(
+        hm.Problem(moved["keys"], moved["scores"]),
+        hm.optim.Adam(0.1),
         steps=10_000,
         start=shown["state"]["starts"][0],
     )
-    assert run["norm"] == again.norm
-    assert run["selection"] == list(again.selection().tokens)
+    assert run["norm"] == again.p_norm
+    assert run["selection"] == list(again.selection)
 
 
 def test_press_and_hold_starts_training_there(opened):
@@ -205,8 +205,8 @@ def test_press_and_hold_starts_training_there(opened):
     assert start[0] > 0 > start[1]
     flow = hm.flow(hm.data.named("B-FIG-1b"), until_log_time=1e6, start=start)
     (run,) = shown["runs"]
-    assert run["selection"] == list(flow.selection().tokens) == [1]
-    assert run["norm"] == flow.norm
+    assert run["selection"] == list(flow.selection) == [1]
+    assert run["norm"] == flow.p_norm
     assert shown["field"]["cells"] == 96
     assert {k for row in shown["field"]["grid"] for k in row} == {0, 1}
 
@@ -324,7 +324,7 @@ def test_words(opened):
     settle(page)
     found = page.evaluate("document.querySelector('.hmx').playground.scenes.words.told().found")
     corpus = hm.Corpus.from_sequences(["a good film", "a bad film"] * 8, [1, -1] * 8)
-    trained = hm.embeddings.train_embeddings(corpus, 64, hm.steps.AdamW(0.01), epochs=50, batch=64, rng=0)
+    trained = hm.embeddings.train_embeddings(corpus, 64, hm.optim.AdamW(0.01), epochs=50, batch=64, rng=0)
     assert found["words"] == list(corpus.vocabulary)
     assert found["loss"] == trained.loss
     assert all(

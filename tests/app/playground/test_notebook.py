@@ -93,7 +93,7 @@ def test_a_notebook_shows_the_widget_and_learns_of_changes(lab, browser):
     told = page.evaluate("document.querySelector('.hmx').playground.scenes.plane.told().solved.selections")
     keys = page.evaluate("document.querySelector('.hmx').playground.app.state.problem.keys")
     assert keys[1][0][0] == pytest.approx(-1.0 - 5 * 3.2 / 50, abs=1e-3)
-    moved = hm.solve(hm.Problem.from_scores(keys, [[1.0, 0.0], [1.0, 0.0]]))
+    moved = hm.solve(hm.Problem(keys, [[1.0, 0.0], [1.0, 0.0]]))
     assert [each["margin"] for each in told] == [each.max_margin.margin for each in moved.selections]
     page.locator(".jp-CodeCell .cm-content").nth(1).click()
     page.keyboard.press("Shift+Enter")

@@ -36,7 +36,7 @@ FAILED = [sys.executable, "-c", """print('{"failed": "margins: out of memory"}')
 # A worker that answers with what it is: plain or compiled; "sleep" makes a plain one take very long.
 ECHO = """
 import json, sys, time
-from hardmax.app.playground.worker import READY, receive, send
+from hardmax._lib.pool import READY, receive, send
 kind = json.loads(receive(sys.stdin.buffer))
 send(sys.stdout.buffer, READY)
 while (raw := receive(sys.stdin.buffer)) is not None:

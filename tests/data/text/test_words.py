@@ -31,7 +31,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(made):
-    return hm.embeddings.train_embeddings(made.corpus, 16, hm.steps.AdamW(0.05), epochs=100, batch=3, rng=0)
+    return hm.embeddings.train_embeddings(made.corpus, 16, hm.optim.AdamW(0.05), epochs=100, batch=3, rng=0)
 
 
 def test_words_are_shown_as_written_and_not_as_stems(made):
@@ -134,7 +134,7 @@ def test_what_cannot_be_predicted_is_said(trained):
     with pytest.raises(ValueError, match="sequences"):
         trained.predict([3])
     numbers = hm.Corpus.from_sequences([[0, 1], [2, 1]], [1, -1])
-    plain = hm.embeddings.train_embeddings(numbers, 4, hm.steps.AdamW(0.1), epochs=2, batch=2, rng=0)
+    plain = hm.embeddings.train_embeddings(numbers, 4, hm.optim.AdamW(0.1), epochs=2, batch=2, rng=0)
     with pytest.raises(ValueError, match="give token numbers"):
         plain.predict(["a b"])
     assert len(plain.predict([[0, 1]])) == 1

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch.loop import epoch_order
 
 from ..conftest import Instance, numbers
@@ -163,7 +163,7 @@ import sys
 import hardmax as hm
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-step = hm.steps.AdamW(1e-2)
+step = hm.optim.AdamW(1e-2)
 train_two_layer(corpus, 40, step, epochs=10**6, batch=24, rng=3, milestones=(5,), checkpoint=sys.argv[1],
                 checkpoint_every=3, progress=lambda epoch, loss: print(epoch, flush=True))
 """
@@ -215,7 +215,7 @@ def test_surrogate_learns_as_the_specification_saw() -> None:
     ("change", "message"),
     [
         ({"dtype": "float16"}, "dtype must be one of"),
-        ({"step": hm.steps.SGD(0.1)}, "step must be hm.steps.AdamW for the two-layer model, got SGD"),
+        ({"step": hm.optim.SGD(0.1)}, "step must be hm.optim.AdamW for the two-layer model, got SGD"),
         ({"start": (np.zeros((30, 3)), np.zeros(3), np.zeros(3))}, "start must hold vectors of d = 6"),
     ],
 )

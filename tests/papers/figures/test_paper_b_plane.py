@@ -46,7 +46,7 @@ def test_named_data_of_fig_1c(oracles):
     problem = hm.data.named("B-FIG-1c")
     assert np.array_equal(problem.split(problem.keys[problem.tokens]), expected["K"])
     assert np.array_equal(problem.split(problem.scores), expected["gamma"])
-    found = {each.selection: each.max_margin.p for each in hm.feasible_selections(problem)}
+    found = {each.selection: each.max_margin.p for each in hm.selections(problem)}
     wanted = {tuple(each["alpha"]): each["p"] for each in expected["feasible_selections"]}
     assert found.keys() == wanted.keys()
     assert all(np.allclose(found[tokens], p, rtol=1e-9) for tokens, p in wanted.items())
@@ -106,7 +106,7 @@ def test_the_boundary_of_fig_1b_parts_the_starts(computed):
     problem = hm.data.named("B-FIG-1b")
     for x, y in zip(edge["x"][::9], edge["y"][::9], strict=True):
         tokens = [
-            hm.descend(problem, hm.steps.Normalized(0.1), steps=5000, start=[x, y + side]).selection().tokens
+            hm.train(problem, hm.optim.Normalized(0.1), steps=5000, start=[x, y + side]).selection
             for side in (-0.01, 0.01)
         ]
         assert tokens == [(1,), (0,)]

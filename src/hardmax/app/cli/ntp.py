@@ -164,9 +164,11 @@ def train(
     stage1: Annotated[
         int, typer.Option(min=1, max=MOST_STEPS, help="Steps of stage 1 (output-value matrix).")
     ] = STEPS,
-    rate: Annotated[float | None, typer.Option(help="Step size of stage 2; 0.05/sqrt(V) by default.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Optimizer size of stage 2; 0.05/sqrt(V) by default.")
+    ] = None,
     first_rate: Annotated[
-        float | None, typer.Option(help="Step size of stage 1; 0.2/sqrt(V) by default.")
+        float | None, typer.Option(help="Optimizer size of stage 1; 0.2/sqrt(V) by default.")
     ] = None,
     uniform: Uniform = False,
     max_length: Annotated[

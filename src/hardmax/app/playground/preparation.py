@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import IO, Any, cast
 
-from hardmax._lib.children import command, search_path
+from hardmax._lib.pool import command, search_path
 
 COMPILER = tuple(command("hardmax.app.playground.compiler"))
 ATTEMPTS = 3  # of a process that dies

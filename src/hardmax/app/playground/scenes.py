@@ -65,7 +65,7 @@ def tour(message: Mapping[str, Any] | None = None) -> dict[str, Any]:
     ['Every start agrees', 'Two basins']
     """
     named = hm.data.named
-    saturated = hm.Problem.from_scores(_SATURATED["keys"], _SATURATED["scores"])
+    saturated = hm.Problem(_SATURATED["keys"], _SATURATED["scores"])
     scenes = [
         (
             "Every start agrees",

@@ -7,23 +7,20 @@ by then is asked again. No deadline includes compiling.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import IO, Any, cast
+from typing import Any
 
-from hardmax._lib.children import command, search_path
+from hardmax._lib.pool import READY, Child, command
 from hardmax.app.playground import protocol
 from hardmax.app.playground.preparation import COMPILER, Preparation
 from hardmax.app.playground.protocol import refused
-from hardmax.app.playground.worker import READY, receive, send, settings
+from hardmax.app.playground.worker import settings
 
 MOST = 3  # processes; one page never holds the last that is free
 SECONDS = 20.0  # of one question
@@ -37,82 +34,26 @@ SHORT = 200  # bytes of a question that Workers answer themselves
 WORKER = tuple(command("hardmax.app.playground.worker"))
 
 
-class Engine:
+class Engine(Child):
     """A process that answers one question at a time, compiled or ``plain``."""
 
     def __init__(self, worker: Sequence[str]) -> None:
-        environment = {**os.environ, "PYTHONPATH": search_path(), "OPENBLAS_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            list(worker),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            start_new_session=os.name == "posix",  # Ctrl-C in the terminal is for the server alone
-        )
-        self._in, self._out = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
+        super().__init__(worker, {"OPENBLAS_NUM_THREADS": "1"})
         self.plain: bool | None = None  # not decided yet
-        self.is_up = self.is_replaced = self.is_late = False
+        self.is_up = self.is_replaced = False
 
     def start(self, plain: bool, folder: str | None) -> bool:
         """Return whether it came up."""
-
-        def both() -> bytes | None:
-            send(self._in, settings(plain, folder))
-            return receive(self._out)
-
-        return self._within(STARTING, both) == READY
-
-    def ask(self, raw: bytes, seconds: float) -> bytes | None:
-        """Return the answer; None if the process was ended at its deadline, or died."""
-
-        def both() -> bytes | None:
-            send(self._in, raw)
-            return receive(self._out)
-
-        return self._within(seconds, both)
-
-    def _within(self, seconds: float, action: Callable[[], bytes | None]) -> bytes | None:
-        timer = threading.Timer(seconds, self._expire)
-        timer.daemon = True
-        timer.start()
-        try:
-            return action()
-        except (OSError, ValueError):
-            return None
-        finally:
-            timer.cancel()
-
-    def _expire(self) -> None:
-        self.is_late = True
-        self.end()
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether the process has ended."""
-        return self._process.poll() is not None
+        return self.ask(settings(plain, folder), STARTING) == READY
 
     @property
     def fate(self) -> str:
         """What became of it, in a few words."""
-        status = self._process.returncode
         if self.is_late:
             return f"it was not ready after {STARTING:g} seconds"
-        if status is not None and status < 0:
-            return f"its process was ended by signal {-status}"
-        return f"its process ended with status {status}"
-
-    def end(self) -> None:
-        """End the process, at once."""
-        with contextlib.suppress(OSError):
-            self._process.kill()
-
-    def close(self) -> None:
-        """End it and let go of its pipes."""
-        self.end()
-        self._process.wait()
-        for stream in (self._in, self._out):
-            with contextlib.suppress(OSError):
-                stream.close()
+        if self.status is not None and self.status < 0:
+            return f"its process was ended by signal {-self.status}"
+        return f"its process ended with status {self.status}"
 
 
 @dataclass(eq=False)
@@ -293,7 +234,7 @@ class Workers:
 
     def _bury(self) -> None:
         """Replace engines that died while nobody asked them."""
-        for engine in [each for each in self._ready if each.is_dead]:
+        for engine in [each for each in self._ready if each.status is not None]:
             self._ready.remove(engine)
             self._all.discard(engine)
             engine.close()

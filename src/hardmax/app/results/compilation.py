@@ -257,36 +257,36 @@ def _core() -> None:
         if isinstance(loss.log_slope, CompiledSlope):
             loss.log_slope.__wrapper_address__()
     for coordinates in ("primal", "gram", "qr"):
-        hm.descend(_problem(), steps=2, coordinates=coordinates)
+        hm.train(_problem(), hm.optim.Normalized(0.1), steps=2, coordinates=coordinates)
 
 
 def _rules() -> None:
     import hardmax as hm
 
     _use("dynamics.rules.loop")
-    for rule in (hm.steps.Adam(0.1), hm.steps.Momentum(0.1)):
-        hm.descend(_problem(), rule, steps=2)
+    for rule in (hm.optim.Adam(0.1), hm.optim.Momentum(0.1)):
+        hm.train(_problem(), rule, steps=2)
 
 
 def _joint() -> None:
     import hardmax as hm
 
     _use("dynamics.joint", "dynamics.factored.loop")
-    hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
+    hm.train(hm.data.named("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes() -> None:
     import hardmax as hm
 
     _use("dynamics.lanes.gram")
-    hm.descend_batch([_problem()], steps=2)
+    hm.train([_problem()], hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes_by_rule() -> None:
     import hardmax as hm
 
     _use("dynamics.lanes.primal")
-    hm.descend_batch([_problem()], hm.steps.Adam(0.1), steps=2)
+    hm.train([_problem()], hm.optim.Adam(0.1), steps=2)
 
 
 def _flow() -> None:
@@ -303,7 +303,7 @@ def _margin() -> None:
     from hardmax.margin.batch import solve_batch
 
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
-    list(hm.locally_optimal(_problem()))
+    list(hm.attractors(_problem()))
 
 
 def _corners() -> None:
@@ -361,8 +361,8 @@ def _text() -> None:
 def _probe() -> None:
     import numpy as np
 
+    from hardmax.margin.gram import part
     from hardmax.torch.probing.inputs import Inputs
-    from hardmax.torch.probing.margins import part
     from hardmax.torch.probing.rows import rows_of
 
     texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))

@@ -171,12 +171,12 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
 
     >>> import hardmax as hm
     >>> from hardmax.app.results.verified import separating
-    >>> separating(hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]]))
+    >>> separating(hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]]))
     (0, 1)
     """
-    from hardmax.directions.enumerate import feasible_selections, locally_optimal
+    from hardmax.directions.enumerate import selections, attractors
 
-    for search in (locally_optimal, feasible_selections):
+    for search in (attractors, selections):
         for found in search(problem, seconds=seconds):
             return found.selection
     return None

@@ -15,9 +15,9 @@ from hardmax._lib import expect
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.statistics import TokenStatistics, assumption_4
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.keys import Dense
-from hardmax.problem.losses import Loss, as_loss
+from hardmax.problem.losses import LossFunction, as_loss
+from hardmax.problem.readouts import LinearReadout
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -265,7 +265,9 @@ class Corpus:
 
     # -- as a problem of paper B --------------------------------------------------------------------------
 
-    def problem(self, E: Any, v: Any, loss: str | Loss = "logistic", *, scale: Scale = None) -> Problem:
+    def problem(
+        self, E: Any, v: Any, loss: str | LossFunction = "logistic", *, scale: Scale = None
+    ) -> Problem:
         """Training of p with E and v fixed, as a `hardmax.Problem`: keys E_x, scores y E_x.v.
 
         Positions are slots, so a token that occurs m times in a sequence has m of them. ``scale`` multiplies
@@ -280,10 +282,10 @@ class Corpus:
         E = expect.finite_array("E", E, (self.S, None))
         v = expect.finite_array("v", v, (E.shape[1],))
         offsets = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.intp)
-        head = LinearHead(E, self.signs, v, as_loss(loss))
+        head = LinearReadout(E, self.signs, v, as_loss(loss))
         factor = read_scale("scale", scale, E.shape[1])
         keys = E if factor == 1.0 else factor * E
-        return Problem(Dense(keys), np.repeat(self.tokens, self.counts), offsets, head)
+        return Problem._flat(Dense(keys), np.repeat(self.tokens, self.counts), offsets, head)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

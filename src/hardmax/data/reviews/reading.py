@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from hardmax._lib import reading
+from hardmax._lib.archive import LARGEST_UNPACKED
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax.data.reviews.opening import Opened, damage_named
@@ -253,7 +254,7 @@ def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
     except ImportError as error:
         raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
     # Its table of contents is at the end, so a stream that cannot go back is read first.
-    source = stream if stream.seekable() else io.BytesIO(_all_of(stream, reading.LARGEST_UNPACKED))
+    source = stream if stream.seekable() else io.BytesIO(_all_of(stream, LARGEST_UNPACKED))
     try:
         file = pq.ParquetFile(source)
         text, label = _chosen(file.schema_arrow.names, wanted)

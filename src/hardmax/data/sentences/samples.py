@@ -13,8 +13,8 @@ from hardmax._lib import expect
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
 from hardmax.problem import Problem
-from hardmax.problem.heads import CrossEntropy, OutputValue, scored
 from hardmax.problem.keys import OneHot
+from hardmax.problem.readouts import CrossEntropy, OutputValue, scored
 
 # Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
 LARGEST = 60_000_000
@@ -129,7 +129,7 @@ class Samples:
         >>> from hardmax.nexttoken import Samples, collocation, stage_1
         >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
         >>> problem = samples.problem(stage_1(collocation(samples), steps=20, rate=0.1))
-        >>> problem, round(hm.risk(problem, None), 12)
+        >>> problem, round(hm.loss(problem, None), 12)
         (Problem(n=9, T=1..3, d=9, loss='logistic'), 0.946657505523)
         """
         if not isinstance(W_ov, OutputValue):
@@ -148,7 +148,7 @@ class Samples:
         tokens[aside] = len(pairs) + place
         pairs = np.concatenate([pairs, lone])
         head = CrossEntropy(W_ov, pairs % self.V, self.target, pairs // self.V)
-        return Problem(
+        return Problem._flat(
             OneHot(len(pairs)),
             tokens,
             self.offsets,
@@ -184,7 +184,7 @@ class Samples:
         pairs, tokens = np.unique((self.query[row] * self.V + self.tokens)[kept], return_inverse=True)
         offsets = np.concatenate([[0], np.cumsum(sizes[has_label])])
         head = scored(hit[kept].astype(np.float64), offsets, "log")
-        problem = Problem(OneHot(len(pairs)), tokens.reshape(-1), offsets, head)
+        problem = Problem._flat(OneHot(len(pairs)), tokens.reshape(-1), offsets, head)
         return problem.weighted(self.weight[has_label], self.counts[kept])
 
     def merged(self) -> Samples:

@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 
-from hardmax._lib import reading
+from hardmax._lib import archive, reading
 from hardmax._lib.parallel import cores
 from hardmax.data.sentences import counting
 from hardmax.data.sentences.distinct import MANY_WORDS, Distinct, Making
@@ -433,14 +433,13 @@ def _packed(text: Distinct) -> str:
     held = {name: getattr(text, name) for name in _ARRAYS}
     numbers = np.array([getattr(text, name) for name in _NUMBERS], dtype=np.int64)
     letters = np.frombuffer(b"".join(text.encoded), dtype=np.uint8)
-    stream = io.BytesIO()
-    np.savez(stream, **held, numbers=numbers, words=words, letters=letters)
-    return base64.b64encode(stream.getvalue()).decode()
+    arrays = {**held, "numbers": numbers, "words": words, "letters": letters}
+    return base64.b64encode(archive.npz_bytes(arrays)).decode()
 
 
 def unpacked(packed: str) -> Distinct:
     """The distinct sentences that a worker sent."""
-    held = reading.arrays_in(io.BytesIO(base64.b64decode(packed)), "a part")
+    held = archive.arrays_in(io.BytesIO(base64.b64decode(packed)), "a part")
     ends, letters = np.cumsum(held["words"]).tolist(), held["letters"].tobytes()
     words = tuple(letters[low:high] for low, high in pairwise([0, *ends]))
     numbers = dict(zip(_NUMBERS, held["numbers"].tolist(), strict=True))

@@ -18,14 +18,12 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import files
+from hardmax._lib.archive import Arrays, arrays_in, npz_bytes
 from hardmax._lib.extras import install
-from hardmax._lib.reading import arrays_in
 
 # Counted up when the same input would give another result.
 VERSION = 3
 _BLOCK = 1 << 20
-
-Arrays = dict[str, np.ndarray]
 
 
 def cache_folder() -> Path:
@@ -90,9 +88,7 @@ class Cache:
         """Keep an entry, or note that it cannot be kept."""
         if self.trouble is not None:
             return
-        stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, **arrays)
-        content = stream.getvalue()
+        content = npz_bytes(arrays)
         try:
             with files.whole(self.folder / name) as file:
                 file.write(hashlib.sha256(content).digest() + content)

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._lib.archive import Arrays
 from hardmax.data.reviews import read_reviews
-from hardmax.data.text.cache import Arrays, Cache, digest_of, digest_of_files, packed, unpacked
+from hardmax.data.text.cache import Cache, digest_of, digest_of_files, packed, unpacked
 from hardmax.data.text.workers import Workers
 
 

@@ -14,11 +14,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hardmax._lib import expect
+from hardmax._lib.archive import Arrays
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.reviews import find_reviews
-from hardmax.data.text.cache import Arrays, Cache, digest_of, narrow, packed, unpacked
+from hardmax.data.text.cache import Cache, digest_of, narrow, packed, unpacked
 from hardmax.data.text.gathering import Chunk, Source, TextReport, gather
 from hardmax.data.text.words import plain
 from hardmax.data.text.workers import Workers

@@ -1,21 +1,21 @@
 """Texts to words (A-DATA-6, steps 1 and 3): what is done to every character, and to every distinct word.
 
-Workers run this file as a program, see `workers.py`. It therefore imports nothing of the package, which would
-take longer to load than the work of a worker takes.
+Workers run this file as a program, see `workers.py`. It therefore imports nothing else of the package, which
+would take longer to load than the work of a worker takes.
 """
 
 from __future__ import annotations
 
 import html
-import os
 import pickle
 import re
-import sys
 import unicodedata
 from array import array
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
+
+from hardmax._lib.pool import serve
 
 # A tag begins with a letter, so that "<3" and "2 < 3 > 1" are none.
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
@@ -81,18 +81,10 @@ def stem_words(words: list[str]) -> list[str]:
 TASKS: dict[str, Callable[[list[str]], Any]] = {"split": split_words, "stem": stem_words}
 
 
-def main() -> None:
-    """Answer blocks of texts or words until standard input is closed."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # nothing that is printed may mix with the answers
-    while True:
-        try:
-            task, block = pickle.load(sys.stdin.buffer)
-            pickle.dump(TASKS[task](block), answers)
-            answers.flush()
-        except (EOFError, BrokenPipeError):
-            os._exit(0)  # the driver is gone, and with it the pipes that a normal end would flush
+def _answer(message: bytes) -> bytes:
+    task, block = pickle.loads(message)
+    return pickle.dumps(TASKS[task](block))
 
 
 if __name__ == "__main__":
-    main()
+    serve(_answer)

@@ -6,7 +6,6 @@ training: settings, seed, digests of the corpus and of the start, which must mat
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Mapping
@@ -15,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib import files
-from hardmax._lib.reading import parse_json, read_arrays
+from hardmax._lib import archive, files
 
 # What a user set, for entries of the identity that say nothing to a reader.
 _SET_BY = {"corpus": "another corpus", **dict.fromkeys(("seed", "start"), "another rng, d or start")}
@@ -40,11 +38,10 @@ def check_folder(path: Path) -> None:
 
 def digest(*arrays: np.ndarray) -> str:
     """SHA-256 of the arrays' shapes and bytes."""
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(repr((array.shape, array.dtype.str)).encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+    parts: list[str | np.ndarray] = []
+    for each in arrays:
+        parts += [repr((each.shape, each.dtype.str)), each]
+    return archive.digest(*parts)
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray], identity: dict[str, Any]) -> None:
@@ -53,9 +50,7 @@ def save(path: Path, arrays: Mapping[str, np.ndarray], identity: dict[str, Any])
     Two trainings of one checkpoint do not meet in a half-written file: each writes its own.
     """
     files.sweep(path.parent)
-    named: dict[str, Any] = dict(arrays)
-    with files.whole(path) as file:
-        np.savez(file, identity=json.dumps(identity, sort_keys=True), **named)
+    archive.write_arrays(path, {"identity": json.dumps(identity, sort_keys=True), **arrays})
 
 
 def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -65,8 +60,8 @@ def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -
     """
     foreign = f"checkpoint must be a file that a training of hardmax wrote, {path} is not; name another file"
     try:
-        held = read_arrays(path)
-        theirs = parse_json(str(held.pop("identity")))
+        held = archive.read_arrays(path)
+        theirs = archive.decoded(held.pop("identity"))
     except (OSError, KeyError, ValueError):
         raise ValueError(foreign) from None
     if not isinstance(theirs, dict):

@@ -19,7 +19,7 @@ from numba import intp, types
 from hardmax._lib import expect
 from hardmax._lib.compiled import COUNTS, INDEX, njit
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.steps import Step
+from hardmax.dynamics.optim import Optimizer
 from hardmax.embeddings.minibatch import checkpoint as files
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, Observables, mean_by_epoch, two_layers
 
@@ -153,7 +153,7 @@ class Epochs(NamedTuple):
         model: tuple[Any, Any, Any],
         loss: float,
         mass: float,
-        rule: Step,
+        rule: Optimizer,
         batch: int,
         layers: int = 1,
         scale: float = 1.0,

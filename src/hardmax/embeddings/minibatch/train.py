@@ -20,9 +20,9 @@ from hardmax._lib.compiled import INDEX, OUT_INDEX, njit
 from hardmax._lib.parallel import cores
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.schedule import need_step
-from hardmax.dynamics.steps import GD, SGD, AdamW, Step
-from hardmax.dynamics.steps.base import settings
+from hardmax.dynamics.optim import GD, SGD, AdamW, Optimizer
+from hardmax.dynamics.optim.base import settings
+from hardmax.dynamics.schedule import need_optimizer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
@@ -326,7 +326,7 @@ def _renumber(tokens, place, rows, places):  # type: ignore[no-untyped-def]
 def train_embeddings(
     corpus: Corpus,
     d: int,
-    step: Step,
+    step: Optimizer,
     *,
     epochs: int,
     batch: int = 128,
@@ -346,7 +346,7 @@ def train_embeddings(
     Args:
         corpus: the labelled sequences, shuffled anew in each epoch; the last batch may be smaller.
         d: the dimension of the embeddings.
-        step: `hm.steps.AdamW`, `SGD` or `GD`, with a number as rate.
+        step: `hm.optim.AdamW`, `SGD` or `GD`, with a number as rate.
         epochs: how many times through the corpus.
         batch: sequences in a step.
         milestones: epochs from which on the rate is a tenth of what it was.
@@ -365,7 +365,7 @@ def train_embeddings(
     >>> import hardmax as hm
     >>> from hardmax.embeddings.minibatch import train_embeddings
     >>> model = hm.embeddings.KLevel.surrogate()
-    >>> step = hm.steps.AdamW(1e-2)
+    >>> step = hm.optim.AdamW(1e-2)
     >>> trained = train_embeddings(model.draw(512, rng=0), 64, step, epochs=30, batch=64, rng=0)
     >>> trained.loss < 1e-2, trained.r_v > 0.9, trained.sign_accuracy() > 0.95
     (True, True, True)
@@ -378,7 +378,7 @@ def train_embeddings(
     rng = expect.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
     plan = Plan.read(
-        rate=expect.positive("rate", rule.rate),
+        rate=expect.positive("rate", rule.lr),
         milestones=milestones,
         epochs=epochs,
         batch=batch,
@@ -407,22 +407,22 @@ def train_embeddings(
 LEAST_EPSILON = {"float32": 1e-12, "float64": 1e-140}
 
 
-def trainable(step: Step, kind: str) -> AdamW | SGD:
+def trainable(step: Optimizer, kind: str) -> AdamW | SGD:
     """The rule as the trainer's kernels know it: gradient descent is SGD without momentum."""
-    need_step(step)
-    rule = SGD(step.rate) if isinstance(step, GD) and step.norm == "l2" else step
+    need_optimizer(step)
+    rule = SGD(step.lr) if isinstance(step, GD) and step.norm == "l2" else step
     if not isinstance(rule, AdamW | SGD):
         raise ValueError(
-            f"step must be AdamW, SGD or GD of hm.steps where batches are taken, got {type(step).__name__}"
+            f"step must be AdamW, SGD or GD of hm.optim where batches are taken, got {type(step).__name__}"
         )
     if step.decay:
         raise ValueError(f"decay must be 0 for training by mini-batches, got {step.decay:g}; give milestones")
-    if isinstance(rule.rate, str) or np.ndim(rule.rate):
-        raise ValueError(f"rate must be one number for training by mini-batches, got {rule.rate!r:.40}")
-    if isinstance(rule, AdamW) and rule.epsilon < LEAST_EPSILON[kind]:
+    if isinstance(rule.lr, str) or np.ndim(rule.lr):
+        raise ValueError(f"lr must be one number for training by mini-batches, got {rule.lr!r:.40}")
+    if isinstance(rule, AdamW) and rule.eps < LEAST_EPSILON[kind]:
         raise ValueError(
-            f"epsilon must be at least {LEAST_EPSILON[kind]:g} for training by mini-batches in {kind}, got "
-            f"{rule.epsilon:g}: the trainer takes roots far below for zero, and 0/0 has no value"
+            f"eps must be at least {LEAST_EPSILON[kind]:g} for training by mini-batches in {kind}, got "
+            f"{rule.eps:g}: the trainer takes roots far below for zero, and 0/0 has no value"
         )
     return rule
 

@@ -21,11 +21,11 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Constraints, Floats
-from hardmax.margin.norms.definition import norm
-from hardmax.margin.norms.in_norm import solve_in
+from hardmax.margin.norms import norm
+from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.problem.selection import leaders, selected_tokens
+from hardmax.problem.selection import Selection, leaders, selected_tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def factored_point(
     problem: Problem,
     K: ArrayLike,
     Q: ArrayLike,
-    selection: Iterable[int] | None = None,
+    selection: Iterable[int] | Selection | None = None,
     *,
     tolerance: float = 1e-6,
 ) -> FactoredPoint:

@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 import numpy as np
 
+from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.files import refusal, whole, whole_text
-from hardmax._lib.reading import read_arrays
 from hardmax.papers.figures.figure import (
     Figure,
     Logits,
@@ -348,8 +348,7 @@ def _save_npz(figure: Figure, folder: Path) -> Path:
         for name, table in figure.tables.items()
         for column, values in table.items()
     }
-    with whole(path) as file:
-        np.savez_compressed(file, **columns)  # type: ignore[arg-type]
+    write_arrays(path, columns, packed=True)
     return path
 
 

@@ -169,7 +169,7 @@ def suggestions(claim: Claim, found: Candidate, word: str, tries: int, seed: int
     refutation only another one counts, of a suspicion another suspicion too.
     """
     subject = found.subject()
-    if not isinstance(subject, Problem) or subject.head.moves:
+    if not isinstance(subject, Problem) or subject.readout.moves:
         return ()
     lines = []
     for name, holds in CONDITIONS.items():

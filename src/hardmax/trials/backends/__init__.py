@@ -11,10 +11,6 @@ from hardmax.trials.work import Batch, Job, Report
 BACKENDS = ("local", "dask", "ray")
 
 
-class WorkerDied(Exception):
-    """A worker ended while it held a batch: killed, out of memory, or crashed in compiled code."""
-
-
 class Backend(Protocol):
     """The seam between a sweep and what runs its batches."""
 

@@ -13,7 +13,7 @@ import dask
 import distributed
 
 from hardmax._lib.parallel import cores
-from hardmax.trials.backends import WorkerDied
+from hardmax._lib.pool import WorkerDied
 from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
 
 # Retries are the sweep's: it halves a batch that kills its worker. With one batch for each thread and none in

@@ -23,9 +23,8 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what ray war
 
 import ray
 
-from hardmax._lib.children import search_path
 from hardmax._lib.parallel import cores
-from hardmax.trials.backends import WorkerDied
+from hardmax._lib.pool import WorkerDied, search_path
 from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
 
 WITH_TOKENS = (2, 59)  # the first version that asks for a token on a node of this machine by default

@@ -58,7 +58,7 @@ class Trained(Answer):
     @property
     def remarks(self) -> list[str]:
         """What a reader should know beside the numbers."""
-        from hardmax.problem.heads import best_loss
+        from hardmax.problem.readouts import best_loss
 
         told = [
             f"the step {step:g} is above the bound of the condition {name}, {bound:g}"

@@ -27,7 +27,7 @@ def half_opposed(loss: str = "logistic") -> Problem:
     'infeasible'
     """
     keys = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]]
-    return Problem.from_scores(keys, [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]], loss)
+    return Problem(keys, [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]], loss)
 
 
 def on_a_line() -> Problem:
@@ -39,7 +39,7 @@ def on_a_line() -> Problem:
     0.407
     """
     rows = (0.407, 2.189, 3.154)
-    return Problem.from_scores([[[row], [0.0]] for row in rows], [[1.0, 0.0]] * 3)
+    return Problem([[[row], [0.0]] for row in rows], [[1.0, 0.0]] * 3)
 
 
 INSTANCES: tuple[Instance, ...] = (

@@ -175,7 +175,7 @@ def _curves(setting: str, seed: int) -> dict[str, np.ndarray]:
     return {
         "t": times,
         "direction_bound": np.array([printed.theorem_1(sizes, t, rate) for t in times]),
-        "misalignment": np.array([run.star.misalignment(a) for a in points]),
+        "misalignment": np.array([run.star.cosine_distance(a) for a in points]),
         "weight_bound": np.array([printed.theorem_2_weight(sizes, t, rate) for t in times]),
         "weight": np.array([target_masses(pairs, a).min() for a in points]),
         "loss_bound": np.exp([printed.theorem_2_log_loss(sizes, t, rate, margin) for t in times]),

@@ -74,7 +74,7 @@ def run_of(setting: str, seed: int) -> Run:
         seed,
         training,
         np.array([loss(pairs, training.W_ov, a) for a in points]),
-        np.array([training.star.misalignment(a) for a in points]),
+        np.array([training.star.cosine_distance(a) for a in points]),
         np.linalg.norm(points, axis=1),
     )
 

@@ -15,7 +15,7 @@ from hardmax.papers.figures.figure import Findings, Setting, recipe
 from hardmax.papers.figures.style import BLUE, GRAY, INK, ORANGE, RED
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.next_token.figures.runs import TICKS, samples_of
-from hardmax.problem.heads import star_norm
+from hardmax.problem.readouts import star_norm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

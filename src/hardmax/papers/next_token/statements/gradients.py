@@ -22,7 +22,7 @@ from hardmax.papers.next_token.statements.common import (
     samples_of,
 )
 from hardmax.papers.next_token.statements.stage1 import named, wrong_logits
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 STEP = 2.0**-9  # of the difference quotient of fourth order
 ALIKE = 1e-9

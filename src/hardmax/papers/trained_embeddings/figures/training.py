@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import Corpus, KLevel
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.papers.figures.figure import Setting

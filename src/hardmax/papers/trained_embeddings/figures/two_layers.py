@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._lib.extras import install
-from hardmax.dynamics.steps import AdamW
-from hardmax.dynamics.steps.base import settings
+from hardmax.dynamics.optim import AdamW
+from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings import Corpus, TwoLayer, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining
 from hardmax.embeddings.minibatch.kernels import update_adamw
@@ -96,7 +96,7 @@ def train_closed_form(
     progress: Callable[[int, float], None] | None = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the two-layer model as `train_two_layer` does, but sequence by sequence."""
-    batch, draws, rate = 128, np.random.default_rng(rng), rule.rate
+    batch, draws, rate = 128, np.random.default_rng(rng), rule.lr
     assert isinstance(rate, float)
     model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
     seed = int(draws.integers(2**63))

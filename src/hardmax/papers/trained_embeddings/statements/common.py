@@ -104,7 +104,7 @@ def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
     >>> [late_enough(problem, hm.max_margin(problem), R).holds for R in (1e1, 1e3)]
     [None, True]
     """
-    if best.slack is None or not best.norm:
+    if best.slack is None or not best.p_norm:
         return Hypothesis("late enough", None, {"|p|": norm})
     needed = late_radius(problem, min(best.margin, second_gap(best)))
     return Hypothesis("late enough", True if norm >= needed else None, {"|p|": norm, "needed": needed})

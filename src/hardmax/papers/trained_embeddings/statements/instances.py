@@ -72,7 +72,7 @@ def bad_basin() -> Problem:
     >>> import hardmax as hm
     >>> from hardmax.papers.trained_embeddings.statements.instances import BAD, bad_basin
     >>> path = hm.flow(bad_basin(), start=20 * BAD / (BAD @ BAD) ** 0.5)
-    >>> path.misalignment(BAD) < 1e-9
+    >>> path.cosine_distance(BAD) < 1e-9
     True
     """
     E, v = identity_embeddings([8.0, -8.0, 0.5, -0.5])
@@ -90,7 +90,7 @@ def bad_start() -> np.ndarray:
 def designated_problem(lead: float = 8.0, rng: int = 0) -> Problem:
     """A problem of the max-margin paper: random keys, one token per input far above the others."""
     keys = np.random.default_rng(rng).normal(size=(3, 3, 10))
-    return Problem.from_scores(keys, [[lead, 0.0, -1.0]] * 3)
+    return Problem(keys, [[lead, 0.0, -1.0]] * 3)
 
 
 def kindred_embeddings() -> tuple[np.ndarray, np.ndarray]:
