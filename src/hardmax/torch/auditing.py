@@ -154,7 +154,11 @@ class AuditResult:
                 if case.max_error is not None:
                     units[y, x] = case.max_error / rounding(case.dtype)
                 if case.verdict != PASSES:
-                    ax.text(x, y, "x" if case.verdict == FAILS else "-", ha="center", va="center", fontsize=7)
+                    mark, color = (
+                        "x" if case.verdict == FAILS else "-",
+                        "white" if units[y, x] > 1e4 else "black",
+                    )
+                    ax.text(x, y, mark, color=color, ha="center", va="center", fontsize=7)
         image = ax.imshow(np.clip(units, 1, 1e9), norm=LogNorm(1, 1e9), cmap="cividis_r", aspect="auto")
         ax.set_xticks(range(len(columns)), [quantity for _, quantity in columns], fontsize=7)
         ax.set_yticks(range(len(rows)), list(rows), fontsize=7)

@@ -252,7 +252,14 @@ def _core() -> None:
     import hardmax as hm
     from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
 
-    _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates", "dynamics.loops")
+    _use(
+        "_lib.arrays",
+        "_lib.compiled",
+        "problem.kernels",
+        "dynamics.softmax",
+        "dynamics.updates",
+        "dynamics.loops",
+    )
     for loss in [*LOSSES.values(), LOG]:
         if isinstance(loss.log_slope, CompiledSlope):
             loss.log_slope.__wrapper_address__()
