@@ -143,7 +143,7 @@ WEIGHTS = ("frobenius", "nuclear", "spectral", "rank")
 # What `plot` draws, a panel for each.
 PANELS = {
     "max_logit": "largest logit",
-    "gap": "gap of the two largest logits",
+    "gap": "gap of the top two logits",
     "entropy": "entropy (nats)",
     "sink": "weight of the first token",
     "top": "weight of the top token",
@@ -375,7 +375,7 @@ class Watch:
         ...         _ = model(x, x, x)
         ...         seen.step()
         >>> [axes.get_ylabel() for axes in seen.plot().axes][:2]
-        ['largest logit', 'gap of the two largest logits']
+        ['largest logit', 'gap of the top two logits']
         """
         if not self._rows:
             raise ValueError("there is no record to draw; call step() after each step of the optimizer")
