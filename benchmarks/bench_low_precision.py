@@ -1,7 +1,7 @@
 """Training a small GPT in bfloat16 with three attentions: are the errors of their gradients biased?
 
     python benchmarks/bench_low_precision.py            # a table
-    python benchmarks/bench_low_precision.py --json F   # the same numbers as JSON in F ("-" for standard output)
+    python benchmarks/bench_low_precision.py --json F   # the same numbers as JSON in F
 
 A GPT with 2 layers of 4 heads, width 64, is trained on the characters of this project's pages under autocast
 to bfloat16, with AdamW and float32 weights, from the same seeds and batches in three arms: PyTorch's math
@@ -16,6 +16,7 @@ token.
 from __future__ import annotations
 
 import copy
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,12 @@ class GPT(nn.Module):  # type: ignore[misc]
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1).float(), text[:, 1:].flatten())
 
 
-def characters() -> tuple[torch.Tensor, int]:
+def characters() -> tuple[torch.Tensor, int, str]:
+    """The corpus, its number of letters and its digest; read once, so that all arms see the same text."""
     text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
     letters = {letter: i for i, letter in enumerate(sorted(set(text)))}
-    return torch.tensor([letters[letter] for letter in text]), len(letters)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return torch.tensor([letters[letter] for letter in text]), len(letters), digest
 
 
 def batches(text: torch.Tensor, count: int, seed: int) -> list[torch.Tensor]:
@@ -161,8 +164,9 @@ def measured(model: GPT, held: list[torch.Tensor]) -> dict[str, float]:
     }
 
 
-def trained(arm: str, seed: int, steps: int, every: int, rate: float) -> dict[str, Any]:
-    text, letters = characters()
+def trained(
+    arm: str, seed: int, text: torch.Tensor, letters: int, steps: int, every: int, rate: float
+) -> dict[str, Any]:
     torch.manual_seed(seed)
     model = GPT(letters, ARMS[arm])
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
@@ -188,11 +192,14 @@ def main() -> None:
     options.add_argument("--rate", type=float, default=3e-3)
     asked = options.parse_args()
     torch.set_num_threads(1)
-    runs = [
-        trained(arm, seed, asked.steps, asked.every, asked.rate)
-        for seed in range(asked.seeds)
-        for arm in ARMS
-    ]
+    text, letters, digest = characters()
+    settings = (text, letters, asked.steps, asked.every, asked.rate)
+    runs = [trained(arm, seed, *settings) for seed in range(asked.seeds) for arm in ARMS]
+    for seed in range(asked.seeds):  # the same weights and batches: what does not depend on an arm is equal
+        first = [run["rows"][0] for run in runs if run["seed"] == seed]
+        starts = {row["max_logit"] for row in first}
+        if max(starts) > 1.01 * min(starts):
+            raise RuntimeError(f"the arms of seed {seed} start from different models: {sorted(starts)}")
     table = Table(title="GPT in bfloat16: error of gradients over their length, bias of the error")
     names = ("seed", "arm", "step", "whole", "bias", "attention alone", "bias", "ties", "sinks", "max logit")
     for name in (*names, "loss"):
@@ -202,7 +209,8 @@ def main() -> None:
             errors = [f"{row[k]:.2g}" for k in list(row)[1:]]
             table.add_row(str(run["seed"]), run["arm"], str(row["step"]), *errors, f"{run['loss']:.4f}")
     report.console(asked.json).print(table)
-    report.write({"steps": asked.steps, "rate": asked.rate, "runs": runs}, asked.json)
+    corpus = {"characters": len(text), "letters": letters, "sha256": digest}
+    report.write({"corpus": corpus, "steps": asked.steps, "rate": asked.rate, "runs": runs}, asked.json)
 
 
 if __name__ == "__main__":

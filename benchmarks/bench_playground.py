@@ -160,7 +160,7 @@ def main() -> None:
         address = json.loads(server.stdout.readline())["address"]
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-            problems: dict[str, Any] = {"B-FIG-8": hm.data.named("B-FIG-8"), "40 tokens": forty()}
+            problems: dict[str, Any] = {"B-FIG-8": hm.data.example("B-FIG-8"), "40 tokens": forty()}
             found = {name: measured(browser, address, problem) for name, problem in problems.items()}
             browser.close()
     finally:

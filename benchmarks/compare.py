@@ -92,7 +92,8 @@ def enumeration() -> Callable[[], object]:
 
 
 def nexttoken() -> Callable[[], object]:
-    from hardmax.nexttoken import Samples, generate, train
+    from hardmax.nexttoken import Samples, generate
+    from hardmax.nexttoken.training import train
 
     samples = Samples.from_sentences(generate(200, lag0=0.8, max_lag=4, max_length=12, rng=0).sentences)
     return lambda: train(samples, steps=500, rate=0.02)
@@ -101,7 +102,10 @@ def nexttoken() -> Callable[[], object]:
 def trainer() -> Callable[[], object]:
     import hardmax as hm
 
-    train, corpus = hm.embeddings.train_embeddings, hm.embeddings.KLevel.surrogate().draw(512, rng=0)
+    train, corpus = (
+        hm.embeddings.minibatch.train_embeddings,
+        hm.embeddings.KLevel.surrogate().draw(512, rng=0),
+    )
     named = inspect.signature(train).parameters
     options = {"epochs": 10, "batch": 64, "rng": 0, "workers" if "workers" in named else "threads": 1}
     if "step" in named:
@@ -149,14 +153,16 @@ def two_layers() -> Callable[[], object]:
 
     corpus, vectors = _corpus(32, 16)
     state = hm.embeddings.TwoLayerGram.from_vectors(*vectors)
-    return lambda: hm.embeddings.descend_two_layer(corpus, state, steps=10, rate=0.1, record=[10])
+    return lambda: hm.embeddings.two_layer.descend_two_layer(corpus, state, steps=10, rate=0.1, record=[10])
 
 
 def embeddings() -> Callable[[], object]:
     import hardmax as hm
 
     corpus, vectors = _corpus(128, 64)
-    return lambda: hm.embeddings.descend_embeddings(corpus, *vectors, steps=200, rate=0.1, record=[200])
+    return lambda: hm.embeddings.one_layer.descend_embeddings(
+        corpus, *vectors, steps=200, rate=0.1, record=[200]
+    )
 
 
 def sweep() -> Callable[[], object]:
@@ -199,7 +205,7 @@ def texts() -> Callable[[], object]:
             os.environ["HARDMAX_CACHE"] = f"{folder}/cache"  # an empty one
             file = Path(folder, "reviews.csv")
             file.write_text("text,label\n" + "\n".join(rows))
-            return hm.embeddings.text_corpus(file, least=5, workers=1)
+            return hm.embeddings.text_corpus(file, min_count=5, workers=1)
 
     return run
 

@@ -105,7 +105,7 @@ def lemmas_12_and_13() -> dict[str, tuple[bool, str]]:
     from hardmax.directions.joint_margins import label_max_margin, relaxed_max_margin
     from hardmax.limits import joint_path
 
-    problem, tokens, radii = hm.data.named("B-FIG-3b"), (1, 1, 1), [10.0, 20.0, 30.0]
+    problem, tokens, radii = hm.data.example("B-FIG-3b"), (1, 1, 1), [10.0, 20.0, 30.0]
     path = joint_path(problem, radii, rho=1.5)
     relaxed, label = relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens)
     rows_of = hm.max_margin(problem, tokens).constraints

@@ -64,7 +64,7 @@ def compare_with_plain_numerics(trials: int = 20, d: int = 100) -> None:
 
 
 def draw_two_basins() -> Path:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     figure = Figure(figsize=(4.6, 4.2), layout="constrained")
     axes = figure.subplots()
     starts = [(0, 0), (0, 2), (-1, 1), (3, 3), (2, 0), (4, 0), (2, -2), (1, -1)]

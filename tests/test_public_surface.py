@@ -148,7 +148,7 @@ def test_one_signature_of_misalignment():
     found = [inspect.signature(each).parameters for each in methods]
     assert len(found) > 5
     assert {tuple(each)[:2] for each in found} == {("self", "other")}
-    assert {tuple(each)[2:] for each in found} == {("at",), ()}  # a star is one direction, not a run
+    assert {tuple(each)[2:] for each in found} <= {("at",), ()}
 
 
 @pytest.mark.parametrize("name", sorted(hardmax._MODULES))

@@ -187,7 +187,7 @@ def test_which_words_decide(run, monkeypatch, capsys):
 
 
 def test_what_a_newcomer_gets_wrong_is_answered():
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     with pytest.raises(
         ValueError, match=r"B-THM-L7: missing .*'selection'; ask check\('B-THM-L7', problem, sel"
     ):

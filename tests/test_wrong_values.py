@@ -34,14 +34,14 @@ EXTRA = {
     "embeddings.train_two_layer": "torch",
     "play": "anywidget",
     "playground.serve": "starlette",
-    "answers.probe_file": "transformers",
+    "probe": "transformers",
 }
 SLOW = {
     "figure",
     "reproduce",
     "hunt",
     "playground.serve",
-    "answers.ntp_check",
+    "nexttoken.check",
     "sweep",
     "limits.basin_boundary",
 }
@@ -171,8 +171,8 @@ FUNCTIONS = public_functions()
 
 def valid(name: str, folder: pathlib.Path) -> dict:
     """One small valid call of a function: the shared arguments by their names, and its own."""
-    plane, corpus = hm.data.named("B-FIG-8"), hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    labels = hm.data.named("B-FIG-3a")
+    plane, corpus = hm.data.example("B-FIG-8"), hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    labels = hm.data.example("B-FIG-3a")
     E, p, v = hm.embeddings.initial_vectors(3, 4, rng=0)
     shared = {"problem": plane, "corpus": corpus, "rng": 0, "p": [1.0, 0.5], "q": [1.0, 0.5]}
     shared |= {
@@ -196,13 +196,13 @@ def valid(name: str, folder: pathlib.Path) -> dict:
     sentences = hm.nexttoken.named_sentences("C-EX-1")
 
     def predictor():
-        return hm.nexttoken.train(samples, steps=1).predictor
+        return hm.nexttoken.training.train(samples, steps=1).predictor
 
     def classifier():
-        return hm.answers.text_train(PAIRS, held_out=0, epochs=1, workers=1).classifier
+        return hm.text.train_file(PAIRS, held_out=0, epochs=1, workers=1).classifier
 
     def model_file():
-        hm.nexttoken.save_model(folder / "model.npz", predictor())
+        predictor().save(folder / "model.npz")
         return folder / "model.npz"
 
     def layer():
@@ -216,21 +216,21 @@ def valid(name: str, folder: pathlib.Path) -> dict:
 
     one = hm.embeddings.one_layer.evaluate(corpus, [0, 0, 0], [3, 0, -3])
     own = {
-        "answers.ntp_check": lambda: {"data": ["A B A", "B C", "C A"], "workers": 0},
-        "answers.ntp_generate": lambda: {"vocabulary": 5},
-        "answers.ntp_predict": lambda: {"model": predictor(), "sentence": "S V"},
-        "answers.ntp_train": lambda: {"data": TEXTS, "model": folder / "m.npz", "steps": 1, "stage1": 1},
-        "answers.probe_file": lambda: {"model": folder / "none"},
-        "answers.text_explain": lambda: {"model": classifier(), "text": "good"},
-        "answers.text_important": lambda: {"model": classifier()},
-        "answers.text_train": lambda: {"data": PAIRS, "held_out": 0, "epochs": 1, "workers": 1},
+        "nexttoken.check": lambda: {"data": ["A B A", "B C", "C A"], "workers": 0},
+        "nexttoken.generate_file": lambda: {"vocabulary": 5},
+        "nexttoken.predict_next": lambda: {"model": predictor(), "sentence": "S V"},
+        "nexttoken.train_file": lambda: {"data": TEXTS, "out": folder / "m.npz", "steps": 1, "stage1": 1},
+        "probe": lambda: {"model": folder / "none"},
+        "text.explain": lambda: {"model": classifier(), "text": "good"},
+        "text.important": lambda: {"model": classifier()},
+        "text.train_file": lambda: {"data": PAIRS, "held_out": 0, "epochs": 1, "workers": 1},
         "certify": lambda: {"certificate": best.to_dict()},
-        "check": lambda: {"id": "B-THM-2", "subject": plane},
+        "check_statement": lambda: {"id": "B-THM-2", "data": plane},
         "data.fig9_oracle": lambda: {"d": 2, "trials": 2},
         "data.find_reviews": lambda: {"folder": folder, "kind": "imdb"},
         "data.gaussian": lambda: {"n": 2, "T": 2, "d": 2},
         "data.sphere": lambda: {"n": 2, "T": 2, "d": 2},
-        "data.named": lambda: {"name": "B-FIG-8"},
+        "data.example": lambda: {"name": "B-FIG-8"},
         "data.read_labelled": lambda: {"path": text},
         "data.read_reviews": lambda: {"path": text},
         "train": lambda: {"problems": [plane], "steps": 3, "workers": 1},
@@ -270,7 +270,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "embeddings.key_query.gradients": lambda: {**vectors, "W": np.eye(4)},
         "embeddings.local_gap": lambda: {
             "c": [1.0, -1.0, 0.0],
-            "selection": hm.embeddings.score_selection(corpus, [1.0, 1.0, 0.0]),
+            "selection": hm.embeddings.patterns.score_selection(corpus, [1.0, 1.0, 0.0]),
         },
         "embeddings.one_layer.evaluate": lambda: {"a": [0, 0, 0], "c": [3, 0, -3]},
         "embeddings.one_layer.gradients": lambda: vectors,
@@ -330,22 +330,23 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.descend_stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.generate": lambda: {"vocabulary": 4},
         "nexttoken.generate_by_rejection": lambda: {"vocabulary": 4},
-        "nexttoken.late_of": lambda: {"star": hm.nexttoken.KqStar.of(hm.nexttoken.Pairs.of(samples))},
-        "nexttoken.load_model": lambda: {"path": model_file()},
+        "nexttoken.late_of": lambda: {
+            "star": hm.nexttoken.star.KqStar.of(hm.nexttoken.pairs.Pairs.of(samples))
+        },
+        "nexttoken.Predictor.load": lambda: {"path": model_file()},
         "nexttoken.named_sentences": lambda: {"name": "C-EX-1"},
         "nexttoken.orders": lambda: {"data": samples},
         "nexttoken.orthonormal_embedding": lambda: {"V": 2, "d": 3},
         "nexttoken.read_sentences": lambda: {"path": text},
         "nexttoken.realizable_part": lambda: {"data": TEXTS},
         "nexttoken.regenerate": lambda: {"n": analysis.n, "orders": analysis.orders, "sentence": [2, 0, 3]},
-        "nexttoken.save_model": lambda: {"path": folder / "saved.npz", "model": predictor()},
         "nexttoken.stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.structure": lambda: {"analysis": hm.nexttoken.analyze(["a b", "b a"])},
         "nexttoken.train": lambda: {"samples": samples, "stage1": 1},
         "nexttoken.train_by_flow": lambda: {"samples": samples, "until": 1.0, "stage1": 1},
         "nexttoken.train_jointly": lambda: {"samples": samples, "E": None},
         "nexttoken.train_unmerged": lambda: {
-            "start": hm.nexttoken.Unmerged.random(samples, np.eye(4), 2, 2, scale=0.1, rng=0)
+            "start": hm.nexttoken.unmerged.Unmerged.random(samples, np.eye(4), 2, 2, scale=0.1, rng=0)
         },
         "nexttoken.write_sentences": lambda: {"path": folder / "written.txt", "sentences": sentences},
         "playground.answer": lambda: {

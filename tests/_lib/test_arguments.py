@@ -22,7 +22,7 @@ def test_a_wrong_type_is_a_type_error_and_a_value_error():
 
 
 def test_other_numbers_are_floats():
-    best = hm.max_margin(hm.data.named("B-FIG-8"))
+    best = hm.max_margin(hm.data.example("B-FIG-8"))
     assert hm.limits.freezing_rate(best, Decimal("0.5")) == hm.limits.freezing_rate(best, 0.5)
 
 
@@ -32,4 +32,4 @@ def test_soft_sparsity_of_huge_weights_is_a_number():
 
 def test_a_basin_is_not_sought_below_the_spacing_of_floats():
     with pytest.raises(ValueError, match=r"tolerance must be at least .*, got 0\.1"):
-        hm.limits.basin_boundary(hm.data.named("B-FIG-8"), [2**62, 2**62], [0.0, 1.0], tolerance=0.1)
+        hm.limits.basin_boundary(hm.data.example("B-FIG-8"), [2**62, 2**62], [0.0, 1.0], tolerance=0.1)

@@ -10,7 +10,7 @@ from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax.app import cli
 from hardmax.app.results import Diagnosis, Finding
 
-COLD = "import hardmax as hm; hm.train(hm.data.named('B-FIG-1a'), hm.optim.Normalized(0.1), steps=2)"
+COLD = "import hardmax as hm; hm.train(hm.data.example('B-FIG-1a'), hm.optim.Normalized(0.1), steps=2)"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_it_is_said_once_and_of_own_kernels_only(fresh, capsys):
     compiling._note("someone.elses")
     compiling._note("__main__")
     assert capsys.readouterr().err == ""
-    compiling._note("hardmax.dynamics.loops")
+    compiling._note("hardmax.dynamics.loop")
     compiling._note("hardmax.dynamics.softmax")
     assert capsys.readouterr().err == MESSAGE + "\n"
     assert Compiled.count == 2
@@ -45,9 +45,9 @@ def test_it_is_said_once_and_of_own_kernels_only(fresh, capsys):
 @pytest.mark.parametrize("arguments", [["doctor", "--quiet"], ["--quiet", "doctor"]])
 def test_quiet_takes_it_back(fresh, capsys, monkeypatch, arguments):
     def examined() -> Diagnosis:
-        compiling._note("hardmax.dynamics.loops")
+        compiling._note("hardmax.dynamics.loop")
         return Diagnosis((Finding("cores", True, "2"),))
 
-    monkeypatch.setattr("hardmax.app.results.diagnosis.examine", examined)
+    monkeypatch.setattr("hardmax.app.results.doctor.examine", examined)
     assert cli.run(arguments) == 0
     assert (capsys.readouterr().err, Compiled.count) == ("", 1)

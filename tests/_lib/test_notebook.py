@@ -6,6 +6,7 @@ import re
 import pytest
 
 import hardmax as hm
+from hardmax.app.results.sweep import SweepResult
 from hardmax._lib.notebook import ROWS, table
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -13,7 +14,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def problem():
-    return hm.data.named("B-FIG-8")
+    return hm.data.example("B-FIG-8")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_a_sweep_shows_the_table_of_its_command():
     swept = hm.sweep(lambda at, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 4, workers=0)
     lines = re.sub("<[^>]*>", "", swept._repr_html_()).splitlines()
     assert lines == str(swept).splitlines()
-    assert lines[:3] == str(hm.answers.Swept.of_sweep(swept)).splitlines()[:3]
+    assert lines[:3] == str(SweepResult.of_sweep(swept)).splitlines()[:3]
     assert " of 4 (" in lines[1]
 
 

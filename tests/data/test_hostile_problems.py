@@ -101,7 +101,7 @@ def test_strings_and_complex_numbers_are_no_keys():
 
 def test_a_tampered_path_is_refused(tmp_path):
     file, other = tmp_path / "path.npz", tmp_path / "other.npz"
-    hm.train(hm.data.named("B-FIG-8"), hm.optim.Normalized(0.1), steps=5).save(file)
+    hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=5).save(file)
     with np.load(file) as stored:
         good = {name: stored[name] for name in stored.files}
     for name in ("times", "points", "problem_keys", "problem_offsets", "problem_tokens", "problem_scores"):

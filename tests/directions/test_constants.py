@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hardmax.data import named, sphere
+from hardmax.data import example, sphere
 from hardmax.directions.direction import local_constants
 from hardmax.directions.position import _count, _every, general_position
 from hardmax.dynamics.gradient import gradient
@@ -18,7 +18,7 @@ from hardmax.problem.keys import Dense
 
 
 def test_figure_1b() -> None:
-    problem = named("B-FIG-1b")
+    problem = example("B-FIG-1b")
     found = local_constants(problem, max_margin(problem, [1]))
     assert pytest.approx(1.0, rel=1e-12) == found.Theta
     assert found.delta == pytest.approx(0.05, rel=1e-9)
@@ -33,7 +33,7 @@ def test_figure_1b() -> None:
 
 
 def test_figure_8_has_an_input_without_neighbours() -> None:
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     found = local_constants(problem, max_margin(problem, [0, 1]))
     assert found.delta == pytest.approx(0.5)
     assert found.mu == pytest.approx(0.015625)
@@ -43,7 +43,7 @@ def test_figure_8_has_an_input_without_neighbours() -> None:
 
 def test_lemma_7_in_its_cone() -> None:
     """L2 on sampled p and q: c avg <= -<grad L(p), q> <= C avg, and the angle to the gradient."""
-    problem = named("B-FIG-1b")
+    problem = example("B-FIG-1b")
     best = max_margin(problem, [1])
     k = local_constants(problem, best)
     rng = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def test_lemma_7_in_its_cone() -> None:
 
 
 def test_lemma_7_speaks_of_locally_optimal_selections_only() -> None:
-    problem = named("B-FIG-1b")
+    problem = example("B-FIG-1b")
     with pytest.raises(ValueError, match="locally optimal"):
         local_constants(problem, max_margin(problem, [2]))
     alone = Problem([[[1.0, 0.0]]], [[1.0]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hardmax.data import named
+from hardmax.data import example
 from hardmax.directions.assumptions import assumption_b, assumption_d
 from hardmax.directions.direction import directional_margin, local_constants
 from hardmax.directions.enumerate import attractors, selections
@@ -89,7 +89,7 @@ def test_one_dimension_is_data_like_any_other(d: int) -> None:
 
 
 def test_inputs_to_relax_can_be_named() -> None:
-    problem = named("B-FIG-3b")
+    problem = example("B-FIG-3b")
     assert relaxed_max_margin(problem, [1, 1, 1], relax={2}).p.tolist() == pytest.approx(
         relaxed_max_margin(problem, [1, 1, 1]).p.tolist()
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hardmax.data import named, sphere
+from hardmax.data import example, sphere
 from hardmax.directions.display import PANELS, PlaneDisplay
 from hardmax.directions.enumerate import attractors, selections
 from hardmax.dynamics.optim import Normalized
@@ -14,7 +14,7 @@ from hardmax.problem import Problem
 
 
 def test_a_panel_of_directions_and_one_per_selection() -> None:
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     path = train(problem, Normalized(0.1), steps=50)
     display = PlaneDisplay.of(problem, list(selections(problem)), path)
     assert [f.attracts.verdict for f in display.found] == [True, True, False, False]
@@ -52,7 +52,7 @@ def test_only_the_plane_is_drawn() -> None:
 
 def test_several_paths_and_titles_that_are_whole() -> None:
     """A picture as the README's: eight starts, two basins; no title is cut off at an edge."""
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     starts = [(0.0, 2.0), (-1.0, 1.0), (2.0, -2.0), (4.0, 0.0)]
     paths = [train(problem, Normalized(0.1), steps=300, start=start) for start in starts]
     display = PlaneDisplay.of(problem, list(selections(problem)), paths)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.data import fig9_oracle, named, sphere
+from hardmax.data import example, fig9_oracle, sphere
 from hardmax.directions.direction import directional_margin, in_cone
 from hardmax.directions.enumerate import selections
 from hardmax.directions.neighbors import attracts, neighbors, score_gap, selection_of
@@ -41,7 +41,7 @@ def test_ties_are_sets_and_exact() -> None:
 
 
 def test_a_selection_must_fit_the_problem() -> None:
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     for wrong in ([0], [0, 2], [0, -1], [0.0, 1.0], "ab"):
         with pytest.raises(ValueError, match="selection"):
             max_margin(problem, wrong)  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ def test_enclosures_agree_with_rational_arithmetic() -> None:
 
 
 def test_a_selection_is_read_and_never_guessed() -> None:
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     best = max_margin(problem, [0, 1])
     same = max_margin(Constraints.dense(best.constraints.rows(), labels=best.constraints.labels))
     with pytest.raises(ValueError, match="does not say what it selects: give the tokens instead"):
@@ -166,7 +166,7 @@ def test_a_selection_is_read_and_never_guessed() -> None:
 
 
 def test_what_is_no_selection_is_refused_in_a_sentence() -> None:
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     for function in (attracts, is_best, score_gap, neighbors):
         for wrong in (3, [0], [0, 2], "ab", [0.5, 0.0], object()):
             with pytest.raises(ValueError, match=r"selection|chosen"):
@@ -191,7 +191,7 @@ def test_a_gram_matrix_decides_what_its_rounded_keys_leave_open() -> None:
 
 
 def test_neighbours_need_a_solution_of_this_problem() -> None:
-    problem, other = named("B-FIG-8"), named("B-FIG-1b")
+    problem, other = example("B-FIG-8"), example("B-FIG-1b")
     with pytest.raises(ValueError, match="solution of this problem"):
         neighbors(problem, max_margin(other, [0]))
     with pytest.raises(ValueError, match="solution of this problem"):
@@ -249,10 +249,10 @@ def test_cones() -> None:
     assert in_cone(inside, [2.0, 0.0], mu)
     assert not in_cone(outside, [2.0, 0.0], mu)
     assert not in_cone(inside, [2.0, 0.0], mu, R=1.1)
-    assert in_cone([3.0, 0.0], max_margin(named("B-FIG-8"), [0, 1]), 1e-12, R=3.0)
+    assert in_cone([3.0, 0.0], max_margin(example("B-FIG-8"), [0, 1]), 1e-12, R=3.0)
 
 
 def test_selected_tokens_keep_ties() -> None:
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     assert selected_tokens(problem, [0.0, 1.0]).sets == ((0, 1), (0,))
     assert not selected_tokens(problem, [0.0, 1.0]).is_unique

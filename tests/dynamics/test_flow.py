@@ -68,22 +68,22 @@ def test_follows_an_explicit_solver_with_a_nonlinear_head_and_an_own_loss():
 
 def test_starts_choose_the_basin():
     """B-FIG-8: the flow from (2, 0) goes to the locally optimal (1, 0), from the origin to (1, 3)."""
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     assert hm.flow(problem, start=[2.0, 0.0]).cosine_distance([1.0, 0.0]) < 1e-12
     assert hm.flow(problem).cosine_distance([1.0, 3.0]) < 1e-12
 
 
 def test_start_far_out():
     """The gradient at the start is e^-5000; the clock starts when p starts to move."""
-    path = hm.flow(hm.data.named("B-FIG-8"), start=[5000.0, 0.0], until_norm=1e5)
+    path = hm.flow(hm.data.example("B-FIG-8"), start=[5000.0, 0.0], until_norm=1e5)
     assert path.times[0] > 4900
     assert path.cosine_distance([1.0, 0.0]) < 1e-9
 
 
 def test_late_speed_is_one_over_the_margin():
     """|p| grows by |p_mm| per unit of log t (B-THM-2's ln 10 / margin per decade)."""
-    a = hm.flow(hm.data.named("B-FIG-1a"), until_log_time=1000.0)
-    b = hm.flow(hm.data.named("B-FIG-1a"), until_log_time=2000.0)
+    a = hm.flow(hm.data.example("B-FIG-1a"), until_log_time=1000.0)
+    b = hm.flow(hm.data.example("B-FIG-1a"), until_log_time=2000.0)
     along = np.array([-0.1, 1.0]) / math.sqrt(1.01)
     assert (b.p - a.p) @ along / 1000.0 == pytest.approx(1 / math.sqrt(1.01), rel=1e-9)
 
@@ -107,14 +107,14 @@ def test_other_events():
     assert path.event == "tie"
     assert path.selection.sets == ((0, 2),)
     with pytest.raises(ValueError, match=r"input 0 does not select one token: \[0, 2\] tie"):
-        _ = path.selection
+        _ = path.selection.tokens
 
 
 @pytest.mark.slow
 def test_pulls_that_cancel_beyond_float64_are_an_event(monkeypatch):
     """Two copies of an input with opposite labels: the pulls cancel, and rounding takes over."""
     problem = hm.Problem.from_tokens([[[1.0, 1.0], [0.0, 0.0]]] * 2, [1, -1], [1.0, 0.0])
-    monkeypatch.setattr("hardmax.dynamics.flow.STEPS", 500)
+    monkeypatch.setattr("hardmax.dynamics.fields.LOG_TIME.patience", 500)
     path = hm.flow(problem)
     assert path.event == "precision exhausted"
     assert 10 < path.p_norm < 60
@@ -122,7 +122,7 @@ def test_pulls_that_cancel_beyond_float64_are_an_event(monkeypatch):
 
 
 def test_stops():
-    problem = hm.data.named("B-FIG-1a")
+    problem = hm.data.example("B-FIG-1a")
     target = [-0.1, 1.0]
     path = hm.flow(problem, until_cosine_distance=(target, 1e-4))
     assert path.cosine_distance(target) == pytest.approx(1e-4, rel=1e-6)
@@ -147,7 +147,7 @@ def test_scale_of_keys_only_rescales(factor):
 
 def test_the_display_of_a_long_flow_is_no_vertical_line():
     """What happens at log t = 10 takes its share of the width although the flow goes on to 3e5."""
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     path = hm.flow(problem, until_norm=1e6)
     figure = path.display(target=hm.max_margin(problem, path.selection)).plot()
     figure.draw_without_rendering()
@@ -162,7 +162,7 @@ def test_the_display_of_a_long_flow_is_no_vertical_line():
 def test_a_compiled_step_is_the_plain_one(monkeypatch):
     problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
     compiled = hm.flow(problem, until_norm=1e4)
-    monkeypatch.setattr("hardmax.dynamics.flows.log_time.SMALL", 0)
+    monkeypatch.setattr("hardmax.dynamics.fields.SMALL", 0)
     plain = hm.flow(problem, until_norm=1e4)
     assert compiled.cosine_distance(plain) < 1e-24
     np.testing.assert_allclose(compiled.p, plain.p, atol=1e-9)

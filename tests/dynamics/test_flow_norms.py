@@ -19,7 +19,7 @@ def deficit(path):
 @pytest.mark.no_cover
 def test_ends_at_the_max_margin_of_its_norm(name, norm, mirror):
     """The deficit is a mean slack over the length of p (D-THM-3), here 1e6, and so at most some 1e-6."""
-    path = hm.flow(hm.data.named(name), norm=norm, mirror=mirror)
+    path = hm.flow(hm.data.example(name), norm=norm, mirror=mirror)
     best = {"skew": (0, 0), "triple": (1, 0, 0), "space-b": (0, 1)}[name]
     assert (path.event, path.selection, path.norm) == (None, best, norm)
     assert path.p_norm == pytest.approx(1e6, rel=1e-9)
@@ -33,7 +33,7 @@ def test_ends_at_the_max_margin_of_its_norm(name, norm, mirror):
 @pytest.mark.no_cover
 def test_coordinates_that_slide_or_cross_zero(name, norm, mirror):
     """On `plane` the optimum has a zero: pulls at that coordinate cancel, where the field is not smooth."""
-    path = hm.flow(hm.data.named(name), norm=norm, mirror=mirror)
+    path = hm.flow(hm.data.example(name), norm=norm, mirror=mirror)
     assert path.event is None
     assert deficit(path) < 2e-6
 
@@ -44,7 +44,7 @@ def test_coordinates_that_slide_or_cross_zero(name, norm, mirror):
 @pytest.mark.no_cover
 def test_is_descent_with_small_steps(name, norm, mirror):
     """Euler's error is of first order: a tenth of the rate, a tenth of the distance."""
-    problem, t = hm.data.named(name), 4.0
+    problem, t = hm.data.example(name), 4.0
     path = hm.flow(problem, norm=norm, mirror=mirror, until_log_time=math.log(t))
     apart = []
     for rate in (1e-3, 1e-4):
@@ -77,7 +77,7 @@ def test_follows_an_explicit_solver_at_any_scale_of_keys(norm, scale):
 
 
 def test_l2_is_the_flow_without_a_norm():
-    problem = hm.data.named("triple")
+    problem = hm.data.example("triple")
     plain = hm.flow(problem, until_norm=100.0)
     for path in (
         hm.flow(problem, until_norm=100.0, norm=n, mirror=m) for n in ("l2", 2) for m in (False, True)
@@ -100,7 +100,7 @@ def test_starts_where_it_is_told_and_rests_at_a_minimum():
 
 
 def test_a_saved_flow_knows_its_norm(tmp_path):
-    hm.flow(hm.data.named("skew"), norm="l3", mirror=True, until_norm=10.0).save(tmp_path / "run.npz")
+    hm.flow(hm.data.example("skew"), norm="l3", mirror=True, until_norm=10.0).save(tmp_path / "run.npz")
     path = hm.Run.load(tmp_path / "run.npz")
     assert (path.norm, path.method) == ("l3", "mirror flow in l3")
 
@@ -120,19 +120,19 @@ def test_a_saved_flow_knows_its_norm(tmp_path):
 )
 def test_refusals_name_what_to_call_instead(options, told):
     with pytest.raises(ValueError, match="must be") as refused:
-        hm.flow(hm.data.named("skew"), **options)
+        hm.flow(hm.data.example("skew"), **options)
     assert told in str(refused.value)
 
 
 def test_split_is_for_l2():
-    problem = hm.data.named("cycle")
-    with pytest.raises(ValueError, match="norm must be l2 with split"):
+    problem = hm.data.example("cycle")
+    with pytest.raises(ValueError, match="norm must be l2 for a remainder"):
         hm.flow(hm.decompose(problem).remainder, norm="l3")
 
 
 def test_first_step():
     """On `space-b` coordinate descent first turns to (2, 1); the selection of the end is another."""
-    problem = hm.data.named("space-b")
+    problem = hm.data.example("space-b")
     run = hm.train(problem, hm.optim.Coordinate(0.1), steps=10_000, record=[10_000])
     assert (run.first_step.tokens, run.selection) == ((2, 1), (0, 1))
     for path, rule in (

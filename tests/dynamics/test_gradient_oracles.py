@@ -35,7 +35,7 @@ def test_tiny_losses_gradients(tiny, loss):
 
 
 def test_nonlinear_head(oracles, tiny):
-    i, expected = tiny["instance"], oracles["b"]["nonlinear_readout"]
+    i, expected = tiny["instance"], oracles["b"]["nonlinear_head"]
     v, X = np.array(i["v"]), np.array(i["X"])
 
     def psi(z):
@@ -77,7 +77,7 @@ def test_saturated_directions(oracles):
 
 def test_log_excess_risk(oracles):
     for case in oracles["b"]["log_excess_risk"]["cases"]:
-        problem = hm.data.named(DATA[case["data"]], loss=case["loss"])
+        problem = hm.data.example(DATA[case["data"]], loss=case["loss"])
         excess = hm.dynamics.excess_loss(problem, case["p"], case["reference_selection"])
         assert excess.sign == case["sign"]
         assert excess.log == pytest.approx(float(case["log_abs_excess"]), rel=1e-12)
@@ -85,7 +85,7 @@ def test_log_excess_risk(oracles):
 
 def with_score_coordinate(name):
     """The paper's own form of figure 1: the score is a third coordinate that the keys do not see."""
-    flat = hm.data.named(name)
+    flat = hm.data.example(name)
     tokens = np.concatenate([flat.keys, flat.scores[:, None]], axis=1)[None]
     return hm.Problem.from_tokens(tokens, [1], [0, 0, 1], W=np.diag([1.0, 1.0, 0.0]))
 
@@ -105,7 +105,7 @@ def test_smoothness_constants(oracles, tiny):
         assert bound.L_p == pytest.approx(expected[f"fig{figure}_logistic"], rel=1e-12)
         # The tight constant does not see how keys and scores are represented.
         assert bound.tight == pytest.approx(
-            hm.dynamics.smoothness(hm.data.named(f"B-FIG-{figure}")).tight, rel=1e-12
+            hm.dynamics.smoothness(hm.data.example(f"B-FIG-{figure}")).tight, rel=1e-12
         )
 
 

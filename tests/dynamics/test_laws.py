@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax import optim
 from hardmax.limits import RateWarning, late_residual
 
 # The events are there to be seen, at rates that descend warns of.
-pytestmark = pytest.mark.filterwarnings("ignore::hardmax.dynamics.RateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hardmax.limits.RateWarning")
 
 
 @pytest.mark.compiled
@@ -268,6 +269,6 @@ def test_the_least_of_three_growth_rates():
     found = hm.limits.adam_growth(0.01, 3.0, betas)
     assert asked(found) == pytest.approx(0.03)
     assert found < 0.06
-    run = hm.train(hm.data.named("skew"), hm.optim.Adam(0.01, betas, eps=0.0), steps=3000, record=[2000])
+    run = hm.train(hm.data.example("skew"), hm.optim.Adam(0.01, betas, eps=0.0), steps=3000, record=[2000])
     grown = np.abs(run.points[-1] - run.points[-2]).max() / 1000 * 3.0
     assert grown == pytest.approx(found, rel=1e-3)

@@ -16,7 +16,7 @@ names = pytest.mark.parametrize("name", list(DATA))
 
 @pytest.fixture(scope="module")
 def found():
-    return {name: hm.decompose(hm.data.named(name)) for name in DATA}
+    return {name: hm.decompose(hm.data.example(name)) for name in DATA}
 
 
 def bound_error(found, p):
@@ -26,7 +26,7 @@ def bound_error(found, p):
 @names
 def test_gradient_flow_rests_on_the_bound_rows(name, found):
     """D-THM-12: the bound part tends to p_fin, the rest goes along p_mm like log t."""
-    each, problem = found[name], hm.data.named(name)
+    each, problem = found[name], hm.data.example(name)
     for row in (row for row in DATA[name]["flow"] if row["log_t"] == 20.0):
         run = hm.flow(problem, until_log_time=row["log_t"])
         assert run.p_norm == pytest.approx(row["norm"], rel=1e-4)
@@ -36,7 +36,7 @@ def test_gradient_flow_rests_on_the_bound_rows(name, found):
 
 def test_the_whole_flow_ends_in_noise():
     """Beyond margins of about 36 the pulls of the bound rows cancel to rounding, which is an event."""
-    run = hm.flow(hm.data.named("cycle"))
+    run = hm.flow(hm.data.example("cycle"))
     assert run.event == "precision exhausted"
     assert 20 < run.times[-1] < 40
 
@@ -47,7 +47,7 @@ def test_normalised_steps_grow_like_log_t(name, rate, found):
     """D-THM-8: swings of about half a step around p_fin, and |p_mm| log t instead of rate times steps."""
     rows = DATA[name]["ngd"][rate][:2]
     record = [int(row["step"]) for row in rows]
-    run = hm.train(hm.data.named(name), hm.optim.Normalized(float(rate)), steps=record[-1], record=record)
+    run = hm.train(hm.data.example(name), hm.optim.Normalized(float(rate)), steps=record[-1], record=record)
     # a swing may be met on either side of p_fin, which moves the smaller rate's norm a little
     np.testing.assert_allclose(run.p_norms[1:], [row["norm"] for row in rows], rtol=6e-4)
     errors = [bound_error(found[name], p) for p in run.points[1:]]
@@ -123,7 +123,7 @@ def test_refusals(found):
     with pytest.raises(ValueError, match="norm must be l2 for a remainder, got l3"):
         hm.flow(cycle.remainder, norm="l3")
     with pytest.raises(TypeError, match="no gradient flow of Joint"):
-        hm.flow(hm.data.named("B-FIG-3a").joint())
+        hm.flow(hm.data.example("B-FIG-3a").joint())
 
 
 def test_survivors(found):
@@ -134,7 +134,7 @@ def test_survivors(found):
     earlier = hm.limits.survivors(cycle.problem, cycle.p_fin)
     assert (earlier.verdict, earlier.reason) == ("inconsistent", "token 2 of input 3 is alive, but separable")
     late = hm.limits.survivors(cycle.problem, hm.flow(cycle.problem, until_log_time=20.0).p)
-    assert (late.verdict, late.error < 1e-8, late.misalignment < 1e-12) == ("consistent", True, True)
+    assert (late.verdict, late.error < 1e-8, late.cosine_distance < 1e-12) == ("consistent", True, True)
     opposed = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
     problem = hm.Problem(opposed, [[1, 0], [2, 0], [1, 0]])
     scored = hm.limits.survivors(problem, hm.flow(problem, until_log_time=20.0).p)

@@ -113,7 +113,7 @@ def test_units(power, rule):
 
 
 def test_a_rule_for_each_of_p_and_v():
-    problem = hm.data.named("B-FIG-3a")
+    problem = hm.data.example("B-FIG-3a")
     pair = hm.optim.Normalized(0.1), hm.optim.GD(0.01)
     run = hm.train(problem.joint(), pair, steps=20)
     turned = hm.train(problem.joint(), {"v": pair[1], "p": pair[0]}, steps=20)
@@ -159,7 +159,7 @@ def _sign(direction, exponents, constants, state, rate, step, move):
 
 @pytest.mark.compiled
 def test_a_users_compiled_rule():
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     run = hm.train(problem, Compiled(0.5), steps=4)
     assert run.p.tolist() == [0.0, 2.0]
     assert run.method == "Compiled"
@@ -179,7 +179,7 @@ def test_a_users_compiled_rule():
             lambda: hm.train(PROBLEM.joint(), {"p": hm.optim.GD(0.1)}),
             r"optimizer must have the blocks \('p', 'v'\), got \('p',\)",
         ),
-        (lambda: hm.train(PROBLEM.joint(), [hm.optim.GD(0.1)] * 3), "one for each of .* got 3 of them"),
+        (lambda: hm.train(PROBLEM.joint(), (hm.optim.GD(0.1),) * 3), "optimizer must be"),
         (lambda: hm.train(PROBLEM.matrix(), hm.optim.GD(0.1)), "prompt must be the vector u"),
         (lambda: hm.train(PROBLEM.matrix(prompt=[1] * 5), hm.optim.AdamW(0.1)), "optimizer must be GD or"),
         (lambda: hm.train(PROBLEM.joint(), (hm.optim.GD(0.1), 3)), "optimizer"),

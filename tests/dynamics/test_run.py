@@ -21,14 +21,16 @@ RUNS = {
     "W": lambda: hm.train(
         PROBLEM.matrix(prompt=[1.0, 0.0, 2.0, 0.0, 0.0]), hm.optim.Normalized(0.1), steps=20
     ),
-    "embeddings": lambda: hm.embeddings.descend_embeddings(CORPUS, *VECTORS, steps=20, rate=0.5, train="Epv"),
+    "embeddings": lambda: hm.embeddings.one_layer.descend_embeddings(
+        CORPUS, *VECTORS, steps=20, rate=0.5, train="Epv"
+    ),
     "inner products": lambda: descend_gram(CORPUS, GramState.from_vectors(*VECTORS), steps=20, rate=0.5),
     "flow of inner products": lambda: flow_gram(CORPUS, GramState.from_vectors(*VECTORS), times=[0, 1, 5]),
     "two layers": lambda: descend_two_layer(CORPUS, TwoLayerGram.from_vectors(*VECTORS), steps=9, rate=0.5),
-    "sentences": lambda: hm.nexttoken.train(SENTENCES, steps=40, rate=0.05),
-    "flow of sentences": lambda: hm.nexttoken.train_by_flow(SENTENCES, 1000.0, rate=0.05),
-    "W_kq and W_ov": lambda: hm.nexttoken.train_jointly(SENTENCES, 40, 0.1),
-    "mini-batches": lambda: hm.embeddings.train_embeddings(
+    "sentences": lambda: hm.nexttoken.training.train(SENTENCES, steps=40, rate=0.05),
+    "flow of sentences": lambda: hm.nexttoken.flow.train_by_flow(SENTENCES, 1000.0, rate=0.05),
+    "W_kq and W_ov": lambda: hm.nexttoken.unmerged.train_jointly(SENTENCES, 40, 0.1),
+    "mini-batches": lambda: hm.embeddings.minibatch.train_embeddings(
         CORPUS, 6, hm.optim.AdamW(0.05), epochs=9, batch=2, rng=0, start=VECTORS
     ),
 }
@@ -108,11 +110,11 @@ def test_a_training_by_batches_knows_only_its_last_norm():
     run = RUNS["mini-batches"]()
     assert np.isnan(run.p_norms[:-1]).all()
     assert not math.isnan(run.p_norms[-1])
-    early = hm.embeddings.train_embeddings(
+    early = hm.embeddings.minibatch.train_embeddings(
         CORPUS, 6, hm.optim.AdamW(0.05), epochs=500, batch=2, rng=0, start=VECTORS, until_loss=0.2
     )
     assert early.event == "loss reached"
-    none = hm.embeddings.train_embeddings(CORPUS, 6, hm.optim.GD(0.1), epochs=0, rng=0)
+    none = hm.embeddings.minibatch.train_embeddings(CORPUS, 6, hm.optim.GD(0.1), epochs=0, rng=0)
     assert "to step = 0" in repr(none)
     assert none.p_norms.size == none.losses.size == 0
 

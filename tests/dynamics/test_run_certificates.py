@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
+from hardmax import optim
 from hardmax.dynamics.optim.text import as_text, from_text
 from hardmax.margin.norms import norm
 
 # Rates above a threshold are of interest too.
-pytestmark = pytest.mark.filterwarnings("ignore::hardmax.dynamics.RateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hardmax.limits.RateWarning")
 
 
 @pytest.mark.parametrize("case", range(4))
@@ -28,7 +29,7 @@ def test_batches_of_one(part_d, posed, case):
 @settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1))
 def test_batches(seed):
-    """Optimizer k sees inputs k b, ..., k b + b - 1: the same as steps on problems of these inputs alone."""
+    """Step k sees inputs k b, ..., k b + b - 1: the same as steps on problems of these inputs alone."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 6))
     b = int(rng.integers(1, n + 1))
@@ -55,8 +56,8 @@ def test_batches_without_a_pull():
     for wrong, message in ((3, "batch must be at most 2"), (0, "batch must be an integer of at least 1")):
         with pytest.raises(ValueError, match=message):
             hm.train(run.problem, hm.optim.Normalized(0.1), batch=wrong)
-    with pytest.raises(ValueError, match="batch must be None where wrt is"):
-        hm.train(hm.data.named("B-FIG-3a").joint(), hm.optim.Normalized(0.1), batch=1)
+    with pytest.raises(TypeError, match="batch is not an option for p and v"):
+        hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), batch=1)
 
 
 @pytest.mark.compiled
@@ -109,14 +110,14 @@ def test_the_interval_of_any_run_holds(seed, rule, by_batches):
 
 
 def test_runs_without_a_certificate():
-    problem = hm.data.named("B-FIG-3a")
+    problem = hm.data.example("B-FIG-3a")
     with pytest.raises(ValueError, match="run must be a training of p by one step rule, got gradient flow"):
         hm.flow(problem, until_norm=10).margin_bounds()
     with pytest.raises(ValueError, match="run must be a training of p by one step rule, got joint"):
         hm.train(problem.joint(), hm.optim.Normalized(0.1), steps=5).margin_bounds()
     with pytest.raises(ValueError, match="run must have left the origin"):
         hm.train(problem, hm.optim.Normalized(0.1), steps=0).margin_bounds()
-    with pytest.raises(ValueError, match="step of the run must be a step rule"):
+    with pytest.raises(ValueError, match="optimizer of the run must be an optimizer"):
         hm.flow(problem, until_norm=10).forecast()
 
 
@@ -145,7 +146,7 @@ def test_a_run_on_disk_keeps_its_rule(posed, tmp_path):
         "[]",
         '{"step": "Sign", "rate": -1}',
     ):
-        with pytest.raises(ValueError, match=r"step must be a rule of hm.optim with its constants"):
+        with pytest.raises(ValueError, match=r"step must be an optimizer of hm.optim with its constants"):
             from_text(bad)
 
 

@@ -210,5 +210,5 @@ def test_plain_descent_on_tiny_keys():
 
 @pytest.mark.parametrize("bad", [[1e-9], "1e-9", None, -1.0, np.nan, [1.0, 2.0, 3.0]])
 def test_epsilon_is_a_number(bad):
-    with pytest.raises(ValueError, match="epsilon must be a number"):
+    with pytest.raises(ValueError, match="eps must be a number"):
         hm.train(BASE, hm.optim.Normalized(0.1, bad), steps=3)

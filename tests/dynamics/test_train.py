@@ -15,7 +15,7 @@ COORDINATES = ("primal", "gram", "qr")
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_ngd_oracles(oracles, coordinates):
     for c in oracles["b"]["ngd_trajectories"]["cases"]:
-        problem = hm.data.named(DATA[c["data"]], loss=c["loss"])
+        problem = hm.data.example(DATA[c["data"]], loss=c["loss"])
         path = hm.train(
             problem,
             hm.optim.Normalized(c["lr"]),
@@ -29,7 +29,7 @@ def test_ngd_oracles(oracles, coordinates):
 
 def test_joint_oracles(oracles):
     for c in oracles["b"]["joint_ngd_fig3"]["cases"]:
-        problem = hm.data.named(f"B-FIG-{c['figure']}")
+        problem = hm.data.example(f"B-FIG-{c['figure']}")
         path = hm.train(
             problem.joint(),
             (hm.optim.Normalized(c["lr_p"]), hm.optim.Normalized(c["lr_v"])),
@@ -114,13 +114,13 @@ def test_gd_with_one_over_L_descends():
 
 def test_vanilla_gd_grows_logarithmically():
     """B-THM-2 on B-FIG-1a with step 1: norms and cosines at t = 1e3, 1e4."""
-    path = hm.train(hm.data.named("B-FIG-1a"), hm.optim.GD(1.0), steps=10_000, record=[1000])
+    path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.GD(1.0), steps=10_000, record=[1000])
     np.testing.assert_allclose(path.p_norms[1:], [3.47, 5.89], atol=0.005)
     np.testing.assert_allclose(1 - path.cosine_distances([-0.1, 1.0])[1:], [0.9547, 0.9711], atol=5e-5)
 
 
 def test_steps_may_vary():
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     varied = hm.train(problem, hm.optim.Normalized([0.1, 0.2, 0.3]), steps=3, record=1)
     lengths = np.linalg.norm(np.diff(varied.points, axis=0), axis=1)
     np.testing.assert_allclose(lengths, [0.1, 0.2, 0.3], rtol=1e-14)
@@ -152,7 +152,7 @@ def test_own_loss_plain_and_compiled_agree():
 
 def test_joint_plain_path_equals_compiled():
     built_in = hm.LossFunction("copy", lambda u: np.logaddexp(0, -u), lambda u: -float(np.logaddexp(0, u)))
-    fast, slow = hm.data.named("B-FIG-3a"), hm.data.named("B-FIG-3a")
+    fast, slow = hm.data.example("B-FIG-3a"), hm.data.example("B-FIG-3a")
     slow = hm.Problem.from_tokens(slow.split(slow.keys), slow.readout.labels, slow.readout.v, loss=built_in)
     a = hm.train(fast.joint(), (hm.optim.Normalized(0.1), hm.optim.Normalized(0.05)), steps=50, start=[0, -1])
     b = hm.train(slow.joint(), (hm.optim.Normalized(0.1), hm.optim.Normalized(0.05)), steps=50, start=[0, -1])
@@ -209,21 +209,23 @@ def test_events():
     "arguments, message",
     [
         ({"steps": -1}, "steps must be an integer"),
-        ({"rate": 0.0}, "rate must be a positive number, got 0"),
-        ({"rate": -0.1}, "rate must be a positive number"),
-        ({"rate": "fast"}, "rate must be"),
-        ({"rate": [0.1, 0.2]}, r"rate must be one number or one for each of the 10 steps, got 2"),
+        ({"lr": 0.0}, "lr must be a positive number, got 0"),
+        ({"lr": -0.1}, "lr must be a positive number"),
+        ({"lr": "fast"}, "lr must be"),
+        ({"lr": [0.1, 0.2]}, r"lr must be one number or one for each of the 10 steps, got 2"),
         ({"start": [1.0]}, r"start must have shape \(2,\), got \(1,\)"),
         ({"start": [1.0, math.nan]}, "start must be finite"),
         ({"record": [11]}, "record must be step numbers from 0 to 10"),
-        ({"epsilon": -1}, "epsilon must be a number of at least 0, got -1"),
+        ({"eps": -1}, "eps must be a number of at least 0, got -1"),
         ({"coordinates": "polar"}, "coordinates must be"),
     ],
 )
 def test_bad_input_is_named(arguments, message):
     options = {"steps": 10} | arguments
-    rule = {"rate": 0.1} | {name: options.pop(name) for name in ("rate", "epsilon") if name in options}
+    rule = {"lr": 0.1} | {name: options.pop(name) for name in ("lr", "eps") if name in options}
     with pytest.raises(ValueError, match=message):
-        hm.train(hm.data.named("B-FIG-8"), hm.optim.Normalized(**rule), **options)
-    with pytest.raises(ValueError, match="train"):
-        hm.train([hm.data.named("B-FIG-8")], hm.optim.Normalized(0.1))
+        hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(**rule), **options)
+    with pytest.raises(TypeError, match=r"no default; choose one of hm\.optim"):
+        hm.train(hm.data.example("B-FIG-8"))
+    with pytest.raises(ValueError, match="give a list of problems"):
+        hm.train(hm.data.example("B-FIG-8"), hm.optim.GD(0.1), workers=2)

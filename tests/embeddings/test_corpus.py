@@ -147,7 +147,7 @@ def test_flow_on_the_infinite_width_limit_ends_at_the_max_margin_direction(oracl
     """A-ORC-8, the counter-example to Lemma 3, through the machinery of paper B."""
     given = oracles["a"]["statistics_A4"]
     corpus = hm.Corpus.from_sequences(given["sequences"], given["labels"])
-    limit = hm.embeddings.infinite_width(corpus, 1024)
+    limit = hm.embeddings.first_step.infinite_width(corpus, 1024)
     best = oracles["a"]["maxmargin"][2]
     np.testing.assert_array_equal(limit.E, np.array(best["E"], dtype=float))
     problem = corpus.problem(limit.E, limit.v)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.embeddings import descend_embeddings
+from hardmax.embeddings.one_layer import descend_embeddings
 
 from .conftest import Instance, numbers
 

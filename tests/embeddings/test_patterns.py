@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings import (
+from hardmax.embeddings import pattern_max_margin, token_selection
+from hardmax.embeddings.patterns import (
+    affinely_independent,
+    distinct_tokens,
+    is_consistent,
     local_gap,
-    pattern_max_margin,
     realizable,
     realizable_patterns,
     score_selection,
-    token_selection,
 )
-from hardmax.embeddings.patterns import affinely_independent, distinct_tokens, is_consistent
 
 from .conftest import numbers
 
@@ -171,7 +172,7 @@ def test_independence_needs_differences_only():
     assert affinely_independent(np.vstack([np.eye(3), np.zeros(3)]))
     assert not affinely_independent(np.vstack([np.eye(3), np.zeros(3), np.ones(3)]))
     assert not affinely_independent([[1.0, 0.0], [1.0, 0.0]])
-    limit = hm.embeddings.infinite_width(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), 1e8)
+    limit = hm.embeddings.first_step.infinite_width(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), 1e8)
     assert affinely_independent(limit.E)
 
 
@@ -180,7 +181,7 @@ def test_refusals_say_what_to_do():
     with pytest.raises(ValueError, match="containing must be 2 tokens, one of each sequence"):
         realizable_patterns(corpus, containing=[2, 1])
     with pytest.raises(ValueError, match="Assumption 4"):
-        hm.embeddings.important_pattern(hm.Corpus.from_sequences([[0, 1], [0, 0]], [1, -1]))
+        hm.embeddings.patterns.important_pattern(hm.Corpus.from_sequences([[0, 1], [0, 0]], [1, -1]))
     with pytest.raises(ValueError, match="selection"):
         pattern_max_margin(corpus, [[2], [1]], np.eye(3))
     with pytest.raises(ValueError, match="E must have shape"):

@@ -12,10 +12,12 @@ import pytest
 
 import hardmax as hm
 from hardmax.dynamics.optim import SGD, AdamW
-from hardmax.embeddings import GramState, TwoLayer, TwoLayerGram, descend_embeddings, descend_gram, flow_gram
+from hardmax.embeddings import GramState, TwoLayerGram
+from hardmax.embeddings.gram import descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.loop import epoch_order
-from hardmax.embeddings.one_layer import evaluate, gradients, token_mass
+from hardmax.embeddings.one_layer import descend_embeddings, evaluate, gradients, token_mass
+from hardmax.embeddings.two_layer import TwoLayer
 
 from .conftest import Instance
 
@@ -120,7 +122,7 @@ def test_trainers_take_the_steps_of_torch(uneven: Instance, layers: int, scales:
     if layers == 1 and "first_scale" in scales:
         pytest.skip("one layer has one softmax")
     numbers = {name: WIDTH if isinstance(c, str) else c for name, c in scales.items()}
-    train = train_embeddings if layers == 1 else hm.embeddings.train_two_layer
+    train = train_embeddings if layers == 1 else hm.embeddings.minibatch.train_two_layer
     options = {"batch": 4, "rng": 5, "start": uneven[1:], "dtype": "float64", **scales}
     got = train(uneven.corpus, D, AdamW(0.02), epochs=3, **options)
     seed = int(np.random.default_rng(5).integers(2**63))
@@ -216,7 +218,7 @@ def test_inner_products_have_no_width(uneven: Instance) -> None:
 def test_checkpoints_record_the_scale(uneven: Instance, tmp_path: Path, layers: int) -> None:
     if layers == 2:
         pytest.importorskip("torch", reason="the two-layer trainer needs PyTorch: make test-extras")
-    train = train_embeddings if layers == 1 else hm.embeddings.train_two_layer
+    train = train_embeddings if layers == 1 else hm.embeddings.minibatch.train_two_layer
     path = tmp_path / "run.npz"
 
     def run(**more: Any) -> Any:

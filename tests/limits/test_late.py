@@ -23,13 +23,13 @@ INSTANCES = ["B-FIG-8", 0, 1, 2, 3, 4, 5]
 @cache
 def instance(name: str | int) -> LateResidual:
     if isinstance(name, str):
-        return late_of(hm.data.named(name), [0, 0])
+        return late_of(hm.data.example(name), [0, 0])
     problem = hm.data.sphere(n=4, T=6, d=10, rng=name)
     return late_of(problem, hm.flow(problem, until_norm=1e3).selection)
 
 
 def test_figure_8() -> None:
-    late = late_of(hm.data.named("B-FIG-8"), [0, 0])
+    late = late_of(hm.data.example("B-FIG-8"), [0, 0])
     np.testing.assert_allclose(late.w, np.array([-3, 1]) * math.log(7 / 3) / 10, rtol=1e-12)
     # Across p_mm the rows are 0.3 and -0.7 of (3, -1), and their weights are 7/10 and 3/10.
     assert late.curvatures == pytest.approx([2.1])
@@ -62,7 +62,7 @@ def test_flow_is_a_straight_line_beside_p_mm(seed: int) -> None:
 
 
 def test_the_start_stays_in_what_is_frozen() -> None:
-    problem = hm.data.named("B-FIG-1a")  # one support row: everything across it is frozen
+    problem = hm.data.example("B-FIG-1a")  # one support row: everything across it is frozen
     late = late_of(problem)
     start = late.max_margin.p * 2000 + [10.0, 1.0]
     path = hm.flow(problem, start=start, until_norm=1e4)
@@ -161,14 +161,14 @@ def test_dependent_rows_with_a_zero_multiplier() -> None:
 
 
 def test_a_trajectory_without_consecutive_steps_says_nothing_about_swinging() -> None:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     late = late_of(problem, [0, 0])
     assert math.isnan(late.compare(hm.train(problem, hm.optim.Normalized(0.1), steps=1000, record=100)).swing)
     assert math.isnan(late.compare(hm.flow(problem, until_norm=100.0)).swing)
 
 
 def test_refusals() -> None:
-    problem = hm.data.named("B-FIG-1b")
+    problem = hm.data.example("B-FIG-1b")
     with pytest.raises(ValueError, match="locally optimal"):
         late_of(problem, [2])
     opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [1, 0]])

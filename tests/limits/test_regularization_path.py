@@ -28,7 +28,7 @@ def figure(oracles: dict[str, dict[str, Any]]) -> Any:
         if name == "B-FIG-1c":
             data = oracles["b"]["att_svm"]["fig1c"]
             return hm.Problem(data["K"], data["gamma"], loss)
-        problem = hm.data.named(name, loss)
+        problem = hm.data.example(name, loss)
         keys, scores = problem.split(problem.keys[problem.tokens]), problem.split(problem.scores)
         return hm.Problem(keys, [s + shift for s in scores], loss)
 
@@ -54,10 +54,10 @@ def test_angles_of_theorem_1(name: str, figure: Any) -> None:
 def test_oracle_of_figure_8(oracles: dict[str, dict[str, Any]]) -> None:
     oracle = oracles["b"]["regularisation_path_fig8"]
     radii = [float(R) for R in oracle["angles_to_gmm_deg"]]
-    path = regularization_path(hm.data.named("B-FIG-8"), radii)
+    path = regularization_path(hm.data.example("B-FIG-8"), radii)
     expected = [float(x) for x in oracle["angles_to_gmm_deg"].values()]
     np.testing.assert_allclose(degrees(path), expected, rtol=1e-9)
-    far = regularization_path(hm.data.named("B-FIG-8"), [1e5])
+    far = regularization_path(hm.data.example("B-FIG-8"), [1e5])
     offset = far.points[0] - 1e5 * np.array([1.0, 3.0]) / np.sqrt(10)
     np.testing.assert_allclose(offset, [float(x) for x in oracle["first_order_offset_w"]], atol=1e-6)
 
@@ -110,7 +110,7 @@ def test_far_out_in_ten_dimensions() -> None:
 
 
 def test_more_dimensions_than_differences() -> None:
-    small = hm.data.named("B-FIG-8")
+    small = hm.data.example("B-FIG-8")
     turn, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(7, 2)))
     keys = [rows @ turn.T + 5.0 for rows in small.split(small.keys[small.tokens])]
     path = regularization_path(hm.Problem(keys, small.split(small.scores)), [30.0])
@@ -153,7 +153,7 @@ def test_without_a_separator_the_risk_may_still_fall_for_ever() -> None:
 
 @pytest.mark.no_cover
 def test_the_global_grid_agrees_with_newton() -> None:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     landscape = Landscape(problem, [0, 0])
     for R in (1.0, 30.0, 1000.0):
         scanned = landscape.lift(scan_circle(landscape, R))
@@ -175,13 +175,13 @@ def test_the_point_of_least_risk_is_below_every_sampled_one() -> None:
 
 
 def test_order_of_radii_and_repetition_do_not_matter() -> None:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     path = regularization_path(problem, [100, 3, 100])
     np.testing.assert_allclose(degrees(path), [0.153287215493, 7.42263249237, 0.153287215493], rtol=1e-9)
 
 
 def test_refusals() -> None:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     with pytest.raises(ValueError, match="radii"):
         regularization_path(problem, [])
     with pytest.raises(ValueError, match="radii must be a positive number"):

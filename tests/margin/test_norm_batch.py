@@ -65,7 +65,7 @@ def test_batch_in_other_norms() -> None:
     for name in ("l1.5", 3):
         many = hm.max_margin(rows, norm=name)
         assert [best.margin for best in many] == [solve_in(each, name).margin for each in rows]
-    problems = [hm.data.named(name) for name in ("w22", "w33", "w44")]
+    problems = [hm.data.example(name) for name in ("w22", "w33", "w44")]
     chosen = [hm.best_tokens(problem).tokens for problem in problems]
     for name in ("nuclear", "spectral", "linf"):
         for best, problem, tokens in zip(

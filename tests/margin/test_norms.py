@@ -45,7 +45,7 @@ def test_every_selection_in_every_norm(paper_d: dict[str, Any], name: str) -> No
             assert best.unique == truth["unique"], where
             assert best.margin == pytest.approx(truth["margin"], rel=1e-12), where
             assert best.margin_interval[0] <= best.margin * (1 + 1e-15)
-            assert hm.directions.attracts(problem, best).value == truth["local"], where
+            assert hm.attracts(problem, best).value == truth["local"], where
             labels = best.constraints.labels
             if best.face is None:
                 assert sorted(map(list, best.support)) == truth["tight"], where
@@ -76,14 +76,14 @@ def test_every_selection_in_every_norm(paper_d: dict[str, Any], name: str) -> No
 def test_words_of_theorem_4(paper_d: dict[str, Any]) -> None:
     """D-THM-4: which selections attract depends on the norm, also by enumeration."""
     plane, space = posed(paper_d["vector"]["plane"]), posed(paper_d["vector"]["space-b"])
-    words = [hm.directions.attracts(plane, [1, 1], norm=each).value for each in NAMES]
+    words = [hm.attracts(plane, [1, 1], norm=each).value for each in NAMES]
     assert words == ["strong", "strong", "strong", "no", "no"]
-    words = [hm.directions.attracts(space, [0, 0], norm=each).value for each in NAMES]
+    words = [hm.attracts(space, [0, 0], norm=each).value for each in NAMES]
     assert words == ["weak", "no", "no", "no", "strong"]
     assert hm.attracts(space, [0, 0], norm="l1").verdict is None
     for problem, data in ((plane, paper_d["vector"]["plane"]), (space, paper_d["vector"]["space-b"])):
         for each in ("l1", "l3", "linf"):
-            found = {f.selection: f.word for f in hm.attractors(problem, norm=each)}
+            found = {f.selection: f.attracts.value for f in hm.attractors(problem, norm=each)}
             assert found == {
                 tuple(known["selection"]): known["norms"][each]["local"]
                 for known in data["selections"]
@@ -399,7 +399,7 @@ def test_certificates_carry_their_norm() -> None:
 )
 def test_bad_norms(name: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        hm.max_margin(hm.data.named("B-FIG-8"), norm=name)
+        hm.max_margin(hm.data.example("B-FIG-8"), norm=name)
 
 
 def test_norms_that_do_not_fit() -> None:
@@ -407,14 +407,14 @@ def test_norms_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match='norm must be "l2" for tokens known by a Gram matrix'):
         hm.max_margin(gram, norm="l1")
     with pytest.raises(ValueError, match=r"exact must be False with norm 'l1\.5'"):
-        hm.max_margin(hm.data.named("B-FIG-8"), norm="l1.5", exact=True)
-    problem = hm.data.named("B-FIG-8")
+        hm.max_margin(hm.data.example("B-FIG-8"), norm="l1.5", exact=True)
+    problem = hm.data.example("B-FIG-8")
     with pytest.raises(ValueError, match="norm must be that of the solution, 'l1', got 'l2'"):
         hm.attracts(problem, hm.max_margin(problem, norm="l1"), norm="l2").verdict
     face = hm.max_margin(problem, norm="l1").face
     with pytest.raises(ValueError, match="u must be 2 finite numbers, not all zero"):
         face.distance([0.0, 0.0])
-    with pytest.raises(ValueError, match="deficit must have a direction u of 2 numbers"):
+    with pytest.raises(ValueError, match="margin_gap needs a direction u of 2 numbers"):
         hm.max_margin(problem, norm="l1").margin_gap([1.0])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.data import gaussian, named, sphere
+from hardmax.data import example, gaussian, sphere
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
 from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
 from hardmax.dynamics.measures import attention, excess_loss
@@ -28,7 +28,7 @@ def angle(q: Any) -> float:
 @pytest.mark.parametrize("part", ["a", "b"])
 def test_fig3(oracles: dict[str, Any], part: str) -> None:
     data = oracles["b"]["fig3_svms"][part]
-    problem = named(f"B-FIG-3{part}")
+    problem = example(f"B-FIG-3{part}")
     label = label_max_margin(problem, data["alpha"])
     assert label.p == pytest.approx(data["v_mm"], abs=1e-9)
     assert [i for (i,) in label.support] == data["support"]
@@ -74,9 +74,9 @@ def test_a_rival_of_larger_label_margin_is_a_gain() -> None:
 
 def test_joint_problems_need_values_and_separable_labels() -> None:
     with pytest.raises(ValueError, match="from_values"):
-        label_max_margin(named("B-FIG-8"), [0, 0])
+        label_max_margin(example("B-FIG-8"), [0, 0])
     with pytest.raises(ValueError, match="from_values"):
-        assumption_c(named("B-FIG-8"), [0, 0], rng=0)
+        assumption_c(example("B-FIG-8"), [0, 0], rng=0)
     clash = Problem.from_tokens([[[1.0, 0.0], [0.0, 0.0]]] * 2, [1, -1], readout=[1.0, 0.0])
     with pytest.raises(ValueError, match="separate"):
         relaxed_max_margin(clash, [0, 0])
@@ -149,7 +149,7 @@ def test_an_open_choice_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_path_offset_of_figure_8(oracles: dict[str, Any]) -> None:
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     best = max_margin(problem, [0, 0])
     w = path_offset(problem, best)
     known = [float(x) for x in oracles["b"]["regularisation_path_fig8"]["first_order_offset_w"]]
@@ -176,7 +176,7 @@ def test_path_offset_is_where_the_risk_is_least(loss: str) -> None:
 
 
 def test_path_offset_hypotheses() -> None:
-    problem = named("B-FIG-1b")
+    problem = example("B-FIG-1b")
     with pytest.raises(ValueError, match="locally optimal"):
         path_offset(problem, max_margin(problem, [2]))
     # Three tight rows in the plane; then two, of which one has multiplier zero.
@@ -192,9 +192,9 @@ def test_path_offset_hypotheses() -> None:
 
 
 def test_assumption_b() -> None:
-    assert assumption_b(named("B-FIG-1a")).holds
-    assert assumption_b(named("B-FIG-8")).holds
-    assert assumption_b(named("B-FIG-1b")).witness == (0, 1, 2)
+    assert assumption_b(example("B-FIG-1a")).holds
+    assert assumption_b(example("B-FIG-8")).holds
+    assert assumption_b(example("B-FIG-1b")).witness == (0, 1, 2)
     tied = Problem([[[1.0], [0.0]], [[1.0], [0.0]]], [[1.0, 0.0], [2.0, 2.0]])
     assert assumption_b(tied).witness == (1, 0, 1)
     assert assumption_b(Problem([[[1.0]]], [[1.0]])).holds
@@ -202,14 +202,14 @@ def test_assumption_b() -> None:
 
 def test_assumption_c_of_figure_3() -> None:
     """B-ASM-C's numbers: 0.5 for (a), 0 for (b), 0.5 for (b) over the support."""
-    found = assumption_c(named("B-FIG-3a"), [1, 1, 1], rng=0)
+    found = assumption_c(example("B-FIG-3a"), [1, 1, 1], rng=0)
     assert found.holds
     assert pytest.approx(1.0) == found.Gamma
     assert found.nu == pytest.approx(0.5, abs=1e-3)
-    found = assumption_c(named("B-FIG-3b"), [1, 1, 1], rng=0)
+    found = assumption_c(example("B-FIG-3b"), [1, 1, 1], rng=0)
     assert (found.holds, found.nu) == (False, 0.0)
     assert found.witness[2][1] < 1
-    found = assumption_c(named("B-FIG-3b"), [1, 1, 1], inputs=[0, 1], rng=0)
+    found = assumption_c(example("B-FIG-3b"), [1, 1, 1], inputs=[0, 1], rng=0)
     assert found.nu == pytest.approx(0.5, abs=1e-3)
 
 

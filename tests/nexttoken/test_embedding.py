@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.nexttoken import (
+from hardmax.nexttoken import Samples, named_sentences
+from hardmax.nexttoken.model import literal_gradient
+from hardmax.nexttoken.stages import descend_stage_1
+from hardmax.nexttoken.training import train
+from hardmax.nexttoken.unmerged import (
     Embedded,
-    Samples,
     Unmerged,
-    named_sentences,
     orthonormal_embedding,
-    train,
     train_jointly,
     train_unmerged,
 )
-from hardmax.nexttoken.model import literal_gradient
-from hardmax.nexttoken.stages import descend_stage_1
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 

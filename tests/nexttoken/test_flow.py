@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.nexttoken import Samples, named_sentences, train, train_by_flow
+from hardmax.nexttoken import Samples, named_sentences
+from hardmax.nexttoken.flow import train_by_flow
+from hardmax.nexttoken.training import train
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 

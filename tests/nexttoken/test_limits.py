@@ -9,17 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.margin.closed_forms.next_token import kq_star
-from hardmax.nexttoken import (
-    KqStar,
-    OutputValue,
-    Pairs,
-    Samples,
-    generate,
-    late_of,
-    named_sentences,
-    orders,
-    train,
-)
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.late import late_of
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.relations import orders
+from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.training import train
+from hardmax.problem.readouts import OutputValue
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 

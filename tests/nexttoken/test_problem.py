@@ -5,26 +5,20 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics import vector
+from hardmax.dynamics import flow, stepping
 from hardmax.dynamics.edges.fluxes import edges_of
-from hardmax.dynamics.flows import arc
-from hardmax.nexttoken import (
-    KqStar,
-    OutputValue,
-    Pairs,
-    Samples,
-    StageTwo,
-    collocation,
-    generate,
-    late_of,
-    named_sentences,
-    stage_1,
-    train,
-    train_by_flow,
-)
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.flow import train_by_flow
+from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.observables import log_excess_loss
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.relations import collocation
+from hardmax.nexttoken.stages import StageTwo, stage_1
+from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.star import KqStar as Star
+from hardmax.nexttoken.training import train
 from hardmax.problem.keys import OneHot
+from hardmax.problem.readouts import OutputValue
 
 SVOP = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -39,8 +33,8 @@ def case(request):
 
 def plain(monkeypatch):
     """Take the edge form away."""
-    monkeypatch.setattr(vector, "EdgeSteps", lambda problem: type("None", (), {"edges": None}))
-    monkeypatch.setattr(arc, "edges_of", lambda problem: None)
+    monkeypatch.setattr(stepping, "EdgeSteps", lambda problem: type("None", (), {"edges": None}))
+    monkeypatch.setattr(flow, "edges_of", lambda problem: None)
 
 
 @pytest.mark.parametrize("form", ["edges", "aligned", "table"])

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.margin.certificates.checking import certify
 from hardmax.margin.closed_forms.next_token import kq_multipliers, kq_star, ov_star
-from hardmax.nexttoken import KqStar, Pairs, Samples, generate, named_sentences, orders, star, train
+from hardmax.nexttoken import Samples, generate, named_sentences, star
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.relations import orders
+from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.training import train
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 CHAIN = named_sentences("C-EXT-1")  # r > p > q under q: a confused token, and still feasible

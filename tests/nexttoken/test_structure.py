@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import (
-    Samples,
-    analyze,
-    generate,
-    generate_by_rejection,
-    named_sentences,
-    regenerate,
-    structure,
-)
-from hardmax.nexttoken.generators import best_tokens
+from hardmax.nexttoken import Samples, analyze, generate, named_sentences
+from hardmax.nexttoken.generators import best_tokens, generate_by_rejection, structure
+from hardmax.nexttoken.predict import regenerate
 from hardmax.nexttoken.realizable import Legality
 
 SETTINGS = {

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import Model, OutputValue, Pairs, Samples, generate, train
-from hardmax.nexttoken.model import naive_descent
+from hardmax.nexttoken import Samples, generate
+from hardmax.nexttoken.model import Model, naive_descent
 from hardmax.nexttoken.observables import _sentence_losses, accuracy, loss, target_masses
-from hardmax.problem.readouts import best_loss
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.training import train
+from hardmax.problem.readouts import OutputValue, best_loss
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 ETA = 0.05 / np.sqrt(20)
@@ -133,9 +135,10 @@ def test_one_step_is_enough_for_accuracy(figure_2):
 
 @pytest.mark.slow
 def test_record_start_and_progress(figure_2):
-    told = []
-    run = train(figure_2, steps=2500, progress=told.append)
-    assert sum(told) == 2500
+    calls = []
+    run = train(figure_2, steps=2500, progress=lambda *call: calls.append(call))
+    assert calls == sorted(calls)
+    assert calls[-1] == (2500, 2500)
     assert run.times[0] == 0
     assert run.times[-1] == 2500
     assert 40 < len(run.times) <= 61

@@ -19,7 +19,7 @@ def both(seed, n=4, N=7):
     rng = np.random.default_rng(seed)
     inputs = [rng.choice(N, size=rng.integers(1, 5), replace=False) for _ in range(n)]
     tokens, offsets = np.concatenate(inputs), np.concatenate([[0], np.cumsum([len(t) for t in inputs])])
-    head = Scores(rng.normal(size=len(tokens)), hm.data.named("B-FIG-8").loss)
+    head = Scores(rng.normal(size=len(tokens)), hm.data.example("B-FIG-8").loss)
     return (
         Problem._flat(OneHot(N), tokens, offsets, head),
         Problem._flat(Dense(np.eye(N)), tokens, offsets, head),
@@ -46,7 +46,7 @@ def test_one_hot_keys_are_the_identity(seed, size):
 def test_one_hot_keys_are_never_stored():
     """A million tokens: gradient, risk and selection need no table, and the table is refused."""
     size = 1_000_000
-    head = Scores(np.array([1.0, 0.0]), hm.data.named("B-FIG-8").loss)
+    head = Scores(np.array([1.0, 0.0]), hm.data.example("B-FIG-8").loss)
     problem = Problem._flat(OneHot(size), np.array([3, size - 1]), np.array([0, 2]), head)
     p = np.zeros(size)
     p[3] = 5000.0

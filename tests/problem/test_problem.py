@@ -146,7 +146,7 @@ def test_broken_npz(tmp_path):
 
 
 def test_trajectory_files(tmp_path):
-    path = hm.train(hm.data.named("B-FIG-3b").joint(), hm.optim.Normalized(0.1), steps=20, start=[0, -1])
+    path = hm.train(hm.data.example("B-FIG-3b").joint(), hm.optim.Normalized(0.1), steps=20, start=[0, -1])
     path.save(tmp_path / "path.npz")
     back = hm.Run.load(tmp_path / "path.npz")
     np.testing.assert_array_equal(back.points, path.points)
@@ -154,13 +154,13 @@ def test_trajectory_files(tmp_path):
     np.testing.assert_array_equal(back.losses, path.losses)
     assert (back.clock, back.event, back.method) == (path.clock, path.event, path.method)
     assert float(back.excess([1, 1, 1])) == float(path.excess([1, 1, 1]))
-    hm.data.named("B-FIG-8").save(tmp_path / "problem.npz")
+    hm.data.example("B-FIG-8").save(tmp_path / "problem.npz")
     with pytest.raises(ValueError, match="does not hold a run"):
         hm.Run.load(tmp_path / "problem.npz")
 
 
 def test_display(tmp_path):
-    path = hm.flow(hm.data.named("B-FIG-8"), until_norm=100)
+    path = hm.flow(hm.data.example("B-FIG-8"), until_norm=100)
     display = path.display(target=[1.0, 3.0])
     assert list(display.curves) == ["norm of p", "attention off the top token", "1 - cos to the target"]
     assert display.curves["1 - cos to the target"][-1] == path.cosine_distance([1.0, 3.0])

@@ -240,7 +240,7 @@ def test_files_of_queries_that_are_wrong(tmp_path):
 
 def test_bad_input():
     tokens, scores = [[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0]]], [[1.0, 0.0], [1.0]]
-    made, plain = hm.Problem.from_queries, hm.data.named("B-FIG-8")
+    made, plain = hm.Problem.from_queries, hm.data.example("B-FIG-8")
     for call, message in (
         (lambda: made(tokens, "middle", scores), 'queries must be "first", "last" or 2 vectors'),
         (lambda: made(tokens, [[1.0]], scores), "queries must be 2 vectors, one for each input, got 1 of 1"),

@@ -90,17 +90,17 @@ def test_the_risk_with_weights_is_not_divided_by_n():
 
 def test_flow_and_late_phase_with_weights_and_counts():
     """The residual beside p_mm, its floor and the straight line in log t take both into account."""
-    problem = hm.data.named("B-FIG-8").weighted([0.2, 1.7], [3, 1, 1, 5])
+    problem = hm.data.example("B-FIG-8").weighted([0.2, 1.7], [3, 1, 1, 5])
     path = hm.flow(problem, until_norm=1e5)
     late = hm.limits.late_residual(problem, hm.max_margin(problem, path.selection))
     np.testing.assert_allclose(path.p, late.flow_point(path.times[-1]), atol=1e-3)
     assert late.compare(path).distances[-1] < 1e-5
-    plain = hm.limits.late_residual(hm.data.named("B-FIG-8"), hm.max_margin(problem, path.selection))
+    plain = hm.limits.late_residual(hm.data.example("B-FIG-8"), hm.max_margin(problem, path.selection))
     assert np.linalg.norm(plain.w - late.w) > 0.1
 
 
 def test_weights_and_counts_are_checked_and_kept(tmp_path):
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     with pytest.raises(ValueError, match="weights must be positive, got 0 at 1; leave out"):
         problem.weighted([1.0, 0.0])
     with pytest.raises(ValueError, match="counts"):
@@ -130,9 +130,9 @@ def test_twins_with_counts_have_the_weighted_mean(seed):
 
 def test_statements_of_paper_b_are_about_means():
     """Their bounds count inputs and tokens, so a problem with weights is outside of them."""
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     assert hm.check_statement("B-THM-2", problem).verdict != "not applicable"
     for other in (problem.weighted([1.0, 2.0]), problem.weighted(counts=[1, 2, 1, 1])):
         assert hm.check_statement("B-THM-2", other).verdict == "not applicable"
     with pytest.raises(ValueError, match="no weights or counts here"):
-        hm.limits.joint_path(hm.data.named("B-FIG-3a").weighted([1.0, 2.0, 1.0]), [3.0], rho=1.0)
+        hm.limits.joint_path(hm.data.example("B-FIG-3a").weighted([1.0, 2.0, 1.0]), [3.0], rho=1.0)

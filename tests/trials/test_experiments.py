@@ -131,7 +131,7 @@ CASES = {
     "opposed": hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [1, 0]]),
     "equal scores": hm.Problem([[[1.0, 2.0], [0.0, 1.0]]], [[1.0, 1.0]]),
     "one token": hm.Problem([[[1.0, 2.0]]], [[1.0]]),
-    "higher score far away": hm.data.named("B-FIG-8"),
+    "higher score far away": hm.data.example("B-FIG-8"),
 }
 
 
@@ -213,7 +213,7 @@ def test_steps_of_figure_9_above_the_threshold() -> None:
 
 def test_starts_of_figure_8_choose_the_direction() -> None:
     starts = [[0, 0], [0, 2], [-1, 1], [3, 3], [2, 0], [4, 0], [2, -2], [1, -1]]
-    rows = outcomes([hm.data.named("B-FIG-8")] * 8, hm.optim.Normalized(0.1), starts=starts)
+    rows = outcomes([hm.data.example("B-FIG-8")] * 8, hm.optim.Normalized(0.1), starts=starts)
     assert [row["selection"] for row in rows] == ["0 0"] * 4 + ["0 1"] * 4
     assert [row["globally_optimal"] for row in rows] == [True] * 4 + [False] * 4
     assert all(row["locally_optimal"] and row["misalignment"] < 2e-4 for row in rows)
@@ -227,7 +227,7 @@ def test_starts_of_an_experiment() -> None:
     spread = built_in(parameters | {"start": 3.0}, range(40))
     assert {row["selection"] for row in spread} == {"0 0", "0 1"}
     path = hm.train(
-        hm.data.named("B-FIG-8"),
+        hm.data.example("B-FIG-8"),
         hm.optim.Normalized(0.1),
         steps=1000,
         start=3.0 * np.random.default_rng(7).normal(size=2),
@@ -300,17 +300,17 @@ def test_a_runaway_is_a_row() -> None:
         ({"experiment": "fig9-oracle", "d": 3}, "needs d and number"),
         ({"experiment": "sphere", "d": 0}, "d must be an integer of at least 1, got 0"),
         ({"experiment": "sphere", "steps": 1.5}, "steps must be an integer of at least 0, got 1.5"),
-        ({"experiment": "sphere", "rate": -1}, "rate must be a positive number"),
+        ({"experiment": "sphere", "rate": -1}, "lr must be a positive number"),
         ({"experiment": "sphere", "loss": "hinge"}, "loss must be one of logistic"),
         ({"experiment": "sphere", "measure": "speed"}, "measure must be some of saturated.*got speed"),
         ({"experiment": "sphere", "measure": 3}, "measure must be names in one text, got 3"),
         ({"experiment": "sphere", "start": "one"}, "start must be numbers"),
-        ({"experiment": "sphere", "rate": "1/L_p"}, "rate must be a positive number"),
-        ({"experiment": "sphere", "rule": "Muon"}, "rule must be one of GD, SGD, Adam.* got 'Muon'"),
-        ({"experiment": "sphere", "rule": "Mirror"}, "rule Mirror needs power"),
+        ({"experiment": "sphere", "rate": "1/L_p"}, "lr must be a positive number"),
+        ({"experiment": "sphere", "rule": "Muon"}, "optimizer must be one of GD, SGD, Adam.* got 'Muon'"),
+        ({"experiment": "sphere", "rule": "Mirror"}, "optimizer Mirror requires power"),
         (
             {"experiment": "sphere", "rule": "Sign", "power": 3},
-            "power is not a parameter of sphere.* of Sign rate",
+            "power is not a parameter of sphere.* of Sign lr",
         ),
         ({"experiment": "sphere", "rule": "Adam", "betas": "0.9 x"}, "betas must be two numbers in one text"),
         (

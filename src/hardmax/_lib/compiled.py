@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from types import FunctionType
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import numba
 import numpy as np
 from numba import float64, int64, intp, types
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import NumbaExperimentalFeatureWarning
 from numba.extending import is_jitted
 
 from hardmax._lib import caching, compiling
@@ -58,14 +60,35 @@ def njit(*signature: Any, cache: bool = False, **options: Any) -> Callable[[Call
     return decorate
 
 
+def uncounted(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a kernel that makes no arrays, so that references to those it is given need no counting.
+
+    numba counts them by atomic operations, which in a small step took longer than the arithmetic.
+    """
+    return njit(*signature, cache=True, nogil=True, _nrt=False, **options)
+
+
 def compile_declared(compiled: Any) -> None:
     """Compile a kernel for the signatures that it was declared with, and for no other from then on."""
     with global_compiler_lock:
         declared = getattr(compiled, "declared", ())
         if declared and compiled._can_compile:
-            for each in declared:
-                compiled.compile(each)
+            with warnings.catch_warnings():  # it says that functions as arguments are experimental
+                warnings.simplefilter("ignore", NumbaExperimentalFeatureWarning)
+                for each in declared:
+                    compiled.compile(each)
             compiled.disable_compile()
+
+
+def entry_point(compiled: Any, signature: Any) -> Callable[..., Any]:
+    """Return what calls a kernel with arguments that are known to have the types of its signature.
+
+    numba asks every array of every tuple for its type at each call, which takes longer than a hundred steps.
+    """
+    if not is_jitted(compiled):  # NUMBA_DISABLE_JIT
+        return cast(Callable[..., Any], compiled)
+    compile_declared(compiled)
+    return cast(Callable[..., Any], compiled.get_compile_result(signature).entry_point)
 
 
 def _call_template(compiled: Any, resolve: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
@@ -81,7 +104,36 @@ def _answer_first_call(compiled: Any, *_: Any, **__: Any) -> Any:
     return compiled
 
 
-@njit(float64(VECTOR, VECTOR), cache=True, nogil=True, fastmath=VECTORIZED)
+class FirstClass:
+    """A function of one fixed signature that other kernels take as an argument and call by its address.
+
+    It is compiled when a kernel first takes it; a function of the user's own may have been before.
+    """
+
+    def __init__(self, function: Any, signature: Any) -> None:
+        self._plain, self._signature = function, signature
+        self._numba_type_ = types.FunctionType(signature)
+        self._address: int | None = None
+
+    @cached_property
+    def function(self) -> Any:
+        """The function as numba compiles it."""
+        if is_jitted(self._plain):
+            return self._plain
+        options = {"error_model": "numpy", "no_cfunc_wrapper": False}
+        return uncounted(self._signature, **options)(self._plain)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def __wrapper_address__(self) -> int:
+        if self._address is None:
+            made = self.function.get_compile_result(self._signature)
+            self._address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+        return self._address
+
+
+@uncounted(float64(VECTOR, VECTOR), fastmath=VECTORIZED)
 def dot(a: np.ndarray, b: np.ndarray) -> float:
     """a.b, with the freedom to vectorise."""
     total = 0.0
@@ -94,14 +146,14 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
 # several seconds of work, and so do its maximum and its sorting; loops do not.
 
 
-@njit(types.void(OUT_TABLE, intp, VECTOR), cache=True, nogil=True)
+@uncounted(types.void(OUT_TABLE, intp, VECTOR))
 def set_row(table, k, row):  # type: ignore[no-untyped-def]
     """table[k] = row."""
     for j in range(row.size):
         table[k, j] = row[j]
 
 
-@njit(types.void(OUT_TABLE, intp, VECTOR), cache=True, nogil=True)
+@uncounted(types.void(OUT_TABLE, intp, VECTOR))
 def fill_rows(table, first, row):  # type: ignore[no-untyped-def]
     """table[first:] = row."""
     for k in range(first, table.shape[0]):
@@ -109,7 +161,7 @@ def fill_rows(table, first, row):  # type: ignore[no-untyped-def]
             table[k, j] = row[j]
 
 
-@njit(float64(VECTOR), cache=True, nogil=True)
+@uncounted(float64(VECTOR))
 def maximum(x):  # type: ignore[no-untyped-def]
     """Return the maximum of x, which is not empty; NaN if x holds one."""
     top = x[0]

@@ -286,7 +286,7 @@ class CriticalDirection:
     """A direction critical at infinity: its selection, its least-margin rows and their exact multipliers.
 
     >>> import hardmax as hm
-    >>> saddle = hm.critical_directions(hm.data.named("B-FIG-1b")).directions[-1]
+    >>> saddle = hm.critical_directions(hm.data.example("B-FIG-1b")).directions[-1]
     >>> saddle.index, saddle.selection, saddle.rows, [round(float(m), 9) for m in saddle.multipliers]
     (1, (1,), ((0, 0), (0, 2)), [-0.1, 1.11])
     """
@@ -314,7 +314,7 @@ class CriticalDirections:
     that can count together; ``corners`` are the unit directions at which these were taken.
 
     >>> import hardmax as hm
-    >>> found = hm.critical_directions(hm.data.named("B-FIG-1b"))
+    >>> found = hm.critical_directions(hm.data.example("B-FIG-1b"))
     >>> [each.index for each in found.directions], found.sum, found.degenerate
     ([0, 0, 1], 1, ())
     """
@@ -344,7 +344,7 @@ def critical_directions(
     (n T^2)^d of them. Tokens with equal key and score count as one.
 
     >>> import hardmax as hm
-    >>> for each in hm.critical_directions(hm.data.named("B-FIG-1b")).directions:
+    >>> for each in hm.critical_directions(hm.data.example("B-FIG-1b")).directions:
     ...     each.index, each.direction.round(4).tolist(), each.selection
     (0, [-0.0995, 0.995], (0,))
     (0, [1.0, 0.0], (1,))

@@ -30,7 +30,7 @@ class Direction:
     one token, ``unique`` is False, Gamma is 0 and the neighbours are the tied tokens.
 
     >>> import hardmax as hm
-    >>> hm.directions.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8]).selected.tokens
+    >>> hm.directions.directional_margin(hm.data.example("B-FIG-1b"), [0.6, 0.8]).selected.tokens
     (0,)
     """
 
@@ -50,7 +50,7 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) ->
     direction, right up to rounding. Copies of a token are one token.
 
     >>> import hardmax as hm
-    >>> found = hm.directions.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8])
+    >>> found = hm.directions.directional_margin(hm.data.example("B-FIG-1b"), [0.6, 0.8])
     >>> round(found.Gamma, 12), found.neighbors, found.neighbor_optimal, round(found.delta, 12)
     (0.14, ((0, 1),), True, 0.6)
     """
@@ -102,7 +102,7 @@ class LocalConstants:
     with |q| = |p_mm|: c avg <= -<grad L(p), q> <= C avg, avg the mean softmax mass off the selected tokens.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> found = hm.directions.local_constants(problem, hm.max_margin(problem, [0, 1]))
     >>> found.delta, round(found.mu, 6), round(found.half_angle, 2), round(found.R_bar, 2)
     (0.5, 0.015625, 10.14, 10.4)
@@ -138,7 +138,7 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     |l'| is taken over [-B, B] with B the largest |score|, which holds every prediction.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-1b")
+    >>> problem = hm.data.example("B-FIG-1b")
     >>> found = hm.directions.local_constants(problem, [1])
     >>> round(found.R_bar, 2), round(found.c, 4), round(found.C, 3), round(found.A_bar, 4)
     (107.36, 0.0303, 1.316, 1.4866)
@@ -182,7 +182,7 @@ def slope_range(loss: LossFunction, B: float, lowest: float | None = None) -> tu
 
     >>> import hardmax as hm
     >>> from hardmax.directions.direction import slope_range
-    >>> [round(x, 4) for x in slope_range(hm.data.named("B-FIG-8").loss, 1.0)]
+    >>> [round(x, 4) for x in slope_range(hm.data.example("B-FIG-8").loss, 1.0)]
     [0.2689, 0.7311]
     """
     logs = loss.log_slopes(np.linspace(-B if lowest is None else lowest, B, 1001))

@@ -33,7 +33,7 @@ class PlaneDisplay(Pictured):
     """Directions on the rim of a disc that shows the whole p-plane, then a panel of tokens per selection.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> figure = hm.directions.PlaneDisplay.of(problem, list(hm.attractors(problem))).plot()
     >>> len(figure.axes)
     3

@@ -252,7 +252,7 @@ class FeasibleSelection:
     ``is_best``: every selected token has the best score of its input.
 
     >>> import hardmax as hm
-    >>> found = hm.attractors(hm.data.named("B-FIG-1b"))[0]
+    >>> found = hm.attractors(hm.data.example("B-FIG-1b"))[0]
     >>> found.selection, found.max_margin.status, found.attracts.value, found.is_best
     ((1,), 'certified', 'strong', False)
     """
@@ -331,7 +331,7 @@ class SelectionList(Sequence[FeasibleSelection]):
     ``feasible`` counts the feasible selections met so far, ``problems_solved`` the problems solved for them.
 
     >>> import hardmax as hm
-    >>> found = hm.attractors(hm.data.named("B-FIG-8"))
+    >>> found = hm.attractors(hm.data.example("B-FIG-8"))
     >>> found
     SelectionList(2 attract of 4 feasible, complete)
     >>> found[-1].selection
@@ -609,10 +609,10 @@ def selections(
         norm: of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
 
     >>> import hardmax as hm
-    >>> found = hm.selections(hm.data.named("B-FIG-1b"))
+    >>> found = hm.selections(hm.data.example("B-FIG-1b"))
     >>> sorted(each.selection for each in found), found.problems_solved
     ([(0,), (1,), (2,)], 3)
-    >>> [each.margin for each in hm.selections(hm.data.named("B-FIG-1b"), among="best")]
+    >>> [each.margin for each in hm.selections(hm.data.example("B-FIG-1b"), among="best")]
     [0.0989949493661166]
     """
     need_problem(problem)
@@ -649,7 +649,7 @@ def attractors(
     See also: `hm.attracts` for one selection, `hm.selections` for all that are feasible.
 
     >>> import hardmax as hm
-    >>> found = hm.attractors(hm.data.named("B-FIG-8"))
+    >>> found = hm.attractors(hm.data.example("B-FIG-8"))
     >>> len(found), round(found[0].margin, 6)
     (2, 0.316228)
     >>> print(found)

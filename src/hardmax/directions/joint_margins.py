@@ -27,7 +27,7 @@ def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool 
     whose multiplier is zero (B-ERR-13).
 
     >>> import hardmax as hm
-    >>> best = hm.directions.label_max_margin(hm.data.named("B-FIG-3a"), [1, 1, 1])
+    >>> best = hm.directions.label_max_margin(hm.data.example("B-FIG-3a"), [1, 1, 1])
     >>> best.p.round(12).tolist(), best.support
     ([0.0, 1.0], ((0,), (1,), (2,)))
     """
@@ -52,7 +52,7 @@ def relaxed_max_margin(
         exact: ask for rational numbers.
 
     >>> import hardmax as hm
-    >>> hm.directions.relaxed_max_margin(hm.data.named("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
+    >>> hm.directions.relaxed_max_margin(hm.data.example("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
     [1.0, -0.0]
     """
     tokens = leaders(problem, selection)

@@ -38,7 +38,7 @@ class Neighbors:
     ``doubtful`` lists (i, t) of which it is not known; ``sets`` leaves them out.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> hm.neighbors(problem, hm.max_margin(problem, [0, 1])).pairs
     ((0, 1),)
     """
@@ -57,7 +57,7 @@ def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
     """The tokens that compete with a selection: (k_selected - k_t).p_mm = 1.
 
     >>> import hardmax as hm
-    >>> hm.neighbors(hm.data.named("B-FIG-1b"), [1]).sets
+    >>> hm.neighbors(hm.data.example("B-FIG-1b"), [1]).sets
     ((2,),)
     """
     need_problem(problem)
@@ -77,7 +77,7 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
     Where neighbours are in doubt it is a bound on the side that is known, and nan if not even its sign is.
 
     >>> import hardmax as hm
-    >>> hm.directions.score_gap(hm.data.named("B-FIG-1b"), [1])
+    >>> hm.directions.score_gap(hm.data.example("B-FIG-1b"), [1])
     0.9
     """
     best = solution(problem, chosen)
@@ -188,7 +188,7 @@ def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
 
     >>> import hardmax as hm
     >>> from hardmax.directions.neighbors import selection_of
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> selection_of(problem, hm.max_margin(problem, [0, 1]))
     (0, 1)
     """

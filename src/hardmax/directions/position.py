@@ -26,7 +26,7 @@ class GeneralPosition:
     nothing to the contrary. ``witness`` is a set of dependent rows, as (input, selected token, other token).
 
     >>> import hardmax as hm
-    >>> hm.directions.general_position(hm.data.named("B-FIG-8")).holds
+    >>> hm.directions.general_position(hm.data.example("B-FIG-8")).holds
     True
     """
 

@@ -1,7 +1,12 @@
 """The public names of this package: read by type checkers, and by `lazy_loader` at run time."""
 
+from .attention import Attended as Attended
+from .attention import AttentionModel as AttentionModel
+from .attention import AttentionRun as AttentionRun
+from .attention import Link as Link
+from .attention import Softmax as Softmax
 from .display import RunDisplay as RunDisplay
-from .factored.training import FactorRun as FactorRun
+from .factors import FactorRun as FactorRun
 from .gradient import Gradient as Gradient
 from .gradient import hessian as hessian
 from .measures import SignedLog as SignedLog

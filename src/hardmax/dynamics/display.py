@@ -23,7 +23,7 @@ class RunDisplay(Pictured):
     """Curves along a trajectory, ready to draw.
 
     >>> import hardmax as hm
-    >>> path = hm.train(hm.data.named("B-FIG-1a"), hm.optim.Normalized(0.1), steps=100)
+    >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=100)
     >>> figure = path.display(target=[-0.1, 1.0]).plot()
     >>> len(figure.axes)
     3

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import as_matrix, lengths
-from hardmax.dynamics.softmax import log_slopes, settle, take_logs
+from hardmax.dynamics.softmax import DEPTH, LEAN, LOG_MASS, U, log_slopes, settle, take_logs
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import Scale, scaled
 from hardmax.problem.keys import Dense, Keys
@@ -136,8 +136,10 @@ def attention_of(problem: Problem, settled: Settled) -> Attention:
 
 def _in_log(problem: Problem, loss: LossFunction, settled: Settled) -> Settled:
     """A settled point for a loss of log u."""
-    left, u = settled.depth.copy(), np.empty(problem.n)
-    take_logs(settled.tops, settled.scores, settled.lean, settled.shift, left, u)
+    inputs = np.empty((LOG_MASS + 1, problem.n))
+    inputs[DEPTH], inputs[LEAN] = settled.depth, settled.lean
+    take_logs(settled.tops, settled.scores, settled.shift, inputs)
+    left, u = inputs[DEPTH], inputs[U]
     log_u = u + np.where(left == settled.depth, 0.0, settled.depth - settled.shift)
     return replace(settled, log_slopes=_log_slopes(problem, loss, u), left=left, log_u=log_u)
 
@@ -160,9 +162,9 @@ def _log_slopes(problem: Problem, loss: LossFunction, x: np.ndarray) -> np.ndarr
 
 
 def _settle(slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float, scores: np.ndarray) -> Settled:
-    weights = np.empty(len(gaps))
-    u, depth, lean, log_mass = (np.empty(len(tops)) for _ in range(4))
-    settle(gaps, tops, scores, slots.counts, slots.offsets, shift, weights, u, depth, lean, log_mass)
+    weights, inputs = np.empty(len(gaps)), np.empty((LOG_MASS + 1, len(tops)))
+    settle(gaps, tops, scores, slots.counts, slots.offsets, shift, weights, inputs)
+    u, depth, lean, log_mass = inputs
     return Settled(slots, gaps, tops, shift, scores, weights, u, depth, lean, log_mass, np.zeros(len(tops)))
 
 

@@ -141,7 +141,7 @@ def excess_loss(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog
     """Risk at p minus the risk of attending to one chosen token per input, in the log domain (B-DEF-5).
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> e = hm.dynamics.excess_loss(problem, [3000.0, 9000.0], selection=[0, 0])
     >>> e.sign, round(e.log, 6)
     (1, -3001.313262)
@@ -223,7 +223,7 @@ class Smoothness:
     """Lipschitz constants of the gradient by p: the paper's, and a tighter one (B-DEF-3, B-DEF-3T).
 
     >>> import hardmax as hm
-    >>> bound = hm.dynamics.smoothness(hm.data.named("B-FIG-1b"))
+    >>> bound = hm.dynamics.smoothness(hm.data.example("B-FIG-1b"))
     >>> round(bound.L_p, 6), round(bound.tight, 6)
     (4.96045, 0.587031)
     """

@@ -1,22 +1,23 @@
 """Models: what `hm.train` and `hm.flow` take where it is not p of a `Problem`.
 
 A model names its blocks and says how they are trained; `problem.joint()`, `problem.matrix(prompt)`,
-`problem.factors(rank)` and `decomposition.remainder` make the models of this file.
+`problem.factors(rank)` and `decomposition.remainder` make the models of this file, `corpus.model` and
+`samples.model` those of papers A and C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from hardmax.dynamics.factored.training import FactorRun, train_factors
+from hardmax.dynamics.blocks import need_optimizer
+from hardmax.dynamics.factors import FactorRun, train_factors
 from hardmax.dynamics.joint import train_both
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import need_optimizer
 from hardmax.dynamics.vector import WeightRun, train_p, train_W
 from hardmax.problem import Problem
 
@@ -25,16 +26,23 @@ Record = int | Sequence[int] | None
 STEPS = 1000  # unless the caller says how many
 
 
+def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse options of other models."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(known)}")
+
+
 class Model:
     """What is trained: named ``blocks``, and how steps of an optimizer move them.
 
     >>> import hardmax as hm
-    >>> model = hm.data.named("B-FIG-3a").joint()
+    >>> model = hm.data.example("B-FIG-3a").joint()
     >>> model.blocks, model
     (('p', 'v'), Joint(Problem(n=2, T=2, d=2, loss='logistic')))
     """
 
-    blocks: ClassVar[tuple[str, ...]] = ()
+    blocks: tuple[str, ...] = ()
 
     def _train(self, optimizer: Any, **options: Any) -> Any:
         """Train the blocks; ``options`` are those that the caller of `hm.train` gave."""
@@ -79,7 +87,7 @@ class Joint(OfProblem):
     """p and the readout's v, each with its own steps; the ratio of the rates matters (B-NEW-1).
 
     >>> import hardmax as hm
-    >>> model = hm.data.named("B-FIG-3a").joint()
+    >>> model = hm.data.example("B-FIG-3a").joint()
     >>> steps = {"p": hm.optim.Normalized(lr=0.1), "v": hm.optim.Normalized(lr=0.2)}
     >>> hm.train(model, steps, steps=100).v_points[-1].round(2).tolist()
     [-2.85, 19.8]
@@ -97,6 +105,7 @@ class Joint(OfProblem):
         **options: Any,
     ) -> Run:
         """Train p and v; p starts at ``start``, v at the problem's readout."""
+        known_options("p and v", options, ("coordinates",))
         p, v = self.each(optimizer)
         return train_both(self.problem, p, v, steps, start=start, record=record, **options)
 
@@ -124,6 +133,7 @@ class Matrix(OfProblem):
         **options: Any,
     ) -> WeightRun:
         """Train W from ``start``, the problem's own W by default."""
+        known_options("W", options, ("coordinates",))
         (step,) = self.each(optimizer)
         return train_W(self.problem, step, steps, prompt=self.prompt, start=start, record=record, **options)
 
@@ -154,6 +164,7 @@ class Factors(OfProblem):
         **options: Any,
     ) -> FactorRun:
         """Train K and Q from ``start``, a pair that has no default."""
+        known_options("K and Q", options, ("coordinates",))
         by: Any = self.each(optimizer) if isinstance(optimizer, Mapping | tuple | list) else optimizer
         return train_factors(
             self.problem, by, steps, factors=self.rank, start=start, record=record, **options
@@ -188,7 +199,7 @@ class Remainder(Model):
     problem that `hm.decompose` calls ``late`` has no bound rows, so nothing cancels in it at any norm.
 
     >>> import hardmax as hm
-    >>> parts = hm.decompose(hm.data.named("cycle"))
+    >>> parts = hm.decompose(hm.data.example("cycle"))
     >>> hm.train(parts.remainder, hm.optim.Normalized(lr=0.1), steps=100).method
     'normalised gradient descent beside p_fin'
     """
@@ -212,6 +223,7 @@ class Remainder(Model):
         **options: Any,
     ) -> Run:
         """Train r by an optimizer that does not leave its space."""
+        known_options("a remainder", options, ("coordinates",))
         (step,) = self.each(optimizer)
         if not step.in_span:
             raise ValueError(

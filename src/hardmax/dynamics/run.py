@@ -14,6 +14,7 @@ import numpy as np
 from hardmax._lib import expect, notebook
 from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
+from hardmax.dynamics.blocks import Rule, need_optimizer
 from hardmax.dynamics.display import RunDisplay
 from hardmax.dynamics.gradient import risk_of, settle_at
 from hardmax.dynamics.measures import (
@@ -26,8 +27,7 @@ from hardmax.dynamics.measures import (
 )
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.optim.text import as_text, from_text
-from hardmax.dynamics.rules.running import descend_compiled, descend_plain, runs_compiled
-from hardmax.dynamics.schedule import Rule, need_optimizer
+from hardmax.dynamics.stepping import by_rule
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.norms import norm
 from hardmax.margin.norms.solving import proved_by
@@ -58,7 +58,7 @@ class Run:
     models extend this class.
 
     >>> import hardmax as hm
-    >>> path = hm.train(hm.data.named("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000)
+    >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000)
     >>> path
     Run(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
     >>> path.selection
@@ -133,7 +133,7 @@ class Run:
         """The norm whose max margin its geometry is about: that of the rule of p, or of the flow.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
+        >>> problem = hm.data.example("B-FIG-8")
         >>> hm.flow(problem, norm=1.5).norm, hm.train(problem, hm.optim.Sign(0.1)).norm
         ('l1.5', 'linf')
         """
@@ -183,7 +183,7 @@ class Run:
         ``other`` is a vector of any length, a MaxMargin or another Run.
 
         >>> import hardmax as hm
-        >>> path = hm.train(hm.data.named("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000)
+        >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000)
         >>> f"{path.cosine_distance([-0.1, 1.0]):.3g}"
         '0.000256'
         """
@@ -197,7 +197,7 @@ class Run:
         """How far the direction is from a max margin, in the norm of that: see `MaxMargin.margin_gap`.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
+        >>> problem = hm.data.example("B-FIG-8")
         >>> run = hm.train(problem, hm.optim.Sign(0.01), steps=10_000)
         >>> f"{run.margin_gap(hm.max_margin(problem, run.selection, norm=run.norm)):.3g}"
         '0.007'
@@ -217,7 +217,7 @@ class Run:
         these. The interval holds for any run, and closes at any rate for GD, Normalized in l2 and Mirror.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
+        >>> problem = hm.data.example("B-FIG-8")
         >>> proof = hm.train(problem, hm.optim.Normalized(3.0), steps=10_000).margin_bounds()
         >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
         ([0.3162, 0.31623], 0.316228)
@@ -229,7 +229,7 @@ class Run:
         """What theory expects of the rule at its rate, for the tokens that were selected in the end.
 
         >>> import hardmax as hm
-        >>> run = hm.train(hm.data.named("B-FIG-8"), hm.optim.Signum(0.1), steps=1000)
+        >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Signum(0.1), steps=1000)
         >>> run.forecast().is_beyond, run.event
         (False, None)
         """
@@ -246,7 +246,7 @@ class Run:
         """Return the tokens that p attends to most at a snapshot.
 
         >>> import hardmax as hm
-        >>> run = hm.train(hm.data.named("B-FIG-8"), hm.optim.GD(lr=1.0), steps=1000)
+        >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.GD(lr=1.0), steps=1000)
         >>> run.selection_at(1), run.selection
         ((0, 0), (0, 0))
         """
@@ -260,7 +260,7 @@ class Run:
         stays so, but need not. The step is taken once more, so that any run can be asked.
 
         >>> import hardmax as hm
-        >>> run = hm.train(hm.data.named("space-a"), hm.optim.Sign(0.1), steps=10_000)
+        >>> run = hm.train(hm.data.example("space-a"), hm.optim.Sign(0.1), steps=10_000)
         >>> run.first_step.tokens, run.selection
         ((0, 0), (0, 1))
         """
@@ -282,7 +282,7 @@ class Run:
         Another problem brings its own labels and values; where v was trained, the trained one is taken.
 
         >>> import hardmax as hm
-        >>> path = hm.train(hm.data.named("B-FIG-8"), hm.optim.Normalized(0.1), steps=100)
+        >>> path = hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=100)
         >>> new = hm.Problem([[[1.0, 0.0], [-1.0, 0.0]]], [[2.0, -3.0]])
         >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
         ([1.981], 1.0)
@@ -349,7 +349,7 @@ class Run:
 
         >>> import hardmax as hm, tempfile, pathlib
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
-        >>> hm.train(hm.data.named("B-FIG-8"), hm.optim.Normalized(0.1), steps=10).save(file)
+        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=10).save(file)
         >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """
@@ -445,9 +445,8 @@ def _collected(run: Run, step: Optimizer, labels: Sequence[Any]) -> np.ndarray:
     slots = slots_of(scale.problem)
     rule = Rule.of(step, int(run.times[-1]), scale, by_update=True)
     p, totals = np.array(scale.point(run.points[0])), np.zeros(len(slots.tokens))
-    ends, batch = np.array([0, len(rule.rates)]), run.batch or 0
-    loop = descend_compiled if runs_compiled(scale.problem, rule) else descend_plain
-    loop(scale.problem, p, rule, ends, batch=batch, totals=totals)
+    ends = np.array([0, len(rule.rates)])
+    by_rule(scale.problem, p, rule, ends, "primal", run.batch or 0, totals)
     at = np.array([problem.offsets[i] + t for i, t in labels])
     if slots.group is None:
         return -totals[at]

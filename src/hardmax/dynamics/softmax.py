@@ -13,21 +13,18 @@ import math
 import numpy as np
 from numba import float64, types
 
-from hardmax._lib.compiled import INDEX, OUT, SLOPE, UNDERFLOW, VECTOR, njit
+from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, UNDERFLOW, VECTOR, uncounted
 
 # 1 + exp(x) is one in float64 far above this, and a score gap is unmoved by this fraction of it.
 NEGLIGIBLE = -45.0
 
+# Rows of a table with one column per input: what `settle` finds, what `scale_inputs` makes of it, and a copy
+# of the depth for those who need it after `take_logs`.
+U, DEPTH, LEAN, LOG_MASS, SEEN, SLOPES, LOG_SCALE, DEEP = range(8)
 
-@njit(
-    types.void(VECTOR, INDEX, VECTOR, VECTOR, INDEX, float64, OUT, OUT, OUT, OUT, OUT),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
-def settle(  # type: ignore[no-untyped-def]
-    gaps, tops, scores, counts, offsets, shift, weights, u, depth, lean, log_mass
-):
+
+@uncounted(types.void(VECTOR, INDEX, VECTOR, VECTOR, INDEX, float64, OUT, OUT_TABLE), error_model="numpy")
+def settle(gaps, tops, scores, counts, offsets, shift, weights, inputs):  # type: ignore[no-untyped-def]
     """Weights s_t (gamma_t - u) of every slot, divided by exp(depth)/mass so that they never underflow.
 
     depth is the largest gap among the tokens whose score differs from the top one's, mass the sum of
@@ -37,6 +34,7 @@ def settle(  # type: ignore[no-untyped-def]
     The gaps of all but the top slots are given with ``shift`` added, and so is depth. Gradient flow shifts by
     log t, which makes gaps of size one out of differences between huge numbers.
     """
+    u, depth, lean, log_mass = inputs[U], inputs[DEPTH], inputs[LEAN], inputs[LOG_MASS]
     for i in range(offsets.size - 1):
         # Unsigned indices spare the check for negative ones, a tenth of the time here.
         first, last, top = np.uintp(offsets[i]), np.uintp(offsets[i + 1]), np.uintp(tops[i])
@@ -78,20 +76,21 @@ def settle(  # type: ignore[no-untyped-def]
         log_mass[i] = math.log(mass) if mass != 1.0 else 0.0
 
 
-@njit(types.void(VECTOR, SLOPE, OUT), cache=True, nogil=True)
+@uncounted(types.void(VECTOR, SLOPE, OUT))
 def log_slopes(u, log_slope, out):  # type: ignore[no-untyped-def]
     """log|l'(u)| of an array."""
     for i in range(u.size):
         out[i] = log_slope(u[i])
 
 
-@njit(types.void(INDEX, VECTOR, VECTOR, float64, OUT, OUT), cache=True, nogil=True)
-def take_logs(tops, scores, lean, shift, depth, u):  # type: ignore[no-untyped-def]
+@uncounted(types.void(INDEX, VECTOR, float64, OUT_TABLE))
+def take_logs(tops, scores, shift, inputs):  # type: ignore[no-untyped-def]
     """log u in place of u, for scores that are never negative, from what `settle` leaves.
 
     u = score_top + exp(depth - shift) lean. Below a top token that scores zero u may underflow, and the slope
     1/u takes exp(depth) out of the weights again: then depth becomes the shift, and u log(lean), without it.
     """
+    u, depth, lean = inputs[U], inputs[DEPTH], inputs[LEAN]
     for i in range(u.size):
         score = scores[tops[i]]
         if score > 0.0:
@@ -99,3 +98,18 @@ def take_logs(tops, scores, lean, shift, depth, u):  # type: ignore[no-untyped-d
         else:
             depth[i] = shift
             u[i] = math.log(lean[i])
+
+
+@uncounted(float64(OUT_TABLE, VECTOR, SLOPE))
+def scale_inputs(inputs, log_weights, log_slope):  # type: ignore[no-untyped-def]
+    """log of each input's factor in the gradient, and the largest; a saturated input keeps its slope."""
+    u, depth, log_mass = inputs[U], inputs[DEPTH], inputs[LOG_MASS]
+    seen, slopes, log_scale = inputs[SEEN], inputs[SLOPES], inputs[LOG_SCALE]
+    common = -np.inf
+    for i in range(u.size):
+        if u[i] != seen[i]:
+            seen[i] = u[i]
+            slopes[i] = log_slope(u[i]) + log_weights[i]
+        log_scale[i] = depth[i] - log_mass[i] + slopes[i]
+        common = max(common, log_scale[i])
+    return common

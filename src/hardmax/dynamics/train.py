@@ -8,15 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, overload
 
 from hardmax._lib import expect
-from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.parallel import cores
+from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.lanes.batches import train_side_by_side
-from hardmax.dynamics.models import STEPS, Model, Optimizers, Record
+from hardmax.dynamics.models import STEPS, Model, Optimizers, Record, known_options
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import need_optimizer
 from hardmax.dynamics.vector import train_p
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates
 
 
 @overload
@@ -27,6 +28,8 @@ def train(
     steps: int | None = None,
     start: Any = None,
     record: Record = None,
+    batch: int | None = None,
+    coordinates: Coordinates | None = None,
     workers: int | None = None,
     **options: Any,
 ) -> Run: ...
@@ -40,6 +43,8 @@ def train(
     steps: int | None = None,
     start: Any = None,
     record: Record = None,
+    batch: int | None = None,
+    coordinates: Coordinates | None = None,
     workers: int | None = None,
     **options: Any,
 ) -> list[Run]: ...
@@ -53,6 +58,8 @@ def train(
     steps: int | None = None,
     start: Any = None,
     record: int | Sequence[int] | None = None,
+    batch: int | None = None,
+    coordinates: Coordinates | None = None,
     workers: int | None = None,
     **options: Any,
 ) -> Run | list[Run]:
@@ -64,7 +71,8 @@ def train(
 
     Args:
         model: a `Problem`, whose p is trained, or `problem.joint()`, `problem.matrix(prompt)`,
-            `problem.factors(rank)`, `decomposition.remainder`; or a list of them.
+            `problem.factors(rank)`, `decomposition.remainder`, `corpus.model(d)`, `samples.model()`; or a
+            list of them.
         optimizer: from `hm.optim`, or your own; where a model has two blocks, one for both, a pair, or a
             dict by the names of the blocks.
         steps: how many to take, 1000 by default.
@@ -72,10 +80,11 @@ def train(
             a pair (K, Q), which has no default.
         record: the steps to keep: a list of them, every k-th, or by default about 200; the two ends are
             always kept, and nothing else by default where ``model`` is a list.
+        batch: the inputs of a step of p, all of them by default: with b of them step k sees the inputs k b,
+            ..., k b + b - 1, and after the last input comes the first.
+        coordinates: "auto", "primal", "gram" or "qr"; they change the speed only.
         workers: threads for a list of models; all cores by default.
-        options: of p: ``batch``, the inputs of a step (with b of them step k sees inputs k b, ...,
-            k b + b - 1, and after the last input comes the first); ``coordinates``, "auto", "primal",
-            "gram" or "qr", which change the speed only. Other models may have more.
+        options: what other models take besides.
 
     Returns:
         A `Run`, or a list of them. Where a constant learning rate is beyond the threshold at which the
@@ -85,10 +94,10 @@ def train(
     See also: `hm.flow`, the limit of infinitely small steps.
 
     >>> import hardmax as hm
-    >>> run = hm.train(hm.data.named("B-FIG-8"), hm.optim.Normalized(lr=0.1), steps=1000, start=[2.0, 0.0])
+    >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(lr=0.1), steps=1000, start=[2.0, 0.0])
     >>> run.selection   # input 1 keeps its worse token: a direction that attracts
     (0, 1)
-    >>> model = hm.data.named("B-FIG-3a").joint()
+    >>> model = hm.data.example("B-FIG-3a").joint()
     >>> both = hm.train(model, hm.optim.Normalized(lr=0.1), steps=1000, start=[0.0, -1.0])
     >>> both.p.round(4).tolist(), both.v_points[-1].round(5).tolist()
     ([95.293, 23.4802], [0.22192, 99.78082])
@@ -103,7 +112,8 @@ def train(
             "optimizer must be given, because training has no default; choose one of hm.optim, such as "
             "hm.optim.GD(lr=0.1)"
         )
-    given = {"steps": steps, "start": start, "record": record, **options}
+    given = {"steps": steps, "start": start, "record": record, "batch": batch, "coordinates": coordinates}
+    given |= options
     given = {name: value for name, value in given.items() if value is not None}
     if not isinstance(model, Problem | Model):
         return _train_list(list(model), optimizer, workers, **{"record": (), **given})
@@ -129,7 +139,8 @@ def train_quietly(model: Any, optimizer: Any, *, steps: int = STEPS, **options: 
     if isinstance(model, Model):
         return model._train(optimizer, steps=steps, **options)
     if not isinstance(model, Problem):
-        raise TypeError(f"model must be a hardmax.Problem or a model, got {type(model).__name__}")
+        raise WrongType(f"model must be a hardmax.Problem or a model, got {type(model).__name__}")
+    known_options("p of a Problem", options, ("start", "record", "batch", "coordinates"))
     return train_p(model, need_optimizer(optimizer), steps, **options)
 
 

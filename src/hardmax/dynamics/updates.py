@@ -1,4 +1,4 @@
-"""Compiled updates of step rules, all of one signature, so that a loop is compiled once for every rule.
+"""Compiled updates of step rules, all of one signature, so that the loop is compiled once for every rule.
 
 An update receives minus the gradient as direction * exp(exponents), the rule's constants, its state (which it
 changes), the rate and the number of the step, and fills in the move.
@@ -7,44 +7,22 @@ changes), the rate and the number of the step, and fills in the move.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numba import float64, int64, types
-from numba.extending import is_jitted
 
-from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR, njit
+from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR, FirstClass, njit, uncounted
 
 SIGNATURE = types.void(VECTOR, VECTOR, VECTOR, OUT_TABLE, float64, int64, OUT)
 UPDATE = types.FunctionType(SIGNATURE)
 
 
-class CompiledUpdate:
-    """An update as loops take it: numba's first-class function type, known without asking each time."""
-
-    _numba_type_ = UPDATE
+class CompiledUpdate(FirstClass):
+    """An update as the loop takes it."""
 
     def __init__(self, function: Any) -> None:
-        self._plain = function
-        self._address: int | None = None
-
-    @cached_property
-    def function(self) -> Any:
-        """Compiled when a loop first takes it; one's own may have been before."""
-        if is_jitted(self._plain):
-            return self._plain
-        options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": False}
-        return njit(SIGNATURE, cache=True, **options)(self._plain)
-
-    def __call__(self, *arguments: Any) -> None:
-        self.function(*arguments)
-
-    def __wrapper_address__(self) -> int:
-        if self._address is None:
-            made = self.function.get_compile_result(SIGNATURE)
-            self._address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
-        return self._address
+        super().__init__(function, SIGNATURE)
 
 
 @CompiledUpdate
@@ -53,7 +31,7 @@ def nothing(direction, exponents, constants, state, rate, step, move):  # type: 
     move[:] = 0.0
 
 
-@njit(float64(VECTOR, VECTOR, float64, OUT), cache=True, nogil=True, error_model="numpy")
+@uncounted(float64(VECTOR, VECTOR, float64, OUT), error_model="numpy")
 def steepest_step(direction, exponents, power, step):  # type: ignore[no-untyped-def]
     """Fill in the unit step of l_power that gains most of direction * exp(exponents): `margin.norms` has it.
 

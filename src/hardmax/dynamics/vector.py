@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,26 +10,13 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
-from hardmax.dynamics.edges.steps import EdgeSteps
-from hardmax.dynamics.loops import BY_RULE, CANCELLED, UNIT_ALONG, descend_gram, descend_primal
+from hardmax.dynamics.blocks import Rule, step_sizes, steps_to_record
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
-from hardmax.dynamics.rules.running import (
-    can_compile,
-    compiled_layout,
-    descend_compiled,
-    descend_plain,
-    runs_compiled,
-)
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import EVENTS, Rule, step_sizes, steps_to_record
+from hardmax.dynamics.stepping import fast_path
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Coordinates, choose, differences, known, orthonormal_basis, scaled
-from hardmax.problem.keys import Dense, Products
-from hardmax.problem.problem import slots_of
-
-# From a scaled problem, p(0), the rule, the steps to keep, the coordinates asked for and the number of inputs
-# of a step (0 for all of them): points and event.
-Loop = Callable[[Problem, np.ndarray, Rule, np.ndarray, Coordinates, int], tuple[np.ndarray, str | None]]
+from hardmax.problem.coordinates import Coordinates, known, scaled
+from hardmax.problem.keys import Dense
 
 
 def train_p(
@@ -72,7 +59,7 @@ def points_from(
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.dynamics.vector import points_from
-    >>> points_from(hm.data.named("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
+    >>> points_from(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
     (2, 2, 2)
     """
     scale, kept = scaled(problem), steps_to_record(record, steps)
@@ -89,59 +76,6 @@ def need_shape(problem: Problem, step: Optimizer) -> None:
             f"optimizer must have a norm of vectors for a p of shape {problem.shape}, got {type(step).__name__} "
             f"in the {step.norm} norm; choose another norm, or make the problem with Problem.from_queries"
         )
-
-
-def fast_path(problem: Problem, rule: Rule) -> Loop:
-    """The loop for this structure of problem and rule; the plain one can do everything."""
-    if problem.readout.cross_entropy is not None and rule.kind == UNIT_ALONG and not rule.constants.any():
-        steps = EdgeSteps(problem)
-        if steps.edges is not None:
-            return steps.loop
-    has_gram = isinstance(problem.table, Dense | Products)
-    return _along if rule.kind != BY_RULE and has_gram and can_compile(problem, rule) else _by_rule
-
-
-def _along(
-    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates, batch: int
-) -> tuple[np.ndarray, str | None]:
-    """GD and Normalized in l2, in the coordinates that cost least."""
-    slots = slots_of(problem)
-    layout, slope = compiled_layout(problem, slots), problem.kernel_slope
-    how = rule.rates, rule.kind == UNIT_ALONG, rule.constants[0]
-    spans = differences(slots)
-    chosen = choose(wanted, len(spans.plus), len(slots.tokens), problem.d, len(rule.rates))
-    if chosen == "gram":
-        c = np.empty((len(record), len(spans.plus)))
-        gram, logits = spans.gram(slots.table), spans.along(slots.table, p)
-        status, _ = descend_gram(gram, spans.row, *layout, logits, rule.rates, record, c, *how[1:], *slope)
-        if status != CANCELLED:
-            return p + spans.combine(slots.table, c), EVENTS[status]
-        chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
-    if not runs_compiled(problem, rule):
-        return descend_plain(problem, p, rule, record)
-    if chosen == "primal":
-        points = np.empty((len(record), problem.d))
-        status, _ = descend_primal(slots.keys, slots.tokens, *layout, p, record, points, *slope, *how)
-        return points, EVENTS[status]
-    basis = orthonormal_basis(slots)
-    keys, q = np.ascontiguousarray(slots.keys @ basis), basis.T @ p
-    points = np.empty((len(record), len(q)))
-    status, _ = descend_primal(keys, slots.tokens, *layout, q.copy(), record, points, *slope, *how)
-    return np.stack([p + basis @ (point - q) for point in points]), EVENTS[status]
-
-
-def _by_rule(
-    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates, batch: int
-) -> tuple[np.ndarray, str | None]:
-    """Any other rule, and every rule where something is known to Python only."""
-    if not runs_compiled(problem, rule):
-        return descend_plain(problem, p, rule, record, batch=batch)
-    if wanted not in ("gram", "qr"):
-        return descend_compiled(problem, p, rule, record, batch=batch)
-    basis = orthonormal_basis(slots_of(problem))  # moves are no multiples of V: a Gram matrix is no use
-    q = basis.T @ p
-    points, event = descend_compiled(problem, q.copy(), rule, record, batch=batch, basis=basis)
-    return np.stack([p + basis @ (point - q) for point in points]), event
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ term is minus the sum of the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -25,9 +25,11 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, njit
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.optim import GD
+from hardmax.dynamics.blocks import Rule, Trainer, observed, steps_to_record
+from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, spread
+from hardmax.dynamics.loop import ALONG
+from hardmax.dynamics.optim import GD, Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import take_steps
 from hardmax.dynamics.softmax import settle
 from hardmax.problem.losses import as_loss
 
@@ -209,9 +211,9 @@ def settle_slots(
     gaps: np.ndarray, tops: np.ndarray, gamma: np.ndarray, offsets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Q (gamma - u) of every slot over exp(log scale), then u, log scale and log mass per sequence."""
-    weights, ones = np.empty(len(gaps)), np.ones(len(gaps))
-    u, depth, lean, log_mass = (np.empty(len(tops)) for _ in range(4))
-    settle(gaps, tops, gamma, ones, offsets, 0.0, weights, u, depth, lean, log_mass)
+    weights, inputs = np.empty(len(gaps)), np.empty((4, len(tops)))
+    settle(gaps, tops, gamma, np.ones(len(gaps)), offsets, 0.0, weights, inputs)
+    u, depth, _, log_mass = inputs
     return weights, u, depth - log_mass, log_mass
 
 
@@ -308,7 +310,8 @@ class EmbeddingDescent(Run):
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> run = hm.embeddings.descend_embeddings(corpus, np.eye(3), [0, 0, 0], [1, -1, 0], steps=50, rate=0.5)
+    >>> model = corpus.model(start=(np.eye(3), [0, 0, 0], [1, -1, 0]), blocks=("E", "p"))
+    >>> run = hm.train(model, hm.optim.GD(0.5), steps=50)
     >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection
     (True, [1.02, 1.02, -2.039], (0, 0))
     """
@@ -336,56 +339,87 @@ def descend_embeddings(
     v: Any,
     *,
     steps: int,
-    rate: float,
+    rate: float | Optimizer | Mapping[str, Optimizer],
     train: Iterable[str] = ("E", "p"),
     record: int | Sequence[int] | None = None,
     scale: Scale = None,
 ) -> EmbeddingDescent:
-    """Train what ``train`` names by plain gradient descent, all at once; the rest stays as given.
+    """Train what ``train`` names on the whole corpus, all at once; the rest stays as given.
 
-    A step costs two products with E and, if E is trained, an update of rank two. ``record`` is as in
-    `hardmax.train`, ``scale`` as in `train_embeddings`.
+    ``rate`` is that of plain gradient descent, or an optimizer, or one for each of what is trained. A step
+    costs two products with E and, if E is trained, one of rank two. ``record`` is as in `hardmax.train`,
+    ``scale`` as in `train_embeddings`.
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> E, p, v = hm.embeddings.initial_vectors(3, 8, rng=0)
-    >>> run = hm.embeddings.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
+    >>> run = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
     >>> bool(np.allclose(run.p, p + E.T @ run.beta)), bool(abs(run.beta.sum()) < 1e-15)
     (True, True)
     """
     names = frozenset(train)
     if not names or not names <= {"E", "p", "v"}:
         raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
-    E, p, v = (np.array(x) for x in read_vectors(corpus, E, p, v))
-    steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
-    beta, factor = np.zeros(corpus.S), read_scale("scale", scale, E.shape[1])
+    whole = {name: np.array(x) for name, x in zip("Epv", read_vectors(corpus, E, p, v), strict=True)}
+    steps, factor = expect.whole("steps", steps), read_scale("scale", scale, whole["E"].shape[1])
+    moving = [name for name in "Epv" if name in names]
+    x = np.concatenate([whole[name].ravel() for name in moving])
+    parts = np.split(x, np.cumsum([whole[name].size for name in moving])[:-1])
+    whole |= {name: part.reshape(whole[name].shape) for name, part in zip(moving, parts, strict=True)}
+    E, p, v = whole["E"], whole["p"], whole["v"]  # views of x, where they are trained
+    each = rate if isinstance(rate, Mapping) else dict.fromkeys(moving, rate)
+    if set(each) != names:
+        raise ValueError(f"rate must have the blocks {moving}, got {sorted(each)}")
+    optimizers = [_optimizer(each[name]) for name in moving]
+    rules = [Rule.unscaled(_optimizer(each[name]), steps, whole[name].shape) for name in moving]
+    beta, along_p = np.zeros(corpus.S), rules[moving.index("p")] if "p" in names else None
+    held: list[tuple[int, Evaluation]] = []  # the step that was evaluated last
 
-    def see(_: None) -> tuple[Evaluation, dict[str, Any]]:
-        a, c = E @ p, E @ v
-        point = evaluate(corpus, a, c, factor)
-        return point, {"losses": point.loss, "norms": np.linalg.norm(p), "a": a, "c": c}
+    def at(k: int) -> Evaluation:
+        if not held or held[0][0] != k:
+            held[:] = [(k, evaluate(corpus, E @ p, E @ v, factor))]
+        return held[0][1]
 
-    def advance(_: None, point: Evaluation) -> None:
-        nonlocal E, p, v, beta  # changed in place
-        by_p, by_v = E.T @ point.A, E.T @ point.C
+    def force(_: Any, __: np.ndarray, work: Workspace) -> int:
+        point = at(int(work.clock[STEP]))
+        pulls = {"p": (-(E.T @ point.A_hat), point.log_scale), "v": (-(E.T @ point.C_hat), point.log_scale_C)}
         if "E" in names:
-            E -= np.column_stack([point.A, point.C]) @ (rate * np.vstack([p, v]))
-        if "p" in names:
-            p -= rate * by_p
-            beta -= rate * point.A
-        if "v" in names:
-            v -= rate * by_v
+            top = max(point.log_scale, point.log_scale_C)
+            sizes_of = math.exp(point.log_scale - top), math.exp(point.log_scale_C - top)
+            shares = point.A_hat * sizes_of[0], point.C_hat * sizes_of[1]
+            pulls["E"] = -(np.column_stack(shares) @ np.vstack([p, v])), top
+        for b, name in enumerate(moving):
+            block, (pull, log_scale) = slice(work.bounds[b], work.bounds[b + 1]), pulls[name]
+            work.vectors[V, block] = pull.ravel()
+            work.lengths[b] = spread(work.vectors[V, block], work.vectors[EXPONENTS, block], log_scale)
+        if along_p is not None and along_p.kind == ALONG:
+            beta[:] -= along_p.rates[work.clock[STEP]] * point.A
+        return MOVES if work.lengths.any() else STATIONARY
 
-    _, kept, seen = take_steps(steps, record, None, see, advance)
+    kept, sizes = steps_to_record(record, steps), [whole[name].size for name in moving]
+    trainer = Trainer(force, None, x, rules, kept, sizes=sizes, width=0, slots=0, n=1)
+
+    def see() -> dict[str, Any]:
+        point = at(trainer.taken)
+        return {"losses": point.loss, "norms": np.linalg.norm(p), "a": E @ p, "c": E @ v}
+
+    seen = observed(trainer, kept, see)
+    has_beta = "E" not in names and (along_p is None or along_p.kind == ALONG)
     return EmbeddingDescent(
         partial(corpus.problem, E, v, scale=factor),
         "step",
         kept,
         None,
-        method=GD.title,
+        trainer.event,
+        method=", ".join(sorted({one.name for one in optimizers})),
         observed=seen,
         end=p,
         E=E,
         v=v,
-        beta=None if "E" in names else beta,
+        beta=beta if has_beta else None,
     )
+
+
+def _optimizer(rate: float | Optimizer) -> Optimizer:
+    """The optimizer itself, or plain gradient descent at a rate."""
+    return rate if isinstance(rate, Optimizer) else GD(expect.positive("rate", rate))

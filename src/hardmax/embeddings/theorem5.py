@@ -171,7 +171,7 @@ def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.theorem5 import strong_conditions
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.infinite_width(corpus, first_rate=64)
+    >>> limit = hm.embeddings.first_step.infinite_width(corpus, first_rate=64)
     >>> strong_conditions(corpus.problem(limit.E, limit.v), [0, 0]).holds
     True
     """

@@ -34,7 +34,7 @@ class LocalPath:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import local_path
-    >>> path = local_path(hm.data.named("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
+    >>> path = local_path(hm.data.example("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
     >>> np.degrees(path.angles).round(3).tolist(), path.is_bounded, path.tends_to_q
     ([0.045, 0.0], False, True)
     """
@@ -100,7 +100,7 @@ def local_path(
 
     >>> import hardmax as hm
     >>> from hardmax.limits import local_path
-    >>> path = local_path(hm.data.named("B-FIG-1b"), [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
+    >>> path = local_path(hm.data.example("B-FIG-1b"), [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
     >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbours score higher: it stays behind
     ([20.0, 20.0], [-1.0, -1.0])
     """

@@ -299,7 +299,7 @@ class Decomposition:
         """The model of what diverges, for `hm.train` and `hm.flow`: p_fin stays, the rest moves beside it.
 
         >>> import hardmax as hm
-        >>> found = hm.decompose(hm.data.named("cycle"))
+        >>> found = hm.decompose(hm.data.example("cycle"))
         >>> run = hm.flow(found.remainder, until_norm=1e6)
         >>> run.cosine_distance(found.direction) < 1e-9
         True

@@ -11,16 +11,14 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numba import boolean, types
+from numba import types
 from scipy.spatial import ConvexHull
 
 from hardmax._lib.arrays import exponent
-from hardmax._lib.compiled import INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, njit
-from hardmax.dynamics.loops import scale_inputs
-from hardmax.dynamics.softmax import settle, take_logs
+from hardmax._lib.compiled import OUT_TABLE, TABLE, njit
+from hardmax.dynamics.forces import LAYOUT, MOVES, WORKSPACE, V, dense, layout_of, workspace
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
-from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import slots_of
 
@@ -34,38 +32,19 @@ ROUNDS = 60
 MOST = 2_000_000  # points of a sphere
 
 
-@njit(
-    types.void(TABLE, INDEX, INDEX, VECTOR, VECTOR, VECTOR, TABLE, SLOPE, boolean, OUT_TABLE),
-    cache=True,
-    nogil=True,
-)
-def _directions(  # type: ignore[no-untyped-def]
-    keys, tokens, offsets, counts, scores, log_weights, points, log_slope, in_log, out
-):
+_force = dense.function
+
+
+@njit(types.void(LAYOUT, TABLE, WORKSPACE, OUT_TABLE), cache=True, nogil=True)
+def _directions(layout, points, work, out):  # type: ignore[no-untyped-def]
     """`gradient(...).direction` at every row of ``points``."""
-    n, slots = offsets.size - 1, tokens.size
-    gaps, weights = np.empty(slots), np.empty(slots)
-    tops = np.empty(n, np.intp)
-    u, depth, lean, log_mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    seen, slopes, log_scale = np.empty(n), np.empty(n), np.empty(n)
-    seen[:] = np.nan
+    at, direction = np.empty(points.shape[1]), work.vectors[V]
     for m in range(points.shape[0]):
-        gaps_to_top(keys, tokens, offsets, points[m], gaps, tops)
-        settle(gaps, tops, scores, counts, offsets, 0.0, weights, u, depth, lean, log_mass)
-        if in_log:
-            take_logs(tops, scores, lean, 0.0, depth, u)
-        scale_inputs(u, depth, log_mass, log_weights, log_slope, seen, slopes, log_scale)
-        gather(keys, tokens, offsets, tops, weights, log_scale, out[m])
-        largest = 0.0
-        for j in range(out.shape[1]):
-            largest = max(largest, abs(out[m, j]))
-        if largest > 0.0:
-            square = 0.0
-            for j in range(out.shape[1]):
-                out[m, j] /= largest
-                square += out[m, j] ** 2
-            for j in range(out.shape[1]):
-                out[m, j] /= math.sqrt(square)
+        for j in range(at.size):
+            at[j] = points[m, j]
+        moves = _force(layout, at, work) == MOVES
+        for j in range(at.size):
+            out[m, j] = direction[j] / work.lengths[0] if moves else 0.0
 
 
 class Field:
@@ -75,7 +54,7 @@ class Field:
 
     >>> import hardmax as hm
     >>> from hardmax.limits.field import Field
-    >>> problem = hm.data.named("B-FIG-1b")
+    >>> problem = hm.data.example("B-FIG-1b")
     >>> field = Field(problem)
     >>> there = field.at([[3.0 * field.unit, 4.0 * field.unit]])[0]
     >>> bool(abs(there - hm.gradient(problem, [3.0, 4.0]).direction).max() < 1e-15)
@@ -91,7 +70,7 @@ class Field:
         keys = np.ascontiguousarray(np.ldexp(problem.keys, -power) @ self.basis)
         self.problem = problem._with(table=Dense(keys), W=None)
         self.slots = replace(slots, table=Dense(keys))
-        self._scores = np.ascontiguousarray(self.slots.merge(problem.scores))
+        self._layout = layout_of(self.problem, self.slots)
 
     @property
     def d(self) -> int:
@@ -102,18 +81,8 @@ class Field:
         """Unit directions at points (m, d) of the basis; zero rows at stationary points."""
         points = np.ascontiguousarray(points, dtype=float)
         out = np.empty_like(points)
-        slots = self.slots
-        _directions(
-            slots.keys,
-            slots.tokens,
-            slots.offsets,
-            slots.counts,
-            self._scores,
-            self.problem.log_weights,
-            points,
-            *self.problem.kernel_slope,
-            out,
-        )
+        bounds = [0, points.shape[1]]
+        _directions(self._layout, points, workspace(len(self.slots.tokens), self.problem.n, bounds), out)
         return out
 
 
@@ -125,7 +94,7 @@ def degree(field: Field, radius: float, corners: np.ndarray) -> int | None:
 
     >>> import hardmax as hm
     >>> from hardmax.limits.field import Field, degree
-    >>> problem = hm.data.named("B-FIG-1b")
+    >>> problem = hm.data.example("B-FIG-1b")
     >>> found = hm.critical_directions(problem)
     >>> degree(Field(problem), 1000.0, found.corners), 1 - found.sum
     (0, 0)

@@ -51,7 +51,7 @@ class RegularizationPath:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import regularization_path
-    >>> path = regularization_path(hm.data.named("B-FIG-8"), [10.0, 100.0])
+    >>> path = regularization_path(hm.data.example("B-FIG-8"), [10.0, 100.0])
     >>> np.degrees(path.angle([1.0, 3.0])).round(4).tolist(), path.is_reliable.all().item()
     ([1.5846, 0.1533], True)
     """

@@ -45,7 +45,7 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     its neighbours: then every support row carries the same weight in the limit, which fixes w.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> hm.limits.path_offset(problem, hm.max_margin(problem, [0, 0])).round(7).tolist()
     [-0.2541894, 0.0847298]
     """
@@ -113,7 +113,7 @@ class LateResidual:
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import max_margin
     >>> from hardmax.limits import late_residual
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> late = late_residual(problem, max_margin(problem, [0, 0]))
     >>> late.status, late.w.round(7).tolist(), round(late.eta_c, 6)
     ('independent', [-0.2541894, 0.0847298], 0.301169)
@@ -162,7 +162,7 @@ class LateResidual:
         >>> import hardmax as hm
         >>> from hardmax.margin.att_svm import max_margin
         >>> from hardmax.limits import late_residual
-        >>> problem = hm.data.named("B-FIG-8")
+        >>> problem = hm.data.example("B-FIG-8")
         >>> late = late_residual(problem, max_margin(problem, [0, 0]))
         >>> late.compare(hm.flow(problem, until_norm=1e3)).distances[-1] < 1e-6
         np.True_
@@ -202,7 +202,7 @@ class LateComparison:
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import max_margin
     >>> from hardmax.limits import late_residual
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> late = late_residual(problem, max_margin(problem, [0, 0]))
     >>> for factor in (0.97, 1.03):
     ...     step = hm.optim.Normalized(factor * late.eta_c)
@@ -235,7 +235,7 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import max_margin
     >>> from hardmax.limits import late_residual
-    >>> problem = hm.data.named("B-FIG-1a")
+    >>> problem = hm.data.example("B-FIG-1a")
     >>> late_residual(problem, max_margin(problem)).eta_c   # one support row: nothing swings
     inf
     """

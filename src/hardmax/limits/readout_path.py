@@ -46,7 +46,7 @@ class JointPath:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import joint_path
-    >>> path = joint_path(hm.data.named("B-FIG-3b"), [10.0, 20.0, 30.0], rho=1.5)
+    >>> path = joint_path(hm.data.example("B-FIG-3b"), [10.0, 20.0, 30.0], rho=1.5)
     >>> np.degrees(path.angle([1.0, 0.0])).round(3).tolist()    # the relaxed SVM's direction (B-THM-6)
     [0.476, 0.02, 0.001]
     """
@@ -96,7 +96,7 @@ def joint_path(
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import joint_path
-    >>> path = joint_path(hm.data.named("B-FIG-3a"), [5.0, 10.0], rho=1.0)
+    >>> path = joint_path(hm.data.example("B-FIG-3a"), [5.0, 10.0], rho=1.0)
     >>> np.degrees([path.angle([1.0, 0.0]), path.head_angle([1.0, 0.0])]).round(2).tolist()
     [[11.82, 12.45], [88.1, 88.88]]
     """

@@ -25,11 +25,11 @@ class Survivors:
     ``sets`` are the tokens with attention above 1e-3. If training keeps these, rows from the best of them to
     the others inside a set are bound and rows to the outside separable, p tends to a minimum of the risk
     among the survivors on the bound rows' span (``error`` is the distance to it, None if none is found) and
-    along ``decomposition.p_mm`` beside it (``misalignment``, 1 - cos; None if nothing diverges).
+    along ``decomposition.p_mm`` beside it (``cosine_distance``, 1 - cos; None if nothing diverges).
 
     >>> import hardmax as hm
-    >>> found = hm.limits.survivors(hm.data.named("cycle"), [7.0, 6.0, -14.0])
-    >>> found.sets.sets, found.verdict, found.misalignment < 1e-3
+    >>> found = hm.limits.survivors(hm.data.example("cycle"), [7.0, 6.0, -14.0])
+    >>> found.sets.sets, found.verdict, found.cosine_distance < 1e-3
     (((0, 1), (0, 1), (0, 1), (0, 1)), 'consistent', True)
     """
 
@@ -37,7 +37,7 @@ class Survivors:
     decomposition: Decomposition
     largest_between: float  # attention of a token that neither survives nor is gone; 0 if there is none
     error: float | None
-    misalignment: float | None
+    cosine_distance: float | None
 
     @property
     def verdict(self) -> str:
@@ -72,7 +72,7 @@ class Survivors:
             ("verdict", self.verdict),
             ("because", self.reason or "-"),
         ]
-        rows += [("distance to p_fin", self.error), ("1 - cos to p_mm", self.misalignment)]
+        rows += [("distance to p_fin", self.error), ("1 - cos to p_mm", self.cosine_distance)]
         return table("Survivors", ["", ""], rows)
 
 

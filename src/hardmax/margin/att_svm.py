@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Ints, Label
 from hardmax.margin.norms import Norm
@@ -78,7 +78,7 @@ def max_margin(
         A `MaxMargin`, which proves that p is optimal or that there is none; or a list of them.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> best = hm.max_margin(problem, [0, 0])
     >>> best.p.round(12).tolist(), best.support
     ([1.0, 3.0], ((0, 1), (1, 1)))
@@ -122,7 +122,7 @@ def _solve_list(
         return solve_batch(given, workers=workers, norm=norm)
     posed = [each for each in problems if isinstance(each, Problem)]
     if len(posed) < len(problems):
-        raise TypeError("problem must be a list of Problem or of Constraints, got something else in it")
+        raise WrongType("problem must be a list of Problem or of Constraints, got something else in it")
     listed = isinstance(selections, Sequence) and not isinstance(selections, str)
     if listed and len(problems) != len(selections):
         raise ValueError(
@@ -160,7 +160,7 @@ def best_max_margins(
 
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import best_max_margins
-    >>> [(tokens, best.status) for tokens, best in best_max_margins(hm.data.named("B-FIG-8"))]
+    >>> [(tokens, best.status) for tokens, best in best_max_margins(hm.data.example("B-FIG-8"))]
     [((0, 0), 'certified')]
     """
     need_problem(problem)
@@ -183,7 +183,7 @@ class AttentionRows:
 
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import AttentionRows
-    >>> AttentionRows(hm.data.named("B-FIG-8")).constraints([(1, 0)]).labels
+    >>> AttentionRows(hm.data.example("B-FIG-8")).constraints([(1, 0)]).labels
     ((1, 1),)
     """
 

@@ -56,7 +56,7 @@ class InterpolatedMaxMargin:
     others, and m.
 
     >>> import hardmax as hm
-    >>> limit = hm.directions.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0, selection="best")
+    >>> limit = hm.directions.interpolated_max_margin(hm.data.example("B-FIG-3b"), rho=2.0, selection="best")
     >>> limit.selection, limit.direction.round(12).tolist(), round(limit.rho_star, 12)
     ((1, 1, 1), [1.0, -0.0], 1.0)
     """

@@ -69,7 +69,7 @@ def set_max_margin(
     choices of one token per set, cut where a partial choice is already longer than the best full one.
 
     >>> import hardmax as hm
-    >>> hm.margin.set_max_margin(hm.data.named("B-FIG-1a"), sets=[[0, 1]]).solutions[0].selection.tokens
+    >>> hm.margin.set_max_margin(hm.data.example("B-FIG-1a"), sets=[[0, 1]]).solutions[0].selection.tokens
     (0,)
     """
     search = _Search(problem, _checked(problem, sets), exact)

@@ -25,7 +25,8 @@ class Structure:
 
     ``length[s]`` is that of the longest raw sentence that begins with s, 0 if none does.
 
-    >>> from hardmax.nexttoken import analyze, structure
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.generators import structure
     >>> svop = structure(analyze(["S V O P", "V O P", "O P P", "P S V"]))
     >>> svop.lag.tolist(), svop.length.tolist()
     ([0, 0, 0, 1], [4, 3, 3, 3])
@@ -45,7 +46,8 @@ class Structure:
     def sentences(self) -> list[list[int]]:
         """The longest raw sentence of every start, regenerated; the samples are those of the dataset.
 
-        >>> from hardmax.nexttoken import analyze, structure
+        >>> from hardmax.nexttoken import analyze
+        >>> from hardmax.nexttoken.generators import structure
         >>> structure(analyze(["a b b", "b a"])).sentences()
         [[0, 1, 1], [1, 0]]
         """
@@ -57,7 +59,8 @@ class Structure:
 def structure(analysis: Analysis) -> Structure:
     """Permutation, lags and lengths of a legal dataset.
 
-    >>> from hardmax.nexttoken import analyze, structure
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.generators import structure
     >>> structure(analyze(["a b", "b a"])).lag.tolist()
     [-1, -1]
     """
@@ -209,7 +212,8 @@ def generate_by_rejection(
     Over a random permutation n, `steps` times a random sentence is offered n(x) of one of its tokens; it
     takes it if no token becomes confused. Assumption 3 may fail.
 
-    >>> from hardmax.nexttoken import analyze, generate_by_rejection
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.generators import generate_by_rejection
     >>> analyze(generate_by_rejection(5, rng=0)).legal
     True
     """

@@ -15,7 +15,11 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax.dynamics.edges.steps import EdgeSteps
+from hardmax.dynamics.blocks import Rule, Trainer
+from hardmax.dynamics.edges.steps import EdgeSteps, Taken
+from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, Workspace
+from hardmax.dynamics.forces import V as TOWARDS
+from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.problem.readouts import OutputValue, checked, star_norm
 
@@ -71,7 +75,9 @@ def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
 
 
 @check_arguments
-def descend_stage_1(collocation: Any, steps: int, rate: float, *, start: Any = None) -> OutputValue:
+def descend_stage_1(
+    collocation: Any, steps: int, rate: float | Optimizer, *, start: Any = None
+) -> OutputValue:
     """The same steps one by one, from any ``start`` table B[v, x] (zero by default).
 
     >>> import numpy as np
@@ -82,13 +88,21 @@ def descend_stage_1(collocation: Any, steps: int, rate: float, *, start: Any = N
     """
     V = len(checked(collocation))
     table = np.zeros((V, V)) if start is None else np.array(expect.finite_array("start", start, (V, V)))
-    rate = expect.positive("rate", rate)
-    for _ in range(expect.whole("steps", steps)):
-        unit, log_norm = gradient_ov(collocation, table)
-        if math.isinf(log_norm):
-            raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
-        table -= rate * unit
-    return OutputValue.of_table(collocation, table)
+    optimizer = rate if isinstance(rate, Optimizer) else Normalized(expect.positive("rate", rate))
+    rule = Rule.unscaled(optimizer, expect.whole("steps", steps), (V, V))
+
+    def force(_: Any, x: Floats, work: Workspace) -> int:
+        unit, log_norm = gradient_ov(collocation, x.reshape(V, V))
+        work.vectors[TOWARDS], work.vectors[EXPONENTS], work.lengths[0] = -unit.ravel(), log_norm, 1.0
+        return STATIONARY if math.isinf(log_norm) else MOVES
+
+    x = table.ravel()
+    if (
+        Trainer(force, None, x, [rule], np.array([0, steps]), width=0, slots=0, n=1).run().status
+        == STATIONARY
+    ):
+        raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
+    return OutputValue.of_table(collocation, x.reshape(V, V))
 
 
 def misalignment_constant(start: Any, rate: float) -> float:
@@ -142,7 +156,7 @@ class StageTwo:
     >>> from hardmax.nexttoken.stages import stage_1
     >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
     >>> a = np.zeros(pairs.P)
-    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).optim.Normalized(0.1), rate=1.0, steps=2)
+    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, rate=1.0, steps=2)
     (2, 0)
     >>> a.round(6).tolist()
     [1.414214, -1.414214]
@@ -154,7 +168,7 @@ class StageTwo:
         if not pairs.n:
             raise ValueError(
                 "samples: they teach attention nothing: no sentence has two distinct tokens before its next "
-                "one, so the stage-2 gradient is 0; give longer ones, or train W_ov alone (--steps 0)"
+                "one, so the stage-2 gradient is 0; give longer ones, or train W_ov alone (`steps=0`)"
             )
         if not W_ov.norm > 0.0:
             raise ValueError("W_ov is 0 and so is the stage-2 gradient; train stage 1 for one step or more")
@@ -194,7 +208,12 @@ class StageTwo:
 
         They are fewer than asked for at a gradient of exactly zero only.
         """
+        found = self.train(a, rate, np.array([0, steps]))
+        return found.taken, found.plain
+
+    def train(self, a: Floats, rate: float, record: Any, **told: Any) -> Taken:
+        """Take normalised steps in place and keep the points that ``record`` names; see `EdgeSteps.train`."""
         self._p[: self.pairs.P] = a
-        taken, signed = self.steps.descend(self._p, rate, steps)
+        found = self.steps.train(self._p, rate, record, **told)
         a[:] = self._p[: self.pairs.P]
-        return taken, signed
+        return found._replace(points=found.points[:, : self.pairs.P])

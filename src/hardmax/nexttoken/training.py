@@ -12,9 +12,10 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.progress import Progress
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.blocks import steps_to_record
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import steps_to_record
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
@@ -248,7 +249,7 @@ def train(
     start: Any = None,
     after: int = 0,
     n: Ints | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Training:
     """Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalised steps of W_kq.
@@ -256,8 +257,8 @@ def train(
     Rates default to those of the paper's experiment scaled to |V|. ``W_ov`` replaces stage 1, ``start`` (one
     value per pair, or a V x V table) the zero of stage 2, ``n`` the collocation. If ``start`` was reached
     ``after`` so many steps, only the others are taken: to the same bits as in one go. ``record`` is every how
-    many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is told of steps
-    done; ``stop`` is asked now and then, and its yes ends the run there.
+    many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is called
+    as ``progress(done, total)``; ``stop`` is called now and then, and if it returns true the run ends there.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
@@ -278,31 +279,33 @@ def train(
     stage = StageTwo(pairs, W_ov) if steps > done else None
     a = point(pairs, start)
     wanted = steps_to_record(_log_spaced(steps) if record is None else record, steps)
-    times, points, signed, event = [done], [a.copy()], 0, None
-    piece = max(1, REPORT // max(1, len(pairs.pair))) if progress or stop else steps
-    for until in wanted[wanted > done].tolist():
-        while done < until and not (stop and stop()):
-            assert stage is not None
-            some = min(until - done, piece)
-            taken, plain = stage.descend(a, rate, some)
-            done, signed = done + taken, signed + plain
-            if progress:
-                progress(taken)
-            if taken < some:
-                event = "stationary point"
-                break
-        if done > times[-1]:
-            times.append(done)
-            points.append(a.copy())
-        if event:
-            break
+    ahead = np.union1d(wanted[wanted > done], done)
+    times, points, signed, event = ahead[:1], a[None].copy(), 0, None
+    if stage is not None:
+        reached_so_far = done
+
+        def told(taken: int) -> bool:
+            nonlocal reached_so_far
+            reached_so_far += taken
+            if progress and taken:
+                progress(reached_so_far, steps)
+            return bool(stop and stop())
+
+        piece = max(1, REPORT // max(1, len(pairs.pair)))
+        watch = {"piece": piece, "told": told} if progress or stop else {}
+        found = stage.train(a, rate, ahead - done, **watch)
+        last, event, signed = done + found.taken, found.event, found.plain
+        reached = ahead <= last
+        times, points = ahead[reached], found.points[reached]
+        if times[-1] < last:
+            times, points = np.append(times, last), np.concatenate([points, a[None]])
     return Training.of(
         pairs,
         W_ov,
         rate,
         "step",
-        np.array(times, dtype=np.float64),
-        np.array(points),
+        times.astype(np.float64),
+        points,
         event=event,
         stage=stage,
         first_rate=None if given else first_rate,

@@ -8,7 +8,7 @@ E A E' and B E' themselves, and norms and angles agree with those of the tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,9 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import half_square
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.blocks import Rule, Trainer, observed
+from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, spread
+from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Floats, pairs_of
@@ -139,7 +142,7 @@ class Comparison(Run):
 
     @classmethod
     def of(
-        cls, weights: Embedded | Unmerged, rate: float, losses: list[float], event: str | None
+        cls, weights: Embedded | Unmerged, optimizer: Optimizer, losses: Floats, event: str | None
     ) -> Comparison:
         """The run that ended there, with the loss at the start and after every step."""
         model = _merged(weights).model
@@ -153,11 +156,11 @@ class Comparison(Run):
             None,
             event,
             None,
-            "normalised gradient descent",
-            {"losses": np.array(losses)},
+            optimizer.name,
+            {"losses": losses},
             model.A[head.words, head.queries],
             weights=weights,
-            rate=rate,
+            rate=optimizer.constant_rate,
         )
 
     @property
@@ -182,7 +185,7 @@ class Comparison(Run):
 
 
 @check_arguments
-def train_jointly(samples: Samples, steps: int, rate: float, *, E: Any = None) -> Comparison:
+def train_jointly(samples: Samples, steps: int, rate: float | Optimizer, *, E: Any = None) -> Comparison:
     """W_ov and W_kq together from zero, each step divided by the norm of the whole gradient.
 
     The first step moves W_ov alone: with W_ov = 0 attention has no gradient.
@@ -196,16 +199,11 @@ def train_jointly(samples: Samples, steps: int, rate: float, *, E: Any = None) -
     E = np.eye(samples.V) if E is None else expect.finite_array("E", E, (None, samples.V))
     start = Embedded(samples, E, np.zeros((len(E), len(E))), np.zeros((samples.V, len(E))))
 
-    def step(at: Embedded, factor: Callable[..., float]) -> Embedded | None:
-        G_kq, G_ov = at.gradient_kq, at.gradient_ov
-        eta = factor(G_kq, G_ov)
-        return replace(at, W_kq=at.W_kq - eta * G_kq, W_ov=at.W_ov - eta * G_ov) if eta else None
-
-    return _run(start, step, steps, rate)
+    return _run(start, ("W_kq", "W_ov"), lambda at: (at.gradient_kq, at.gradient_ov), steps, rate)
 
 
 @check_arguments
-def train_unmerged(start: Unmerged, steps: int, rate: float) -> Comparison:
+def train_unmerged(start: Unmerged, steps: int, rate: float | Optimizer) -> Comparison:
     """All four factors together from ``start``, each step divided by the norm of the whole gradient.
 
     >>> import numpy as np
@@ -219,34 +217,37 @@ def train_unmerged(start: Unmerged, steps: int, rate: float) -> Comparison:
     True
     """
 
-    def step(at: Unmerged, factor: Callable[..., float]) -> Unmerged | None:
-        gradients = at.gradients
-        eta = factor(*gradients)
-        if not eta:
-            return None
-        W_k, W_q, W_v, W_o = (
-            W - eta * G for W, G in zip((at.W_k, at.W_q, at.W_v, at.W_o), gradients, strict=True)
-        )
-        return replace(at, W_k=W_k, W_q=W_q, W_v=W_v, W_o=W_o)
-
-    return _run(replace(start, samples=start.samples.merged()), step, steps, rate)
+    start = replace(start, samples=start.samples.merged())
+    return _run(start, ("W_k", "W_q", "W_v", "W_o"), lambda at: at.gradients, steps, rate)
 
 
-def _run(start: Any, step: Callable[..., Any], steps: int, rate: float) -> Comparison:
-    rate = expect.positive("rate", rate)
+def _run(
+    start: Any, names: tuple[str, ...], gradients: Callable[[Any], Sequence[Floats]], steps: int, rate: Any
+) -> Comparison:
+    """Train the named matrices of ``start`` together, by one rule of all of them."""
+    optimizer = rate if isinstance(rate, Optimizer) else Normalized(expect.positive("rate", rate))
+    shapes = [getattr(start, name).shape for name in names]
+    x = np.concatenate([getattr(start, name).ravel() for name in names])
+    record, held = np.arange(expect.whole("steps", steps) + 1), [(-1, start)]
 
-    def factor(*gradients: Floats) -> float:
-        length = math.sqrt(sum(float(np.vdot(G, G)) for G in gradients))
-        return rate / length if length > 0.0 else 0.0
+    def at(k: int) -> Any:
+        if held[0][0] != k:
+            parts = np.split(x.copy(), np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+            made = (part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
+            held[:] = [(k, replace(start, **dict(zip(names, made, strict=True))))]
+        return held[0][1]
 
-    at, losses = start, [_merged(start).model.loss]
-    for _ in range(expect.whole("steps", steps)):
-        after = step(at, factor)
-        if after is None:
-            return Comparison.of(at, rate, losses, "stationary point")
-        at = after
-        losses.append(_merged(at).model.loss)
-    return Comparison.of(at, rate, losses, None)
+    def force(_: Any, __: Floats, work: Workspace) -> int:
+        pulls = gradients(at(int(work.clock[STEP])))
+        work.vectors[V] = -np.concatenate([G.ravel() for G in pulls])
+        work.lengths[0] = spread(work.vectors[V], work.vectors[EXPONENTS], 0.0)
+        return MOVES if work.lengths[0] > 0.0 else STATIONARY
+
+    rule = Rule.unscaled(optimizer, len(record) - 1, x.shape)
+    trainer = Trainer(force, None, x, [rule], record, width=0, slots=0, n=1)
+    losses = observed(trainer, record, lambda: {"loss": _merged(at(trainer.taken)).model.loss})["loss"]
+    taken = trainer.taken
+    return Comparison.of(at(taken), optimizer, losses[: taken + 1], trainer.event)
 
 
 def _merged(weights: Embedded | Unmerged) -> Embedded:

@@ -18,12 +18,12 @@ from hardmax._lib.compiled import (
     VECTORIZED,
     dot,
     maximum,
-    njit,
+    uncounted,
 )
 from hardmax._lib.kernels import kernel
 
 
-@njit(types.void(TABLE, INDEX, INDEX, VECTOR, OUT, OUT_INDEX), cache=True, nogil=True, fastmath=VECTORIZED)
+@uncounted(types.void(TABLE, INDEX, INDEX, VECTOR, OUT, OUT_INDEX), fastmath=VECTORIZED)
 def gaps_to_top(keys, tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def]
     """Top slot of each input and every slot's logit gap to it: (k_t - k_top).p <= 0.
 
@@ -51,7 +51,7 @@ def gaps_to_top(keys, tokens, offsets, p, gaps, tops):  # type: ignore[no-untype
             gaps[slot] = gap
 
 
-@njit(float64(TABLE, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT), cache=True, nogil=True)
+@uncounted(float64(TABLE, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT))
 def gather(table, tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
     """V = sum_i exp(log_scale_i - F) sum_t w_t (row_t - row_top); returns F, the exponent taken out."""
     common = maximum(log_scale)
@@ -102,52 +102,52 @@ def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignor
     return common
 
 
-@njit(intp(TABLE, INDEX, INDEX, intp, intp, VECTOR, OUT), cache=True, nogil=True)
-def gaps_along(left, token, tokens, first, last, seen, gaps):  # type: ignore[no-untyped-def]
+@uncounted(intp(TABLE, INDEX, intp, intp, VECTOR, OUT))
+def gaps_along(left, rows, first, last, seen, gaps):  # type: ignore[no-untyped-def]
     """The top slot of one input whose tokens x have the logits x.seen, and the gaps (x_t - x_top).seen."""
     top, best = first, -np.inf
     for slot in range(first, last):
-        logit = dot(left[token[tokens[slot]]], seen)
+        logit = dot(left[rows[slot]], seen)
         if logit > best:
             top, best = slot, logit
-    reference = token[tokens[top]]
+    reference = rows[top]
     for slot in range(first, last):
-        row, gap = token[tokens[slot]], 0.0
+        row, gap = rows[slot], 0.0
         for a in range(seen.size):
             gap += (left[row, a] - left[reference, a]) * seen[a]
         gaps[slot] = gap
     return top
 
 
-@njit(types.void(TABLE, INDEX, INDEX, intp, intp, intp, VECTOR, float64, OUT), cache=True, nogil=True)
-def pull_along(left, token, tokens, first, last, top, weights, scale, pull):  # type: ignore[no-untyped-def]
+@uncounted(types.void(TABLE, INDEX, intp, intp, intp, VECTOR, float64, OUT))
+def pull_along(left, rows, first, last, top, weights, scale, pull):  # type: ignore[no-untyped-def]
     """scale sum_t w_t (x_t - x_top) of one input."""
-    reference = token[tokens[top]]
+    reference = rows[top]
     pull[:] = 0.0
     for slot in range(first, last):
         weight = scale * weights[slot]
         if weight != 0.0 and slot != top:
-            row = token[tokens[slot]]
+            row = rows[slot]
             for a in range(pull.size):
                 pull[a] += weight * (left[row, a] - left[reference, a])
 
 
-@kernel(signature=lambda: types.void(TABLE, TABLE, INDEX, INDEX, INDEX, INDEX, TABLE, OUT, OUT_INDEX))
-def product_gaps(left, right, token, query, tokens, offsets, W, gaps, tops):  # type: ignore[no-untyped-def]
+@kernel(signature=lambda: types.void(TABLE, TABLE, INDEX, INDEX, INDEX, TABLE, OUT, OUT_INDEX))
+def product_gaps(left, right, rows, queries, offsets, W, gaps, tops):  # type: ignore[no-untyped-def]
     """The same for outer products of tokens x and the queries z of their inputs: (x_t - x_top).Wz."""
     seen, before = np.empty(W.shape[0]), -1
     for i in range(offsets.size - 1):
-        z = query[tokens[offsets[i]]]
+        z = queries[i]
         if z != before:
             before = z
             for a in range(W.shape[0]):
                 seen[a] = dot(W[a], right[z])
-        tops[i] = gaps_along(left, token, tokens, offsets[i], offsets[i + 1], seen, gaps)
+        tops[i] = gaps_along(left, rows, offsets[i], offsets[i + 1], seen, gaps)
 
 
-@kernel(signature=lambda: float64(TABLE, TABLE, INDEX, INDEX, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT_TABLE))
+@kernel(signature=lambda: float64(TABLE, TABLE, INDEX, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT_TABLE))
 def product_gather(  # type: ignore[no-untyped-def]
-    left, right, token, query, tokens, offsets, tops, weights, log_scale, G
+    left, right, rows, queries, offsets, tops, weights, log_scale, G
 ):
     """The same for outer products: each input adds one matrix (sum_t w_t (x_t - x_top)) z'."""
     common = maximum(log_scale)
@@ -159,8 +159,8 @@ def product_gather(  # type: ignore[no-untyped-def]
         x = log_scale[i] - common
         if x > UNDERFLOW:
             first, last, top = offsets[i], offsets[i + 1], tops[i]
-            pull_along(left, token, tokens, first, last, top, weights, math.exp(x), pull)
-            z = query[tokens[top]]
+            pull_along(left, rows, first, last, top, weights, math.exp(x), pull)
+            z = queries[i]
             for a in range(pull.size):
                 for b in range(G.shape[1]):
                     G[a, b] += pull[a] * right[z, b]

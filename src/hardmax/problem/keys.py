@@ -416,7 +416,8 @@ class Products:
 
         gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
         W = np.ascontiguousarray(p).reshape(self.unknown)
-        product_gaps(self.left, self.right, self.token, self.query, tokens, offsets, W, gaps, tops)
+        rows, queries = self.token[tokens], self.query[tokens[offsets[:-1]]]
+        product_gaps(self.left, self.right, rows, queries, offsets, W, gaps, tops)
         return gaps, tops
 
     def gather(
@@ -431,9 +432,8 @@ class Products:
         from hardmax.problem.kernels import product_gather
 
         G = np.empty(self.unknown)
-        common = product_gather(
-            self.left, self.right, self.token, self.query, tokens, offsets, tops, weights, log_scale, G
-        )
+        rows, queries = self.token[tokens], self.query[tokens[offsets[:-1]]]
+        common = product_gather(self.left, self.right, rows, queries, offsets, tops, weights, log_scale, G)
         return G.reshape(-1), common
 
     def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:

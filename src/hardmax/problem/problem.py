@@ -18,6 +18,7 @@ from hardmax.problem.losses import LOSSES, LossFunction
 from hardmax.problem.readouts import Readout, linear_readout, nonlinear_readout, scored_readout
 
 if TYPE_CHECKING:
+    from hardmax.dynamics.attention import AttentionModel, Link
     from hardmax.dynamics.models import Factors, Joint, Matrix
 
 
@@ -536,13 +537,27 @@ class Problem(Layout):
         """Return the model of p and the readout's v, trained together (B-DEF-1c).
 
         >>> import hardmax as hm
-        >>> model = hm.data.named("B-FIG-3a").joint()
+        >>> model = hm.data.example("B-FIG-3a").joint()
         >>> hm.train(model, hm.optim.Normalized(lr=0.1), steps=10).v_points.shape
         (11, 2)
         """
         from hardmax.dynamics.models import Joint
 
         return Joint(self)
+
+    def with_attention(self, links: Link | Sequence[Link]) -> AttentionModel:
+        """Return the model of p behind another attention than softmax, or of one p for each of several.
+
+        Args:
+            links: how attention follows from logits, or a list of heads, whose predictions add up.
+
+        >>> import hardmax as hm
+        >>> hm.data.example("B-FIG-8").with_attention([hm.dynamics.Softmax()] * 2).blocks
+        ('p0', 'p1')
+        """
+        from hardmax.dynamics.attention import AttentionModel
+
+        return AttentionModel(self, tuple(links) if isinstance(links, Sequence) else (links,))
 
     def matrix(self, prompt: Any = None) -> Matrix:
         """Return the model of W, where the keys are W x, with the prompt u fixed (B-DEF-1b).
@@ -575,3 +590,12 @@ class Problem(Layout):
         if self.W is None and isinstance(self.table, Dense) and self.table.table is self.readout.values:
             return np.eye(self.d)
         return self.W
+
+
+def need_problem(problem: Any) -> None:
+    """Refuse what is not a Problem, before some attribute of it is missed."""
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"problem must be a hardmax.Problem, got {type(problem).__name__}; make one with "
+            "Problem(keys, scores), or read a file with Problem.load"
+        )

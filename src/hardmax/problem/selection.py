@@ -109,7 +109,7 @@ def is_best(problem: Problem, selection: Any) -> bool:
     """Whether every input selects one of its best-scoring tokens; tokens, or the MaxMargin of a selection.
 
     >>> import hardmax as hm
-    >>> hm.directions.is_best(hm.data.named("B-FIG-8"), [0, 1])
+    >>> hm.directions.is_best(hm.data.example("B-FIG-8"), [0, 1])
     False
     """
     need_problem(problem)
@@ -144,7 +144,7 @@ def score_gaps(problem: Problem, reference: Any) -> np.ndarray:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.problem.selection import score_gaps
-    >>> score_gaps(hm.data.named("B-FIG-1b"), np.array([0.9])).round(3).tolist()
+    >>> score_gaps(hm.data.example("B-FIG-1b"), np.array([0.9])).round(3).tolist()
     [-0.1, 0.0, 0.9]
     """
     with np.errstate(over="ignore"):
@@ -157,7 +157,7 @@ def slot_gaps(problem: Problem, selection: Iterable[int]) -> np.ndarray:
 
     >>> import hardmax as hm
     >>> from hardmax.problem.selection import slot_gaps
-    >>> slot_gaps(hm.data.named("B-FIG-8"), [0, 1]).tolist()
+    >>> slot_gaps(hm.data.example("B-FIG-8"), [0, 1]).tolist()
     [0.0, 1.0, -1.0, 0.0]
     """
     return problem.readout.vertex_gaps(problem.tokens, problem.offsets, _slots(problem, selection))

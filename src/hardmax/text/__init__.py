@@ -10,11 +10,14 @@ from hardmax._lib.lazy import lazy
 _NAMES = {
     "AttentionClassifier": "classifier",
     "Explanation": "explanations",
-    "Important": "explanations",
-    "Kept": "explanations",
     "NgramVectorizer": "counting.vectorizer",
     "TextStatistics": "statistics",
+    "TokenRanking": "explanations",
+    "TopKReport": "explanations",
     "WordMap": "word_map",
+    "explain": ".app.results.text",
+    "important": ".app.results.text",
+    "train_file": ".app.results.text",
 }
 
 _get, __dir__, __all__ = lazy(__name__, _NAMES)

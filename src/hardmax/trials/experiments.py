@@ -20,7 +20,7 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
-from hardmax.data.small import named
+from hardmax.data.small import example
 from hardmax.directions.neighbors import known_gap, row_gaps
 from hardmax.dynamics.optim import Adam, Coordinate, Mirror, Normalized, Optimizer, Sign, Signum
 from hardmax.dynamics.optim.text import RULES as ALL
@@ -33,23 +33,25 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.losses import as_loss
 from hardmax.problem.selection import slot_gaps
+from hardmax.trials.grid import STORED
 
 # Rules of matrices are left out: the experiments draw keys of a vector p.
 RULES = {name: rule for name, rule in ALL.items() if name not in ("Spectral", "Muon")}
+SPOKEN = {old: name for name, old in STORED.items()}
 RATE = 1.0  # where none is given, as in B-FIG-9
 STEP = Normalized(RATE)
 
 
 def rule_parameters(name: Any) -> tuple[str, ...]:
-    """The parameters that a rule has, by its name.
+    """Return the parameters of an optimizer as stores name them.
 
     >>> from hardmax.trials.experiments import rule_parameters
     >>> rule_parameters("Mirror")
     ('rate', 'decay', 'power', 'normalized')
     """
     if name not in RULES:
-        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {name!r:.60}; choose one of these")
-    return tuple(each.name for each in fields(RULES[name]))
+        raise ValueError(f"optimizer must be one of {', '.join(RULES)}, got {name!r:.60}")
+    return tuple(STORED.get(each.name, each.name) for each in fields(RULES[name]))
 
 
 def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
@@ -60,19 +62,19 @@ def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
     Adam(rate=0.01, decay=0.0, betas=(0.9, 0.99), epsilon=1e-08)
     """
     name = parameters.get("rule", "Normalized")
-    given = {each: parameters[each] for each in rule_parameters(name) if each in parameters}
+    stored = rule_parameters(name)
+    given = {"rate": RATE, **{each: parameters[each] for each in stored if each in parameters}}
     if isinstance(given.get("betas"), str):
         try:
             given["betas"] = tuple(float(word) for word in given["betas"].split())
         except ValueError:
             raise ValueError(f"betas must be two numbers in one text, got {given['betas']!r:.60}") from None
     try:
-        return RULES[name](**{"rate": RATE, **given})
+        own = {STORED.get(each.name, each.name): each.name for each in fields(RULES[name])}
+        return RULES[name](**{own[each]: value for each, value in given.items()})
     except TypeError:
-        missing = [
-            each for each in rule_parameters(name) if each not in given and each not in ("rate", "decay")
-        ]
-        raise ValueError(f"rule {name} needs {', '.join(missing)}; give it beside the rule") from None
+        missing = [SPOKEN.get(each, each) for each in stored if each not in given and each != "decay"]
+        raise ValueError(f"optimizer {name} requires {', '.join(missing)}") from None
 
 
 REACHED = 0.05  # the largest deficit that counts as at the max margin
@@ -105,7 +107,7 @@ def compare(
 
     >>> import hardmax as hm
     >>> from hardmax.trials.experiments import compare
-    >>> row = compare([hm.data.named("space-a")], steps=1000)[0]
+    >>> row = compare([hm.data.example("space-a")], steps=1000)[0]
     >>> [name for name in ("normalized", "sign", "adam", "sign_parts", "adam_parts") if row[name]]
     ['normalized', 'sign', 'adam', 'sign_parts', 'adam_parts']
     """
@@ -431,8 +433,9 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     (``n``, ``T``, ``d``); "fig9-oracle" takes problem ``number`` of the fixed stream of ``d``; the id of a
     figure, as in "B-FIG-8", is that figure's data, where only the start is random. ``start`` is the standard
     deviation of the coordinates of p(0), or p(0) itself as text, "2 0": 0 by default, 1 for a figure's data.
-    ``rule`` names a rule of `hm.optim`, "Normalized" by default, whose parameters stand beside it: ``rate``,
-    1 by default, ``decay``, ``power`` and so on, ``betas`` as one text. ``steps`` and ``measure``, names in
+    ``rule`` (in sweep files ``optimizer``) names an optimizer, "Normalized" by default, whose parameters are
+    given next to it: ``rate`` (``lr``), 1 by default, ``decay``, ``power``, ``betas`` as one text, and so on.
+    ``steps`` and ``measure``, names in
     one text, are those of `outcomes`; ``loss`` names a loss. "optimizers" compares rules on "gaussian"
     problems (trials/experiments.py), and has ``rate``, ``decay`` and ``steps``.
 
@@ -450,7 +453,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     if experiment in RANDOM:
         problems = [RANDOM[experiment](**own, rng=rng) for rng in chance]
     else:
-        problems = [_of_stream(**own) if experiment == STREAM else named(experiment, **own)] * len(chance)
+        problems = [_of_stream(**own) if experiment == STREAM else example(experiment, **own)] * len(chance)
     start = parameters.get("start", 1.0 if experiment in FIGURES else 0.0)
     starts = None
     if isinstance(start, str):
@@ -468,8 +471,8 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     >>> from hardmax.trials.experiments import check_parameters
     >>> check_parameters({"experiment": "sphere", "n": 2, "depth": 3})
     Traceback (most recent call last):
-    ValueError: depth is not a parameter of sphere; it has n, T, d, loss, steps, start, measure, rule, and of
-    Normalized rate, decay, epsilon, norm
+    ValueError: depth is not a parameter of sphere; it has n, T, d, loss, steps, start, measure, optimizer,
+    and of Normalized lr, decay, eps, norm
     """
     experiment = parameters.get("experiment")
     if experiment not in EXPERIMENTS:
@@ -480,19 +483,23 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
         of_rule = rule_parameters(rule)
     for name, value in parameters.items():
         if name not in (*known, *of_rule, "experiment"):
-            more = f", and of {rule} {', '.join(of_rule)}" if of_rule else ""
-            raise ValueError(f"{name} is not a parameter of {experiment}; it has {', '.join(known)}{more}")
+            more = f", and of {rule} {_spoken(of_rule)}" if of_rule else ""
+            raise ValueError(f"{name} is not a parameter of {experiment}; it has {_spoken(known)}{more}")
         if name in LEAST:
             expect.whole(name, value, LEAST[name])
     if experiment == STREAM and not {"d", "number"} <= parameters.keys():
         raise ValueError(f"{STREAM} needs d and number, which counts the problems of that d's stream from 0")
     if isinstance(rule_of(parameters).lr, str):
-        raise ValueError(f"rate must be a positive number, got {parameters['rate']!r}")
+        raise ValueError(f"lr must be a positive number, got {parameters['rate']!r}")
     as_loss(parameters.get("loss", "logistic"))
     check_columns(_measured(parameters))
     start = parameters.get("start", 0)
     _numbers(start) if isinstance(start, str) else expect.finite_array("start", start, ())
     return experiment
+
+
+def _spoken(names: Sequence[str]) -> str:
+    return ", ".join(SPOKEN.get(name, name) for name in names)
 
 
 def _own(experiment: str) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def test_table_and_certificates_say_the_norm(file, tmp_path, capsys):
         (["--norm", "manhattan"], 'norm must be "l1", "l2", "linf"'),
         (["--norm", "nuclear"], "norm must be one of vectors for a p of shape (3,), got 'nuclear'"),
         (["--norm", "l3", "--exact"], "exact must be False with norm 'l3'"),
-        (["--norm", "l1", "--critical"], "norm must be l2 with critical"),
+        (["--norm", "l1", "--critical"], "--critical supports only norm l2"),
     ],
 )
 def test_mistakes(file, options, sentence, capsys):
@@ -76,8 +76,8 @@ def test_exact_and_python(file):
 
 
 def test_the_flow_is_that_of_the_norm() -> None:
-    found = hm.solve(hm.data.named("skew"), norm="l3", flow=True)
+    found = hm.solve(hm.data.example("skew"), norm="l3", flow=True)
     assert found.flow.path.norm == "l3"
     assert found.flow.misalignment < 1e-9
     with pytest.raises(ValueError, match=r"Sign\(rate, decay=0.5\)"):
-        hm.solve(hm.data.named("skew"), norm="linf", flow=True)
+        hm.solve(hm.data.example("skew"), norm="linf", flow=True)

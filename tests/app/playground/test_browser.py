@@ -203,7 +203,7 @@ def test_press_and_hold_starts_training_there(opened):
     shown = told(page)
     (start,) = shown["state"]["starts"]
     assert start[0] > 0 > start[1]
-    flow = hm.flow(hm.data.named("B-FIG-1b"), until_log_time=1e6, start=start)
+    flow = hm.flow(hm.data.example("B-FIG-1b"), until_log_time=1e6, start=start)
     (run,) = shown["runs"]
     assert run["selection"] == list(flow.selection) == [1]
     assert run["norm"] == flow.p_norm
@@ -219,7 +219,7 @@ def test_time_goes_to_e_to_the_million(opened):
     slider.fill("0")
     shares = [row.get_attribute("aria-label") for row in page.locator(".hmx-row").all()]
     start = told(page)["state"]["starts"][0]
-    (own,) = hm.attention(hm.data.named("B-FIG-1a"), start)
+    (own,) = hm.attention(hm.data.example("B-FIG-1a"), start)
     assert shares == ["input 0: " + ", ".join(f"token {t} {round(100 * s)}%" for t, s in enumerate(own))]
 
 
@@ -259,7 +259,7 @@ def test_controls_change_what_is_asked(opened):
     settle(page)
     shown = told(page)
     assert shown["state"]["rules"] == ["gd", "normalized", "adam"]
-    found = hm.solve(hm.data.named("B-FIG-8", loss="exponential"), norm="linf")
+    found = hm.solve(hm.data.example("B-FIG-8", loss="exponential"), norm="linf")
     assert shown["solved"]["norm_name"] == "linf"
     assert [each["margin"] for each in shown["solved"]["selections"]] == [
         s.max_margin.margin for s in found.selections
@@ -302,7 +302,7 @@ def test_sentences(opened):
     assert page.locator(".hmx-verdict").inner_text().startswith("✓ Realizable")
     assert page.locator(".hmx-graph").count() == 4
     sentences = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we eat"]
-    run = hm.nexttoken.train(hm.nexttoken.Samples.from_sentences(sentences), steps=4000, rate=0.05)
+    run = hm.nexttoken.training.train(hm.nexttoken.Samples.from_sentences(sentences), steps=4000, rate=0.05)
     page.get_by_label("Prompt").fill("we eat bread")
     settle(page)
     told = run.predict("we eat bread")
@@ -324,7 +324,9 @@ def test_words(opened):
     settle(page)
     found = page.evaluate("document.querySelector('.hmx').playground.scenes.words.told().found")
     corpus = hm.Corpus.from_sequences(["a good film", "a bad film"] * 8, [1, -1] * 8)
-    trained = hm.embeddings.train_embeddings(corpus, 64, hm.optim.AdamW(0.01), epochs=50, batch=64, rng=0)
+    trained = hm.embeddings.minibatch.train_embeddings(
+        corpus, 64, hm.optim.AdamW(0.01), epochs=50, batch=64, rng=0
+    )
     assert found["words"] == list(corpus.vocabulary)
     assert found["loss"] == trained.loss
     assert all(

@@ -19,7 +19,7 @@ BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_directions_are_those_of_solve(norm):
     told = answer({"ask": "solve", "problem": B8, "norm": norm})
-    found = hm.solve(hm.data.named("B-FIG-8"), norm=norm)
+    found = hm.solve(hm.data.example("B-FIG-8"), norm=norm)
     assert [each["selection"] for each in told["selections"]] == [s.selection for s in found.selections]
     for each, own in zip(told["selections"], found.selections, strict=True):
         assert each["margin"] == own.max_margin.margin
@@ -29,7 +29,7 @@ def test_directions_are_those_of_solve(norm):
 
 def test_bands_lie_where_the_rows_are_tight():
     """The rival of a support row lies on the lower line of its input's band, all others below it."""
-    problem = hm.data.named("B-FIG-1c")
+    problem = hm.data.example("B-FIG-1c")
     told = answer({"ask": "solve", "problem": links.state_of(problem)["problem"]})["selections"][0]
     unit = np.array(told["direction"])
     for i, (keys, (high, low)) in enumerate(zip(problem.split(problem.keys), told["bands"], strict=True)):
@@ -47,7 +47,7 @@ def test_training_is_that_of_flow_and_descend(scenes):
         run["rule"]: run
         for run in answer({"ask": "train", **state, "rules": ["flow", "gd", "sign", "adam"]})["runs"]
     }
-    problem, start = hm.data.named("B-FIG-8"), state["starts"][0]
+    problem, start = hm.data.example("B-FIG-8"), state["starts"][0]
     flow = hm.flow(problem, until_log_time=1e6, start=start)
     assert runs["flow"]["norm"] == flow.p_norm
     assert runs["flow"]["log_time"] == pytest.approx(1e6)
@@ -74,7 +74,7 @@ def test_every_rule_of_the_page_trains():
 
 def test_the_field_says_where_starts_end():
     told = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 1})
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     listed = [each.selection for each in hm.attractors(problem)]
     n = told["cells"]
     assert n == 12
@@ -105,7 +105,7 @@ def test_starts_are_judged_by_the_runs_of_descend(name):
 
 def test_a_start_is_judged_only_where_training_drives_it_on():
     """B-FIG-1b has a slow border: decided starts end where a long run ends, the others say undecided."""
-    problem, span = hm.data.named("B-FIG-1b"), 3.2
+    problem, span = hm.data.example("B-FIG-1b"), 3.2
     rows = [each.max_margin.constraints.rows() for each in hm.attractors(problem)]
     judge = basins.Judge(problem, plane.rule("normalized", basins.TRAVEL * span / basins.STEPS), rows)
     starts = basins._places(24, span).reshape(-1, 2)
@@ -164,7 +164,7 @@ def digits_50(problem, p):
 
 def test_sentences_are_those_of_ntp_check():
     told = answer({"ask": "check", "sentences": [*BREAD, "we eat bread"]})
-    found = hm.answers.ntp_check([*BREAD, "we eat bread"])
+    found = hm.nexttoken.check([*BREAD, "we eat bread"])
     assert told["realizable"] is found.json()["realizable"] is False
     assert [each["kind"] for each in told["told"]] == [v.kind for v in found.analysis.violations]
     assert told["told"][0]["witnesses"] == ["[we eat] is followed by fresh, bread"]
@@ -176,14 +176,14 @@ def test_sentences_are_those_of_ntp_check():
 
 def test_sentences_are_learnt_and_continued():
     learnt = answer({"ask": "learn", "sentences": BREAD})
-    run = hm.nexttoken.train(hm.nexttoken.Samples.from_sentences(BREAD), steps=4000, rate=0.05)
+    run = hm.nexttoken.training.train(hm.nexttoken.Samples.from_sentences(BREAD), steps=4000, rate=0.05)
     assert learnt["loss"] == run.loss
     assert learnt["misalignment"] == run.misalignment_kq
     first, last = learnt["frames"][0], learnt["frames"][-1]
     assert first["attention"][0] == {"we": 0.5, "eat": 0.5}
     assert [word for word, _ in last["next"]] == [each["next"] for each in learnt["sentences"]]
     told = answer({"ask": "predict", "sentences": BREAD, "prompt": "fresh we bread"})
-    assert told == hm.answers.ntp_predict(run.predictor, "fresh we bread").json()
+    assert told == hm.nexttoken.predict_next(run.predictor, "fresh we bread").json()
     assert told["next"][0]["token"] == "bread"
 
 
@@ -200,7 +200,9 @@ def test_words_are_trained_as_embeddings():
     assert last["good"] > 0 > last["bad"]
     assert told["posterior"].tolist() == [0.0, 1.0, 0.0, -1.0]
     corpus = hm.Corpus.from_sequences([text for text, _ in texts], [y for _, y in texts])
-    trained = hm.embeddings.train_embeddings(corpus, 64, hm.optim.AdamW(0.1), epochs=20, batch=64, rng=0)
+    trained = hm.embeddings.minibatch.train_embeddings(
+        corpus, 64, hm.optim.AdamW(0.1), epochs=20, batch=64, rng=0
+    )
     assert told["loss"] == trained.loss
 
 
@@ -241,7 +243,7 @@ def test_a_downloaded_file_is_one_that_commands_read(scenes, tmp_path):
     assert [each.selection for each in found.selections] == [(1,), (0,)]
     told = answer({"ask": "file", "state": scenes[5]})
     (tmp_path / told["name"]).write_text(told["content"])
-    assert hm.answers.ntp_check(tmp_path / told["name"]).exit_code == 1
+    assert hm.nexttoken.check(tmp_path / told["name"]).exit_code == 1
 
 
 def test_a_link_holds_the_state(scenes):
@@ -256,8 +258,8 @@ def test_a_link_holds_the_state(scenes):
 
 def test_a_file_with_a_number_sign_in_its_name_is_not_a_link(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    hm.data.named("B-FIG-8").save("my#1.json")
-    hm.data.named("B-FIG-8").save("#1.json")
+    hm.data.example("B-FIG-8").save("my#1.json")
+    hm.data.example("B-FIG-8").save("#1.json")
     (tmp_path / "all#notes").write_text("not a problem")
     for name in ("my#1.json", "#1.json", str(tmp_path / "my#1.json")):
         assert links.state_of(name)["problem"]["keys"] == B8["keys"]
@@ -283,7 +285,7 @@ def test_a_file_of_a_problem_or_of_sentences_opens(tmp_path):
     file = tmp_path / "mine.txt"
     file.write_text("\n".join(BREAD))
     assert links.state_of(file)["sentences"] == BREAD
-    hm.data.named("B-FIG-8").save(tmp_path / "b8.json")
+    hm.data.example("B-FIG-8").save(tmp_path / "b8.json")
     assert links.state_of(str(tmp_path / "b8.json"))["problem"]["keys"] == B8["keys"]
 
 

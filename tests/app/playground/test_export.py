@@ -38,7 +38,7 @@ for (const line of require("fs").readFileSync(0, "utf8").split("\\n").filter(Boo
 def exported(tmp_path_factory):
     """The page of the two inputs of figure 8 of the max-margin paper."""
     path = tmp_path_factory.mktemp("page") / "page.html"
-    export_page(path, hm.data.named("B-FIG-8"))
+    export_page(path, hm.data.example("B-FIG-8"))
     return path
 
 
@@ -202,7 +202,7 @@ class TestInABrowser:
         assert opened.complaints == []
 
     def test_a_link_carries_its_state_and_a_damaged_one_a_message(self, opened):
-        state = plane_state(hm.data.named("B-FIG-1b"))
+        state = plane_state(hm.data.example("B-FIG-1b"))
         shown = opened(encoded(state))
         assert self.told(shown)["state"]["problem"] == state["problem"]
         broken = opened("#eyJzY2Vu")

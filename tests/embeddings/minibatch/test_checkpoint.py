@@ -89,7 +89,7 @@ def test_checkpoint_that_was_tampered_with_is_refused(tmp_path):
 def test_checkpoint_folder_is_checked_before_the_first_epoch(tmp_path):
     seen: list[int] = []
     with pytest.raises(ValueError, match="checkpoint must lie in a folder that can be written"):
-        run_with(tmp_path / "no" / "run.npz", 2, progress=lambda epoch, loss: seen.append(epoch))
+        run_with(tmp_path / "no" / "run.npz", 2, progress=lambda epoch, total: seen.append(epoch))
     assert not seen
 
 
@@ -133,7 +133,7 @@ from hardmax.embeddings.minibatch import train_embeddings
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
 step = hm.optim.AdamW(1e-3)
 train_embeddings(corpus, 24, step, epochs=int(sys.argv[2]), batch=24, rng=3, checkpoint=sys.argv[1],
-                 checkpoint_every=3, progress=lambda epoch, loss: print(epoch, flush=True))
+                 checkpoint_every=3, progress=lambda epoch, total: print(epoch, flush=True))
 """
 
 

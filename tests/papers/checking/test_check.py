@@ -65,9 +65,9 @@ def test_the_wrong_subject_is_named():
 
 
 def test_properties_follow_the_verdict():
-    found = check_statement("B-ASM-B", hm.data.named("B-FIG-1a"))
+    found = check_statement("B-ASM-B", hm.data.example("B-FIG-1a"))
     assert (found.holds, found.vacuous) == (True, False)
-    found = check_statement("B-EQ-79", hm.data.named("B-FIG-3a"), selection=(1, 1, 1))
+    found = check_statement("B-EQ-79", hm.data.example("B-FIG-3a"), selection=(1, 1, 1))
     assert (found.holds, found.vacuous) == (False, True)
 
 
@@ -85,7 +85,7 @@ def test_a_hypothesis_of_the_paper_itself_excuses_its_reading_too():
 
 def test_a_reading_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="no reading of the paper's own"):
-        check_statement("B-ASM-B", hm.data.named("B-FIG-1a"), reading="paper")
+        check_statement("B-ASM-B", hm.data.example("B-FIG-1a"), reading="paper")
 
 
 def test_the_table_is_in_reading_order():
@@ -95,7 +95,7 @@ def test_the_table_is_in_reading_order():
 
 
 def test_theorem_3_judges_a_given_path():
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     path = hm.train(problem, hm.optim.Normalized(0.1), steps=2000)
     assert check_statement("B-THM-3", problem, path).holds
     short = hm.train(problem, hm.optim.Normalized(0.1), steps=20)

@@ -25,11 +25,11 @@ def test_random_problems(d: int, count: int) -> None:
 
 def test_one_direction_too_few_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted error: infinity without one of its saddles is refuted by the winding number."""
-    found = hm.critical_directions(hm.data.named("B-FIG-1b"))
+    found = hm.critical_directions(hm.data.example("B-FIG-1b"))
     monkeypatch.setattr(
         index, "critical_directions", lambda *_, **__: replace(found, directions=found.directions[:-1])
     )
-    check = hm.check_statement("B-NEW-4", hm.data.named("B-FIG-1b"))
+    check = hm.check_statement("B-NEW-4", hm.data.example("B-FIG-1b"))
     assert check.verdict == "fails"
     assert check.witness == [0, [0, 0]]
 

@@ -39,7 +39,7 @@ def test_no_instance_is_undecided() -> None:
     """`hardmax verify` would end with 3 though everything is as expected."""
     assert [each for each in ALL if each.expected == "undecided"] == []
     assert (
-        hm.check_statement("D-THM-4", hm.data.named("skew")).verdict == "undecided"
+        hm.check_statement("D-THM-4", hm.data.example("skew")).verdict == "undecided"
     )  # the same words in all norms
 
 

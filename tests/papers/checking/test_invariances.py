@@ -152,7 +152,7 @@ def test_selections_depend_on_the_order_of_scores_alone(seed: int) -> None:
 )
 def test_joint_statements_have_no_units(id: str, name: str, rho: float) -> None:
     """Keys times a and values times b: p over a, v over b, so rho times a/b."""
-    a, b, plain = 0.25, 8.0, hm.data.named(name)
+    a, b, plain = 0.25, 8.0, hm.data.example(name)
     head = plain.readout
     assert isinstance(head, hm.readouts.LinearReadout)
     keys, values = (plain.split(x[plain.tokens]) for x in (plain.keys, head.values))

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.nexttoken import Model, Samples, generate
+from hardmax.nexttoken import Samples, generate
+from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
 from hardmax.papers.checking.check import check_statement, statements
@@ -33,7 +34,7 @@ class Case:
 
     @staticmethod
     def of(corpus: hm.Corpus, rng: np.random.Generator) -> "Case":
-        limit = hm.embeddings.infinite_width(corpus, 16.0)
+        limit = hm.embeddings.first_step.infinite_width(corpus, 16.0)
         E = limit.E + 0.01 * rng.normal(size=limit.E.shape)
         sequences = [X.tolist() for X in corpus.sequences()]
         return Case(sequences, corpus.labels.tolist(), E, limit.v, rng.integers(4, size=corpus.S) / 2)

@@ -12,13 +12,13 @@ from hardmax.papers.max_margin.statements import instances as examples
 
 def test_lemma_5_worst_ratios_on_fig_1a():
     # the radii of the reference values are 1, 3, 10 and 30 up to the margin, which is within 0.5 % of 1
-    ratios = check_statement("B-THM-L5", hm.data.named("B-FIG-1a")).measured["worst ratio"]
+    ratios = check_statement("B-THM-L5", hm.data.example("B-FIG-1a")).measured["worst ratio"]
     assert ratios[:4] == pytest.approx([1.069, 1.036, 1.0082, 1.00035], abs=4e-4)
     assert ratios[4] <= 1
 
 
 def test_lemma_7_constants_on_fig_1b():
-    found = check_statement("B-THM-L7", hm.data.named("B-FIG-1b"), selection=(1,)).measured
+    found = check_statement("B-THM-L7", hm.data.example("B-FIG-1b"), selection=(1,)).measured
     assert found["R_bar"] == pytest.approx(107.36, abs=0.01)
     assert found["mu"] == pytest.approx(3.094e-4, rel=1e-3)
     assert found["ratio"] == pytest.approx([0.2600, 0.2601], abs=1e-4)
@@ -26,7 +26,7 @@ def test_lemma_7_constants_on_fig_1b():
 
 
 def test_lemma_7_input_by_input_on_fig_8():
-    found = check_statement("B-THM-L7", hm.data.named("B-FIG-8"), selection=(0, 1))
+    found = check_statement("B-THM-L7", hm.data.example("B-FIG-8"), selection=(0, 1))
     assert found.measured["log of each input's part at radius 20"] == pytest.approx([-21.3, -40.0], abs=0.05)
     first, second = found.witness["parts at radius 20"]
     assert first > 0 > second
@@ -58,7 +58,7 @@ def test_theorem_1_angles_on_fig_8(oracles):
     from hardmax.limits import regularization_path
 
     expected = oracles["b"]["regularisation_path_fig8"]["angles_to_gmm_deg"]
-    path = regularization_path(hm.data.named("B-FIG-8"), [float(R) for R in expected])
+    path = regularization_path(hm.data.example("B-FIG-8"), [float(R) for R in expected])
     assert np.degrees(path.angle([1.0, 3.0])) == pytest.approx(
         [float(x) for x in expected.values()], rel=1e-9
     )
@@ -68,11 +68,11 @@ def test_theorem_1_angles_on_fig_8(oracles):
 @pytest.mark.parametrize("name", ["B-FIG-1a", "B-FIG-8"])
 @pytest.mark.no_cover
 def test_theorem_1_for_every_loss(name, loss):
-    assert check_statement("B-THM-1", hm.data.named(name, loss)).holds
+    assert check_statement("B-THM-1", hm.data.example(name, loss)).holds
 
 
 def test_first_order_offset_on_fig_8(oracles):
-    found = check_statement("B-NEW-2", hm.data.named("B-FIG-8")).measured
+    found = check_statement("B-NEW-2", hm.data.example("B-FIG-8")).measured
     expected = [float(x) for x in oracles["b"]["regularisation_path_fig8"]["first_order_offset_w"]]
     assert found["w"] == pytest.approx(expected, abs=1e-12)
     assert found["w"] == pytest.approx(np.array([-3.0, 1.0]) * math.log(7 / 3) / 10, abs=1e-12)
@@ -88,7 +88,7 @@ def test_opposed_inputs_stay_bounded():
 
 @pytest.mark.compiled
 def test_descent_on_fig_1a_grows_like_log_t():
-    problem = hm.data.named("B-FIG-1a")
+    problem = hm.data.example("B-FIG-1a")
     path = hm.train(problem, hm.optim.GD(1.0), steps=10**6, record=[10**k for k in range(3, 7)])
     norms, gaps = path.p_norms[1:], path.cosine_distances([-0.1, 1.0])[1:]
     assert norms == pytest.approx([3.47, 5.89, 8.14, 10.39], abs=0.01)
@@ -98,12 +98,12 @@ def test_descent_on_fig_1a_grows_like_log_t():
 
 @pytest.mark.parametrize("y", [1.0, 0.5, 0.0, -0.5, -1.0, -1.5])
 def test_normalised_descent_on_fig_1a_aligns(y):
-    path = hm.train(hm.data.named("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000, start=[0.0, y])
+    path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000, start=[0.0, y])
     assert path.cosine_distance([-0.1, 1.0]) <= 3e-4
 
 
 def test_cosine_falls_first_on_fig_1a():
-    problem = hm.data.named("B-FIG-1a")
+    problem = hm.data.example("B-FIG-1a")
     for start, low, step in ([[0.0, 1.0], 0.97668, 31], [[0.0, 0.5], 0.96448, 22]):
         found = check_statement("B-THM-2M", problem, start=start).measured
         assert found["cosines"][:2] == pytest.approx([0.99504, low], abs=1e-5)
@@ -112,7 +112,7 @@ def test_cosine_falls_first_on_fig_1a():
 
 @pytest.mark.parametrize("rho, angle", [(0.5, 5.678), (0.75, 2.851), (1.0, 0.0086), (2.0, 0.0)])
 def test_interpolated_limit_of_joint_training(rho, angle):
-    found = check_statement("B-NEW-1", hm.data.named("B-FIG-3b"), rho=rho, start=[0.0, -1.0])
+    found = check_statement("B-NEW-1", hm.data.example("B-FIG-3b"), rho=rho, start=[0.0, -1.0])
     assert found.holds
     assert math.degrees(math.atan2(*found.witness[::-1])) == pytest.approx(angle, abs=1e-3)
 
@@ -128,7 +128,7 @@ def test_threshold_of_the_late_residual_on_random_keys(seed):
 
 @pytest.mark.no_cover
 def test_local_paths_on_fig_1b():
-    problem = hm.data.named("B-FIG-1b")
+    problem = hm.data.example("B-FIG-1b")
     half = 1.146
     lmm = hm.limits.local_path(problem, [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0, 1000.0])
     assert lmm.norms == pytest.approx([50, 200, 1000])
@@ -143,7 +143,9 @@ def test_local_paths_on_fig_1b():
 
 def test_assumption_c_constants():
     def nu(name, **options):
-        return check_statement("B-ASM-C", hm.data.named(name), selection=(1, 1, 1), **options).measured["nu"]
+        return check_statement("B-ASM-C", hm.data.example(name), selection=(1, 1, 1), **options).measured[
+            "nu"
+        ]
 
     assert nu("B-FIG-3a") == pytest.approx(0.5, abs=1e-3)
     assert nu("B-FIG-3b") == pytest.approx(0.0, abs=1e-6)
@@ -164,7 +166,7 @@ def test_mixed_labels_mostly_cannot_be_separated():
 @pytest.mark.no_cover
 def test_the_separatrix_is_followed():
     # a start on it moves along (1, 0.1) for a hundred units of length, which neither attractor is near to
-    problem = hm.data.named("B-FIG-1b")
+    problem = hm.data.example("B-FIG-1b")
     path = hm.flow(problem, start=examples.separatrix_start(), until_norm=140.0)
     assert path.cosine_distance([1.0, 0.1]) < 2e-6
     assert path.p[1] - 0.1 * path.p[0] == pytest.approx(math.log(90 / 111), abs=1e-6)
@@ -179,7 +181,7 @@ def test_the_separatrix_is_followed():
 def test_joint_paths_on_fig_3():
     from hardmax.limits import joint_path
 
-    problem, other = hm.data.named("B-FIG-3a"), hm.data.named("B-FIG-3b")
+    problem, other = hm.data.example("B-FIG-3a"), hm.data.example("B-FIG-3b")
     path = joint_path(problem, [5.0, 10.0, 20.0, 30.0], rho=1.0)
     east = [1.0, 0.0]
     assert np.degrees(path.angle(east)) == pytest.approx([11.82, 12.45, 13.16, 13.43], abs=0.01)

@@ -135,7 +135,7 @@ def test_the_lone_type_pattern_in_closed_form():
     for _ in range(30):
         corpus = random_corpus(rng, (2, 4, 6), 4)
         important = tuple(hm.embeddings.assumption_4(corpus).important.tolist())
-        limit = hm.embeddings.infinite_width(corpus, 10 ** rng.uniform(-1, 2))
+        limit = hm.embeddings.first_step.infinite_width(corpus, 10 ** rng.uniform(-1, 2))
         sizes = component_sizes(corpus)
         for s, chosen in zip(sorted(set(important)), lone_patterns(corpus, important), strict=True):
             solved = pattern_max_margin(corpus, chosen, limit.E).p_norm ** 2
@@ -200,12 +200,12 @@ def test_bad_basin_of_the_oracle(oracles):
     # The wrong direction is locally optimal in both papers' sense.
     selected = hm.embeddings.token_selection(corpus, E, bad)
     assert (selected.selected, selected.gap) == (((2,), (1,)), pytest.approx(1.0))
-    assert hm.embeddings.local_gap(corpus, E @ v, selected) == 1.0
+    assert hm.embeddings.patterns.local_gap(corpus, E @ v, selected) == 1.0
     assert hm.attracts(problem, hm.max_margin(problem, [1, 0])).verdict
 
 
 def test_definition_16_asks_more_than_the_neighbours_do():
-    found = check_statement("A-DEF-16", hm.data.named("B-FIG-8"), selection=(0, 1)).measured
+    found = check_statement("A-DEF-16", hm.data.example("B-FIG-8"), selection=(0, 1)).measured
     assert found["locally optimal by Definition 16"] == 0
     assert found["by the max-margin paper"] == 1
     for seed in range(10):
@@ -214,7 +214,7 @@ def test_definition_16_asks_more_than_the_neighbours_do():
 
 def test_lemma_17_terms_add_up_to_the_gradient():
     corpus = examples.slack_corpus()
-    limit = hm.embeddings.infinite_width(corpus, 64.0)
+    limit = hm.embeddings.first_step.infinite_width(corpus, 64.0)
     scores = np.array([3.0, 4.0, 4.0, 4.0, 3.0, 1.0, 0.0])
     chosen = score_selection(corpus, scores)
     rise = np.array([2.0, 5.0, 3.0, 4.0, 2.0, 0.5, -1.0])

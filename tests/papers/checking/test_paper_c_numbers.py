@@ -13,8 +13,11 @@ import hardmax as hm
 from hardmax.margin.closed_forms.next_token import kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
-from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named_sentences, train
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.generators import generate_by_rejection
+from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.stages import gradient_ov
+from hardmax.nexttoken.training import train
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token.statements import gradients, printed
 from hardmax.papers.next_token.statements import instances as examples
@@ -273,7 +276,7 @@ def test_any_sentences_get_a_verdict(raw, closed):
             assert check_statement(id, data, **steps).verdict != "fails"
 
 
-@pytest.mark.parametrize("data", [3, None, hm.data.named("B-FIG-8"), iter(["a b"])])
+@pytest.mark.parametrize("data", [3, None, hm.data.example("B-FIG-8"), iter(["a b"])])
 def test_other_subjects_are_refused(data):
     for id in ("C-THM-1", "C-THM-P2", "C-LEM-1"):
         with pytest.raises(ValueError, match="data must be a list of sentences"):

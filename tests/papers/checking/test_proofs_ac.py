@@ -11,8 +11,9 @@ from tests.papers.checking.test_paper_a_mutations import MUTATIONS as OF_A
 from tests.papers.checking.test_paper_c_mutations import MUTATIONS as OF_C
 
 import hardmax as hm
-from hardmax.nexttoken import Samples, named_sentences, train
+from hardmax.nexttoken import Samples, named_sentences
 from hardmax.nexttoken.stages import gradient_ov
+from hardmax.nexttoken.training import train
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.checking.instances import instances
 from hardmax.papers.checking.proof import at_precision

@@ -143,7 +143,10 @@ def random_corpus(rng: np.random.Generator) -> hm.Corpus:
 
 
 def random_embeddings(corpus: hm.Corpus, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    d, limit = int(rng.integers(1, 4)), hm.embeddings.infinite_width(corpus, 10 ** rng.uniform(-2, 3))
+    d, limit = (
+        int(rng.integers(1, 4)),
+        hm.embeddings.first_step.infinite_width(corpus, 10 ** rng.uniform(-2, 3)),
+    )
     kind = int(rng.integers(4))
     if kind == 0:
         return rng.normal(size=(corpus.S, d)), rng.normal(size=d)

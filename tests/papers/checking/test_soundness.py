@@ -15,7 +15,7 @@ ALL = {"selection": (1, 1, 1)}
 
 def scaled(name: str, factor: float) -> hm.Problem:
     """A named problem with its keys, but not its values, times a factor."""
-    problem = hm.data.named(name)
+    problem = hm.data.example(name)
     head = problem.readout
     assert isinstance(head, hm.readouts.LinearReadout)
     keys = [factor * part for part in problem.split(problem.keys[problem.tokens])]
@@ -41,7 +41,7 @@ def test_an_event_is_no_refutation():
 
 
 def test_theorem_4_beside_a_locally_optimal_direction():
-    assert check_statement("B-THM-4", hm.data.named("B-FIG-1b"), q=[1.0, 0.002]).verdict == "holds"
+    assert check_statement("B-THM-4", hm.data.example("B-FIG-1b"), q=[1.0, 0.002]).verdict == "holds"
 
 
 def test_theorems_5_and_6_do_not_depend_on_the_unit_of_the_keys():
@@ -72,7 +72,7 @@ def test_survivors_are_judged_once_p_has_outgrown_its_offset():
 
 
 def test_theorem_6_evaluates_its_hypothesis_on_the_attention():
-    found = check_statement("B-THM-6", hm.data.named("B-FIG-3b"), **ALL, rho=1.5)
+    found = check_statement("B-THM-6", hm.data.example("B-FIG-3b"), **ALL, rho=1.5)
     (saturation,) = [h for h in found.hypotheses if h.id == "the selected attention tends to 1"]
     assert saturation.holds
     assert saturation.measured[1] < saturation.measured[0] < -6.9
@@ -81,8 +81,8 @@ def test_theorem_6_evaluates_its_hypothesis_on_the_attention():
 @pytest.mark.parametrize(
     "id, problem, options",
     [
-        ("B-THM-6", hm.data.named("B-FIG-3b"), {**ALL, "rho": 0.5, "reading": "paper"}),
-        ("B-THM-6", hm.data.named("B-FIG-3b"), {**ALL, "r": 2.0, "reading": "paper"}),
+        ("B-THM-6", hm.data.example("B-FIG-3b"), {**ALL, "rho": 0.5, "reading": "paper"}),
+        ("B-THM-6", hm.data.example("B-FIG-3b"), {**ALL, "r": 2.0, "reading": "paper"}),
         ("B-NEW-1b", examples.switching(), {**ALL, "rho": 8.0}),
     ],
     ids=["r = R/2", "r = 2", "the selection of another rho"],

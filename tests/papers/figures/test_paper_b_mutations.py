@@ -41,8 +41,8 @@ def test_other_starts(monkeypatch):
 
 
 def test_other_data(monkeypatch):
-    named = hm.data.named
-    monkeypatch.setattr(hm.data, "named", lambda name: named("B-FIG-1b" if name == "B-FIG-1a" else name))
+    named = hm.data.example
+    monkeypatch.setattr(hm.data, "example", lambda name: named("B-FIG-1b" if name == "B-FIG-1a" else name))
     assert {"only-local", "p-mm", "dip-cosine"} & fails("B-FIG-1a")
 
 

@@ -122,15 +122,15 @@ def _sentences(state: Mapping[str, Any]) -> list[str]:
     lines = [
         "",
         f"sentences = {kept!r}",
-        "print(hm.answers.ntp_check(sentences))",
+        "print(hm.nexttoken.check(sentences))",
         "analysis = hm.nexttoken.analyze(sentences, repair=True)",
         "if analysis.legal:",
         "    samples = hm.nexttoken.Samples.from_sentences(sentences)",
         f"    steps = {SENTENCE_STEPS} if analysis.trie.sentences.teach_attention else 0",
-        f"    run = hm.nexttoken.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
+        f"    run = hm.nexttoken.training.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
     ]
     if isinstance(prompt, str) and prompt.split():
-        lines.append(f"    print(hm.answers.ntp_predict(run.predictor, {prompt!r}))")
+        lines.append(f"    print(hm.nexttoken.predict_next(run.predictor, {prompt!r}))")
     return lines
 
 
@@ -145,7 +145,7 @@ def _words(state: Mapping[str, Any]) -> list[str]:
         "corpus = hm.Corpus.from_sequences(texts, labels)",
         f"step = hm.optim.AdamW({rate!r})",
         f"options = dict(epochs={epochs}, batch={BATCH}, rng={SEED})",
-        f"trained = hm.embeddings.train_embeddings(corpus, {D}, step, **options)",
+        f"trained = hm.embeddings.minibatch.train_embeddings(corpus, {D}, step, **options)",
         "print(trained.top(10))",
     ]
 
@@ -161,7 +161,11 @@ def file(message: Mapping[str, Any]) -> dict[str, Any]:
         texts, labels = texts_of(state)
         rows = [f'"{" ".join(words)}",{y}' for words, y in zip(texts, labels, strict=True)]
         name, content = "texts.csv", "\n".join(["text,label", *rows]) + "\n"
-        return {"name": name, "content": content, "command": f'hm.embeddings.text_corpus("{name}", least=2)'}
+        return {
+            "name": name,
+            "content": content,
+            "command": f'hm.embeddings.text_corpus("{name}", min_count=2)',
+        }
     problem_of(state)
     name, content = "playground.json", json.dumps(state["problem"]) + "\n"
     return {"name": name, "content": content, "command": f"hardmax solve {name} --flow"}

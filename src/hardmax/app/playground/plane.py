@@ -12,7 +12,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.app.playground import protocol
 from hardmax.app.playground.protocol import number, one_of, problem_of, vector
-from hardmax.app.results.solving import selection_fields
+from hardmax.app.results.solve import selection_fields
 
 if TYPE_CHECKING:
     from hardmax.dynamics.optim import Optimizer
@@ -211,7 +211,7 @@ def usual_gradient(problem: hm.Problem, p: np.ndarray, dtype: Any) -> np.ndarray
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.app.playground.plane import usual_gradient
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> near, far = np.array([1.0, 1.0]), np.array([200.0, 600.0])
     >>> exact = hm.gradient(problem, near)
     >>> bool(hm.cosine_distance(-usual_gradient(problem, near, np.float64), exact.direction) < 1e-15)

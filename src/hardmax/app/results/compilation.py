@@ -227,10 +227,9 @@ def _use(*modules: str) -> None:
     """Import modules of hardmax and compile all of their kernels that have a signature."""
     from numba.extending import is_jitted
 
-    from hardmax._lib.compiled import compile_declared
+    from hardmax._lib.compiled import FirstClass, compile_declared
     from hardmax._lib.kernels import Kernel
     from hardmax.problem.losses import CompiledSlope
-    from hardmax.dynamics.updates import CompiledUpdate
 
     for module in modules:
         for each in vars(importlib.import_module(f"hardmax.{module}")).values():
@@ -238,7 +237,7 @@ def _use(*modules: str) -> None:
                 compile_declared(each.compiled)
             elif is_jitted(each):
                 compile_declared(each)
-            elif isinstance(each, CompiledSlope | CompiledUpdate):
+            elif isinstance(each, CompiledSlope | FirstClass):
                 each.__wrapper_address__()
 
 
@@ -252,14 +251,8 @@ def _core() -> None:
     import hardmax as hm
     from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
 
-    _use(
-        "_lib.arrays",
-        "_lib.compiled",
-        "problem.kernels",
-        "dynamics.softmax",
-        "dynamics.updates",
-        "dynamics.loops",
-    )
+    _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates")
+    _use("dynamics.forces", "dynamics.loop")
     for loss in [*LOSSES.values(), LOG]:
         if isinstance(loss.log_slope, CompiledSlope):
             loss.log_slope.__wrapper_address__()
@@ -270,7 +263,6 @@ def _core() -> None:
 def _rules() -> None:
     import hardmax as hm
 
-    _use("dynamics.rules.loop")
     for rule in (hm.optim.Adam(0.1), hm.optim.Momentum(0.1)):
         hm.train(_problem(), rule, steps=2)
 
@@ -278,8 +270,7 @@ def _rules() -> None:
 def _joint() -> None:
     import hardmax as hm
 
-    _use("dynamics.joint", "dynamics.factored.loop")
-    hm.train(hm.data.named("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
+    hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes() -> None:
@@ -299,7 +290,7 @@ def _lanes_by_rule() -> None:
 def _flow() -> None:
     import hardmax as hm
 
-    _use("dynamics.flows.kernels", "limits.field")
+    _use("dynamics.field_kernels", "limits.field")
     hm.flow(_problem(), until_norm=2.0)
 
 
@@ -324,13 +315,13 @@ def _corners() -> None:
 def _sentences() -> None:
     import numpy as np
 
-    from hardmax.app.results.nexttoken.checked import ntp_check
+    from hardmax.app.results.next_token_check import check
     from hardmax.data.sentences import counting
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sentences.txt"
         file.write_text("A B A\nB C\nC A\n")
-        answer = ntp_check(file)
+        answer = check(file)
         answer.fields()
         _ = answer.analysis.teaches_attention  # in the fields of realizable sentences
     counting.enter_slots(np.zeros(2, dtype=np.int64), np.zeros(4, dtype=np.int64))
@@ -340,7 +331,10 @@ def _next_token() -> None:
     import numpy as np
 
     import hardmax as hm
-    from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
+    from hardmax.nexttoken import Samples, analyze, named_sentences
+    from hardmax.nexttoken.relations import collocation
+    from hardmax.nexttoken.stages import stage_1
+    from hardmax.nexttoken.training import train
 
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         analyze(named_sentences(name))
@@ -362,7 +356,7 @@ def _text() -> None:
     for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
         notes = [["a", "b", "c"]] * 3
         model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])
-        model.keep_top(["a b", "c a"])
+        model.evaluate_top_k(["a b", "c a"])
 
 
 def _probe() -> None:

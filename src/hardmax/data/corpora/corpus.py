@@ -22,6 +22,8 @@ from hardmax.problem.readouts import LinearReadout
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from hardmax.embeddings.models import EmbeddingModel
+
 # Without a vocabulary the largest number decides its size, and a table of that size has to fit.
 LARGEST_TOKEN = 2**31 - 1
 # Signed counts are summed as floating-point numbers, which up to here are whole and exact.
@@ -262,6 +264,41 @@ class Corpus:
         if found.important is None:
             raise ValueError(f"important tokens need Assumption 4, which fails: {found.witness}")
         return np.unique(found.important)
+
+    # -- as a model of paper A ----------------------------------------------------------------------------
+
+    def model(
+        self,
+        d: int | None = None,
+        *,
+        layers: int = 1,
+        blocks: tuple[str, ...] = ("E", "p", "v"),
+        start: Any = None,
+        scale: Scale = None,
+        first_scale: Scale = None,
+    ) -> EmbeddingModel:
+        """Return the attention model of paper A on this corpus, for `hm.train` and `hm.flow`.
+
+        Args:
+            d: dimension of the embeddings; required where no ``start`` is given.
+            layers: 1 or 2; the second needs PyTorch for mini-batches.
+            blocks: what is trained, some of "E", "p" and "v".
+            start: (E, p, v), or a `GramState` or `TwoLayerGram` of inner products; drawn by default.
+            scale: factor of the logits: a positive number, "1/sqrt(d)", or None for 1.
+            first_scale: factor of the logits of the first of two layers.
+
+        Returns:
+            The model; it holds no trained weights.
+
+        >>> import hardmax as hm
+        >>> hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]).model(d=8).layers
+        1
+        """
+        from hardmax.embeddings.models import EmbeddingModel
+
+        scales = {"scale": scale, "first_scale": first_scale}
+        given = {name: value for name, value in scales.items() if value is not None}
+        return EmbeddingModel(self, d, layers, tuple(blocks), start, given)
 
     # -- as a problem of paper B --------------------------------------------------------------------------
 

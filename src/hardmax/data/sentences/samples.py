@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from hardmax.data.sentences.trie import Trie
 from hardmax.problem import Problem
 from hardmax.problem.keys import OneHot
 from hardmax.problem.readouts import CrossEntropy, OutputValue, scored
+
+if TYPE_CHECKING:
+    from hardmax.nexttoken.models import NextTokenModel
+    from hardmax.nexttoken.unmerged import Unmerged
 
 # Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
 LARGEST = 60_000_000
@@ -76,7 +80,8 @@ class Samples:
     def from_trie(cls, trie: Trie, *, uniform: bool = False) -> Samples:
         """All samples of a trie.
 
-        >>> from hardmax.nexttoken import Samples, Sentences, Trie
+        >>> from hardmax.data.sentences.trie import Trie
+        >>> from hardmax.nexttoken import Samples, Sentences
         >>> Samples.from_trie(Trie.build(Sentences.from_lists(["a b b"]))).query.tolist()
         [0, 1]
         """
@@ -117,6 +122,33 @@ class Samples:
         """The sentence of sample i in the user's own words."""
         return " ".join(self.trie.words(int(self.trie.parent[self.node[i]])))
 
+    def model(
+        self,
+        *,
+        blocks: tuple[str, ...] = ("W_ov", "W_kq"),
+        joint: bool = False,
+        E: Any = None,
+        weights: Unmerged | None = None,
+    ) -> NextTokenModel:
+        """Return the next-token model of paper C on these samples, for `hm.train` and `hm.flow`.
+
+        Args:
+            blocks: what is trained: ("W_ov", "W_kq"), or ("W_ov",) for the first stage alone.
+            joint: move both matrices together, instead of W_ov first and then W_kq.
+            E: embedding (d, V) for joint training; orthonormal by default.
+            weights: start of the four factors of both matrices, which are then trained together.
+
+        Returns:
+            The model; its ``optimizers`` have the learning rates of the paper's experiment.
+
+        >>> from hardmax.nexttoken import Samples
+        >>> Samples.from_sentences(["a b b", "b a"]).model().blocks
+        ('W_ov', 'W_kq')
+        """
+        from hardmax.nexttoken.models import NextTokenModel
+
+        return NextTokenModel(self, tuple(blocks), joint, E, weights)
+
     def problem(self, W_ov: Any) -> Problem:
         """Stage 2 as a `hardmax.Problem`: W_kq in the place of p, with W_ov fixed.
 
@@ -126,7 +158,9 @@ class Samples:
         token have, which nothing moves; ``problem.head.words`` and ``.queries`` name the pairs.
 
         >>> import hardmax as hm
-        >>> from hardmax.nexttoken import Samples, collocation, stage_1
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.relations import collocation
+        >>> from hardmax.nexttoken.stages import stage_1
         >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
         >>> problem = samples.problem(stage_1(collocation(samples), steps=20, rate=0.1))
         >>> problem, round(hm.loss(problem, None), 12)

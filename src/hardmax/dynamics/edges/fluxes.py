@@ -17,9 +17,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from hardmax._lib.compiled import njit
+from hardmax._lib.compiled import OUT, uncounted
+from hardmax.dynamics.forces import EXPONENTS, LEFT_FORM, MOVES, WORKSPACE, CompiledForce, V
+from hardmax.dynamics.loop import CompiledLoop
 from hardmax.problem import Problem
 from hardmax.problem.keys import OneHot
 from hardmax.problem.readouts import Floats, Ints
@@ -58,7 +61,9 @@ def edges_of(problem: Problem) -> Edges | None:
     It needs one-hot keys, a cross-entropy with W_ov = margin W_ov*, weights, an n(x) of every token that
     competes, and in every input with two tokens or more exactly one with n(x) = next token.
 
-    >>> from hardmax.nexttoken import Samples, collocation, stage_1
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import collocation
+    >>> from hardmax.nexttoken.stages import stage_1
     >>> from hardmax.dynamics.edges.fluxes import edges_of
     >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
     >>> problem = samples.problem(stage_1(collocation(samples), 20, 0.1))
@@ -137,7 +142,7 @@ class Scratch(NamedTuple):
         return cls(*(np.empty(size) for size in (K, K, K, K, E, E, E, N)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@uncounted(error_model="numpy")
 def fill_log_flows(edges, margin, room):  # type: ignore[no-untyped-def]
     """log F_e - gap - (log Delta - Delta) into room.log_flux, from room.gap; False outside the edge form."""
     # Locals and one long loop: handing two tuples of arrays to a helper costs more than the arithmetic.
@@ -210,7 +215,7 @@ def fill_log_flows(edges, margin, room):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@uncounted(error_model="numpy")
 def fill_log_fluxes(edges, a, margin, room):  # type: ignore[no-untyped-def]
     """log F_e - (log Delta - Delta) into room.log_flux at the pairs' values a; False if it does not apply."""
     for e in range(len(edges.top)):
@@ -222,13 +227,13 @@ def fill_log_fluxes(edges, a, margin, room):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@uncounted(error_model="numpy")
 def softplus(x):  # type: ignore[no-untyped-def]
     """log(1 + e^x)."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@uncounted(error_model="numpy")
 def gather(edges, log_flux, G):  # type: ignore[no-untyped-def]
     """G from the fluxes, over the largest of them, into G; return the log of the largest and |G|."""
     largest = -math.inf
@@ -245,19 +250,45 @@ def gather(edges, log_flux, G):  # type: ignore[no-untyped-def]
     return largest, math.sqrt(square)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def descend_edges(edges, a, margin, rate, steps, room, G):  # type: ignore[no-untyped-def]
-    """Take up to ``steps`` normalised steps in place; return how many were taken.
+class EdgeLayout(NamedTuple):
+    """The edges of a problem as the loop takes them, with room for their fluxes."""
 
-    It stops early where the edge form does not apply or the gradient is zero.
-    """
-    for step in range(steps):
-        if not fill_log_fluxes(edges, a, margin, room):
-            return step
-        _, length = gather(edges, room.log_flux, G)
-        if not length > 0.0:
-            return step
-        factor = rate / length
-        for p in range(len(a)):
-            a[p] -= factor * G[p]
-    return steps
+    edges: Edges
+    room: Scratch
+    margin: float
+    offsets: Ints  # of the sentences
+
+
+def layout_of_edges(edges: Edges, margin: float) -> EdgeLayout:
+    """Return what `along_edges` takes."""
+    return EdgeLayout(edges, Scratch.of(edges), float(margin), edges.offsets)
+
+
+_UINT32, _INT64 = types.Array(types.uint32, 1, "C"), types.Array(types.int64, 1, "C")
+EDGES = types.NamedTuple(
+    (_UINT32, _UINT32, *3 * (_INT64,), _UINT32, OUT, _UINT32, *3 * (OUT,), types.boolean), Edges
+)
+EDGE_LAYOUT = types.NamedTuple(
+    (EDGES, types.NamedTuple(8 * (OUT,), Scratch), types.float64, _INT64), EdgeLayout
+)
+EDGE_FORCE = types.int64(EDGE_LAYOUT, OUT, WORKSPACE)
+
+
+def _along_edges(layout, a, work):  # type: ignore[no-untyped-def]
+    """The force on the pairs' values; where the edge form is not exact, or is zero, another has to go on."""
+    if not fill_log_fluxes(layout.edges, a, layout.margin, layout.room):
+        return LEFT_FORM
+    G = work.vectors[V]
+    largest, length = gather(layout.edges, layout.room.log_flux, G)
+    if not length > 0.0:
+        return LEFT_FORM
+    work.lengths[0] = length
+    exponent = largest + math.log(layout.margin) - layout.margin
+    for j in range(G.size):
+        G[j] = -G[j]
+        work.vectors[EXPONENTS, j] = exponent
+    return MOVES
+
+
+along_edges = CompiledForce(_along_edges, EDGE_FORCE)
+edge_loop = CompiledLoop(EDGE_FORCE, EDGE_LAYOUT)

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.dynamics.edges.fluxes import Scratch, descend_edges, edges_of, fill_log_fluxes, gather
+from hardmax.dynamics.blocks import Rule, Trainer
+from hardmax.dynamics.edges.fluxes import (
+    Scratch,
+    along_edges,
+    edge_loop,
+    edges_of,
+    fill_log_fluxes,
+    gather,
+    layout_of_edges,
+)
+from hardmax.dynamics.forces import EXPONENTS, LEFT_FORM, MOVES, STATIONARY, V, Workspace
 from hardmax.dynamics.gradient import Gradient, pull_of, settle_at
-from hardmax.dynamics.loops import STATIONARY
-from hardmax.dynamics.schedule import EVENTS, Rule
+from hardmax.dynamics.loop import PAUSED
+from hardmax.dynamics.optim import Normalized
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import Scale
 from hardmax.problem.problem import Slots, slots_of
 from hardmax.problem.readouts import Floats
 
@@ -22,12 +36,14 @@ class EdgeSteps:
     Where the edge form does not apply, to the problem or at a point, the gradient is that of any problem.
 
     >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples, collocation, stage_1
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import collocation
+    >>> from hardmax.nexttoken.stages import stage_1
     >>> from hardmax.dynamics.edges.steps import EdgeSteps
     >>> samples = Samples.from_sentences(["a b b", "b a"])
     >>> steps = EdgeSteps(samples.problem(stage_1(collocation(samples), 10, 0.1)))
     >>> p = np.zeros(2)
-    >>> steps.descend(p, steps.optim.Normalized(0.1), rate=1.0, steps=2), p.round(6).tolist()
+    >>> steps.descend(p, rate=1.0, steps=2), p.round(6).tolist()
     ((2, 0), [1.414214, -1.414214])
     """
 
@@ -65,32 +81,79 @@ class EdgeSteps:
 
         The form depends on the point alone, so a run in pieces gives the same bits as one in one go.
         """
-        taken, plain = 0, 0
-        while taken < steps:
-            if self.edges is not None:
-                taken += descend_edges(self.edges, p, self.margin, rate, steps - taken, self.room, self._G)
-            if taken < steps:
-                pull = self.plain(p)
-                if pull.is_stationary:
-                    break
-                p += rate * pull.direction
-                taken, plain = taken + 1, plain + 1
-        return taken, plain
+        found = self.train(p, rate, np.array([0, steps]))
+        return found.taken, found.plain
+
+    def train(
+        self,
+        p: Floats,
+        rate: float,
+        record: np.ndarray,
+        *,
+        piece: int = 0,
+        told: Callable[[int], bool] | None = None,
+    ) -> Taken:
+        """Take normalised steps of one rate in place, and keep the points that ``record`` names.
+
+        ``told`` is called with the number of steps since the last call, 0 at first, about every ``piece``
+        steps; the run ends if it says True.
+        """
+        rule = Rule.of(Normalized(rate), int(record[-1]), Scale(self.problem, 0))
+        return self._taken(p, rule, record, piece, told)
 
     def loop(
         self, problem: Problem, p: Floats, rule: Rule, record: np.ndarray, wanted: object, batch: int
     ) -> tuple[np.ndarray, str | None]:
         """Normalised steps as `train` asks for them: points and event."""
-        points, done = np.empty((len(record), problem.d)), 0
-        for k, until in enumerate(record.tolist()):
-            while done < until:
-                same = 1  # steps of one rate go in one call
-                while done + same < until and rule.rates[done + same] == rule.rates[done]:
-                    same += 1
-                taken, _ = self.descend(p, float(rule.rates[done]), same)
-                done += taken
-                if taken < same:
-                    points[k:] = p
-                    return points, EVENTS[STATIONARY]
-            points[k] = p
-        return points, None
+        found = self._taken(p, rule, record)
+        return found.points, found.event
+
+    def _taken(
+        self,
+        p: Floats,
+        rule: Rule,
+        record: np.ndarray,
+        piece: int = 0,
+        told: Callable[[int], bool] | None = None,
+    ) -> Taken:
+        """Along the edges as long as their form is exact, then as any problem until it is again."""
+        done, plain, along, points = 0, 0, self.edges is not None, np.empty((len(record), len(p)))
+        ends = told is not None and told(0)
+        while True:
+            ahead = record[record >= done] - done
+            kept = ahead if ahead[0] == 0 else np.append(0, ahead)
+            some = self._trainer(p, replace(rule, rates=rule.rates[done:]), kept, along)
+            while not ends and some.status == PAUSED:
+                before = some.taken
+                some.run(before + piece if told else -1)
+                ends = told is not None and told(some.taken - before)
+            points[len(record) - len(ahead) :] = some.points[len(kept) - len(ahead) :]
+            done, plain = done + some.taken, plain + (0 if along else some.taken)
+            if ends or some.status != LEFT_FORM:
+                return Taken(points, some.event, done, plain)
+            along = not along
+
+    def _trainer(self, p: Floats, rule: Rule, record: np.ndarray, along: bool) -> Trainer:
+        if along:
+            assert self.edges is not None
+            layout = layout_of_edges(self.edges, self.margin)
+            return Trainer(along_edges, layout, p, [rule], record, slots=0, n=1, loop=edge_loop)
+        return Trainer(self._plain_force, None, p, [rule], record, slots=0, n=1)
+
+    def _plain_force(self, _: Any, p: Floats, work: Workspace) -> int:
+        """`forces.dense` for any problem, where the edge form is not exact."""
+        exact = self.along_edges(p)
+        if exact is not None and not exact.is_stationary:
+            return LEFT_FORM
+        pull = self.plain(p)
+        work.vectors[V], work.vectors[EXPONENTS], work.lengths[0] = pull.direction, pull.log_norm, 1.0
+        return STATIONARY if pull.is_stationary else MOVES
+
+
+class Taken(NamedTuple):
+    """Points at the steps kept, what happened, how many steps were taken, and how many of them plain."""
+
+    points: np.ndarray
+    event: str | None
+    taken: int
+    plain: int

@@ -5,20 +5,22 @@ Lanes do not see each other, so a run is the same to the bit whatever the other 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hardmax.dynamics.blocks import Rule, steps_to_record
+from hardmax.dynamics.forces import CANCELLED
 from hardmax.dynamics.lanes.gram import BLOCK, descend_lanes
 from hardmax.dynamics.lanes.primal import descend_lanes_by_rule
 from hardmax.dynamics.lanes.vectors import LANES
-from hardmax.dynamics.loops import BY_RULE, CANCELLED, UNIT_ALONG
+from hardmax.dynamics.loop import BY_RULE, DONE, EVENTS, UNIT_ALONG
 from hardmax.dynamics.optim import Optimizer
-from hardmax.dynamics.rules.running import can_compile, compiled_layout, event_of
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import EVENTS, Rule, steps_to_record
+from hardmax.dynamics.stepping import can_compile
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
 from hardmax.problem.keys import Dense
@@ -117,9 +119,12 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
 
 def _layout(lanes: list[Lane]) -> tuple[np.ndarray, ...]:
     """Offsets of the problems, and with a last axis of lanes their counts, scores, weights and totals."""
-    layouts = zip(*(compiled_layout(each.scale.problem, each.slots) for each in lanes), strict=True)
-    offsets, *others = layouts
-    return (offsets[0], *(np.stack(each, -1) for each in others))
+    made = [(each.scale.problem, each.slots) for each in lanes]
+    rows = (
+        (slots.counts, slots.merge(problem.scores), problem.log_weights, math.log(problem.total))
+        for problem, slots in made
+    )
+    return (lanes[0].slots.offsets, *(np.stack(each, -1) for each in zip(*rows, strict=True)))
 
 
 def _by_rule(
@@ -152,7 +157,10 @@ def _by_rule(
         status,
     )
     ended = zip(status.tolist(), states, strict=True)
-    events = [NOT_HERE if how == CANCELLED else event_of(how, rule, state) for how, state in ended]
+    events = [
+        NOT_HERE if how == CANCELLED else rule.event(state) if how == DONE else EVENTS[how]
+        for how, state in ended
+    ]
     return points.transpose(1, 0, 2), events
 
 

@@ -1,4 +1,4 @@
-"""`loops.descend_gram` in lanes: GD and Normalized in l2 on four problems of one layout."""
+"""`forces.by_inner_products` and its loop in lanes: GD and Normalized in l2 on four problems at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numba import boolean, float64, types
 
 from hardmax._lib.compiled import INDEX, OUT_INDEX, SLOPE, TABLE, VECTOR, njit
 from hardmax._lib.kernels import kernel
+from hardmax.dynamics.forces import CANCELLATION, CANCELLED, NO_COMPETITOR, STATIONARY
 from hardmax.dynamics.lanes.softmax import FAINT, exp, scale, settle
 from hardmax.dynamics.lanes.vectors import (
     LANES,
@@ -21,7 +22,7 @@ from hardmax.dynamics.lanes.vectors import (
     store,
     where,
 )
-from hardmax.dynamics.loops import CANCELLATION, CANCELLED, DONE, NO_COMPETITOR, STATIONARY, step_factor
+from hardmax.dynamics.loop import DONE, step_factor
 
 CUBE = types.Array(float64, 3, "C", readonly=True)
 OUT_CUBE = float64[:, :, ::1]
@@ -59,7 +60,7 @@ def end(ended, code, alive, status):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def rescale(beta, shrunk):  # type: ignore[no-untyped-def]
-    """`loops.rescale`: what squares would leave the range is divided by its largest entry, lane by lane."""
+    """`forces.rescale`: what squares would leave the range is divided by its largest entry, lane by lane."""
     largest = spread(0.0)
     for r in range(beta.shape[0]):
         size = absolute(load(beta, r))

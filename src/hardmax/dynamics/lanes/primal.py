@@ -1,4 +1,4 @@
-"""`rules.loop` in lanes: every rule with an update, on four problems of one layout, in the coordinates of p.
+"""The loop in lanes: every rule with an update, on four problems of one layout, in the coordinates of p.
 
 What goes through lanes is the gradient. The update is that of the plain loop, called for one problem after
 the other, so that a rule is written once.
@@ -11,14 +11,13 @@ import math
 import numpy as np
 from numba import boolean, float64, int64, types
 
-from hardmax._lib.compiled import INDEX, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, njit, set_row
+from hardmax._lib.compiled import INDEX, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, njit
 from hardmax._lib.kernels import kernel
+from hardmax.dynamics.forces import CANCELLED, EXHAUSTED, NO_COMPETITOR, ROUNDING, STATIONARY
 from hardmax.dynamics.lanes.gram import BLOCK, CUBE, OUT_CUBE, end, rescale, set_layers, times
 from hardmax.dynamics.lanes.softmax import FAINT, exp, scale, settle
 from hardmax.dynamics.lanes.vectors import LANES, absolute, any_lane, load, spread, store, where
-from hardmax.dynamics.loops import CANCELLED, DONE, NO_COMPETITOR, STATIONARY
-from hardmax.dynamics.rules.by_coordinate import CANCELLED as ROUNDING
-from hardmax.dynamics.rules.loop import CYCLE, EXHAUSTED, RUNAWAY, same
+from hardmax.dynamics.loop import CYCLE, DONE, RUNAWAY, is_back, set_mark
 from hardmax.dynamics.updates import UPDATE
 
 # Weights below e^FAINT, 1e-150, are dropped here, so a coordinate whose terms sum to less than this may have
@@ -127,9 +126,9 @@ def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
     alive, common, shrunk = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     alive[:], shrunk[:] = 0.0, 0.0
     own, exponents, move = np.empty(d), np.empty(d), np.empty(d)
-    before, states_before = np.empty((LANES, d)), np.empty(states.shape)
+    marks = np.empty((LANES, d + states[0].size))
     marked, looking = np.empty(LANES, np.intp), np.empty(LANES, np.bool_)
-    marked[:], before[:], looking[:] = 0, np.nan, True
+    marked[:], marks[:], looking[:] = 0, np.nan, True
     for k in range(1, rates.size):  # a cycle needs the same rate at every step
         if rates[k] != rates[0]:
             looking[:] = False
@@ -143,14 +142,13 @@ def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
             break
         for lane in range(count):
             if looking[lane] and alive[lane] != 0.0:
-                if same(p[lane], before[lane], states[lane], states_before[lane]):
+                if is_back(p[lane], states[lane].ravel(), marks[lane]):
                     looking[lane] = False
                     if k > marked[lane] + 1:  # at rest it does not go round
                         status[lane] = CYCLE
                 elif k >= 2 * marked[lane]:
                     marked[lane] = k
-                    set_row(before, lane, p[lane])
-                    set_layers(states_before, lane, lane + 1, states[lane])
+                    set_mark(p[lane], states[lane].ravel(), marks[lane])
             for j in range(d):
                 beside[j, lane] = p[lane, j]
         for lane in range(count, LANES):

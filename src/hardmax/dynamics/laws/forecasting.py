@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax._lib.arguments import check_arguments
+from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.laws.thresholds import (
     adam_growth,
     adam_waiting,
@@ -20,7 +21,6 @@ from hardmax.dynamics.optim import Mirror, Optimizer
 from hardmax.dynamics.optim.adaptive import Adaptive
 from hardmax.dynamics.optim.momentum import Averaged
 from hardmax.dynamics.optim.steepest import Steepest
-from hardmax.dynamics.schedule import need_optimizer
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm
 from hardmax.margin.solution import MaxMargin
@@ -35,7 +35,7 @@ class RateWarning(UserWarning):
     >>> import warnings, hardmax as hm
     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always")
-    ...     run = hm.train(hm.data.named("B-FIG-8"), hm.optim.Momentum(1.0))
+    ...     run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
     >>> told[0].category is hm.limits.RateWarning, run.event
     (True, 'frozen momentum')
     """
@@ -52,7 +52,7 @@ class Forecast:
     is nan. A ``rate`` that is no constant is nan too: thresholds say nothing of it.
 
     >>> import hardmax as hm
-    >>> print(hm.limits.forecast(hm.data.named("B-FIG-8"), hm.optim.Adam(0.1, (0.9, 0.99), eps=0.0)))
+    >>> print(hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Adam(0.1, (0.9, 0.99), eps=0.0)))
     Adam at rate 0.1, tokens 0 0, linf margin 0.333333
       margins grow by 0.00492547 a step
       before some 4.4e+03 steps it is still shaped by its first gradients
@@ -115,7 +115,7 @@ def forecast(problem: Problem, optimizer: Optimizer, selection: Any = None) -> F
         selection: one token per input, or a run; the best-scoring tokens by default.
 
     >>> import hardmax as hm
-    >>> said = hm.limits.forecast(hm.data.named("B-FIG-8"), hm.optim.Momentum(1.0))
+    >>> said = hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
     >>> said.is_beyond, said.law, round(said.threshold, 6)
     (True, 'D-THM-7', 0.333179)
     """

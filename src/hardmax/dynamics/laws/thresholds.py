@@ -35,7 +35,7 @@ def critical_rate(best: MaxMargin) -> float:
     that depend on each other, a tight row with multiplier zero, or in powers above 2 a p_mm with a zero.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> [round(hm.limits.critical_rate(hm.max_margin(problem, norm=name)), 6) for name in ("l1.5", "l2", "l3")]
     [0.251899, 0.301169, 0.213094]
     """
@@ -83,7 +83,7 @@ def mirror_onset(best: MaxMargin, rate: float) -> float:
     Below power 2 the steps of p grow with p, so that this comes at any rate; above 2 it never comes.
 
     >>> import hardmax as hm
-    >>> best = hm.max_margin(hm.data.named("B-FIG-8"), norm="l1.75")
+    >>> best = hm.max_margin(hm.data.example("B-FIG-8"), norm="l1.75")
     >>> round(hm.limits.mirror_onset(best, rate=0.1)), hm.limits.mirror_onset(best, rate=0.01) > 1e5
     (248, True)
     """
@@ -104,7 +104,7 @@ def freezing_rate(best: MaxMargin, beta: float) -> float:
     Below it freezing is impossible; that the direction is right does not follow.
 
     >>> import hardmax as hm
-    >>> round(hm.limits.freezing_rate(hm.max_margin(hm.data.named("B-FIG-8")), beta=0.9), 6)
+    >>> round(hm.limits.freezing_rate(hm.max_margin(hm.data.example("B-FIG-8")), beta=0.9), 6)
     0.333179
     """
     beta = fraction("beta", beta)

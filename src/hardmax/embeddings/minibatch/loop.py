@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from numba import intp, types
 
 from hardmax._lib import expect
 from hardmax._lib.compiled import COUNTS, INDEX, njit
+from hardmax._lib.progress import Progress
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import Optimizer
 from hardmax.embeddings.minibatch import checkpoint as files
@@ -191,11 +192,7 @@ class Epochs(NamedTuple):
 
 
 def run(
-    model: Model,
-    corpus: Corpus,
-    plan: Plan,
-    identity: dict[str, Any],
-    progress: Callable[[int, float], None] | None,
+    model: Model, corpus: Corpus, plan: Plan, identity: dict[str, Any], progress: Progress | None
 ) -> Epochs:
     """Train, from the checkpoint if there is one; ``identity`` says which training it must be of."""
     same = {
@@ -258,7 +255,7 @@ def run(
             }
             files.save(path, {**model.arrays(), **arrays}, same)
         if progress is not None:
-            progress(epoch, mean)
+            progress(epoch, plan.epochs)
     if event is None and kept[-1].epochs != epoch:
         kept.append(Observables(corpus, epoch, *model.observe()))
     if event is None and mean <= plan.until_loss:

@@ -18,11 +18,12 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import INDEX, OUT_INDEX, njit
 from hardmax._lib.parallel import cores
+from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.optim import GD, SGD, AdamW, Optimizer
 from hardmax.dynamics.optim.base import settings
-from hardmax.dynamics.schedule import need_optimizer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
@@ -338,7 +339,7 @@ def train_embeddings(
     checkpoint_every: int = 10,
     until_loss: float = 0.0,
     workers: int | None = None,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
     scale: Scale = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the one-layer model by mini-batches.
@@ -358,7 +359,7 @@ def train_embeddings(
         checkpoint_every: epochs between two of these.
         until_loss: stop once the mean loss of an epoch, over the batches as they were met, is at most this.
         workers: how many threads; all cores by default. Their number does not change the result.
-        progress: called with the number of epochs done and that mean.
+        progress: called as ``progress(done, total)`` after each epoch.
         scale: a factor before the logits E p of the softmax: a positive number, or "1/sqrt(d)" as in other
             transformers; 1 by default, as printed.
 

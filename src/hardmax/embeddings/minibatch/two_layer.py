@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.parallel import cores
+from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import AdamW, Optimizer
@@ -38,7 +39,7 @@ def train_two_layer(
     checkpoint_every: int = 10,
     until_loss: float = 0.0,
     workers: int | None = None,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
     scale: Scale = None,
     first_scale: Scale = None,
 ) -> EmbeddingTraining:
@@ -57,7 +58,7 @@ def train_two_layer(
     >>> import hardmax as hm
     >>> corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=0)
     >>> step = hm.optim.AdamW(2e-2)
-    >>> trained = hm.embeddings.train_two_layer(corpus, 16, step, epochs=15, batch=16, rng=0)
+    >>> trained = hm.embeddings.minibatch.train_two_layer(corpus, 16, step, epochs=15, batch=16, rng=0)
     >>> trained.loss < 1e-2, trained.r_v > 0.5
     (True, True)
     """

@@ -150,7 +150,7 @@ class Expression:
     >>> import hardmax as hm
     >>> from hardmax.papers.hunting.expression import parse
     >>> claim = parse("margin <= 0.5 given n == 2")
-    >>> found = claim(hm.data.named("B-FIG-8"))
+    >>> found = claim(hm.data.example("B-FIG-8"))
     >>> round(found.slack, 6), found.hypotheses[0].holds
     (0.183772, True)
     """

@@ -18,7 +18,8 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.directions.enumerate import selections
 from hardmax.directions.neighbors import attracts
 from hardmax.dynamics.flow import flow
-from hardmax.embeddings import initial_event, pattern_max_margin, take_first_step
+from hardmax.embeddings import pattern_max_margin, take_first_step
+from hardmax.embeddings.first_step import initial_event
 from hardmax.margin.att_svm import best_max_margins, max_margin
 from hardmax.nexttoken import analyze
 from hardmax.papers.checking.check import Hypothesis, Outcome, unmet

@@ -108,7 +108,7 @@ def _waiting(panel: Axes, tables: Tables) -> None:
 )
 def fig_adam(setting: Setting) -> Findings:
     """Adam without epsilon on skew: several beta2, several rates, and rates about the one of runaway."""
-    problem, last = hm.data.named("skew"), STEPS[setting.scale]
+    problem, last = hm.data.example("skew"), STEPS[setting.scale]
     best = hm.max_margin(problem, norm="linf")
     curves: dict[float, tuple[np.ndarray, np.ndarray]] = {}
     for beta in BETAS:

@@ -91,7 +91,7 @@ def fig_cycles(setting: Setting) -> Findings:
     parts: dict[str, hm.limits.Decomposition] = {}
     astray: dict[str, float] = {}
     for data in DATA:
-        problem = hm.data.named(data)
+        problem = hm.data.example(data)
         parts[data] = hm.decompose(problem)
         runs = {name: train(problem, rule, last, record) for name, rule in RULES.items()}
         runs[SPLIT] = hm.train(parts[data].remainder, RULES["normalised"], steps=last, record=record)

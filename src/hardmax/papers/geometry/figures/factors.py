@@ -106,7 +106,7 @@ def fig_factors(setting: Setting) -> Findings:
     found: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     margins: dict[tuple[str, str], float] = {}
     for data, columns in DATA.items():
-        problem = hm.data.named(data)
+        problem = hm.data.example(data)
         ways = {name: (rule, norm, columns, 0) for name, (rule, norm) in WAYS.items()}
         for name, (rule, norm, m, seed) in (ways | {"one column": (RULE, "nuclear", 1, 1)}).items():
             last = (MUON if name == "Muon" else STEPS)[setting.scale]

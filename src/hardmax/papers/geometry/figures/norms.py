@@ -126,7 +126,7 @@ def _balls(panel: Axes, tables: Tables) -> None:
 )
 def fig_norms(setting: Setting) -> Findings:
     """All feasible selections of plane in five norms, and how often random data tell three norms apart."""
-    problem = hm.data.named("plane")
+    problem = hm.data.example("plane")
     feasible = [each.selection for each in hm.selections(problem)]
     rows: dict[str, list[object]] = {"norm": [], "selection": [], "word": [], "margin": [], "x": [], "y": []}
     for name in POWERS:

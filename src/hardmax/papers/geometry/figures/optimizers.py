@@ -112,7 +112,7 @@ def fig_optimizers(setting: Setting) -> Findings:
     ends: dict[tuple[str, str], tuple[tuple[int, ...], float]] = {}
     late: dict[tuple[str, str], float] = {}
     for data in DATA:
-        problem = hm.data.named(data)
+        problem = hm.data.example(data)
         for name, method in METHODS.items():
             run = train(problem, method.step, last, record)
             tokens = run.selection.tokens

@@ -61,7 +61,7 @@ def draw_rates(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_rates(setting: Setting) -> Findings:
     """Constant rates on triple, five norms; where a run swings, and what it loses by that."""
-    problem, last = hm.data.named("triple"), STEPS[setting.scale]
+    problem, last = hm.data.example("triple"), STEPS[setting.scale]
     best = {name: hm.max_margin(problem, [1, 0, 0], norm=name) for name in RULES}
     critical = {name: hm.limits.critical_rate(best[name]) for name in CRITICAL}
     jumps = [0.055, 0.06, *(f * each for each in critical.values() for f in (0.99, 1.02, 1.1, 1.3))]

@@ -25,9 +25,9 @@ def separable(problem: Problem, norm: str, selection: Iterable[int] | None = Non
 
     >>> import hardmax as hm
     >>> from hardmax.papers.geometry.statements.common import separable
-    >>> separable(hm.data.named("skew"), "linf").margin
+    >>> separable(hm.data.example("skew"), "linf").margin
     3.0
-    >>> separable(hm.data.named("cycle", "logistic"), "l2").id
+    >>> separable(hm.data.example("cycle", "logistic"), "l2").id
     'selection separable'
     """
     fixed = fixed_scores(problem)

@@ -64,7 +64,7 @@ def draw_8(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_8(setting: Setting) -> Findings:
     """Eight starts, normalised and plain; at the local one, input 1 keeps its worse token, unrivalled."""
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     found = {each.selection: each for each in hm.selections(problem)}
     best, local = (found[tokens].max_margin for tokens in ((0, 0), (0, 1)))
     paths = train(problem, (*TO_GLOBAL, *TO_LOCAL))

@@ -100,11 +100,11 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
 )
 def fig_2(setting: Setting) -> Findings:
     """The explicit cone of Lemma 7 for B-FIG-8's local direction, and one whose radius is too small."""
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     local = hm.max_margin(problem, [0, 1])
     cone = hm.directions.local_constants(problem, local)
     narrow = hm.directions.local_constants(
-        hm.data.named("B-FIG-1b"), hm.max_margin(hm.data.named("B-FIG-1b"), [1])
+        hm.data.example("B-FIG-1b"), hm.max_margin(hm.data.example("B-FIG-1b"), [1])
     )
     draw = np.random.default_rng(SEED)
     gap, scale = cone.mu * draw.uniform(size=SAMPLES), draw.uniform(1.0, 2.0, size=SAMPLES)

@@ -84,7 +84,7 @@ def draw_1a(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_1a(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1a; the cosine need not rise at once (B-ERR-12)."""
-    problem = hm.data.named("B-FIG-1a")
+    problem = hm.data.example("B-FIG-1a")
     best = hm.max_margin(problem, [0])
     local = [found.selection for found in hm.attractors(problem)]
     paths = train(problem, [(0.0, y) for y in HEIGHTS])
@@ -190,7 +190,7 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_1b(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1b, and the boundary between the two basins."""
-    problem = hm.data.named("B-FIG-1b")
+    problem = hm.data.example("B-FIG-1b")
     found = {each.selection: each for each in hm.selections(problem)}
     paths = train(problem, [(0.0, y) for y in HEIGHTS])
     ends = ends_table(paths, [hm.max_margin(problem, path.selection) for path in paths.values()])
@@ -309,7 +309,7 @@ def draw_1c(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_1c(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1c, whose best tokens are the only locally optimal selection."""
-    problem = hm.data.named("B-FIG-1c")
+    problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
     found = list(hm.selections(problem))
     local = [each.selection for each in found if each.attracts.verdict]

@@ -39,17 +39,10 @@ _swept: dict[Scale, Table] = {}
 
 def sweep_table(scale: Scale, progress: Callable[[float], None]) -> Table:
     """The sweep over d; run once in a process, for three figures are drawn from it."""
-    from hardmax.trials.experiments import built_in
-
     if scale not in _swept:
-        grid = {"experiment": "sphere", "n": 4, "T": 6, "d": DIMENSIONS}
+        grid = {"n": 4, "T": 6, "d": DIMENSIONS}
         found = hm.sweep(
-            built_in,
-            grid,
-            TRIALS[scale],
-            seed=SEED,
-            batched=True,
-            progress=lambda so_far: progress(so_far.done / so_far.total),
+            "sphere", grid, TRIALS[scale], rng=SEED, progress=lambda done, total: progress(done / total)
         )
         for failure in found.failures():
             raise RuntimeError(f"a trial failed ({failure.error}); run it alone by {failure.command}")

@@ -53,7 +53,7 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_4(setting: Setting) -> Findings:
     """Both from the origin on the data of B-FIG-1c, and normalised descent with a damped normalisation."""
-    problem = hm.data.named("B-FIG-1c")
+    problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
     runs = {
         "normalised": hm.train(problem, hm.optim.Normalized(RATE), steps=STEPS, record=1),

@@ -96,7 +96,7 @@ def fig_rho(setting: Setting) -> Findings:
     """The closed form of B-NEW-1 beside training and the regularisation path, on two data sets."""
     from hardmax.papers.max_margin.statements.instances import switching
 
-    problem = hm.data.named("B-FIG-3b")
+    problem = hm.data.example("B-FIG-3b")
     keys = problem.split(problem.keys[problem.tokens])
     upright = hm.Problem.from_tokens(keys, [1, -1, 1], readout=[0.0, 1.0])
     shown = np.unique(np.geomspace(10, LONG, 160).astype(int)).tolist()

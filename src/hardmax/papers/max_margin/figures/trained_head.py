@@ -37,7 +37,7 @@ TIMES = (0, 10, 20, 30, 50, 75, 100)
 def train(name: str) -> hm.Run:
     """Joint training under the paper's protocol, every step kept."""
     return hm.train(
-        hm.data.named(name).joint(), hm.optim.Normalized(RATE), steps=STEPS, start=START, record=1
+        hm.data.example(name).joint(), hm.optim.Normalized(RATE), steps=STEPS, start=START, record=1
     )
 
 
@@ -88,7 +88,7 @@ def draw_3a(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_3a(setting: Setting) -> Findings:
     """The data of B-FIG-3a: p goes to p_mm and v to v_mm."""
-    problem = hm.data.named("B-FIG-3a")
+    problem = hm.data.example("B-FIG-3a")
     best, label = hm.max_margin(problem, BEST), hm.directions.label_max_margin(problem, BEST)
     relaxed = hm.directions.relaxed_max_margin(problem, BEST)
     path = train("B-FIG-3a")
@@ -143,7 +143,7 @@ def draw_3b(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_3b(setting: Setting) -> Findings:
     """The data of B-FIG-3b: p goes to the relaxed direction, at the least ratio of rates that does it."""
-    problem = hm.data.named("B-FIG-3b")
+    problem = hm.data.example("B-FIG-3b")
     best, label = hm.max_margin(problem, BEST), hm.directions.label_max_margin(problem, BEST)
     relaxed = hm.directions.relaxed_max_margin(problem, BEST)
     path = train("B-FIG-3b")

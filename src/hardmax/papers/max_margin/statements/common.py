@@ -41,7 +41,7 @@ def late_radius(problem: Problem, least: float) -> float:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.common import late_radius
-    >>> round(late_radius(hm.data.named("B-FIG-8"), 0.5), 1)
+    >>> round(late_radius(hm.data.example("B-FIG-8"), 0.5), 1)
     52.3
     """
     if not least > 0:
@@ -100,7 +100,7 @@ def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndar
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.common import log_lost
-    >>> log_lost(hm.data.named("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
+    >>> log_lost(hm.data.example("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
     [-1000.0, -1000.0]
     """
     lost = []

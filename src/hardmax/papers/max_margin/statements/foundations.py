@@ -12,7 +12,7 @@ from flint import arb
 from hardmax._lib.expect import finite_array
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.loops import step_factor
+from hardmax.dynamics.loop import step_factor
 from hardmax.dynamics.optim import GD, Normalized
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import AttentionRows, max_margin

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
-from hardmax.data.small import named
+from hardmax.data.small import example
 from hardmax.papers.checking.instances import Instance
 from hardmax.problem import Problem
 
@@ -115,8 +115,8 @@ def fig9_trial(d: int, trial: int) -> Problem:
     return next(itertools.islice(fig9_oracle(d, trial + 1), trial, None))
 
 
-FIG1A, FIG1B, FIG8 = (partial(named, name) for name in ("B-FIG-1a", "B-FIG-1b", "B-FIG-8"))
-FIG3A, FIG3B = (partial(named, name) for name in ("B-FIG-3a", "B-FIG-3b"))
+FIG1A, FIG1B, FIG8 = (partial(example, name) for name in ("B-FIG-1a", "B-FIG-1b", "B-FIG-8"))
+FIG3A, FIG3B = (partial(example, name) for name in ("B-FIG-3a", "B-FIG-3b"))
 SPHERE = partial(sphere, n=4, T=5, d=6, rng=0)
 RANDOM = partial(gaussian, n=2, T=3, d=4, rng=9)
 ALL = {"selection": (1, 1, 1)}
@@ -167,7 +167,7 @@ INSTANCES: list[Instance] = [
     Instance("B-NEW-4", "opposed inputs of one length", "not applicable", opposed),
     Instance("B-THM-1", "B-FIG-1a", "holds", FIG1A),
     Instance("B-THM-1", "B-FIG-8", "holds", FIG8),
-    Instance("B-THM-1", "B-FIG-8, exponential loss", "holds", partial(named, "B-FIG-8", "exponential")),
+    Instance("B-THM-1", "B-FIG-8, exponential loss", "holds", partial(example, "B-FIG-8", "exponential")),
     Instance("B-THM-1", "negative scores", "holds", partial(equal_losers, d=2, n=1, best=-2.0)),
     Instance("B-THM-1", "opposed inputs", "not applicable", opposed),
     Instance("B-THM-1", "opposed inputs, as the paper states it", "fails", opposed, reading="paper"),

@@ -51,7 +51,7 @@ def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.paths import path_bound
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> best = hm.max_margin(problem)
     >>> path = hm.limits.regularization_path(problem, [300.0])
     >>> path.cosine_distance(best, 0) < path_bound(problem, best, 300.0) < 0.03

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.nexttoken import Samples, Training, named_sentences, train, train_by_flow
+from hardmax.nexttoken import Samples, Training, named_sentences
+from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.observables import log_excess_loss, loss, target_masses
-from hardmax.nexttoken.training import FIRST_RATE, STEPS
+from hardmax.nexttoken.training import FIRST_RATE, STEPS, train
 from hardmax.papers.figures.claims import Claim, at_least, at_most, near
 from hardmax.papers.figures.figure import Findings, Setting, recipe
 from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, RED

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.nexttoken import Samples, Training, named_sentences, train
+from hardmax.nexttoken import Samples, Training, named_sentences
 from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
-from hardmax.nexttoken.training import STEPS
+from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.nexttoken import Samples, Training, generate, train
+from hardmax.nexttoken import Samples, Training, generate
 from hardmax.nexttoken.observables import loss
-from hardmax.nexttoken.training import STEPS
+from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.figure import Scale, Setting
 from hardmax.papers.figures.tables import Table
 

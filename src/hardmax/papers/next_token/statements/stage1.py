@@ -212,7 +212,7 @@ def exact_deviation(n: Ints, t: int, W_ov: OutputValue, rate: float) -> float:
 def stage_1_converges(
     data: Subject, *, start: Any = None, steps: int = 900, rate: float | None = None
 ) -> Outcome:
-    """Optimizer by step up to t = 1,000. From there on W_ov is the closed form itself, which cannot differ from
+    """Step by step up to t = 1,000. From there on W_ov is the closed form itself, which cannot differ from
     itself: only the paper's bounds are tested there, and ``measured`` says how far steps were taken.
     """
     n, has_next = named(data)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
-from hardmax.embeddings import assumption_4_corpus, important_pattern, pattern_max_margin
-from hardmax.embeddings.patterns import distinct_tokens
+from hardmax.embeddings import assumption_4_corpus, pattern_max_margin
+from hardmax.embeddings.patterns import distinct_tokens, important_pattern
 from hardmax.embeddings.theorem5 import (
     StrongConditions,
     TheoremFive,

@@ -100,7 +100,7 @@ def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.trained_embeddings.statements.common import late_enough
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> [late_enough(problem, hm.max_margin(problem), R).holds for R in (1e1, 1e3)]
     [None, True]
     """

@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.generators import assumption_4_corpus
 from hardmax.data.generators import gaussian
-from hardmax.data.small import named
+from hardmax.data.small import example
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.papers.checking.instances import Instance
 from hardmax.problem import Problem
@@ -102,7 +102,7 @@ def kindred_embeddings() -> tuple[np.ndarray, np.ndarray]:
 TWO, SLACK, THREE = two_by_two, slack_corpus, three_tokens
 MIXED, LONE = mixed_corpus, lone_tokens
 RANDOM = partial(assumption_4_corpus, 6, 4, rng=0)
-FIG8 = partial(named, "B-FIG-8")
+FIG8 = partial(example, "B-FIG-8")
 BETWEEN = dict(zip("Ev", identity_embeddings([0.0, 0.0, 1.0, -1.0]), strict=True))
 KINDRED = dict(zip("Ev", kindred_embeddings(), strict=True))
 GENERIC = {"E": generic_embeddings(), "selection": [[0], [3], [3], [0, 4]]}

@@ -1,0 +1,385 @@
+"""What is trained, block by block: each with its rule, and a run of the loop over all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+from numba.extending import is_jitted
+
+from hardmax._lib import expect
+from hardmax._lib.arguments import WrongType
+from hardmax.dynamics.forces import (
+    EMPTY,
+    LOOKING,
+    MOVES,
+    PAUSE,
+    STEP,
+    WEIGHTS,
+    CompiledForce,
+    Workspace,
+    fixed,
+    workspace,
+)
+from hardmax.dynamics.loop import (
+    ALONG,
+    BLOCKS,
+    BY_RULE,
+    DONE,
+    EVENTS,
+    PAUSED,
+    UNIT_ALONG,
+    StepPlan,
+    add_shares,
+    compiled,
+    take_steps,
+)
+from hardmax.dynamics.measures import smoothness
+from hardmax.dynamics.optim import GD, Normalized, Optimizer
+from hardmax.dynamics.optim.steepest import norm_step
+from hardmax.dynamics.softmax import LOG_SCALE
+from hardmax.dynamics.updates import CompiledUpdate, nothing
+from hardmax.margin.norms import norm
+from hardmax.problem.coordinates import Scale
+
+LARGEST = 1e250  # entries of p above it are a runaway: soon they would be no floats
+
+# What only Python can evaluate: it fills in the workspace at x and returns what a compiled force would.
+PlainForce = Callable[[Any, np.ndarray, Workspace], int]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """The step rule of one block of a scaled model.
+
+    GD and Normalized in l2 move along minus the gradient by one factor, which the loop takes itself: their
+    rates and epsilon are scaled. Any other rule runs in the user's units: the loop hands it the gradient
+    there and brings the move back.
+    """
+
+    step: Optimizer
+    kind: int
+    rates: np.ndarray
+    constants: np.ndarray
+    update: Any  # a CompiledUpdate; None if only Python can call it
+    unit: float = 1.0  # a move in the user's units times this power of two is one of the scaled model
+    limit: float = math.inf  # of the entries of the block in the scaled model
+    shape: tuple[int, ...] = (0,)  # of what is trained, for rules of matrices
+
+    @classmethod
+    def of(
+        cls, step: Optimizer, steps: int, scale: Scale, *, shift: int = 0, by_update: bool = False
+    ) -> Rule:
+        """The rule with one rate per step, times 2^shift, which may lie outside the range of float64.
+
+        With ``by_update`` every rule runs by its update.
+        """
+        if isinstance(step, GD | Normalized) and step.norm == "l2" and not by_update:
+            normalized = isinstance(step, Normalized)
+            rates = step_sizes(step, steps, scale, normalized, shift)
+            kind = UNIT_ALONG if normalized else ALONG
+            return cls(step, kind, rates, np.array([damping(step.damping, scale)]), nothing)
+        power = shift + _plain_units(step, scale)
+        rates = step_sizes(step, steps, replace(scale, exponent=0), False, power)
+        constants = np.array(step.constants, dtype=np.float64)
+        unit, room = math.ldexp(1.0, scale.exponent), 1022 - scale.problem.table.exponent
+        most = math.ldexp(1.0, min(room - scale.problem.d.bit_length(), 1000))
+        limit = min(LARGEST * unit, most)
+        return cls(step, BY_RULE, rates, constants, _update(step), unit, limit, scale.problem.shape)
+
+    @classmethod
+    def unscaled(cls, step: Optimizer, steps: int, shape: tuple[int, ...]) -> Rule:
+        """The rule of a block of this shape in a model that is not scaled."""
+        if isinstance(step.lr, str):
+            raise ValueError(f'lr must be a number for this model, got "{step.lr}", which is about p')
+        rates = _rates(step, steps)
+        if isinstance(step, GD | Normalized) and step.norm == "l2":
+            kind = UNIT_ALONG if isinstance(step, Normalized) else ALONG
+            return cls(step, kind, rates, np.array([step.damping]), nothing)
+        if step.of_matrix and len(shape) != 2:
+            raise ValueError(
+                f"optimizer must have a norm of vectors for a block of shape {shape}, got {step.norm}; "
+                "choose another norm"
+            )
+        constants = np.array(step.constants, dtype=np.float64)
+        return cls(step, BY_RULE, rates, constants, _update(step), 1.0, LARGEST, shape)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the loop can call it without going back to Python."""
+        return self.update is not None
+
+    @property
+    def plain(self) -> Callable[..., None]:
+        """The update as the loop calls it where only Python can."""
+
+        def update(
+            direction: np.ndarray,
+            exponents: np.ndarray,
+            _: Any,
+            state: np.ndarray,
+            rate: float,
+            k: int,
+            move: Any,
+        ) -> None:
+            step, shape = self.step, self.shape if self.step.of_matrix else direction.shape
+            seen = state.reshape(len(state), *shape)
+            found = step.update(direction.reshape(shape), exponents.reshape(shape), seen, float(rate), k)
+            move[:] = expect.finite_array(f"the move of {type(step).__name__}", found, shape).ravel()
+
+        return update
+
+    def begin(self, x: np.ndarray) -> np.ndarray:
+        """The state before the first step, from the scaled start."""
+        if self.kind != BY_RULE:
+            return np.empty((0, x.size))
+        seen = x / self.unit
+        state = self.step.begin(seen.reshape(self.shape) if self.step.of_matrix else seen)
+        return np.ascontiguousarray(state, dtype=np.float64).reshape(len(state), x.size)
+
+    def event(self, state: np.ndarray) -> str | None:
+        """What the state after the last step tells of the run."""
+        if self.kind != BY_RULE:
+            return None
+        return self.step.event(state.reshape(len(state), *self.shape) if self.step.of_matrix else state)
+
+    @property
+    def has_own_norm(self) -> bool:
+        """Whether its norm is neither a power nor one of matrices."""
+        return not self.step.of_matrix and norm(self.step.norm).power is None
+
+    @property
+    def dual(self) -> tuple[float, bool]:
+        """In which power multipliers are normalized, if they are; of matrices, which have no law, in l2."""
+        return norm(self.step.norm).power or 2.0, self.step.normalized
+
+
+class Trainer:
+    """Steps of all blocks of a model, which can pause and go on to the same bits.
+
+    Args:
+        force: what pulls at x; compiled, or a function of Python.
+        layout: what the force is made of.
+        x: the start, all blocks one after the other; it is changed in place.
+        rules: one for each block.
+        record: the steps to keep.
+        slots: number of slots of the model.
+        n: number of inputs.
+        sizes: of the blocks; one block by default.
+        width: number of entries of x to keep; all by default.
+        batch: inputs of a step; 0 for all of them.
+        log_total: log of the total weight of a step's inputs.
+        totals: receives the multipliers of the slots if given.
+        room: numbers that the force needs room for.
+        loop: the specialization of the compiled loop for this layout.
+    """
+
+    def __init__(
+        self,
+        force: CompiledForce | PlainForce,
+        layout: Any,
+        x: np.ndarray,
+        rules: Sequence[Rule],
+        record: np.ndarray,
+        *,
+        slots: int,
+        n: int,
+        sizes: Sequence[int] | None = None,
+        width: int | None = None,
+        batch: int = 0,
+        log_total: float = 0.0,
+        totals: np.ndarray | None = None,
+        room: int = 0,
+        loop: Callable[..., int] = compiled,
+    ) -> None:
+        self.rules, self.x, self.status = rules, x, PAUSED
+        bounds = list(accumulate([len(x)] if sizes is None else sizes, initial=0))
+        begun = [
+            rule.begin(x[first:last]) for rule, (first, last) in zip(rules, pairwise(bounds), strict=True)
+        ]
+        self._shapes, starts = [each.shape for each in begun], [*accumulate(map(np.size, begun), initial=0)]
+        self._states = np.concatenate([each.ravel() for each in begun])
+        constants = np.zeros((len(rules), max(1, max(len(rule.constants) for rule in rules))))
+        for row, rule in zip(constants, rules, strict=True):
+            row[: len(rule.constants)] = rule.constants
+        plan = StepPlan(
+            fixed([rule.kind for rule in rules], np.intp),
+            fixed([rule.rates for rule in rules]),
+            fixed(constants),
+            fixed([rule.unit for rule in rules]),
+            fixed([rule.limit for rule in rules]),
+            fixed([len(each) for each in begun], np.intp),
+            fixed(starts, np.intp),
+            int(n),
+            int(batch or n),
+            float(log_total),
+            *((2.0, False) if totals is None else rules[0].dual),
+        )
+        self._work = workspace(slots, n, bounds, len(self._states), totals, room)
+        self._work.clock[EMPTY] = 1
+        # A cycle is looked for where an update moves something, and all rates stay the same.
+        steady = all((rule.rates == rule.rates[:1]).all() for rule in rules)
+        self._work.clock[LOOKING] = steady and any(rule.kind == BY_RULE for rule in rules)
+        self.points = np.empty((len(record), len(x) if width is None else width))
+        self._arguments = plan, layout, self._work, x, self._states, fixed(record, np.intp), self.points
+        updates: Any = [rule.update if rule.is_compiled else rule.plain for rule in rules]
+        if totals is not None and rules[0].has_own_norm:  # the loop can take powers only
+            updates[0] = self._sharing(updates[0], layout.offsets, float(log_total))
+            self._work = self._work._replace(totals=np.empty(0))
+            self._arguments = self._arguments[0], layout, self._work, *self._arguments[3:]
+        if isinstance(force, CompiledForce) and len(rules) <= BLOCKS and all(r.is_compiled for r in rules):
+            updates = *updates, *[nothing] * (BLOCKS - len(rules))
+        else:
+            loop = take_steps
+        self._loop = partial(loop, force, updates)
+
+    def _sharing(self, update: Any, offsets: np.ndarray, log_total: float) -> Callable[..., None]:
+        """Return an update that adds up multipliers, over the dual norm of a step in a norm of one's own."""
+        rule, work, totals = self.rules[0], self._work, self._work.totals
+
+        def sharing(
+            direction: Any, exponents: Any, constants: Any, state: Any, rate: float, *rest: Any
+        ) -> None:
+            size = norm_step(rule.step.norm, direction, exponents)[1] if rule.step.normalized else 0.0
+            shift = math.log(rule.unit) - log_total - size
+            add_shares(
+                work.slots[WEIGHTS], work.inputs[LOG_SCALE], rate, shift, fixed(offsets, np.intp), totals
+            )
+            update(direction, exponents, constants, state, rate, *rest)
+
+        return sharing
+
+    @property
+    def taken(self) -> int:
+        """How many steps were taken."""
+        return int(self._work.clock[STEP])
+
+    def run(self, until: int = -1) -> Trainer:
+        """Take the steps until one of that number, or all; returns itself."""
+        self._work.clock[PAUSE] = until
+        self.status = self._loop(*self._arguments)
+        return self
+
+    @property
+    def event(self) -> str | None:
+        """What happened at the end, or what the states tell of the run."""
+        if self.status != DONE:
+            return EVENTS.get(self.status)
+        parts = np.split(self._states, np.cumsum([math.prod(shape) for shape in self._shapes])[:-1])
+        told = (
+            rule.event(part.reshape(shape))
+            for rule, part, shape in zip(self.rules, parts, self._shapes, strict=True)
+        )
+        return next((each for each in told if each is not None), None)
+
+
+def _update(step: Optimizer) -> CompiledUpdate | None:
+    """The update as the loop takes it; None if only Python can call it."""
+    kernel = step.kernel
+    return CompiledUpdate(kernel) if is_jitted(kernel) else kernel  # a user's own is plain numba
+
+
+def _plain_units(step: Optimizer, scale: Scale) -> int:
+    """The power of two between 1/L_p of the scaled problem and of the problem itself."""
+    return -2 * scale.exponent if isinstance(step.lr, str) else 0
+
+
+def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
+    """A step rule, or a sentence that says where they are."""
+    if not isinstance(step, Optimizer):
+        raise WrongType(
+            f"{name} must be an optimizer such as hm.optim.GD(lr=0.1), got {step!r:.60}; see hm.optim"
+        )
+    return step
+
+
+def damping(epsilon: float, scale: Scale) -> float:
+    """The epsilon of a damped normalisation beside gradients of the scaled problem."""
+    return float(scale.shift(np.array(float(epsilon)), -scale.exponent, "epsilon"))
+
+
+def step_sizes(step: Optimizer, steps: int, scale: Scale, normalized: bool, shift: int = 0) -> np.ndarray:
+    """One positive step size per step, times 2^shift and as the scaled problem takes it."""
+    if isinstance(step.lr, str):
+        # Plain descent divides by the square of the units already.
+        constant, shift = 1.0 / smoothness(scale.problem).L_p, shift - 2 * scale.exponent
+        return scale.rates(_rates(replace(step, lr=constant), steps), normalized, shift)
+    return scale.rates(_rates(step, steps), normalized, shift)
+
+
+def _rates(step: Optimizer, steps: int) -> np.ndarray:
+    """One positive rate per step."""
+    rate = step.lr
+    if np.ndim(rate) == 0:
+        rates = np.full(steps, expect.positive("lr", rate))
+    else:
+        rates = expect.finite_array("lr", rate, (None,))
+        if len(rates) != steps:
+            raise ValueError(
+                f"lr must be one number or one for each of the {steps} steps, got {len(rates)}; give as "
+                "many, or a number and decay="
+            )
+        if (rates <= 0).any():
+            raise ValueError(f"lr must be positive at every step, got {rates[rates <= 0][0]:g}")
+    return rates / np.arange(1.0, steps + 1.0) ** step.decay if step.decay else rates
+
+
+def observed(
+    trainer: Trainer, record: np.ndarray, see: Callable[[], dict[str, Any]]
+) -> dict[str, np.ndarray]:
+    """Take all steps, and collect what is to be seen at those that ``record`` names."""
+    rows: list[dict[str, Any]] = []
+    for k in record.tolist():
+        if trainer.status == PAUSED:
+            trainer.run(k)
+        rows.append({name: np.array(x) for name, x in see().items()})
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def take_mapped_steps(
+    state: Any,
+    record: np.ndarray,
+    see: Callable[[Any], Any],
+    advance: Callable[[Any, Any], Any],
+    show: Callable[[Any, Any], dict[str, Any]],
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """The steps of a model whose coordinates do not just move by a vector, as inner products do not.
+
+    ``see`` evaluates a state, ``advance`` makes the next of both, ``show`` says what to keep of them. The
+    force takes the step itself, and there is nothing left for the loop to move.
+    """
+    held: list[tuple[int, Any]] = []
+
+    def at(k: int) -> Any:
+        if not held or held[0][0] != k:
+            held[:] = [(k, see(state))]
+        return held[0][1]
+
+    def force(_: Any, __: np.ndarray, work: Workspace) -> int:
+        nonlocal state
+        state = advance(state, at(int(work.clock[STEP])))
+        work.lengths[0] = 0.0
+        return MOVES
+
+    rule = Rule(GD(1.0), ALONG, np.ones(int(record[-1])), np.zeros(1), nothing)
+    trainer = Trainer(force, None, np.empty(0), [rule], record, slots=0, n=1)
+    seen = observed(trainer, record, lambda: show(state, at(trainer.taken)))
+    return state, seen
+
+
+def steps_to_record(record: int | Sequence[int] | None, steps: int) -> np.ndarray:
+    """The steps to keep, sorted, first and last always among them."""
+    if record is None:
+        wanted = np.linspace(0, steps, min(steps, 200) + 1).round().astype(np.intp)
+    elif isinstance(record, (int, np.integer)):
+        wanted = np.arange(0, steps, expect.whole("record", record, 1))
+    else:
+        wanted = np.asarray(record, dtype=None if len(record) else np.intp)
+        if wanted.size and (wanted.dtype.kind not in "iu" or wanted.min() < 0 or wanted.max() > steps):
+            raise ValueError(f"record must be step numbers from 0 to {steps}, got {record!r}")
+    return np.union1d(wanted, [0, steps]).astype(np.intp)

@@ -1,1 +1,0 @@
-"""Training of W = K Q' through its factors K and Q."""

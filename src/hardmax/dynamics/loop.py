@@ -1,0 +1,250 @@
+"""The one loop of training by steps: record, ask the force, ask the updates, move, until something happens.
+
+`take_steps` is one text for all models and all rules. It is compiled once for compiled forces and updates,
+which it receives as first-class functions; with a force or an update that only Python can call the same text
+runs as Python. Everything whose cost grows with the size of the model is a kernel either way.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import boolean, float64, int64, types
+
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_TABLE,
+    TABLE,
+    VECTOR,
+    entry_point,
+    fill_rows,
+    set_row,
+    uncounted,
+)
+from hardmax.dynamics import forces
+from hardmax.dynamics.forces import (
+    CANCELLED,
+    CYCLED,
+    EMPTY,
+    EXHAUSTED,
+    EXPONENTS,
+    LAYOUT,
+    LEFT_FORM,
+    LOOKING,
+    MARKED,
+    MOVE,
+    MOVES,
+    NO_COMPETITOR,
+    PAUSE,
+    SAVED,
+    STATIONARY,
+    STEP,
+    STILL,
+    WEIGHTS,
+    WORKSPACE,
+    V,
+)
+from hardmax.dynamics.softmax import LOG_SCALE
+from hardmax.dynamics.updates import UPDATE, steepest_step
+
+# How the loop may also end; a cycle is noted, and the run goes on.
+DONE, CYCLE, RUNAWAY, PAUSED = MOVES, 6, 7, 8
+
+EVENTS = {
+    DONE: None,
+    STATIONARY: "stationary point",
+    NO_COMPETITOR: "no competing token",
+    EXHAUSTED: "precision exhausted",
+    CYCLE: "cycle",
+    RUNAWAY: "runaway",
+}
+
+# How a rule moves: by one factor along minus the gradient, or along its unit vector, or by an update.
+ALONG, UNIT_ALONG, BY_RULE = 0, 1, 2
+
+BLOCKS = 4  # blocks that the compiled loop can take
+
+
+class StepPlan(NamedTuple):
+    """What the rules of all blocks are, as arrays."""
+
+    kinds: np.ndarray  # (blocks,)
+    rates: np.ndarray  # (blocks, steps)
+    constants: np.ndarray  # (blocks, most constants)
+    units: np.ndarray  # (blocks,) a move in the user's units times this is one of the scaled model
+    limits: np.ndarray  # (blocks,) of the entries of x
+    rows: np.ndarray  # (blocks,) rows of the state
+    states: np.ndarray  # (blocks + 1,) where the states begin
+    n: int  # number of inputs
+    batch: int  # inputs of a step
+    log_total: float
+    power: float  # in which multipliers are normalized
+    normalized: bool
+
+
+PLAN = types.NamedTuple(
+    (INDEX, TABLE, TABLE, VECTOR, VECTOR, INDEX, INDEX, int64, int64, float64, float64, boolean), StepPlan
+)
+UPDATES = types.UniTuple(UPDATE, BLOCKS)
+
+
+@uncounted(float64(float64, float64, float64, boolean, float64))
+def step_factor(rate, length, log_scale, normalized, epsilon):  # type: ignore[no-untyped-def]
+    """The number that V is multiplied by in one step, when minus the gradient is exp(log_scale) V."""
+    if not normalized:
+        return rate * math.exp(log_scale)
+    if epsilon > 0.0:
+        return rate / (length + epsilon * math.exp(min(-log_scale, 700.0)))
+    return rate / length
+
+
+@uncounted(types.void(OUT, VECTOR, float64))
+def set_multiple(move, x, factor):  # type: ignore[no-untyped-def]
+    """move = factor x."""
+    for j in range(move.size):
+        move[j] = factor * x[j]
+
+
+@uncounted(types.void(OUT, float64))
+def raise_by(x, number):  # type: ignore[no-untyped-def]
+    """Add a number to every entry of x."""
+    for j in range(x.size):
+        x[j] += number
+
+
+@uncounted(boolean(VECTOR, VECTOR, float64))
+def stays(x, move, limit):  # type: ignore[no-untyped-def]
+    """Whether no entry of x + move is above a limit."""
+    inside = True
+    for j in range(x.size):  # without a way out, so that it vectorizes
+        inside &= abs(x[j] + move[j]) <= limit
+    return inside
+
+
+@uncounted(types.void(OUT, VECTOR))
+def add(x, move):  # type: ignore[no-untyped-def]
+    """x += move."""
+    for j in range(x.size):
+        x[j] += move[j]
+
+
+@uncounted(boolean(VECTOR, VECTOR, VECTOR))
+def is_back(x, states, mark):  # type: ignore[no-untyped-def]
+    """Whether point and states are those of the mark, to the bit."""
+    for j in range(x.size):
+        if x[j] != mark[j]:
+            return False
+    same = True
+    for j in range(states.size):
+        same &= states[j] == mark[x.size + j]
+    return same
+
+
+@uncounted(types.void(VECTOR, VECTOR, OUT))
+def set_mark(x, states, mark):  # type: ignore[no-untyped-def]
+    """Note point and states."""
+    for j in range(x.size):
+        mark[j] = x[j]
+    for j in range(states.size):
+        mark[x.size + j] = states[j]
+
+
+@uncounted(types.void(VECTOR, VECTOR, float64, float64, INDEX, OUT))
+def add_shares(weights, log_scale, rate, shift, offsets, totals):  # type: ignore[no-untyped-def]
+    """Add rate times weight to the multiplier of every slot (D-THM-3)."""
+    for i in range(log_scale.size):
+        share = rate * math.exp(log_scale[i] + shift)
+        if share > 0.0:
+            for slot in range(offsets[i], offsets[i + 1]):
+                totals[slot] += share * weights[slot]
+
+
+def take_steps(
+    force: Any, updates: Any, plan: Any, layout: Any, work: Any, x: Any, states: Any, record: Any, points: Any
+) -> int:
+    """Step x in place, from step clock[STEP] to clock[PAUSE] or the end; call it again to go on from there.
+
+    ``points`` receives the first entries of x after the steps named in ``record``, which is sorted and holds
+    both ends. Returns how the run ended. A batch that pulls nowhere is passed over; if no batch pulls in
+    turn, the run ends. It also ends before an entry of x exceeds its limit. A point that comes back with its
+    states, to the bit, is a cycle (Brent's search).
+    """
+    clock, steps = work.clock, plan.rates.shape[1]
+    while True:
+        k = clock[STEP]
+        if k == record[clock[SAVED]]:
+            set_row(points, clock[SAVED], x[: points.shape[1]])
+            clock[SAVED] += 1
+        if k == steps:
+            return CYCLE if clock[CYCLED] else DONE
+        if k == clock[PAUSE]:
+            return PAUSED
+        if clock[LOOKING]:
+            if is_back(x, states, work.mark) and (k - clock[MARKED]) * plan.batch % plan.n == 0:
+                clock[LOOKING], clock[CYCLED] = 0, k > clock[MARKED] + 1  # at rest it does not go round
+            elif k >= 2 * clock[MARKED]:
+                clock[MARKED] = k
+                set_mark(x, states, work.mark)
+        status = force(layout, x, work)
+        if status in (CANCELLED, LEFT_FORM):
+            return status
+        if status != MOVES:
+            clock[STILL], clock[EMPTY] = clock[STILL] + plan.batch, clock[EMPTY] and status == NO_COMPETITOR
+            if clock[STILL] < plan.n:
+                clock[STEP] = k + 1
+                continue
+            fill_rows(points, clock[SAVED], x[: points.shape[1]])
+            return status if status == EXHAUSTED or clock[EMPTY] else STATIONARY
+        clock[STILL], clock[EMPTY] = 0, 1
+        for b in range(plan.kinds.size):
+            first, last, rate = work.bounds[b], work.bounds[b + 1], plan.rates[b, k]
+            direction, exponents = work.vectors[V][first:last], work.vectors[EXPONENTS][first:last]
+            move = work.vectors[MOVE][first:last]
+            if work.lengths[b] == 0.0:
+                set_multiple(move, direction, 0.0)
+            elif plan.kinds[b] == BY_RULE:
+                raise_by(exponents, math.log(plan.units[b]))
+                if work.totals.size:
+                    size = steepest_step(direction, exponents, plan.power, move) if plan.normalized else 0.0
+                    shift = math.log(plan.units[b]) - plan.log_total - size
+                    weights, log_scale = work.slots[WEIGHTS], work.inputs[LOG_SCALE]
+                    add_shares(weights, log_scale, rate, shift, layout.offsets, work.totals)
+                state = states[plan.states[b] : plan.states[b + 1]].reshape((plan.rows[b], last - first))
+                updates[b](direction, exponents, plan.constants[b], state, rate, k, move)
+                set_multiple(move, move, plan.units[b])
+            else:
+                normalized, epsilon = plan.kinds[b] == UNIT_ALONG, plan.constants[b, 0]
+                factor = step_factor(rate, work.lengths[b], exponents[0], normalized, epsilon)
+                set_multiple(move, direction, factor)
+        for b in range(plan.kinds.size):
+            first, last = work.bounds[b], work.bounds[b + 1]
+            is_limited = plan.limits[b] < np.inf
+            if is_limited and not stays(x[first:last], work.vectors[MOVE][first:last], plan.limits[b]):
+                fill_rows(points, clock[SAVED], x[: points.shape[1]])
+                return RUNAWAY
+        add(x, work.vectors[MOVE])
+        clock[STEP] = k + 1
+
+
+class CompiledLoop:
+    """`take_steps` compiled for one kind of force and its layout."""
+
+    def __init__(self, force: Any, layout: Any) -> None:
+        self.signature = int64(
+            types.FunctionType(force), UPDATES, PLAN, layout, WORKSPACE, OUT, OUT, INDEX, OUT_TABLE
+        )
+
+    @cached_property
+    def _entry(self) -> Any:
+        function = uncounted(self.signature, error_model="numpy")(take_steps)
+        return entry_point(function, self.signature)
+
+    def __call__(self, *arguments: Any) -> int:
+        return int(self._entry(*arguments))
+
+
+compiled = CompiledLoop(forces.SIGNATURE, LAYOUT)
