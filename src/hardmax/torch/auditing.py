@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hardmax import __version__
 from hardmax._lib import expect, notebook
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
 from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED, html, page
 from hardmax.torch.operator import dense, dense_logits, dense_weights, precision
@@ -212,6 +213,7 @@ def _cell(cases: list[AuditCase]) -> tuple[str, bool]:
     return (f"{text} FAILS {' '.join(case.quantity for case in failed)}", False) if failed else (text, True)
 
 
+@check_arguments
 def audit(
     attention: Attention,
     dtypes: Sequence[str | torch.dtype] = DTYPES,
@@ -259,15 +261,15 @@ def audit(
     >>> [(case.regime, case.quantity) for case in result.failures]
     [('gap 40', 'dq'), ('gap 40', 'dk')]
     """
-    if not callable(attention):
-        raise TypeError(
-            f"attention must be a function of query, key and value, got {type(attention).__name__}"
-        )
     expect.one_of("level", level, LEVELS)
     kinds = [_dtype(kind) for kind in dtypes]
     if not kinds:
         raise ValueError(f"dtypes must name at least one of {', '.join(DTYPES)}, got none")
     rng = expect.whole("rng", rng)
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device must be one that PyTorch has here, got {device!r}") from error
     chosen = _chosen(full, regimes)
     cases: list[AuditCase] = []
     for number, (regime, kind) in enumerate((r, k) for r in chosen for k in kinds):
@@ -279,6 +281,7 @@ def audit(
     return AuditResult(name, level, rng, tuple(cases))
 
 
+@check_arguments
 def assert_accurate(attention: Attention, level: str = "usual", **options: Any) -> None:
     """Raise an AssertionError that names the regimes in which an attention function is not accurate.
 
