@@ -141,6 +141,16 @@ COMMANDS = {
         metavars={"model": "MODEL", "texts": "FILE", "page": "OUT.html"},
         hidden=("tokenizer",),
     ),
+    "audit": Command(
+        "results.audit:audit_file",
+        (
+            "hardmax audit torch.nn.functional:scaled_dot_product_attention --dtype bfloat16",
+            "hardmax audit kernels.py:attention --level exact --plot errors.svg",
+        ),
+        names={**SEED, "dtypes": "--dtype"},
+        metavars={"function": "MODULE:FUNCTION", "dtypes": "NAME", "plot": "OUT.svg"},
+        note="FILE.py:FUNCTION executes the file, as Python does; audit only files that you trust.",
+    ),
     "play": Command(
         "results.play:play_in_browser",
         ("hardmax play", "hardmax play problem.json --port 8000"),
@@ -155,7 +165,7 @@ SECTIONS = {
     "Papers": ("verify", "reproduce", "hunt"),
     "Many trials": ("sweep",),
     "Sentences and texts": ("ntp", "text"),
-    "Models": ("probe",),
+    "Models": ("probe", "audit"),
     "Tools": ("play", "doctor"),
 }
 GROUPS = {"ntp": NTP, "text": TEXT}
