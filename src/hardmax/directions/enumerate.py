@@ -17,7 +17,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.notebook import table
 from hardmax.directions.neighbors import Word, attracts, known_gap, unsettled
-from hardmax.directions.search import Block, Tree
+from hardmax.directions.search import NodeBlock, Tree
 from hardmax.margin.att_svm import RESOLUTION
 from hardmax.margin.constraints import Floats, Ints
 from hardmax.margin.measure import Tight, enclose, measure
@@ -59,7 +59,7 @@ class Leaves:
         """Inputs with a choice, as the problem orders them; their rows stand in this order."""
         return sorted(self.tree.order)
 
-    def of(self, block: Block) -> Iterator[Leaf]:
+    def of(self, block: NodeBlock) -> Iterator[Leaf]:
         """Full selections of a block that are feasible, each certified on its own rows."""
         if not len(block):
             return
@@ -295,7 +295,7 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Budget:
+class SearchBudget:
     """How much of the search to do; None is all of it."""
 
     limit: int | None
@@ -329,7 +329,7 @@ class Enumeration(Iterator[FeasibleSelection]):
     def __init__(
         self,
         problem: Problem,
-        budget: Budget,
+        budget: SearchBudget,
         *,
         only_local: bool,
         progress: Progress | None,
@@ -443,9 +443,9 @@ class Enumeration(Iterator[FeasibleSelection]):
     def _best_first(self) -> Iterator[Leaf]:
         """Leaves by falling margin: a node's margin bounds those below it, so the best node goes first."""
         tree, counter = self._tree, itertools.count()
-        heap: list[tuple[float, int, Block | Leaf]] = []
+        heap: list[tuple[float, int, NodeBlock | Leaf]] = []
 
-        def push(block: Block) -> None:
+        def push(block: NodeBlock) -> None:
             for b in range(len(block)):
                 heapq.heappush(heap, (-float(block.upper[b]), next(counter), block.take(slice(b, b + 1))))
 
@@ -465,7 +465,7 @@ class Enumeration(Iterator[FeasibleSelection]):
                     break
                 heapq.heappop(heap)
                 nodes.append(other)
-            block = Block.join(nodes)
+            block = NodeBlock.join(nodes)
             children = tree.expand(block)
             if children.depth < tree.depth:
                 left -= float(block.share.sum() - children.share.sum())
@@ -524,7 +524,7 @@ def feasible_selections(
     ([(0,), (1,), (2,)], 3)
     """
     need_problem(problem)
-    budget = Budget(limit, seconds, min_margin, top)
+    budget = SearchBudget(limit, seconds, min_margin, top)
     return Enumeration(problem, budget, only_local=False, progress=progress, norm=norm)
 
 
@@ -551,5 +551,5 @@ def locally_optimal(
     [(0, 0), (0, 1)]
     """
     need_problem(problem)
-    budget = Budget(limit, seconds, min_margin, top)
+    budget = SearchBudget(limit, seconds, min_margin, top)
     return Enumeration(problem, budget, only_local=True, progress=progress, norm=norm)

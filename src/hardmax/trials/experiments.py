@@ -152,7 +152,7 @@ NEAR = 1e-8  # ten times the tolerance of a tie: beyond it there is none
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class PointBlock:
     """The last points of trajectories whose problems have the same inputs' sizes and dimension."""
 
     members: list[int]
@@ -251,7 +251,7 @@ class Block:
         return self.tops + self._offsets[:-1]
 
 
-def blocks(paths: Sequence[Run]) -> Iterator[Block]:
+def blocks(paths: Sequence[Run]) -> Iterator[PointBlock]:
     """Group trajectories by the layout of their problems, in blocks of limited size.
 
     >>> import hardmax as hm
@@ -268,7 +268,7 @@ def blocks(paths: Sequence[Run]) -> Iterator[Block]:
         size = max(1, min(SIZE, NUMBERS // (len(problem.tokens) * problem.d)))
         for first in range(0, len(members), size):
             chosen = members[first : first + size]
-            yield Block(chosen, [paths[i] for i in chosen])
+            yield PointBlock(chosen, [paths[i] for i in chosen])
 
 
 def _times(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -352,7 +352,9 @@ def check_columns(measure: Sequence[str]) -> None:
         raise ValueError(f"measure must be some of {', '.join(COLUMNS)}, got {', '.join(unknown) or 'none'}")
 
 
-def _columns(block: Block, measure: Sequence[str], step: Step, workers: int | None) -> dict[str, list[Any]]:
+def _columns(
+    block: PointBlock, measure: Sequence[str], step: Step, workers: int | None
+) -> dict[str, list[Any]]:
     """The columns of a block, at least those asked for."""
     defects = block.defects
     saturated = defects <= SATURATED
@@ -395,7 +397,10 @@ def _columns(block: Block, measure: Sequence[str], step: Step, workers: int | No
 
 
 def _directions(
-    block: Block, selections: Sequence[tuple[tuple[int, ...], ...]], workers: int | None, norm: str = "l2"
+    block: PointBlock,
+    selections: Sequence[tuple[tuple[int, ...], ...]],
+    workers: int | None,
+    norm: str = "l2",
 ) -> list[MaxMargin | None]:
     """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]

@@ -18,7 +18,18 @@ from hardmax.trials.grid import Grid, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
 from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
-from hardmax.trials.work import FAILED, Batch, Clock, First, Job, Outcome, Progress, Report, Sizes, report
+from hardmax.trials.work import (
+    FAILED,
+    Batch,
+    Clock,
+    First,
+    Job,
+    Progress,
+    Report,
+    Sizes,
+    TrialOutcome,
+    report,
+)
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000
@@ -228,9 +239,9 @@ class _Drive:
         if self.progress is not None:
             self.progress(progress)
 
-    def _lost(self, batch: Batch, how: str) -> Outcome:
+    def _lost(self, batch: Batch, how: str) -> TrialOutcome:
         (seed,) = seeds(self.seed, cell_key(batch.parameters), batch.start, batch.stop)
-        return Outcome(batch.start, seed, FAILED, None, LOST, how, float("nan"))
+        return TrialOutcome(batch.start, seed, FAILED, None, LOST, how, float("nan"))
 
 
 def _fly(batch: Batch | None) -> _Flight | None:

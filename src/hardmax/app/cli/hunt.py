@@ -9,7 +9,7 @@ import typer
 
 from hardmax.app.cli.checks import options_of
 from hardmax.app.cli.errors import Interrupted
-from hardmax.app.cli.output import Output, Progress, command
+from hardmax.app.cli.output import Output, ProgressBar, command
 from hardmax.app.results.hunts import Hunted, Hunting, catalogue, judge_file
 
 
@@ -117,6 +117,6 @@ def hunt(
     return code
 
 
-def _next(bar: Progress, what: str) -> None:
+def _next(bar: ProgressBar, what: str) -> None:
     bar.rename(f"hunting {what}")
     bar.advance()

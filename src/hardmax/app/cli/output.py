@@ -34,7 +34,7 @@ _as_json: ContextVar[bool] = ContextVar("as_json", default=False)  # of the comm
 PATIENCE = 2.0  # seconds of work before the bar appears
 
 
-class Progress:
+class ProgressBar:
     """Counts steps; draws a bar once the work has taken PATIENCE seconds, on a terminal only."""
 
     def __init__(self, what: str, total: int, *, allowed: bool = True) -> None:
@@ -45,7 +45,7 @@ class Progress:
         self.bar: rich.progress.Progress | None = None
         self.start = time.monotonic()
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "ProgressBar":
         return self
 
     def advance(self, steps: int = 1) -> None:
@@ -124,9 +124,9 @@ class Output:
             with contextlib.suppress(OSError):  # a message is no reason to lose the result
                 print(visible(brief(message)), file=sys.stderr)
 
-    def progress(self, what: str, total: int) -> Progress:
+    def progress(self, what: str, total: int) -> ProgressBar:
         """Return a progress bar for `total` steps, to be entered with `with`."""
-        return Progress(what, total, allowed=not self.quiet)
+        return ProgressBar(what, total, allowed=not self.quiet)
 
 
 def command(function: Callable[..., int]) -> Callable[..., int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STEPS = 100  # of the progress bar, for each figure
 
 
-class Paper(StrEnum):
+class PaperChoice(StrEnum):
     """The papers by their letters."""
 
     A = "A"
@@ -26,7 +26,7 @@ class Paper(StrEnum):
     D = "D"
 
 
-class Scale(StrEnum):
+class ScaleChoice(StrEnum):
     """How much is computed."""
 
     quick = "quick"
@@ -47,10 +47,10 @@ def reproduce(
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID", help="Figures, as in B-FIG-9a; all if none.")
     ] = None,
-    paper: Annotated[Paper | None, typer.Option(help="Only the figures of this paper.")] = None,
+    paper: Annotated[PaperChoice | None, typer.Option(help="Only the figures of this paper.")] = None,
     scale: Annotated[
-        Scale, typer.Option(help="quick; the paper's own numbers; or day, less where those take days.")
-    ] = Scale.quick,
+        ScaleChoice, typer.Option(help="quick; the paper's own numbers; or day, less where those take days.")
+    ] = ScaleChoice.quick,
     logits: Annotated[
         Logits, typer.Option(help="Paper A on text: as printed, or divided by sqrt(d).")
     ] = Logits.printed,
@@ -72,12 +72,12 @@ def reproduce(
         return out.show(_ledger(ids or [], paper))
 
     from hardmax.papers.figures.figure import recipes_of
-    from hardmax.papers.figures.reproduce import Job
+    from hardmax.papers.figures.reproduce import FigureJob
 
     if data is not None and not data.is_dir():
         raise ValueError(f"--data: there is no folder {data}; give the folder that holds the datasets")
     recipes = recipes_of(ids or None, paper and paper.value)
-    job = Job(recipes, scale.value, data, folder, logits.value)
+    job = FigureJob(recipes, scale.value, data, folder, logits.value)
     with out.progress("reproducing", STEPS * len(job.recipes)) as bar:
         try:
             for place, recipe in enumerate(job.recipes):
@@ -99,11 +99,11 @@ def reproduce(
     return code
 
 
-def _ledger(ids: list[str], paper: Paper | None) -> "Ledger":
+def _ledger(ids: list[str], paper: PaperChoice | None) -> "Ledger":
     """The ledger, or the rows of one paper."""
     from hardmax.app.results.ledger import Ledger, ledger
 
-    if ids or paper is Paper.D:
+    if ids or paper is PaperChoice.D:
         raise ValueError("--ledger lists the rows of papers A, B and C, all or by --paper; leave IDs out")
     return Ledger(tuple(row for row in ledger().rows if paper is None or row.paper == paper.value))
 

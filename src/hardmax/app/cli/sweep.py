@@ -20,7 +20,7 @@ from hardmax.app.cli.output import Output, command, spared, writable
 from hardmax.app.results.swept import OneTrial, Swept
 
 if TYPE_CHECKING:
-    from hardmax.app.cli.output import Progress as Bar
+    from hardmax.app.cli.output import ProgressBar as Bar
     from hardmax.trials.plan import Plan
     from hardmax.trials.work import Progress
 

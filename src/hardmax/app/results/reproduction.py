@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hardmax.papers.figures.figure import Logits
     from hardmax.papers.figures.record import ClaimRecord, Counts, Record
-    from hardmax.papers.figures.reproduce import Job
+    from hardmax.papers.figures.reproduce import FigureJob
 
 HEAD = ("", "claim", "expected", "measured")
 NO_DATA = "--data DIR"  # in the note of a figure that real data would change
@@ -49,7 +49,7 @@ class Reproduction(Answer):
     data: Path | None = None  # the folder of real data, if one was given
 
     @classmethod
-    def of(cls, job: Job) -> Reproduction:
+    def of(cls, job: FigureJob) -> Reproduction:
         """What a job has made so far, with its page written."""
         goes_on = job.command(job.remaining) if job.remaining else None
         return cls(tuple(job.done), job.report(), goes_on, job.setting.data)
@@ -153,10 +153,10 @@ def reproduce(
     [('B-FIG-1b', True)]
     """
     from hardmax.papers.figures.figure import recipes_of
-    from hardmax.papers.figures.reproduce import Job
+    from hardmax.papers.figures.reproduce import FigureJob
 
     folder = None if data is None else Path(data)
-    job = Job(recipes_of(ids, paper), scale, folder, Path(out), logits)
+    job = FigureJob(recipes_of(ids, paper), scale, folder, Path(out), logits)
     try:
         for recipe in job.recipes:
             job.make(recipe)

@@ -21,7 +21,7 @@ from hardmax._lib.compiled import COUNTS, INDEX, njit
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.steps import Step
 from hardmax.embeddings.minibatch import checkpoint as files
-from hardmax.embeddings.minibatch.result import EmbeddingTraining, Observables, mean_by_epoch, two_layers
+from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch, two_layers
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
@@ -77,7 +77,7 @@ def rate_at(rate: float, milestones: Sequence[int], epoch: int) -> float:
     return rate
 
 
-class Model(Protocol):
+class MinibatchModel(Protocol):
     """Parameters with their step rule."""
 
     def step(self, batch: Corpus, rate: float) -> float:
@@ -94,7 +94,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How long and how fast to train, and where to keep the work."""
 
     rate: float  # of the first epochs
@@ -118,7 +118,7 @@ class Plan:
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
         rng: np.random.Generator,
-    ) -> Plan:
+    ) -> TrainingPlan:
         """What a user asks for, checked."""
         try:
             stages = [expect.whole("milestones", m) for m in milestones]
@@ -145,7 +145,7 @@ class Epochs(NamedTuple):
     """What a loop leaves beside the model."""
 
     losses: np.ndarray  # (steps,)
-    snapshots: tuple[Observables, ...]
+    snapshots: tuple[TokenObservables, ...]
     event: str | None
 
     def training(
@@ -191,9 +191,9 @@ class Epochs(NamedTuple):
 
 
 def run(
-    model: Model,
+    model: MinibatchModel,
     corpus: Corpus,
-    plan: Plan,
+    plan: TrainingPlan,
     identity: dict[str, Any],
     progress: Callable[[int, float], None] | None,
 ) -> Epochs:
@@ -207,7 +207,7 @@ def run(
         "corpus": files.digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels),
     }
     losses: list[float] = []
-    kept: list[Observables] = []
+    kept: list[TokenObservables] = []
     path = plan.checkpoint
     if path is not None and path.exists():
         kinds = {
@@ -223,12 +223,12 @@ def run(
                 f"checkpoint must be whole, {path} is not; name another file, or remove this one"
             )
         marks = zip(held["snapshot_epochs"].tolist(), held["snapshots"], strict=True)
-        kept = [Observables(corpus, epoch, a, c) for epoch, (a, c) in marks]
+        kept = [TokenObservables(corpus, epoch, a, c) for epoch, (a, c) in marks]
     steps = -(-corpus.n // plan.batch)
     epoch = len(losses) // steps
     mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0]) if losses else np.inf
     if not kept:
-        kept.append(Observables(corpus, 0, *model.observe()))
+        kept.append(TokenObservables(corpus, 0, *model.observe()))
     if path is not None and epoch < plan.epochs and mean > plan.until_loss:
         files.check_folder(path)
     event = None
@@ -247,7 +247,7 @@ def run(
         mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
         last = epoch == plan.epochs or mean <= plan.until_loss
         if last or _recorded(epoch):
-            kept.append(Observables(corpus, epoch, a, c))
+            kept.append(TokenObservables(corpus, epoch, a, c))
         if path is not None and (last or epoch % plan.checkpoint_every == 0):
             # An end that is no recorded epoch stays out of the file: a longer training has no such snapshot.
             lasting = [each for each in kept if _recorded(each.epochs)]
@@ -260,7 +260,7 @@ def run(
         if progress is not None:
             progress(epoch, mean)
     if event is None and kept[-1].epochs != epoch:
-        kept.append(Observables(corpus, epoch, *model.observe()))
+        kept.append(TokenObservables(corpus, epoch, *model.observe()))
     if event is None and mean <= plan.until_loss:
         event = "loss reached"
     return Epochs(np.array(losses), tuple(kept), event)

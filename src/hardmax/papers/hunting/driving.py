@@ -26,7 +26,7 @@ from hardmax._lib.parallel import serial_blas
 from hardmax.directions.position import general_position
 from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.hunting.candidate import Candidate
-from hardmax.papers.hunting.claims import Claim, Judgement
+from hardmax.papers.hunting.claims import HuntedClaim, Judgement
 from hardmax.papers.hunting.search import explore, row_of
 from hardmax.papers.hunting.space import ranges_text
 from hardmax.papers.max_margin.statements.common import distinct_scores, separable_best, strict_best
@@ -44,7 +44,10 @@ NAMES = {"coordinates": "order and signs of the coordinates"}
 
 
 def shrink(
-    claim: Claim, candidate: Candidate, found: Judgement, tell: Callable[[int], object] = lambda count: None
+    claim: HuntedClaim,
+    candidate: Candidate,
+    found: Judgement,
+    tell: Callable[[int], object] = lambda count: None,
 ) -> tuple[Candidate, Judgement]:
     """Fewest inputs, tokens and dimensions, then simple numbers, as long as it fails in the same word.
 
@@ -78,7 +81,7 @@ class Second:
     note: str | None = None
 
 
-def look_again(claim: Claim, candidate: Candidate, found: Judgement) -> Second:
+def look_again(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> Second:
     """Judge the same data in other orders of inputs, tokens and coordinates: answers must not depend on it.
 
     A hypothesis that holds in one order and not in another is doubtful. A refutation stands by its proof,
@@ -119,7 +122,7 @@ def _digits(found: Judgement, others: Iterable[Judgement]) -> int:
     return fewest
 
 
-def _by_position(claim: Claim, candidate: Candidate, found: Judgement) -> Second | None:
+def _by_position(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> Second | None:
     """Which orders a custom function depends on, and the digits that agree in the others; None for noise."""
     if not claim.is_custom or found.slack is None or not found.slack < -RESOLVED:
         return None
@@ -140,7 +143,7 @@ def _by_position(claim: Claim, candidate: Candidate, found: Judgement) -> Second
     return Second("suspected", digits, note)
 
 
-def _later(claim: Claim, candidate: Candidate) -> Judgement | None:
+def _later(claim: HuntedClaim, candidate: Candidate) -> Judgement | None:
     """The same with ten times as many steps, where the claim is a limit and its training has a length."""
     asked = signature(claim.stated.test).parameters.get("steps") if claim.stated.kind == "limit" else None
     if asked is None:
@@ -162,7 +165,7 @@ CONDITIONS: dict[str, Callable[[Problem], bool | None]] = {
 }
 
 
-def suggestions(claim: Claim, found: Candidate, word: str, tries: int, seed: int) -> tuple[str, ...]:
+def suggestions(claim: HuntedClaim, found: Candidate, word: str, tries: int, seed: int) -> tuple[str, ...]:
     """A line for each condition that the counterexample breaks and that keeps a hunt from finding another.
 
     Such a hunt has three times the units that the first one took, ten at most; an empty one is a hint. Of a
@@ -188,7 +191,7 @@ def suggestions(claim: Claim, found: Candidate, word: str, tries: int, seed: int
     return tuple(lines)
 
 
-def under(claim: Claim, name: str, holds: Callable[[Problem], bool | None]) -> Claim:
+def under(claim: HuntedClaim, name: str, holds: Callable[[Problem], bool | None]) -> HuntedClaim:
     """The claim with one more hypothesis."""
     test = claim.stated.test
 
@@ -282,7 +285,11 @@ class Drive:
     """Runs units and knows when there are enough."""
 
     def __init__(
-        self, claim: Claim, budget: Budget, named: bool, tell: Callable[[int], object] = lambda count: None
+        self,
+        claim: HuntedClaim,
+        budget: Budget,
+        named: bool,
+        tell: Callable[[int], object] = lambda count: None,
     ) -> None:
         self.claim, self.tries, self.tell = claim, budget.units, tell
         self.end = None if budget.seconds is None else time.monotonic() + budget.seconds

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hardmax.papers.ledger.evidence import (
-    Check,
+    CheckEvidence,
     Contrast,
     Evidence,
     Fact,
-    Figure,
+    FigureEvidence,
     Test,
-    Trained,
+    TrainedEvidence,
     below,
     of_order,
     shape,
@@ -31,7 +31,7 @@ def _statement(
     item: str, printed: str, *ids: str, aliases: tuple[str, ...] = (), differs: str = "", comments: str = ""
 ) -> Item:
     ours = f"checked as {', '.join(ids)}"
-    evidence = tuple(Check(id) for id in ids)
+    evidence = tuple(CheckEvidence(id) for id in ids)
     return Item("A", item, printed, ours, CONSTRUCTED, evidence, differs, aliases, comments)
 
 
@@ -49,7 +49,7 @@ def _trained(
     differs: str,
     more: tuple[Evidence, ...] = (),
 ) -> Item:
-    evidence = (Trained(names, test), *more)
+    evidence = (TrainedEvidence(names, test), *more)
     return Item("A", item, printed, ours, data, evidence, differs, (), UNSTATED, SURROGATE)
 
 
@@ -64,7 +64,7 @@ _FIGURES = (
         shape,
         "d = 256 and 28 epochs: at d = 2048 and rate 1e-2 the printed model saturates, and 500 epochs take "
         "ten hours on two cores.",
-        (Figure("A-FIG-1"),),
+        (FigureEvidence("A-FIG-1"),),
     ),
     _trained(
         "Figure 1, logits over sqrt(d)",
@@ -83,7 +83,7 @@ _FIGURES = (
         "the same schedule",
         "the paper's K-level data, with n = 4,096 where the paper gives no n",
         (
-            Figure("A-FIG-2", "The stored result is at quick scale: fewer sequences, smaller d."),
+            FigureEvidence("A-FIG-2", "The stored result is at quick scale: fewer sequences, smaller d."),
             Fact("k-level sizes"),
         ),
         "Levels have 4 + 2^k tokens (A-ERR-1: the printed sizes give 1,538 tokens, not 2,048).",
@@ -97,7 +97,7 @@ _FIGURES = (
             _seeds(f"{source.lower()}-1-{reading}", 1 if reading == "printed" else seeds),
             shape,
             " ".join(each for each in (change, few) if each),
-            (Figure("A-FIG-3"),) if reading == "printed" else (),
+            (FigureEvidence("A-FIG-3"),) if reading == "printed" else (),
         )
         for row, source, data, few, seeds in (("top", "IMDB", IMDB, "", 2), ("bottom", "Yelp", YELP, FEW, 3))
         for reading, (words, change) in READINGS.items()
@@ -111,7 +111,7 @@ _FIGURES = (
             _seeds(f"yelp-2-{reading}", 1 if reading == "printed" else 3),
             shape,
             " ".join(each for each in (change, FEW) if each),
-            (Figure("A-FIG-4"),) if reading == "printed" else (),
+            (FigureEvidence("A-FIG-4"),) if reading == "printed" else (),
         )
         for reading, (words, change) in READINGS.items()
     ),

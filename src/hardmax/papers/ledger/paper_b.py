@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardmax.papers.ledger.evidence import Check, Claim, Fact, Figure
+from hardmax.papers.ledger.evidence import CheckEvidence, ClaimEvidence, Fact, FigureEvidence
 from hardmax.papers.ledger.rows import Item
 
 CONSTRUCTED = "constructed instances, on which the statement must hold or must not"
@@ -27,13 +27,13 @@ def _figure(
     comments: str = "",
     quick: str = "",
 ) -> Item:
-    return Item("B", item, printed, ours, data, (Figure(id, quick),), differs, (), comments)
+    return Item("B", item, printed, ours, data, (FigureEvidence(id, quick),), differs, (), comments)
 
 
 def _statement(
     item: str, printed: str, *ids: str, differs: str = "", comments: str = "", corrected: bool = False
 ) -> Item:
-    evidence = tuple(Check(id, corrected) for id in ids)
+    evidence = tuple(CheckEvidence(id, corrected) for id in ids)
     ours = f"checked as {', '.join(ids)}"
     return Item("B", item, printed, ours, CONSTRUCTED, evidence, differs, (), comments)
 
@@ -160,7 +160,7 @@ ITEMS: tuple[Item, ...] = (
         "average correlation of p and its max-margin direction: 0.997",
         "with the small constant of the notebooks added to the gradient's norm, in float64",
         DRAWN,
-        (Claim("B-FIG-9a.damped", QUICK),),
+        (ClaimEvidence("B-FIG-9a.damped", QUICK),),
         "B-ERR-11: the number measures that constant; exact normalised descent gives 0.9999 and more.",
     ),
     Item(
@@ -169,7 +169,7 @@ ITEMS: tuple[Item, ...] = (
         "a neighbour scores higher in less than 1 % of the problems",
         "the same count",
         DRAWN,
-        (Claim("B-FIG-9b.negative", QUICK), Claim("B-FIG-10.below-zero", QUICK)),
+        (ClaimEvidence("B-FIG-9b.negative", QUICK), ClaimEvidence("B-FIG-10.below-zero", QUICK)),
     ),
     Item(
         "B",
@@ -177,7 +177,7 @@ ITEMS: tuple[Item, ...] = (
         "there the correlation with the max-margin solution is above 0.99 on average",
         "the same mean",
         DRAWN,
-        (Claim("B-FIG-9b.correlation-negative", QUICK),),
+        (ClaimEvidence("B-FIG-9b.correlation-negative", QUICK),),
     ),
     Item(
         "B",
@@ -185,7 +185,7 @@ ITEMS: tuple[Item, ...] = (
         "where a neighbour scores higher, ATT-SVM' is the better proxy",
         "checked as B-APP-E",
         "trials of figure 9 with a negative gap",
-        (Check("B-APP-E"),),
+        (CheckEvidence("B-APP-E"),),
     ),
     _statement("Assumption A", "smooth losses with a bounded, Lipschitz derivative", "B-THM-L6"),
     _statement("Assumption B", "one best token per input, equal other scores", "B-ASM-B"),

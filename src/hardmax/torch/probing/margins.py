@@ -16,7 +16,7 @@ from hardmax._lib.kernels import kernel
 from hardmax.margin.measure import measure, rounding
 from hardmax.margin.solve import EXACT_ROWS, proves, solve
 from hardmax.torch.probing.inputs import Bools, Floats, Ints
-from hardmax.torch.probing.rows import Rows
+from hardmax.torch.probing.rows import QueryRows
 
 ROUNDS = 40
 STEPS = 400
@@ -213,7 +213,7 @@ def _measured(gram: Floats, weights: Floats) -> Margin:
     return Margin("certified" if good else "undecided", weights, (low, high))
 
 
-def margin_of(rows: Rows, gram: Floats, span: Span | None = None) -> Margin:
+def margin_of(rows: QueryRows, gram: Floats, span: Span | None = None) -> Margin:
     """The max margin of rows: by pivoting, else by the exact solver on the rows that matter, if it can."""
     found = by_gram(gram, span)
     low, high = found.interval
