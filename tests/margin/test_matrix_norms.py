@@ -12,8 +12,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.margin.certificates.checking import semidefinite
-from hardmax.margin.norms.definition import norm
-from hardmax.margin.norms.in_norm import solve_in
+from hardmax.margin.norms import norm
+from hardmax.margin.norms.solving import solve_in
 
 BOTH = ("nuclear", "spectral")
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.margin.batch import solve_batch
+from hardmax.margin.norms import norm
 from hardmax.margin.norms.corners import at_corners
-from hardmax.margin.norms.definition import norm
-from hardmax.margin.norms.in_norm import solve_in
+from hardmax.margin.norms.solving import solve_in
 
 halves = st.integers(-4, 4).map(lambda x: x / 2)
 tables = st.tuples(st.integers(1, 4), st.integers(1, 7)).flatmap(

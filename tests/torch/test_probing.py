@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.margin.constraints import Constraints
+from hardmax.margin.gram import span_of
 from hardmax.torch.probing import heads as names
 from hardmax.torch.probing.heads import STATISTICS, ProbeSettings, closeness, nuclear, picks, probe_head
 from hardmax.torch.probing.inputs import HeadWeights, Inputs, singular_values, turned
-from hardmax.torch.probing.margins import by_gram, margin_of, span_of
+from hardmax.torch.probing.margins import by_gram, margin_of
 from hardmax.torch.probing.null import benjamini_hochberg, random_tokens, rank_p, rotated
 from hardmax.torch.probing.rows import choices, hard_queries, rows_of
 from hardmax.torch.probing.tables import Heads, corrected

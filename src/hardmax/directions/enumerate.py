@@ -23,10 +23,9 @@ from hardmax.margin.constraints import Floats, Ints
 from hardmax.margin.measure import Tight, enclose, measure
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
-from hardmax.margin.norms.in_norm import check_norm, solve_in
 from hardmax.margin.rationals import integers
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import kept, proves
+from hardmax.margin.solve import L2, kept, proves
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.selection import optimal_tokens, slot_gaps
 
@@ -115,7 +114,7 @@ class Leaves:
             if not goes_on():
                 return
             self.tree.qps += 1
-            best = solve_in(leaf.best.constraints, norm)
+            best = norm.solve(leaf.best.constraints)
             if best.is_certified:
                 yield Leaf(leaf.tokens, best.selecting(leaf.tokens), leaf.gaps)
             else:
@@ -342,9 +341,9 @@ class Enumeration(Iterator[FeasibleSelection]):
         self._best = [frozenset(tokens) for tokens in optimal_tokens(problem).sets]
         self._problem = problem
         self._norm = norm_of(norm)
-        self._is_l2 = self._norm.power == 2
+        self._is_l2 = self._norm == L2
         self._tree = Tree(problem, budget.min_margin if self._is_l2 else 0.0)
-        check_norm(self._tree.rows.constraints([]), self._norm)
+        self._norm.refuse(self._tree.rows.constraints([]))
         self._leaves = Leaves(self._tree)
         self._results = self._run()
 

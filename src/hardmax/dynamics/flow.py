@@ -103,7 +103,7 @@ def flow(
         raise ValueError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
     ball = smooth(norm, clock, mirror)
     if split is not None:
-        if ball.power != 2:
+        if ball.name != "l2":
             raise ValueError(
                 f"norm must be l2 with split, got {ball.name}, whose flow would move the finite part too; "
                 "leave norm or split out"
@@ -132,7 +132,7 @@ def flow(
         ends.append(lambda y, power: misalignment(y, target) - least if y.any() else 1.0)
     if clock == "arc length":
         return _whole(*follow(problem, p, ends, until_length, record), clock)
-    field = field_of(problem, p, ball.power, mirror)
+    field = field_of(problem, p, ball, mirror)
     if until_norm is not None:
         field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
     stops = [stop_at(end, lambda x: field.whole(x[:-1]), field.scale.exponent) for end in ends]
@@ -140,7 +140,7 @@ def flow(
         last = float(expect.finite_array("until_log_time", until_log_time, ()))
         stops.append(lambda x: last - field.log_time(x))
     run = _integrate(field, stops)
-    if ball.power == 2:
+    if ball.name == "l2":
         return run
     kind = "mirror" if mirror else "gradient"
     return replace(run, method=f"{kind} flow in {ball.name}", flow_norm=ball.name)

@@ -23,7 +23,7 @@ from hardmax.dynamics.steps import Step
 from hardmax.dynamics.steps.text import as_text, from_text
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.norms import norm
-from hardmax.margin.norms.in_norm import proved_by
+from hardmax.margin.norms.solving import proved_by
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled

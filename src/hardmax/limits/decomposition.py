@@ -19,7 +19,7 @@ from hardmax.dynamics.gradient import Expansion, expand, risk_of, settle_at
 from hardmax.limits.partition import Partition, partition
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Label
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms import Norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import scaled

@@ -1,10 +1,14 @@
 """Types of the public names: the same as the table in __init__.py."""
 
+from .certificates.checking import Ball as Ball
 from .label_svm import InterpolatedMaxMargin as InterpolatedMaxMargin
 from .norms import Norm as Norm
 from .norms import norm as norm
+from .norms import register as register
 from .norms.face import Face as Face
 from .norms.factored import FactoredPoint as FactoredPoint
 from .norms.factored import factored_point as factored_point
+from .norms.solving import enclose_by as enclose_by
+from .norms.solving import solve_by as solve_by
 from .sets import SetMaxMargin as SetMaxMargin
 from .sets import set_max_margin as set_max_margin

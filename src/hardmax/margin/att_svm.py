@@ -12,7 +12,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Ints, Label
 from hardmax.margin.norms import Norm
-from hardmax.margin.norms.in_norm import solve_in
+from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem, need_problem

@@ -16,9 +16,8 @@ from hardmax.margin.kernel import FOUND, active_set, dot, work
 from hardmax.margin.measure import measure
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
-from hardmax.margin.norms.in_norm import solve_in, solve_many_in
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import proves, solve
+from hardmax.margin.solve import L2, proves, solve
 
 _TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
 _CHUNK = 64
@@ -67,8 +66,8 @@ def solve_batch(
     """Solve many problems: a list of `Constraints`, or rows stacked as (B, m, d) with bounds ``h``.
 
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the batch or on
-    the number of workers. What it cannot certify goes to `solve_in`, with exact arithmetic behind it, and so
-    do all problems in norms other than l1, l2 and linf.
+    the number of workers. What it cannot certify goes to the norm's `solve`, with exact arithmetic behind it,
+    and so do all problems in norms other than l1, l2 and linf.
 
     >>> from hardmax.margin.batch import solve_batch
     >>> first, second = solve_batch([[[2.0, 0.0]], [[0.0, 4.0]]])
@@ -101,7 +100,7 @@ def _solve_list(problems: list[Constraints], workers: int | None, ball: Norm) ->
     for shape, members in groups.items():
         chosen = [problems[i] for i in members]
         if len(shape) == 1 or shape[0] == 0:
-            solved = [solve_in(c, ball) for c in chosen]
+            solved = [ball.solve(c) for c in chosen]
         else:
             rows = np.stack([c.rows() for c in chosen])
             bounds, equal = np.stack([c.h for c in chosen]), np.stack([c.equal for c in chosen])
@@ -113,8 +112,8 @@ def _solve_list(problems: list[Constraints], workers: int | None, ball: Norm) ->
 def _solve_stack(
     problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int | None, ball: Norm
 ) -> list[MaxMargin]:
-    if ball.power != 2:
-        return solve_many_in(problems, A, h, equal, ball, workers or cores())
+    if ball != L2:
+        return ball.solve_many(problems, A, h, equal, workers or cores())
     B, m, d = A.shape
     norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
     tame = (norms > 1 / _TAME) & (norms < _TAME) & ((h == 0) | (np.abs(h) > 1 / _TAME)) & (np.abs(h) < _TAME)

@@ -18,10 +18,9 @@ from hardmax._lib.files import whole_text
 from hardmax._lib.notebook import table
 from hardmax.margin.constraints import Bools, Constraints, Floats, Label
 from hardmax.margin.exact import Exact
-from hardmax.margin.folding import folded
-from hardmax.margin.measure import EPS, Tight, enclose, enclose_gram
-from hardmax.margin.norms.definition import norm
+from hardmax.margin.measure import Tight
 from hardmax.margin.rationals import bracket, root, to_float
+from hardmax.margin.registry import norm
 from hardmax.problem.selection import Selection
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 
 LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute
-MOST_SIDE = 100  # rows or columns of a matrix in the nuclear or the spectral norm
 
 
 def certificate_of(best: MaxMargin) -> dict[str, Any]:
@@ -44,8 +42,8 @@ def certificate_of(best: MaxMargin) -> dict[str, Any]:
                 f"{c.count} rows of {width}; save a smaller part"
             )
         tokens = np.eye(width)
-    proof = None if best.multipliers is None else _texts(best.multipliers)
-    p = None if best.p is None else _texts(best.p)
+    proof = None if best.multipliers is None else texts(best.multipliers)
+    p = None if best.p is None else texts(best.p)
     if exact is not None:
         weights = [str(x) for x in exact.multipliers]
         proof, p = (weights, None if exact.p is None else [str(x) for x in exact.p])
@@ -55,47 +53,32 @@ def certificate_of(best: MaxMargin) -> dict[str, Any]:
         "status": best.status,
         "certificate": best.certificate,
         "norm_name": best.norm_name,
-        "table": None if tokens is None else [_texts(row) for row in tokens],
-        "gram": None if c.token_gram is None else [_texts(row) for row in c.token_gram],
+        "table": None if tokens is None else [texts(row) for row in tokens],
+        "gram": None if c.token_gram is None else [texts(row) for row in c.token_gram],
         "plus": c.plus.tolist(),
         "minus": c.minus.tolist(),
-        "right": None if c.right is None else [_texts(row) for row in c.right],
+        "right": None if c.right is None else [texts(row) for row in c.right],
         "right_of": None if c.right_of is None else c.right_of.tolist(),
-        "h": _texts(c.h),
+        "h": texts(c.h),
         "equal": c.equal.tolist(),
         "labels": [str(c.label(j)) for j in range(c.count)],
         "p": p,
         "multipliers": None if infeasible else proof,
         "farkas": proof if infeasible else None,
         "norm_squared": None if exact is None or infeasible else str(exact.norm_squared),
-        "margin_interval": _texts(best.margin_interval),
+        "margin_interval": texts(best.margin_interval),
     }
-    if norm(best.norm_name).of_matrix:
-        content |= {"shape": [*c.shape], "factors": _factors(best)}
+    content |= norm(best.norm_name).certificate(best)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
 
 
-def _factors(best: MaxMargin) -> dict[str, list[list[str]]] | None:
-    """K and Q whose product is near p or, in the spectral norm, near what the multipliers combine.
+def texts(values: Any) -> list[str]:
+    """Numbers as a certificate has them.
 
-    They prove a bound of its nuclear norm, |KQ'| <= (|K|^2 + |Q|^2)/2, which is sharp for these.
+    >>> texts([0.5])
+    ['0x1.0000000000000p-1']
     """
-    c = best.constraints
-    if max(c.shape) > MOST_SIDE:
-        raise ValueError(
-            f"max_margin must be of a matrix of at most {MOST_SIDE} rows and columns to be saved in the norm "
-            f"{best.norm_name}, got {c.shape[0]} x {c.shape[1]}; its margin_interval is what it proves"
-        )
-    if best.p is None or best.multipliers is None or not best.p.any():
-        return None
-    matrix = best.p if best.norm_name == "nuclear" else best.multipliers @ c.rows()
-    U, values, Vt = np.linalg.svd(np.reshape(matrix, c.shape), full_matrices=False)
-    roots = np.sqrt(values)
-    return {"left": [_texts(row) for row in U * roots], "right": [_texts(row) for row in Vt.T * roots]}
-
-
-def _texts(values: Any) -> list[str]:
     return [float(x).hex() for x in np.ravel(values)]
 
 
@@ -264,11 +247,7 @@ class MaxMargin:
         It is made in fractions: with the solution by `max_margin`, when it is asked for by
         `max_margin_batch` and by enumerations.
         """
-        if not self.is_certified or self.norm == 0 or not norm(self.norm_name).is_polyhedral:
-            return None
-        from hardmax.margin.norms.in_norm import face_in
-
-        return face_in(self)
+        return norm(self.norm_name).face(self) if self.is_certified and self.norm != 0 else None
 
     @cached_property
     def unique(self) -> bool | None:
@@ -312,36 +291,12 @@ class MaxMargin:
     @cached_property
     def enclosure(self) -> Tight:
         """Which rows are tight, and which may be, as far as this solution tells (`margin.measure`)."""
-        c, weights = self.constraints, self.multipliers
-        none = np.zeros(c.count, dtype=bool)
-        if self.norm_name != "l2":
-            from hardmax.margin.norms.tight_rows import enclose_in
-
-            return enclose_in(self)
-        if self.slack is None or weights is None or self.norm == 0:
-            return Tight(none, ~none if math.isnan(self.norm) else none)
-        if self.exact is not None and c.origin is None:
-            tight = np.array(self.exact.tight, dtype=bool)
-            return Tight(tight, tight)
-        if self.p is None:
-            assert c.token_gram is not None
-            return enclose_gram(c.gram(), c.h, c.equal, weights, _rounded(c.token_gram, 1))
-        blur = 0.0 if c.origin is None else _rounded(c.origin, 16 * len(c.origin))
-        few = None if c.right is None else folded(c, c.left(), c.right)
-        rows, p = (c.rows(), self.p) if few is None else (few.rows, few.inside(self.p))
-        if few is not None:  # by how much inner products of rows are off in coordinates
-            blur = 64 * EPS * sum(c.shape) * float(np.square(rows).sum(axis=1).max())
-        found = enclose(rows[None], c.h[None], c.equal[None], weights[None], p[None], blur)
-        return Tight(found.certain[0], found.possible[0])
+        return norm(self.norm_name).enclose(self)
 
     @cached_property
     def decided(self) -> MaxMargin:
         """This solution or, if it leaves open which rows are tight, the rational one, up to 200 rows."""
-        if self.norm_name != "l2" or self.multipliers is None or not self.enclosure.doubtful.any():
-            return self
-        from hardmax.margin.solve import settle
-
-        return settle(self.constraints, np.flatnonzero(self.multipliers).tolist()) or self
+        return norm(self.norm_name).decide(self)
 
     @property
     def tight(self) -> Bools:
@@ -402,8 +357,3 @@ def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
     return MaxMargin(
         constraints, "certified", "exact", p, weights, bracket(exact.norm_squared), 0.0, None, exact
     )
-
-
-def _rounded(gram: Floats, times: int) -> float:
-    """What inner products of differences of tokens are off by, after ``times`` roundings of the matrix."""
-    return 64 * EPS * times * float(np.abs(gram).sum(axis=1).max(initial=0.0))

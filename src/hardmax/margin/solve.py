@@ -9,14 +9,17 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hardmax._lib.arrays import exponent, length
+from hardmax._lib.arrays import exponent, length, polar
 from hardmax._lib.parallel import serial_blas
 from hardmax.margin import exact as rational
 from hardmax.margin.constraints import Bools, Constraints, Floats, Ints, outer
 from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, Guess, by_daqp, by_kernel, by_nnls, polish
 from hardmax.margin.folding import Folded, folded
-from hardmax.margin.measure import Measured, measure, rounding
+from hardmax.margin.gram import pivoted, seen_by
+from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
+from hardmax.margin.registry import Norm, register
 from hardmax.margin.solution import MaxMargin, from_exact
 
 EXACT_ROWS = 200  # up to here exact arithmetic settles whatever floats leave open
@@ -69,7 +72,10 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
         return from_exact(constraints, rational.Exact(False, tuple(weights), (), Fraction(0)))
     small = constraints.count <= EXACT_ROWS
     with serial_blas():
-        best, contradiction = _by_floats(scaled)
+        best, contradiction = _by_pivots(scaled), None
+        if best is None or not proves(best[2]):
+            scaled = scaled if scaled.gram is None else _with_rows(constraints, scaled)
+            best, contradiction = _by_floats(scaled)
     if best is not None and scaled.faithful and proves(best[2]) and not exact:
         answer = unscaled(constraints, scaled, *best, status="certified")
         vector = best[0] if answer.p is None else answer.p.ravel()
@@ -137,12 +143,9 @@ def scale(constraints: Constraints, fold: bool = False) -> Scaled:
     """The same problem with rows near 1; with ``fold`` very large outer products in few coordinates."""
     gram, factors, few = None, None, None
     if constraints.token_gram is not None:
-        # Rows from the spectral factor of the tokens' Gram matrix: only the engines see them.
         half = exponent(constraints.token_gram) // 2
         inner = np.ldexp(constraints.token_gram, -2 * half)
-        values, vectors = np.linalg.eigh(inner)
-        kept = values > rounding(len(values)) * max(values[-1], 0.0)
-        A = constraints.project(vectors[:, kept] * np.sqrt(values[kept]))
+        A = np.zeros((constraints.count, 0))  # until `_with_rows`
         gram = constraints.project(constraints.project(inner).T)
         a = np.full(constraints.count, half, dtype=np.int64)
         lengths = np.sqrt(np.maximum(np.diag(inner), 0.0))
@@ -167,7 +170,29 @@ def scale(constraints: Constraints, fold: bool = False) -> Scaled:
     return Scaled(A, h, constraints.equal, norms, zero, a, b, faithful, gram, factors, few)
 
 
+def _with_rows(constraints: Constraints, scaled: Scaled) -> Scaled:
+    """With rows from the spectral factor of the tokens' Gram matrix: only the engines see them."""
+    assert constraints.token_gram is not None
+    values, vectors = np.linalg.eigh(np.ldexp(constraints.token_gram, -2 * int(scaled.a[0])))
+    kept = values > rounding(len(values)) * max(values[-1], 0.0)
+    return replace(scaled, A=constraints.project(vectors[:, kept] * np.sqrt(values[kept])))
+
+
 Candidate = tuple[Floats, Floats, Measured]
+
+
+def _by_pivots(problem: Scaled) -> Candidate | None:
+    """The solution by the Gram matrix alone, if rows have bounds > 0 and pivoting ends."""
+    if problem.gram is None or problem.equal.any() or not (problem.h > 0).all():
+        return None
+    unit = problem.gram / problem.h / problem.h[:, None]
+    if not np.isfinite(unit).all():
+        return None
+    try:
+        weights = pivoted(unit, steps=0)
+    except np.linalg.LinAlgError:
+        return None
+    return None if weights is None else _by_weights(problem, np.zeros(0), weights / problem.h)
 
 
 def _by_floats(problem: Scaled) -> tuple[Candidate | None, Ints | None]:
@@ -203,16 +228,9 @@ def _evaluate(problem: Scaled, guess: Floats) -> Candidate | None:
     if polished is None:
         return None
     p, weights = polished
-    h, equal, norms = problem.h, problem.equal, problem.norms
     if problem.gram is not None:
-        Mp = problem.gram @ weights
-        reach = float(np.abs(weights) @ norms)
-        terms = problem.h.size + 8
-        norm = float(np.sqrt(max(weights @ Mp, 0.0) + rounding(terms) * reach**2))
-        # Inner products of Gram entries err by the rows' lengths times the reach of the weights.
-        lengths = norms * (reach / norm if norm else 1.0)
-        shift, shifted = correction(problem, Mp, lengths * norm * rounding(terms))
-        return p, weights, measure(Mp, h, equal, weights, lengths, norm, norm, 0.0, terms, shift, shifted)
+        return _by_weights(problem, p, weights)
+    h, equal, norms = problem.h, problem.equal, problem.norms
     used = np.flatnonzero(weights)
     if problem.fold is not None and problem.factors is not None:  # measured on the rows themselves
         (x, z), p = problem.factors, problem.fold.whole(p)
@@ -224,6 +242,15 @@ def _evaluate(problem: Scaled, guess: Floats) -> Candidate | None:
     shift, shifted = correction(problem, Mp, norms * norm * rounding(terms))
     measured = measure(Mp, h, equal, weights, norms, norm, length(u), length(p - u), terms, shift, shifted)
     return p, weights, measured
+
+
+def _by_weights(problem: Scaled, p: Floats, weights: Floats) -> Candidate:
+    """What multipliers prove by the Gram matrix of the rows."""
+    assert problem.gram is not None
+    h, equal, norms = problem.h, problem.equal, problem.norms
+    Mp, norm, lengths, terms = seen_by(problem.gram, weights, norms)
+    shift, shifted = correction(problem, Mp, lengths * norm * rounding(terms))
+    return p, weights, measure(Mp, h, equal, weights, lengths, norm, norm, 0.0, terms, shift, shifted)
 
 
 def correction(problem: Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools]:
@@ -293,3 +320,82 @@ def unscaled(
     return MaxMargin(
         constraints, status, "float", vector, multipliers, (lower, upper), float(measured.kkt), None, None
     )
+
+
+@dataclass(frozen=True)
+class Euclidean(Norm):
+    """l2, of vectors and, as the Frobenius norm, of matrices: the norm of gradient descent.
+
+    >>> L2.value([3.0, 4.0]), L2.step([3.0, 4.0]).tolist()
+    (5.0, [0.6, 0.8])
+    """
+
+    inner_product = True
+    name, power = "l2", 2.0
+
+    @property
+    def dual(self) -> Norm:
+        """Itself."""
+        return self
+
+    def value(self, p: ArrayLike) -> float:
+        """|p|."""
+        return length(np.asarray(p, dtype=np.float64))
+
+    def step(self, g: ArrayLike) -> Floats:
+        """g/|g|."""
+        slope = np.asarray(g, dtype=np.float64)
+        return np.asarray(polar(slope.ravel())[1].reshape(slope.shape))
+
+    def of_rows(self, rows: Floats) -> Floats:
+        """The length of every row."""
+        return np.asarray(polar(np.asarray(rows, dtype=np.float64))[0])
+
+    def over_l2(self, shape: tuple[int, ...]) -> float:
+        """1."""
+        return 1.0
+
+    def speed(self, F: Floats, parts: Callable[[], Floats] | None = None) -> tuple[Floats, Floats]:
+        """F itself."""
+        return F, np.eye(len(F))
+
+    def refuse(self, constraints: Constraints, exact: bool = False) -> None:
+        """Nothing."""
+
+    def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
+        """`solve`."""
+        return solve(constraints, exact)
+
+    def enclose(self, best: MaxMargin) -> Tight:
+        """By intervals for the slacks, or exactly where p is (`margin.measure`)."""
+        c, weights = best.constraints, best.multipliers
+        none = np.zeros(c.count, dtype=bool)
+        if best.slack is None or weights is None or best.norm == 0:
+            return Tight(none, ~none if math.isnan(best.norm) else none)
+        if best.exact is not None and c.origin is None:
+            tight = np.array(best.exact.tight, dtype=bool)
+            return Tight(tight, tight)
+        if best.p is None:
+            assert c.token_gram is not None
+            return enclose_gram(c.gram(), c.h, c.equal, weights, _rounded(c.token_gram, 1))
+        blur = 0.0 if c.origin is None else _rounded(c.origin, 16 * len(c.origin))
+        few = None if c.right is None else folded(c, c.left(), c.right)
+        rows, p = (c.rows(), best.p) if few is None else (few.rows, few.inside(best.p))
+        if few is not None:  # by how much inner products of rows are off in coordinates
+            blur = 64 * EPS * sum(c.shape) * float(np.square(rows).sum(axis=1).max())
+        found = enclose(rows[None], c.h[None], c.equal[None], weights[None], p[None], blur)
+        return Tight(found.certain[0], found.possible[0])
+
+    def decide(self, best: MaxMargin) -> MaxMargin:
+        """The rational solution, up to 200 rows, if this one leaves open which rows are tight."""
+        if best.multipliers is None or not best.enclosure.doubtful.any():
+            return best
+        return settle(best.constraints, np.flatnonzero(best.multipliers).tolist()) or best
+
+
+def _rounded(gram: Floats, times: int) -> float:
+    """What inner products of differences of tokens are off by, after ``times`` roundings of the matrix."""
+    return 64 * EPS * times * float(np.abs(gram).sum(axis=1).max(initial=0.0))
+
+
+L2 = register(Euclidean())

@@ -9,6 +9,7 @@ import typer
 
 from hardmax.app.cli.errors import Interrupted, none_lost
 from hardmax.app.cli.output import Output, command
+from hardmax.app.cli.own import run_file
 from hardmax.app.results import certified
 from hardmax.app.results.verified import Verifying
 
@@ -17,11 +18,16 @@ from hardmax.app.results.verified import Verifying
 def certify(
     out: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, as hardmax solve writes it.")],
+    norm: Annotated[
+        Path | None, typer.Option(metavar="FILE.py", help="Of a norm of yours: the file that registers it.")
+    ] = None,
 ) -> int:
     """Check a certificate in exact arithmetic, by separate code.
 
     Example: hardmax certify proofs/selection-0.json
     """
+    if norm is not None:
+        run_file(norm)
     return out.show(certified.certify(file))
 
 

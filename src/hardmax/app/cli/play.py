@@ -20,6 +20,9 @@ def play(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; a free one by default.")] = 0,
     seconds: Annotated[float, typer.Option(help="End a question that takes longer.")] = 20.0,
+    export: Annotated[
+        str | None, typer.Option(metavar="FILE.html", help="Write the page as one file and exit.")
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> int:
     """Open the playground: drag tokens, watch attention choose.
@@ -29,6 +32,11 @@ def play(
     from hardmax._lib import expect
     from hardmax.app.playground.server import Serving, serve
 
+    if export is not None:
+        from hardmax.app.playground.export import export_page
+
+        out.show(export_page(export, what))
+        return 0
     expect.positive("--seconds", seconds)
 
     def ready(serving: Serving) -> None:

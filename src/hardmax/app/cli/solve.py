@@ -11,6 +11,7 @@ import typer
 
 from hardmax.app.cli.errors import none_lost
 from hardmax.app.cli.output import Output, command, writable
+from hardmax.app.cli.own import norm_of_file
 from hardmax.app.results.solving import LIMIT, SECONDS, Solving
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def solve(
         str,
         typer.Option(
             metavar="NAME",
-            help="In which p is shortest: l1, l2, linf, a power, as l1.5; of W nuclear, spectral.",
+            help="In which p is shortest: l1, l2, linf, a power, as l1.5; of W nuclear, spectral; "
+            "FILE.py:NAME for one of yours.",
         ),
     ] = "l2",
     flow: Annotated[bool, typer.Option("--flow", help="Run gradient flow and say where it goes.")] = False,
@@ -63,7 +65,7 @@ def solve(
 
     started = time.monotonic()
     expect.positive("--seconds", seconds)
-    problem = Problem.load(file)
+    problem, norm = Problem.load(file), norm_of_file(norm)
     begin, start_name = _start(problem, start, flow), "zero" if start is None else start
     inputs = [file, *([] if start is None else [Path(start)])]
     if plot is not None:

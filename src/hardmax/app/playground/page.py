@@ -7,6 +7,9 @@ from importlib.resources import files
 
 PARTS = (
     "base.js",
+    "engine.js",
+    "recorded.js",
+    "picture.js",
     "asking.js",
     "status.js",
     "state.js",

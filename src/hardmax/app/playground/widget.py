@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from functools import cache
 from typing import Any
@@ -11,6 +12,7 @@ import anywidget
 import traitlets
 
 from hardmax.app.playground import page, protocol
+from hardmax.app.playground.export import ExportedPage, export_page
 from hardmax.app.playground.links import state_of
 from hardmax.app.playground.workers import Workers
 
@@ -34,6 +36,10 @@ class Playground(anywidget.AnyWidget):  # type: ignore[misc]
         super().__init__(state=state_of(what))
         shared()  # ready by the time the first question comes
         self.on_msg(self._hear)
+
+    def export(self, path: str | os.PathLike[str]) -> ExportedPage:
+        """Write what the page shows as one file that needs neither Python nor a network."""
+        return export_page(path, self.state)
 
     def _hear(self, _: Any, content: Any, __: Any) -> None:
         """A question: asked in a thread, so that the notebook goes on meanwhile."""

@@ -361,8 +361,8 @@ def _text() -> None:
 def _probe() -> None:
     import numpy as np
 
+    from hardmax.margin.gram import part
     from hardmax.torch.probing.inputs import Inputs
-    from hardmax.torch.probing.margins import part
     from hardmax.torch.probing.rows import rows_of
 
     texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))

@@ -655,12 +655,11 @@ class Solving:
     def __post_init__(self) -> None:
         from hardmax.margin.att_svm import AttentionRows
         from hardmax.margin.norms import norm
-        from hardmax.margin.norms.in_norm import check_norm
 
         self.norm = norm(self.norm)
-        if self.norm.power == 2:
+        if self.norm.name == "l2":
             return
-        check_norm(AttentionRows(self.problem).constraints([]), self.norm, self.exact)
+        self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
         if self.with_flow:
             from hardmax.dynamics.flows.norms import smooth
 

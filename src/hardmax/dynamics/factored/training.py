@@ -19,7 +19,7 @@ from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import EVENTS, Rule, need_step, steps_to_record
 from hardmax.dynamics.steps import Step
 from hardmax.dynamics.updates import nothing
-from hardmax.margin.norms.in_norm import proved_by
+from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
 from hardmax.problem.keys import Products

@@ -21,7 +21,7 @@ short; the flow then stops, with the event "precision exhausted".
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -35,30 +35,34 @@ from hardmax.problem import Problem
 from hardmax.problem.coordinates import differences
 from hardmax.problem.problem import Slots
 
-# Where a slope would be infinite it is about this at most, for numbers of order one. Ten times as much stops
-# steepest flow where a coordinate slides.
-STEEPEST, MIRROR = 3e3, 1e6
+# Where the slope of mirror flow would be infinite it is about this at most, for numbers of order one.
+MIRROR = 1e6
 
 # A coordinate this near to where it is pulled is held there.
 FAR = 1e-3
 
 
+INSTEAD = {
+    "l1": "Coordinate(rate, decay=0.5)",
+    "linf": "Sign(rate, decay=0.5)",
+    "nuclear": 'Normalized(rate, norm="nuclear")',
+    "spectral": "Spectral(rate)",
+}
+
+
 def smooth(name: Any, clock: str, mirror: bool) -> Norm:
     """The norm of a flow, or a refusal that names what to call instead."""
     ball = norm_of(name)
-    if ball.is_polyhedral:
-        rule = "Sign" if math.isinf(ball.power) else "Coordinate"
+    if ball.is_polyhedral or ball.of_matrix:
+        why = "a norm of matrices" if ball.of_matrix else "whose direction jumps"
         raise ValueError(
-            f"norm must be a power in (1, inf) for a flow, got {ball.name}, whose direction jumps; call "
-            f"hm.descend(problem, hm.steps.{rule}(rate, decay=0.5))"
+            f"norm must be a power in (1, inf) for a flow, got {ball.name}, {why}; call "
+            f"hm.descend(problem, hm.steps.{INSTEAD[ball.name]})"
         )
-    if ball.of_matrix:
-        rule = "Spectral(rate)" if math.isinf(ball.power) else 'Normalized(rate, norm="nuclear")'
-        raise ValueError(
-            f"norm must be a power in (1, inf) for a flow, got {ball.name}, a norm of matrices; call "
-            f"hm.descend(problem, hm.steps.{rule})"
-        )
-    if clock == "arc length" and ball.power != 2:
+    ball.check_flow()
+    if mirror and ball.power is None:
+        raise ValueError(f"norm must be a power in (1, inf) with mirror, got {ball.name}; leave mirror out")
+    if clock == "arc length" and ball.name != "l2":
         rule = f"Mirror(rate, {ball.power:g})" if mirror else f'Normalized(rate, norm="{ball.name}")'
         raise ValueError(
             f'clock must be "log t" in {ball.name}, got "arc length", which is that of l2; leave it out, or '
@@ -67,41 +71,35 @@ def smooth(name: Any, clock: str, mirror: bool) -> Norm:
     return ball
 
 
-def field_of(problem: Problem, p: np.ndarray, power: float, mirror: bool) -> LogField:
-    """The field of a flow in the norm of that power."""
-    if power == 2:
+def field_of(problem: Problem, p: np.ndarray, ball: Norm, mirror: bool) -> LogField:
+    """The field of a flow in a norm."""
+    if ball.name == "l2":
         return WorkingField(problem, p) if is_large(problem) else LogField(problem, p)
-    return _MirrorField(problem, p, power) if mirror else _SteepestField(problem, p, power)
+    return _MirrorField(problem, p, ball) if mirror else _SteepestField(problem, p, ball)
 
 
-class _PowerField(LogField):
-    """In the coordinates of p themselves.
+class _NormField(LogField):
+    """In the coordinates of p themselves."""
 
-    Powers are rounded off nearer to zero than ``near``, where their slope would be larger than wanted.
-    """
-
-    is_steepest: ClassVar[bool] = True
-
-    def __init__(self, problem: Problem, p: np.ndarray, power: float) -> None:
+    def __init__(self, problem: Problem, p: np.ndarray, ball: Norm) -> None:
+        self.ball = ball
         super().__init__(problem, p)
-        self.r, self.q = power, power / (power - 1.0)
-        slope, bent = (STEEPEST, 2.0 - self.q) if self.is_steepest else (MIRROR, self.r - 2.0)
-        self.near = slope ** (-1.0 / bent) if bent > 0.0 else 0.0
 
     def basis_of(self, slots: Slots) -> np.ndarray:
-        """The unit vectors of the coordinates that move."""
+        """The unit vectors of the coordinates that move: in a power those that some key difference has."""
         rows = differences(slots).rows(slots.table)
-        return np.ascontiguousarray(np.eye(rows.shape[1])[:, np.any(rows != 0.0, axis=0)])
+        moves = np.any(rows != 0.0, axis=0) | (self.ball.power is None)
+        return np.ascontiguousarray(np.eye(rows.shape[1])[:, moves])
 
 
-class _PowerLeg(LogLeg):
+class _NormLeg(LogLeg):
     """A step whose length sigma leaves out coordinates that are held fast.
 
     In the arc length of all of (p, tau) a coordinate that is 1e-8 beside where a force of slope 1e8 pulls it
     would count as much as all others, and no step could be longer than it takes to settle.
     """
 
-    field: _PowerField
+    field: _NormField
     compiles = False
     counts: np.ndarray  # (d + 1,) the share of each coordinate in sigma, squared
 
@@ -125,48 +123,23 @@ class _PowerLeg(LogLeg):
         return unit, (dF - np.outer(unit, (self.counts * unit) @ dF)) / length
 
 
-class _SteepestField(_PowerField):
+class _SteepestField(_NormField):
     def leg(self, x: np.ndarray, heading: np.ndarray | None, reach: float) -> LogLeg:
         return _SteepestLeg(self, x, heading)
 
 
-class _SteepestLeg(_PowerLeg):
+class _SteepestLeg(_NormLeg):
     """A step of steepest flow."""
 
     parts: np.ndarray | None = None  # (d,) the sums of all pulls' sizes at the start of the step
 
     def _force(self, sigma: float, z: np.ndarray) -> np.ndarray:
-        F = super()._force(sigma, z)
-        unit, _, scale = self._steep(F)
-        return scale * unit
+        return self.field.ball.speed(super()._force(sigma, z), self._parts)[0]
 
     def _bend(self) -> tuple[np.ndarray, bool]:
         dF, is_noise = super()._bend()
-        F, q = super()._force(0.0, np.zeros(len(self.x))), self.field.q
-        unit, slope, scale = self._steep(F)
-        size = float(np.abs(F).max()) or 1.0
-        f = np.abs(F / size)
-        S = float((f**q).sum())
-        # of |f|_q^(2-q) unit: the derivative of the unit, and that of its length
-        turned = slope[:, None] * dF * (scale / size)
-        grown = (2.0 - q) / S * np.outer(unit, np.sign(F) * f ** (q - 1.0) @ dF) * (scale / size)
-        return turned + grown, is_noise
-
-    def _steep(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """sign(f) |f|^(q-1) with f = F over its largest entry, its slope, and what it is to be scaled by."""
-        q = self.field.q
-        size = float(np.abs(F).max())
-        if not 0.0 < size < math.inf:
-            return np.full(len(F), math.nan if size else 0.0), np.zeros(len(F)), 1.0
-        f = F / size
-        scale = size * float((np.abs(f) ** q).sum()) ** ((2.0 - q) / q)
-        if q >= 2.0:
-            return np.sign(f) * np.abs(f) ** (q - 1.0), (q - 1.0) * np.abs(f) ** (q - 2.0), scale
-        with np.errstate(over="ignore"):  # at a trial point next to no force may be left
-            near = np.clip(self.field.near * self._parts() / size, 1e-150, 1.0)
-        square = f * f + near * near
-        bent = square ** ((q - 2.0) / 2.0)
-        return f * bent, bent * ((q - 1.0) * f * f + near * near) / square, scale
+        F = super()._force(0.0, np.zeros(len(self.x)))
+        return self.field.ball.speed(F, self._parts)[1] @ dF, is_noise
 
     def _parts(self) -> np.ndarray:
         if self.parts is None:
@@ -177,12 +150,15 @@ class _SteepestLeg(_PowerLeg):
         return self.parts
 
 
-class _MirrorField(_PowerField):
-    is_steepest: ClassVar[bool] = False
+class _MirrorField(_NormField):
+    """Powers are rounded off nearer to zero than ``near``, where their slope would be larger than wanted."""
 
-    def __init__(self, problem: Problem, p: np.ndarray, power: float) -> None:
-        super().__init__(problem, p, power)
-        self.degree = power
+    def __init__(self, problem: Problem, p: np.ndarray, ball: Norm) -> None:
+        super().__init__(problem, p, ball)
+        assert ball.power is not None, "`smooth` refuses mirror flow in other norms"
+        self.r = self.degree = ball.power
+        self.q = self.r / (self.r - 1.0)
+        self.near = MIRROR ** (-1.0 / (self.r - 2.0)) if self.r > 2.0 else 0.0
 
     def leg(self, x: np.ndarray, heading: np.ndarray | None, reach: float) -> LogLeg:
         return _MirrorLeg(self, x, heading)
@@ -195,10 +171,12 @@ class _MirrorField(_PowerField):
         return np.append(_signed(xi, self.q - 1.0), tau).astype(np.longdouble)
 
 
-class _MirrorLeg(_PowerLeg):
+class _MirrorLeg(_NormLeg):
     """A step of mirror flow; ``inner`` coordinates are followed by their xi, the others by p."""
 
-    def __init__(self, field: _PowerField, x: np.ndarray, heading: np.ndarray | None) -> None:
+    field: _MirrorField
+
+    def __init__(self, field: _MirrorField, x: np.ndarray, heading: np.ndarray | None) -> None:
         p = x[:-1].astype(float)
         self.inner = (np.abs(p) < 1.0) & (field.r < 2.0)
         self.place = np.where(self.inner, _signed(p, field.r - 1.0), p)

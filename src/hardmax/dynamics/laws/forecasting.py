@@ -137,9 +137,8 @@ def _of(step: Step, best: MaxMargin, rate: float) -> Forecast:
         if not _is_smooth(step):
             return Forecast(step, best, rate, "D-THM-6", growth=growth)
         swing = critical_rate(best)
-        return Forecast(
-            step, best, rate, "D-THM-5", math.inf if step.norm == "l2" else swing, swing, growth=growth
-        )
+        threshold = math.inf if norm(step.norm).inner_product else swing
+        return Forecast(step, best, rate, "D-THM-5", threshold, swing, growth=growth)
     if isinstance(step, Mirror) and step.normalized:
         onset = math.nan if math.isnan(rate) else mirror_onset(best, rate)
         return Forecast(step, best, rate, "D-THM-5", math.inf, onset=onset)

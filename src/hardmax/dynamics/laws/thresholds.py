@@ -41,13 +41,16 @@ def critical_rate(best: MaxMargin) -> float:
     """
     ball, p = _smooth(best), np.ravel(best.need())
     rows = _support(best)
-    if rows is None or (ball.power > 2 and not p.all()):
+    if rows is None:
         return math.nan
     D, y = rows
     unit = p / ball.value(p)
-    bend = np.diag(np.abs(unit) ** (2.0 - ball.power)) - np.outer(unit, unit)  # of the dual ball, at p_mm
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bend = ball.speed(ball.dual.step(unit))[1] - np.outer(unit, unit)  # of the dual ball, at p_mm
+    if not np.isfinite(bend).all():  # in powers above 2, at an entry that is zero
+        return math.nan
     weighted = np.sqrt(y)[:, None] * D
-    curvature = float(np.linalg.eigvalsh(weighted @ bend @ weighted.T)[-1]) / (ball.power - 1.0)
+    curvature = float(np.linalg.eigvalsh(weighted @ bend @ weighted.T)[-1])
     longest = float(np.linalg.norm(weighted, axis=1).max()) ** 2
     return swing_rate(best.norm, curvature if curvature > ZERO * longest else 0.0)
 
@@ -85,6 +88,8 @@ def mirror_onset(best: MaxMargin, rate: float) -> float:
     (248, True)
     """
     power, excess = _smooth(best).power, critical_rate(best) / expect.positive("rate", rate)
+    if power is None:
+        raise ValueError(f"best must be a max margin in a power, got one in {best.norm_name}; choose a power")
     if power > 2 or excess == math.inf:
         return math.inf
     if power == 2:

@@ -13,6 +13,7 @@ from hardmax.dynamics.loops import BY_RULE, DONE, NO_COMPETITOR, STATIONARY
 from hardmax.dynamics.rules.by_coordinate import pull_by_coordinate
 from hardmax.dynamics.rules.loop import CYCLE, EXHAUSTED, RUNAWAY, descend_by_rule
 from hardmax.dynamics.schedule import EVENTS, Rule
+from hardmax.dynamics.steps.steepest import norm_step
 from hardmax.dynamics.updates import steepest_step
 from hardmax.margin.norms import norm
 from hardmax.problem import Problem
@@ -140,15 +141,21 @@ def _of_batch(settled: Settled, k: int, batch: int) -> Settled:
 def _shares(settled: Settled, V: np.ndarray, exponents: np.ndarray, rule: Rule) -> np.ndarray:
     """Weights of the slots, over the dual norm of their sum where the rule is normalised (D-THM-3)."""
     power, normalized = _dual(rule)
-    size = steepest_step(V, exponents, power, np.empty(len(V))) if normalized else 0.0
+    size = 0.0
+    if normalized:
+        in_power = norm(rule.step.norm).power is not None or rule.step.of_matrix
+        size = (
+            steepest_step(V, exponents, power, np.empty(len(V)))
+            if in_power
+            else norm_step(rule.step.norm, V, exponents)[1]
+        )
     shares: np.ndarray = settled.per_slot(np.exp(settled.log_scale - size)) * settled.weights
     return shares
 
 
 def _dual(rule: Rule) -> tuple[float, bool]:
     """In which power multipliers are normalised, if they are; those of matrices, which have no law, in l2."""
-    ball = norm(rule.step.norm)
-    return 2.0 if ball.of_matrix else ball.power, rule.step.normalized
+    return norm(rule.step.norm).power or 2.0, rule.step.normalized
 
 
 def event_of(status: int, rule: Rule, state: np.ndarray) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.margin.norms import norm
+from hardmax.margin.norms import NORMS, norm
 
 Rate = float | str | Sequence[float] | np.ndarray
 
@@ -57,7 +57,8 @@ class Step:
     @property
     def of_matrix(self) -> bool:
         """Whether the norm is one of matrices: then `update` sees matrices, in the shape of the problem."""
-        return self.norm in ("nuclear", "spectral")
+        known = NORMS.get(self.norm)  # a rule of one's own may have a name that no norm has
+        return known is not None and known.of_matrix
 
     @property
     def normalized(self) -> bool:

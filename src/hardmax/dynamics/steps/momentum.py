@@ -14,7 +14,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.dynamics.steps.base import Step, fraction, norm_name
-from hardmax.dynamics.steps.steepest import InNorm, matrix_step
+from hardmax.dynamics.steps.steepest import InNorm, norm_step
 from hardmax.margin.norms import norm
 
 FROZEN = 100  # steps in a row with a gradient e^-50 times the mean: it has no say any more (D-THM-7)
@@ -38,8 +38,8 @@ class Averaged(InNorm):
 
     @property
     def kernel(self) -> Any:
-        """`updates.momentum`; none for matrices."""
-        if self.of_matrix:
+        """`updates.momentum` for powers; other norms are asked for their step."""
+        if norm(self.norm).power is None:
             return None
         from hardmax.dynamics.updates import momentum
 
@@ -48,7 +48,7 @@ class Averaged(InNorm):
     @property
     def constants(self) -> tuple[float, ...]:
         """Beta, the power of the norm, whether steps are normalised."""
-        return self.fading, norm(self.norm).power, float(self.normalized)
+        return self.fading, norm(self.norm).power or 0.0, float(self.normalized)
 
     def begin(self, x: np.ndarray) -> np.ndarray:
         """No mean yet."""
@@ -58,8 +58,8 @@ class Averaged(InNorm):
     def update(
         self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, rate: float, step: int
     ) -> np.ndarray:
-        """By the kernel; of a matrix by its singular values, with one exponent for the whole mean."""
-        if not self.of_matrix:
+        """By the kernel, or by the step of the norm, with one exponent for the whole mean."""
+        if self.kernel is not None:
             return super().update(direction, exponents, state, rate, step)
         beta = self.fading
         top = float(exponents.max())
@@ -73,8 +73,8 @@ class Averaged(InNorm):
         return (rate if self.normalized else rate * math.exp(log_size)) * along
 
     def along(self, m: np.ndarray, exponents: np.ndarray) -> tuple[np.ndarray, float]:
-        """The unit step for a mean of matrices, and the log of its dual norm."""
-        return matrix_step(self.norm, m, exponents)
+        """The unit step for a mean, and the log of its dual norm."""
+        return norm_step(self.norm, m, exponents)
 
     def event(self, state: np.ndarray) -> str | None:
         """Whether the mean goes on without the gradient."""

@@ -86,18 +86,19 @@ class InNorm(Step):
 
 @dataclass(frozen=True)
 class Steepest(InNorm):
-    """What the rules of this file share: one kernel for all powers, singular values for matrices."""
+    """What the rules of this file share: one kernel for all powers, the step of the norm for others."""
 
     @property
     def has_threshold(self) -> bool:
         """In smooth norms other than l2 (D-THM-5)."""
-        smooth = norm(self.norm).strictly_convex and not self.of_matrix
-        return self.normalized and smooth and self.norm != "l2" and not self.damping
+        ball = norm(self.norm)
+        round_only = ball.strictly_convex and not ball.inner_product
+        return self.normalized and round_only and not self.damping
 
     @property
     def kernel(self) -> Any:
-        """`updates.steepest`; none for matrices."""
-        if self.of_matrix:
+        """`updates.steepest` for powers; other norms are asked for their step."""
+        if norm(self.norm).power is None:
             return None
         from hardmax.dynamics.updates import steepest
 
@@ -106,7 +107,7 @@ class Steepest(InNorm):
     @property
     def constants(self) -> tuple[float, ...]:
         """The power of the norm, whether steps are normalised, and epsilon."""
-        return norm(self.norm).power, float(self.normalized), self.damping
+        return norm(self.norm).power or 0.0, float(self.normalized), self.damping
 
     @property
     def damping(self) -> float:
@@ -116,10 +117,10 @@ class Steepest(InNorm):
     def update(
         self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, rate: float, step: int
     ) -> np.ndarray:
-        """By the kernel; of a matrix by its singular values."""
-        if not self.of_matrix:
+        """By the kernel, or by the step of the norm."""
+        if self.kernel is not None:
             return super().update(direction, exponents, state, rate, step)
-        along, log_size = matrix_step(self.norm, direction, exponents)
+        along, log_size = norm_step(self.norm, direction, exponents)
         if not self.normalized:
             return rate * math.exp(log_size) * along
         return rate / (1.0 + self.damping * math.exp(min(-log_size, 700.0))) * along
@@ -252,8 +253,8 @@ class Spectral(Steepest):
         return "spectral"
 
 
-def matrix_step(name: str, direction: np.ndarray, exponents: np.ndarray) -> tuple[np.ndarray, float]:
-    """The steepest step for a matrix direction * exp(exponents), and the log of its dual norm."""
+def norm_step(name: str, direction: np.ndarray, exponents: np.ndarray) -> tuple[np.ndarray, float]:
+    """The steepest step for direction * exp(exponents), by the norm itself, and the log of its dual norm."""
     ball, top = norm(name), float(exponents.max())
     G = np.exp(exponents - top) * direction
     return ball.step(G), top + math.log(ball.dual.value(G))

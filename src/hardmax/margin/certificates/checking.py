@@ -10,10 +10,11 @@ import hashlib
 import json
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hardmax.margin.certificates.layout import check_layout
 
@@ -26,26 +27,37 @@ MOST_SIDE = 100  # rows or columns of a matrix
 BITS = 90  # of a bound, in the units that matrices are rounded to
 
 
-class Ball(Protocol):
-    """What a certificate's norm must know."""
+class Ball(ABC):
+    """What a certificate's norm must know; `hm.margin.register` takes one for a norm of one's own."""
 
     name: str
-    power: Any
+    euclidean = False  # it is l2, of which inner products prove an optimum
+    rational = False  # `length` has the norm of any vector of fractions
 
     @property
+    @abstractmethod
     def dual(self) -> Ball:
         """The dual norm."""
 
-    def length(self, x: Vector) -> Fraction:
-        """The norm of x, where it is rational."""
-
+    @abstractmethod
     def at_most(self, x: Vector, bound: Fraction, inner: Inner) -> bool:
         """Whether the norm of x is proved to be at most the bound; no is no proof of the contrary."""
+
+    def length(self, x: Vector) -> Fraction:
+        """The norm of x, where it is rational: zero of zero."""
+        if any(x):
+            raise ValueError(f"expected a float certificate in the norm {self.name}")
+        return Fraction(0)
+
+
+BALLS: dict[str, Ball] = {}  # norms from outside of the package, by their names
 
 
 def ball_of(c: dict[str, Any], factors: list[list[Vector]] | None, width: int) -> Ball:
     """The norm that a certificate names: that of vectors, or one of matrices, with their factors."""
     name = c.get("norm_name", "l2")
+    if name in BALLS:
+        return BALLS[name]
     if name not in ("nuclear", "spectral"):
         return Power(name)
     d, e = c["shape"]
@@ -54,7 +66,7 @@ def ball_of(c: dict[str, Any], factors: list[list[Vector]] | None, width: int) -
     return OfMatrix(name, name == "nuclear", (d, e), factors)
 
 
-class Power:
+class Power(Ball):
     """l_r of the entries, r a fraction or infinite."""
 
     def __init__(self, name: str, power: Any = None) -> None:
@@ -65,6 +77,7 @@ class Power:
         self.power: Any = power if power is not None else math.inf if text == "inf" else Fraction(float(text))
         if not self.power >= 1:
             raise ValueError(f"expected a norm of a power of at least 1, got {name[:20]!r}")
+        self.euclidean, self.rational = self.power == 2, self.power in (1, math.inf)
 
     @property
     def dual(self) -> Ball:
@@ -75,6 +88,8 @@ class Power:
 
     def length(self, x: Vector) -> Fraction:
         """The norm of x for l1 and linf, exactly."""
+        if not self.rational:
+            return super().length(x)
         return max(map(abs, x)) if self.power == math.inf else sum(map(abs, x), Fraction(0))
 
     def at_most(self, x: Vector, bound: Fraction, inner: Inner) -> bool:
@@ -101,7 +116,7 @@ class Power:
             return bool(total * (1 + (10 + len(x)) * unit) <= 1)
 
 
-class OfMatrix:
+class OfMatrix(Ball):
     """The nuclear or the spectral norm of a matrix that is read row by row; r is its smaller side.
 
     Nuclear: the certificate has factors K and Q, and |X| <= (|K|^2 + |Q|^2)/2 + sqrt(r) |X - KQ'|, with the
@@ -109,8 +124,6 @@ class OfMatrix:
     Spectral: |X| <= c if c^2 - X'X is semidefinite.
     Numbers are first rounded to integers, in units far below the bound, which pays for that.
     """
-
-    power = None
 
     def __init__(
         self, name: str, nuclear: bool, shape: tuple[int, int], factors: list[list[Vector]] | None
@@ -125,12 +138,6 @@ class OfMatrix:
     def dual(self) -> Ball:
         """Nuclear and spectral are dual to each other."""
         return OfMatrix(self.name, not self.nuclear, self.shape, self.factors)
-
-    def length(self, x: Vector) -> Fraction:
-        """Zero of zero: the norm of any other matrix need not be rational."""
-        if any(x):
-            raise ValueError("expected a float certificate in a norm of matrices")
-        return Fraction(0)
 
     def at_most(self, x: Vector, bound: Fraction, inner: Inner) -> bool:
         """By the factors in the nuclear norm, by elimination in the spectral one."""
@@ -413,7 +420,7 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         "norm_squared: for exact solutions only": (c["norm_squared"] is None) == (infeasible or not exact),
         "p: not if infeasible or in Gram form": (c["p"] is None) == (infeasible or c["gram"] is not None),
         "status, certificate: expected known words": f"{c['status']} {c['certificate']}" in _KINDS,
-        "norm_name: expected l2 in Gram form": ball.power == 2 or c["gram"] is None,
+        "norm_name: expected l2 in Gram form": ball.euclidean or c["gram"] is None,
     }
     if infeasible:
         checks["farkas: the rows do not cancel"] = space.inner(u, u) == 0
@@ -421,9 +428,9 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         checks["margin_interval: expected [0, 0]"] = lower == upper == 0
         return f"infeasible: the Farkas vector combines rows into 0 >= {_shown(gain)}", checks
     p = u if c["p"] is None else _vector(c["p"])
-    if ball.power not in (1, 2, math.inf):
+    if not (ball.euclidean or ball.rational):
         checks["certificate: expected float in this norm"] = not exact or not any(p)
-    if exact and ball.power != 2:
+    if exact and not ball.euclidean:
         size, other = ball.length(p), ball.dual.length(u)
         slack = zip(_minus(space.reach(p), h), equal, strict=True)
         checks["p violates a row"] = all(s == 0 or (s > 0 and not e) for s, e in slack)
@@ -468,5 +475,5 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
     checks["margin_interval: the multipliers do not prove the upper end"] = proved
     narrow = lower > 0 and upper - lower <= 1e-8 * upper
     checks["status: too wide an interval to be certified"] = narrow or c["status"] == "undecided"
-    named = "margin" if ball.power == 2 else f"{ball.name} margin"
+    named = "margin" if ball.euclidean else f"{ball.name} margin"
     return f"the {named} lies in [{lower!r}, {upper!r}]", checks

@@ -1,5 +1,24 @@
-"""Max-margin problems in norms other than l2: the norm itself, and a solver for each kind of ball."""
+"""The norms that come with the package, each a file that says how its problems are solved; all registered."""
 
-from hardmax.margin.norms.definition import Norm, norm
+from typing import Any
 
-__all__ = ["Norm", "norm"]
+from hardmax.margin.norms.definition import read_power
+from hardmax.margin.norms.matrices.solving import OfMatrix
+from hardmax.margin.norms.polyhedral import Polyhedral
+from hardmax.margin.norms.powers import Smooth
+from hardmax.margin.registry import FAMILIES, NORMS, Norm, norm, register
+from hardmax.margin.solve import L2
+
+__all__ = ["NORMS", "Norm", "norm", "register"]
+
+for own in (Polyhedral(1.0), Polyhedral(float("inf")), OfMatrix(True), OfMatrix(False)):
+    register(own)
+NORMS["frobenius"] = L2
+
+
+def _of_power(name: Any) -> Norm | None:
+    power = read_power(name)
+    return L2 if power == 2 else None if power is None else Smooth(power)
+
+
+FAMILIES.append(_of_power)

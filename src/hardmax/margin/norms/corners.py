@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
-from hardmax.margin.measure import Measured, measure
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.definition import Power
 from hardmax.margin.norms.simplex import solve_each
 
 _TAME = 1e6  # rows and bounds within this factor of 1 are for the compiled method
@@ -30,13 +29,14 @@ class Corners(NamedTuple):
     strict: Bools
 
 
-def at_corners(A: Floats, h: Floats, equal: Bools, norm: Norm, workers: int = 1) -> Corners:
+def at_corners(A: Floats, h: Floats, equal: Bools, norm: Power, workers: int = 1) -> Corners:
     """Rows (B, m, d), bounds and equalities (B, m): problems with equalities or wild numbers are not found.
 
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the stack.
 
+    >>> from hardmax.margin.norms import norm
     >>> one = np.ones((1, 1))
-    >>> at_corners(np.array([[[2.0, 1.0]]]), one, one < 0, Norm(1.0)).p.tolist()
+    >>> at_corners(np.array([[[2.0, 1.0]]]), one, one < 0, norm("l1")).p.tolist()
     [[0.5, 0.0]]
     """
     B, m, d = A.shape
@@ -51,7 +51,7 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Norm, workers: int = 1)
         of = todo[start : start + _CHUNK]
         made = np.zeros((len(of), d)), np.zeros((len(of), m)), np.zeros(len(of)), np.zeros(len(of), np.bool_)
         rows, bounds = np.ldexp(A[of], -a[of, None, None]), np.ldexp(h[of], -b[of, None])
-        solve_each(rows, bounds, norm.power == 1, *made)
+        solve_each(rows, bounds, norm.r == 1, *made)
         for whole, part in zip((p, weights, t, strict), made, strict=True):
             whole[of] = part
 
@@ -68,39 +68,12 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Norm, workers: int = 1)
     return Corners(p, weights, found, strict & found)
 
 
-def measured_in(
-    norm: Norm,
-    h: Floats,
-    equal: Bools,
-    weights: Floats,
-    Mp: Floats,
-    pull: Any,
-    size: Any,
-    other: Any,
-    lengths: Floats,
-    d: int,
-    shift: Any = 0.0,
-    shifted: Bools | bool = False,
-) -> Measured:
-    """`measure` in a norm: ``size`` = N(p), ``other`` = N*(u) and ``pull`` = u.p for u = sum_j l_j row_j.
-
-    ``lengths`` are N* of the rows, or above. For one problem, or for a stack.
-
-    >>> one = np.ones(1)
-    >>> float(measured_in(Norm(1.0), one, one < 0, one / 4, one, 0.25, 0.5, 0.5, 2 * one, 2).kkt)
-    0.0
-    """
-    with np.errstate(all="ignore"):
-        gap = np.abs(size - pull / size)
-    size, other = size * (1 + norm.rounding(d)), other * (1 + norm.dual.rounding(d))
-    return measure(Mp, h, equal, weights, lengths, size, other, gap, d, shift, shifted)
-
-
-def by_highs(A: Floats, h: Floats, equal: Bools, norm: Norm) -> tuple[Floats, Floats]:
+def by_highs(A: Floats, h: Floats, equal: Bools, norm: Power) -> tuple[Floats, Floats]:
     """p and multipliers of one problem by scipy's solver, N*(A'l) = N(p); zeros if it has none.
 
+    >>> from hardmax.margin.norms import norm
     >>> one = np.ones(1)
-    >>> by_highs(np.array([[2.0, 1.0]]), one, one < 0, Norm(1.0))[0].tolist()
+    >>> by_highs(np.array([[2.0, 1.0]]), one, one < 0, norm("l1"))[0].tolist()
     [0.5, 0.0]
     """
     from scipy.optimize import linprog
@@ -112,7 +85,7 @@ def by_highs(A: Floats, h: Floats, equal: Bools, norm: Norm) -> tuple[Floats, Fl
         top = np.abs(h).max()
     if not np.isfinite(top):
         return np.zeros(d), np.zeros(m)
-    if norm.power == 1:
+    if norm.r == 1:
         balls = np.vstack([-np.eye(2 * d + 1)[: 2 * d], np.append(np.ones(2 * d), 0.0)])
         lines, limits = np.column_stack([-A, A, h / top]), np.append(np.zeros(2 * d), 1.0)
     else:
@@ -133,7 +106,7 @@ def by_highs(A: Floats, h: Floats, equal: Bools, norm: Norm) -> tuple[Floats, Fl
     weights = np.zeros(m)
     if found.status != 0 or not found.x[-1] > 0:
         return np.zeros(d), weights
-    p = found.x[:d] if norm.power > 1 else found.x[:d] - found.x[d:-1]
+    p = found.x[:d] if norm.r > 1 else found.x[:d] - found.x[d:-1]
     weights[~equal] = np.maximum(-found.ineqlin.marginals[:some], 0.0)
     weights[equal] = -found.eqlin.marginals
     p, other = p * (top / found.x[-1]), norm.dual.value(A.T @ weights)

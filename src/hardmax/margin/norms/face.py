@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.exact import active_set
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.definition import Power
 from hardmax.margin.norms.linear import Polyhedron
 from hardmax.margin.rationals import root, to_float
 
@@ -45,7 +45,7 @@ class Face:
     ([[0.0, 1.0], [0.0, 1.0]], 0.0, 0.707107)
     """
 
-    norm: Norm
+    norm: Power
     count: int
     polyhedron: Polyhedron
     vertex: tuple[list[Any], list[int]]
@@ -148,14 +148,14 @@ class Face:
             )
         whole = [Fraction(x) for x in given.tolist()]
         sizes = [abs(x) for x in whole]
-        size = sum(sizes, Fraction(0)) if self.norm.power == 1 else max(sizes)
+        size = sum(sizes, Fraction(0)) if self.norm.r == 1 else max(sizes)
         point = [x / size for x in whole]
         near = self.nearest(point)
         return root(sum(((a - b) ** 2 for a, b in zip(point, near, strict=True)), Fraction(0)))
 
 
 def face_of(
-    norm: Norm,
+    norm: Power,
     rows: Any,
     bounds: Sequence[Any],
     equal: Sequence[bool],
@@ -164,8 +164,9 @@ def face_of(
 ) -> Face:
     """The face of the vertex p with its multipliers, for integer rows and bounds times the margin.
 
+    >>> from hardmax.margin.norms import norm
     >>> rows = fmpz_mat([[1, 1]])
-    >>> face_of(Norm(1.0), rows, [fmpq(1)], [False], [fmpq(1), fmpq(0)], [fmpq(1)]).dim
+    >>> face_of(norm("l1"), rows, [fmpq(1)], [False], [fmpq(1), fmpq(0)], [fmpq(1)]).dim
     1
     """
     m, d = rows.nrows(), rows.ncols()
@@ -183,7 +184,7 @@ def face_of(
         ties.append(tie)
 
     axis = np.eye(d, dtype=int).tolist()
-    if norm.power == 1:
+    if norm.r == 1:
         carried = [abs(x) == top for x in u]
         for k in range(d):
             add([-signs[k] * x for x in axis[k]] if carried[k] else axis[k], 0, not carried[k])

@@ -21,8 +21,8 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Constraints, Floats
-from hardmax.margin.norms.definition import norm
-from hardmax.margin.norms.in_norm import solve_in
+from hardmax.margin.norms import norm
+from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import leaders, selected_tokens

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.registry import Norm
 
 
 class Pair(NamedTuple):
@@ -29,8 +29,9 @@ def scored(
 
     If an equality has a bound that is not zero, p cannot be scaled: what it misses counts as width.
 
+    >>> from hardmax.margin.norms import norm
     >>> one = np.ones(1)
-    >>> scored(np.array([[2.0, 1.0]]), one, one < 0, Norm(1.0), np.array([3.0, 0.0]), one, (2,))
+    >>> scored(np.array([[2.0, 1.0]]), one, one < 0, norm("l1"), np.array([3.0, 0.0]), one, (2,))
     Pair(p=array([0.5, 0. ]), weights=array([0.25]), width=0.0)
     """
     reach, u = A @ p, A.T @ weights

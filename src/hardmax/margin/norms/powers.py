@@ -1,4 +1,4 @@
-"""Max-margin problems in l_r, 1 < r < inf: Newton's method, a weighted l2 problem per step (D-ALG-1).
+"""The norms l_r, 1 < r < inf: Newton's method, a weighted l2 problem per step (D-ALG-1).
 
 Minimise sum_k |p_k|^r / r over the rows. With g = sum_j l_j row_j, optimality is p = sign(g)|g|^(1/(r-1)).
 With H = (r-1)|p|^(r-2), the quadratic model at p is the problem of the shortest sqrt(H)(x - a), where
@@ -10,13 +10,18 @@ nothing is infinite at an entry that tends to zero. Far from r = 2 the powers be
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
-from hardmax.margin.constraints import Bools, Floats
+from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.engines import by_daqp, by_nnls, polish
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.measure import EPS, Tight, rounding
+from hardmax.margin.norms.definition import Power
 from hardmax.margin.norms.pair import Pair, scored
+from hardmax.margin.norms.solving import enclose_by, solve_by
+from hardmax.margin.rationals import integer_rows
+from hardmax.margin.solution import MaxMargin
 
 STEPS = 60  # Newton steps for one power
 CONDITION = 1e-14  # ratio of the least to the largest slope that a model may have
@@ -24,6 +29,35 @@ TINY = 1e-6  # an entry of p, relative to the largest, that may stand for zero
 LARGE = 600.0  # logarithms of multipliers go so far
 GOOD = 1e-14  # relative width at which to stop,
 AFTER = 3  # and for how many steps more: it is the square of the error of p
+DENOMINATOR = 10_000  # of fractions that a float is taken for, where they can then be proved right
+MOST_POWER = 16  # numerator and denominator of r - 1 up to which powers of fractions are compared
+
+
+class Smooth(Power):
+    """l_r with 1 < r < inf, r not 2: its ball is round.
+
+    >>> Smooth(3.0).solve(Constraints.dense([[2.0, 0.0]])).margin
+    2.0
+    """
+
+    def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
+        """By Newton's method from the l2 solution."""
+        return solve_by(
+            self,
+            constraints,
+            lambda scaled, start: newton(scaled.A, scaled.h, scaled.equal, self.r, *start)[:2],
+            exact,
+        )
+
+    def enclose(self, best: MaxMargin) -> Tight:
+        """By how round the ball is; what stays in doubt by fractions, where the solution is made of such."""
+        c = best.constraints
+        asks = best.p is not None and best.norm > 0 and not c.equal.any() and bool((c.h > 0).all())
+        found = enclose_by(best, _near(best, self) if asks else None)
+        if not asks or not found.doubtful.any():
+            return found
+        exactly = _rational(best, self)
+        return found if exactly is None else Tight(exactly, exactly)
 
 
 def newton(A: Floats, h: Floats, equal: Bools, power: float, p: Floats, weights: Floats) -> Pair:
@@ -128,4 +162,56 @@ def _raised(x: float, power: float) -> float:
 
 
 def _scored(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> Pair:
-    return scored(A, h, equal, Norm(r), p, weights, p.shape)
+    return scored(A, h, equal, Smooth(r), p, weights, p.shape)
+
+
+def _rational(best: MaxMargin, ball: Smooth) -> np.ndarray | None:
+    """The tight rows, exactly, where p and its multipliers are small fractions up to a factor; else None.
+
+    With r - 1 = a/b and g = sum_j l_j row_j, p is optimal if it has the signs of g, if |p_k|^a is
+    proportional to |g_k|^b, and if the rows with a multiplier are those that p meets by least.
+    """
+    slope = Fraction(ball.r) - 1
+    if max(slope.numerator, slope.denominator) > MOST_POWER or best.p is None or best.multipliers is None:
+        return None
+    rows, _, _ = integer_rows(best.constraints)
+    p, weights = _small(best.p.ravel()), _small(best.multipliers)
+    every = range(best.constraints.count)
+    g = [sum((weights[j] * int(rows[j, k]) for j in every), Fraction(0)) for k in range(len(p))]
+    reach = [
+        sum((x * int(rows[j, k]) for k, x in enumerate(p)), Fraction(0)) / Fraction(h)
+        for j, h in enumerate(best.constraints.h.tolist())
+    ]
+    tight = [value == min(reach) for value in reach]
+    first = max(range(len(p)), key=lambda k: abs(p[k]))
+    if g[first] == 0 or min(reach) <= 0 or not all(tight[j] or not weights[j] for j in every):
+        return None
+    matches = all(
+        x * y >= 0 and abs(x / p[first]) ** slope.numerator == abs(y / g[first]) ** slope.denominator
+        for x, y in zip(p, g, strict=True)
+    )
+    return np.array(tight, dtype=bool) if matches and g[first] * p[first] > 0 else None
+
+
+def _small(values: Floats) -> list[Fraction]:
+    """Fractions of small denominators near the values divided by the largest."""
+    return [Fraction(float(x)).limit_denominator(DENOMINATOR) for x in values / np.abs(values).max()]
+
+
+def _near(best: MaxMargin, ball: Smooth) -> np.ndarray:
+    """Rows that the true optimum may meet with equality, by the uniform convexity of l_r.
+
+    For unit x, y whose mean is no shorter than s: |x - y|^r <= 2^r (1 - s^r) if r >= 2 (Clarkson), and
+    |x - y|^2 <= 4 (1 - s^2)/(r - 1) if r < 2 (Ball, Carlen and Lieb). Here s is the ratio of the bounds.
+    """
+    c, r, p = best.constraints, ball.r, np.asarray(best.p).ravel()
+    lower, upper = best.margin_interval
+    with np.errstate(all="ignore"):
+        share = 16 * len(p) * EPS + (upper - lower) / upper
+        loss = -math.expm1(max(r, 2.0) * math.log1p(-min(share, 1 - EPS)))
+        apart = 2 * loss ** (1 / r) if r >= 2 else 2 * math.sqrt(loss / (r - 1))
+        rows = c.rows()
+        lengths = ball.dual.of_rows(rows) * (1 + ball.dual.rounding(len(p)))
+        reach = rows @ (p / ball.value(p)) - lengths * (apart + 2 * rounding(len(p)) + ball.rounding(len(p)))
+        loose: np.ndarray = reach > c.h * upper
+    return ~loose

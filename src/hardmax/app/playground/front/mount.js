@@ -55,12 +55,12 @@ export function mount(el, transport) {
   }
 
   function begin(tour, kept) {
-    const inLink = transport.host === "page" && !kept;
+    const inLink = transport.host === "page" && !kept && (location.hash.length > 1 || !transport.initial);
     const given = inLink ? location.hash.length > 1 : Boolean(kept || transport.initial);
     const opened = inLink ? fromHash(location.hash) : completed(kept || transport.initial);
     const first = opened || copy(tour.scenes[0].state);
     if (given && !opened) app.complain(NO_STATE);
-    else if (kept) app.complain(KEPT);
+    else if (kept && !transport.isFile) app.complain(KEPT);
     const scenes = { plane: makePlane(app, tour.limits), sentences: makeSentences(app), words: makeWords(app, tour) };
     const last = { plane: copy(tour.scenes[0].state), sentences: tour.sentences, words: tour.words };
     const store = makeStore(first, changed);
@@ -84,6 +84,7 @@ export function mount(el, transport) {
     const onward = make("button", { type: "button", class: "hmx-next", text: "Next →", onclick: () => visit((at + 1) % tour.scenes.length) });
     const guide = make("section", { class: "hmx-tour", "aria-label": "Guided tour" }, make("div", { class: "hmx-tour-head" }, steps, onward), make("div", { class: "hmx-words-of-scene" }, title, text));
     const stage = make("div", { class: "hmx-main" });
+    app.stage = () => stage;
     root.append(header, guide, problem, stage, live, status.root);
     again = () => show(store.state, null, false);
     let at = -1;
@@ -241,8 +242,8 @@ function makeShare(app, transport, asker, jump) {
   item("Copy link", () => {
     const hash = toHash(app.slim(app.state));
     if (!hash) return app.complain("This state is too long for a link; download the file instead.");
-    const link = transport.host === "page" ? location.origin + location.pathname + hash : hash;
-    return present("Link to this state", link, "Whoever has hardmax opens it with: hardmax play \"LINK\"");
+    const link = transport.host === "page" ? location.href.split(/[?#]/)[0] + hash : hash;
+    return present("Link to this state", link, "It opens in this page, and with: hardmax play \"LINK\"");
   });
   item("Copy as Python", () => asker.ask("python", { ask: "python", state: app.state }, ({ lines }) => present("The same in Python", `${lines.join("\n")}\n`, "These lines compute what the page shows.")));
   item("Download file", () => asker.ask("file", { ask: "file", state: app.state }, ({ name, content, command }) => {
@@ -251,6 +252,7 @@ function makeShare(app, transport, asker, jump) {
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     app.say(`saved ${name}; read it with ${command}`);
   }));
+  for (const kind of ["svg", "png"]) item(`Save picture (${kind.toUpperCase()})`, () => savePicture(app.stage(), app.theme, kind));
   const chooser = make("input", { type: "file", accept: ".json,.txt,.csv", hidden: true, "aria-label": "Open a file" });
   chooser.addEventListener("change", async () => {
     const [file] = chooser.files;

@@ -5,7 +5,7 @@ function makePlane(app, limits) {
   const view = makePlaneView(app, acts);
   const directions = makeDirections(app, acts), attention = makeAttention(app), loss = makeLoss(app, acts);
   const controls = makeControls(app, acts, limits), inspector = makeInspector(app, acts), clock = makeClock(acts);
-  const left = make("div", { class: "hmx-left" }, view.root, clock.root, inspector.root);
+  const left = make("div", { class: "hmx-left" }, view.root, clock.root, inspector.root, makeQuestions());
   const right = make("div", { class: "hmx-right" }, directions.root, attention.root, loss.root, controls.root);
   const root = make("div", { class: "hmx-scene hmx-plane" }, left, right);
   let time = 1, playing = false, shown = false, reveal = null, awaited = 0, rewind = true;

@@ -252,3 +252,14 @@ function makeClock(acts) {
     },
   };
 }
+
+const QUESTIONS = [
+  ["What is the black line?", "The path of the query p under gradient flow, from its start. Other colors are other optimizers. Keys and p share one plane: p points to the keys that it attends to."],
+  ["Why does the star not win?", "The star marks the direction that selects the best-scoring token of every input. Each direction in the list attracts, and a start in the basin of another direction stays there: gradient training is local."],
+  ["What does “proved” mean?", "The margin of the direction lies in an interval that was checked in exact arithmetic after the solver had finished. “Not proved here” marks answers that this page computed in floating point."],
+];
+
+function makeQuestions() {
+  return make("details", { class: "hmx-questions" }, make("summary", { text: "Questions" }),
+    make("dl", {}, ...QUESTIONS.flatMap(([question, answer]) => [make("dt", { text: question }), make("dd", { text: answer })])));
+}

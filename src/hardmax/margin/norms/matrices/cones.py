@@ -15,18 +15,19 @@ import numpy as np
 
 from hardmax._lib.extras import install
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.matrices.definition import Singular
 from hardmax.margin.norms.matrices.face import shortest
 from hardmax.margin.norms.pair import Pair, scored
 
 TOLERANCE = 1e-13  # asked of the solver, which stops where it cannot do better
 
 
-def by_cone(A: Floats, h: Floats, equal: Bools, norm: Norm, shape: tuple[int, ...]) -> Pair | None:
+def by_cone(A: Floats, h: Floats, equal: Bools, norm: Singular, shape: tuple[int, ...]) -> Pair | None:
     """W, read row by row, with multipliers; None if it fails.
 
+    >>> from hardmax.margin.norms import norm
     >>> one = np.ones(1)
-    >>> found = by_cone(np.array([[2.0, 0.0, 0.0, 1.0]]), one, one < 0, Norm(1.0, True), (2, 2))
+    >>> found = by_cone(np.array([[2.0, 0.0, 0.0, 1.0]]), one, one < 0, norm("nuclear"), (2, 2))
     >>> bool(np.abs(found.p - [0.5, 0, 0, 0]).max() < 1e-6)
     True
     """
@@ -38,7 +39,7 @@ def by_cone(A: Floats, h: Floats, equal: Bools, norm: Norm, shape: tuple[int, ..
     order = np.concatenate([np.flatnonzero(equal), np.flatnonzero(~equal)])
     ties, size = int(equal.sum()), side * (side + 1) // 2
     diagonal = np.array([k * (k + 1) // 2 + k for k in range(side)])
-    if norm.power == 1:  # the unknown is the triangle of the semidefinite matrix
+    if norm.nuclear:  # the unknown is the triangle of the semidefinite matrix
         rows = np.zeros((len(h), size))
         rows[:, corner] = A / math.sqrt(2)
         goal, matrix = np.zeros(size), sparse.identity(size)
@@ -62,7 +63,7 @@ def by_cone(A: Floats, h: Floats, equal: Bools, norm: Norm, shape: tuple[int, ..
         settings,
     ).solve()
     x = np.array(solution.x)
-    W = x[corner] / math.sqrt(2) if norm.power == 1 else x[:-1]
+    W = x[corner] / math.sqrt(2) if norm.nuclear else x[:-1]
     weights = np.zeros(len(h))
     weights[order] = np.array(solution.z)[: len(h)]
     weights = np.where(equal, weights, np.maximum(weights, 0.0))
@@ -77,7 +78,7 @@ def _corner(width: int, height: int) -> Ints:
     return np.asarray(column * (column + 1) // 2 + a, dtype=np.int64)
 
 
-def _solver(norm: Norm) -> Any:
+def _solver(norm: Singular) -> Any:
     try:
         import clarabel  # type: ignore[import-untyped, unused-ignore]
     except ImportError:

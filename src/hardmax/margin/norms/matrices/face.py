@@ -16,7 +16,7 @@ import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.engines import by_daqp, polish
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.matrices.definition import Singular
 from hardmax.margin.norms.matrices.newton import clipped, counting, every_basis, semidefinite, symmetric_basis
 from hardmax.margin.norms.pair import Pair, scored
 
@@ -26,24 +26,25 @@ ROUNDS = 1_000
 MOST_MOVES = 1_000  # directions in which W may move; beyond, it stays where it is
 
 
-def shortest(A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape: tuple[int, ...]) -> Pair:
+def shortest(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, shape: tuple[int, ...]) -> Pair:
     """The pair with the optimal W of least Frobenius norm, as far as floats tell; else the pair as it is.
 
+    >>> from hardmax.margin.norms import norm
     >>> rows, one = np.array([[1.0, 0.0, 0.0, 0.0]]), np.ones(1)
     >>> pair = Pair(np.array([1.0, 0.0, 0.0, 0.5]), one, 0.0)
-    >>> shortest(rows, one, one < 0, Norm(np.inf, True), pair, (2, 2)).p.tolist()
+    >>> shortest(rows, one, one < 0, norm("spectral"), pair, (2, 2)).p.tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
     W, M = pair.p.reshape(shape), (A.T @ pair.weights).reshape(shape)
     U, _, Vt = np.linalg.svd(M)
     tight, rank = counting(A, h, equal, norm, pair, shape)
-    if norm.power == 1:
+    if norm.nuclear:
         left, right = U[:, :rank], Vt[:rank].T
     else:
         left, right = U[:, rank:], Vt[rank:].T
     if not 0 < left.shape[1] * right.shape[1] <= MOST_MOVES:
         return pair
-    inner = symmetric_basis(rank) if norm.power == 1 else every_basis(left.shape[1], right.shape[1])
+    inner = symmetric_basis(rank) if norm.nuclear else every_basis(left.shape[1], right.shape[1])
     basis = (left @ inner @ right.T).reshape(len(inner), -1)  # directions in which W may move, orthonormal
     seen = A @ basis.T
     moves = _kernel(seen[tight])
@@ -69,7 +70,7 @@ def _kernel(rows: Floats) -> Floats:
 
 
 def _within(
-    rows: Floats, h: Floats, norm: Norm, inner: Floats, fixed: Floats, moves: Floats, most: float
+    rows: Floats, h: Floats, norm: Singular, inner: Floats, fixed: Floats, moves: Floats, most: float
 ) -> Floats:
     """Of the points ``fixed + moves'g`` that meet the rows the shortest; ``fixed`` is the shortest of all.
 
@@ -90,10 +91,10 @@ def _within(
     return x
 
 
-def _in_ball(x: Floats, norm: Norm, inner: Floats, most: float) -> Floats:
+def _in_ball(x: Floats, norm: Singular, inner: Floats, most: float) -> Floats:
     """Coordinates of the nearest semidefinite matrix, or of the nearest one of spectral norm ``most``."""
     T = np.tensordot(x, inner, 1)
-    T = semidefinite(T) if norm.power == 1 else clipped(T, most)
+    T = semidefinite(T) if norm.nuclear else clipped(T, most)
     return np.asarray(np.tensordot(inner, T, 2))
 
 

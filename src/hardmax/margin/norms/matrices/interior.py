@@ -24,7 +24,7 @@ import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
 from hardmax.margin.measure import EPS
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.matrices.definition import Singular
 from hardmax.margin.norms.matrices.face import shortest
 from hardmax.margin.norms.matrices.newton import sharpened
 from hardmax.margin.norms.pair import Pair, scored
@@ -92,12 +92,13 @@ class Program(NamedTuple):
         return np.pad((K + K.T) / 2, (0, 1))
 
 
-def by_interior(rows: Rows, norm: Norm) -> Pair | None:
+def by_interior(rows: Rows, norm: Singular) -> Pair | None:
     """W, read row by row, with multipliers; None if not even a feasible W was found.
 
+    >>> from hardmax.margin.norms import norm
     >>> one = np.ones(1)
     >>> rows = Rows(np.array([[2.0, 0.0]]), np.array([[0.0, 1.0]]), one, one < 0)
-    >>> found = by_interior(rows, Norm(1.0, True))
+    >>> found = by_interior(rows, norm("nuclear"))
     >>> found.p.round(6).tolist(), found.width < 1e-9
     ([0.0, 0.5, 0.0, 0.0], True)
     """
@@ -128,10 +129,10 @@ def _basis(factors: Floats) -> tuple[Floats, Floats]:
     return Q, np.ascontiguousarray(R.T[which])
 
 
-def _program(rows: Rows, norm: Norm) -> Program:
+def _program(rows: Rows, norm: Singular) -> Program:
     a, b, h, equal = rows
     m, width = len(h), a.shape[1] * b.shape[1]
-    if norm.power == 1:
+    if norm.nuclear:
         start = np.where(equal, 0.0, 1.0)
         start *= 0.5 / np.linalg.norm((a * start[:, None]).T @ b, 2)
         return Program(rows, True, h, -np.eye(m)[~equal], np.zeros((0, m)), start)
@@ -140,7 +141,7 @@ def _program(rows: Rows, norm: Norm) -> Program:
     return Program(rows, False, last, lines[~equal], lines[equal], -last)
 
 
-def _follow(program: Program, norm: Norm) -> Pair | None:
+def _follow(program: Program, norm: Singular) -> Pair | None:
     """The central path from far, to where floats end; the best pair that was met."""
     rows, (d, e), B, E = program.rows, program.shape, program.lines, program.ties
     A = rows.dense()
@@ -262,7 +263,7 @@ def _lengths(
     return far[0], far[1]
 
 
-def _pair(program: Program, A: Floats, norm: Norm, x: Floats, X: Floats, y: Floats, free: Floats) -> Pair:
+def _pair(program: Program, A: Floats, norm: Singular, x: Floats, X: Floats, y: Floats, free: Floats) -> Pair:
     rows, (d, _) = program.rows, program.shape
     if program.nuclear:
         W, weights = 2 * X[:d, d:].ravel(), x

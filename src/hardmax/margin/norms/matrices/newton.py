@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.margin.constraints import Bools, Floats
-from hardmax.margin.norms.definition import Norm
+from hardmax.margin.norms.matrices.definition import Singular
 from hardmax.margin.norms.pair import Pair, scored
 
 STEPS = 5
@@ -38,12 +38,13 @@ class _Form(NamedTuple):
     turned: Callable[[Floats, Floats, Floats], Floats]
 
 
-def sharpened(A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape: tuple[int, ...]) -> Pair:
+def sharpened(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, shape: tuple[int, ...]) -> Pair:
     """The pair after some steps, or the given one where it is better.
 
+    >>> from hardmax.margin.norms import norm
     >>> rows, one = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]), np.ones(2)
     >>> near = Pair(np.array([1.0, 0.999, 0.0, 0.0]), np.array([1.0, 1.01]), 1e-2)
-    >>> [sharpened(rows, one, one < 0, Norm(r, True), near, (2, 2)).width < 1e-12 for r in (1.0, np.inf)]
+    >>> [sharpened(rows, one, one < 0, norm(n), near, (2, 2)).width < 1e-12 for n in ("nuclear", "spectral")]
     [True, True]
     """
     tight, r = counting(A, h, equal, norm, pair, shape)
@@ -52,7 +53,7 @@ def sharpened(A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape:
         pair.p.reshape(shape) / norm.value(pair.p.reshape(shape)),
         pair.weights[tight] / float(h @ pair.weights),
     )
-    form, nuclear = _form(norm, r, shape), norm.power == 1
+    form, nuclear = _form(norm, r, shape), norm.nuclear
     unit = form.basis.trace(axis1=1, axis2=2) if nuclear else np.zeros(len(form.basis))
     n = k + len(unit)
     for _ in range(STEPS):
@@ -88,13 +89,14 @@ def sharpened(A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape:
 
 
 def counting(
-    A: Floats, h: Floats, equal: Bools, norm: Norm, pair: Pair, shape: tuple[int, ...]
+    A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, shape: tuple[int, ...]
 ) -> tuple[Bools, int]:
     """Rows whose multiplier counts, not their slack; how many singular values belong to the first block.
 
+    >>> from hardmax.margin.norms import norm
     >>> rows, one = np.eye(4), np.ones(4)
     >>> pair = Pair(np.array([1.0, 2.0, 2.0, 1.0]), np.array([1.0, 0.0, 0.0, 1.0]), 0.0)
-    >>> counting(rows, one, one < 0, Norm(np.inf, True), pair, (2, 2))[0].tolist()
+    >>> counting(rows, one, one < 0, norm("spectral"), pair, (2, 2))[0].tolist()
     [True, False, False, True]
     """
     values = np.linalg.svd((A.T @ pair.weights).reshape(shape), compute_uv=False)
@@ -103,7 +105,7 @@ def counting(
     slack, gain = (A @ pair.p - h) / scale, pair.weights * scale / float(h @ pair.weights)
     values, sizes = values / values[0], sizes / sizes[0]
     # Where both are zero, W is at the boundary of several optima, and M and the multipliers decide.
-    first = np.maximum(sizes, ZERO) > 1 - values if norm.power == 1 else values > np.maximum(1 - sizes, ZERO)
+    first = np.maximum(sizes, ZERO) > 1 - values if norm.nuclear else values > np.maximum(1 - sizes, ZERO)
     return equal | (gain > np.maximum(slack, ZERO)), int(first.sum())
 
 
@@ -149,8 +151,8 @@ def every_basis(d: int, e: int) -> Floats:
     return np.eye(d * e).reshape(d * e, d, e)
 
 
-def _form(norm: Norm, r: int, shape: tuple[int, ...]) -> _Form:
-    if norm.power == 1:
+def _form(norm: Singular, r: int, shape: tuple[int, ...]) -> _Form:
+    if norm.nuclear:
         return _Form(slice(0, r), symmetric_basis(r), semidefinite, _with_all)
     return _Form(slice(r, None), every_basis(shape[0] - r, shape[1] - r), clipped, _with_some)
 

@@ -1,0 +1,168 @@
+"""Write the playground as one file that needs neither Python nor a network.
+
+The file holds answers that Python gave when it was written: about the exported state, the guided tour and the
+examples of sentences and texts. A planar engine in JavaScript answers what a visitor changes in the plane.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hardmax._lib.files import whole
+from hardmax._lib.json import plain
+from hardmax.app.playground import page
+from hardmax.app.playground.basins import FIELDS, FINEST
+from hardmax.app.playground.engine import answer
+from hardmax.app.playground.links import state_of
+from hardmax.app.playground.plane import NORMS, RULES
+from hardmax.app.playground.scenes import tour
+from hardmax.app.results.answer import Answer
+
+LARGEST = 1_000_000  # bytes
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="hardmax {version}">
+<title>hardmax playground</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body class="hmx-page">
+<main id="playground"></main>
+<noscript>The playground needs JavaScript, which this browser has switched off.</noscript>
+<script type="application/json" id="record">{record}</script>
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+_START = """
+readRecord(document.getElementById("record")).then(
+  (record) => mount(document.getElementById("playground"), recordedTransport(record)),
+  () => { document.getElementById("playground").textContent = "This file is damaged: fetch it again."; });
+"""
+
+
+@dataclass(frozen=True, repr=False)
+class ExportedPage(Answer):
+    """A page that was written.
+
+    >>> from hardmax.app.playground.export import ExportedPage
+    >>> ExportedPage("page.html", 400_000)
+    page.html: 400,000 bytes
+    """
+
+    schema: ClassVar[str] = "hardmax.play/1"
+
+    file: str
+    bytes: int
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        return {"file": self.file, "bytes": self.bytes}
+
+    def table(self) -> Any:
+        """What the command prints."""
+        from rich.text import Text
+
+        return Text(f"{self.file}: {self.bytes:,} bytes")
+
+
+def export_page(path: str | os.PathLike[str], what: Any = None) -> ExportedPage:
+    """Write the playground as one file that opens in any browser without a network.
+
+    Args:
+        path: The file to write, usually with the ending .html.
+        what: A planar `Problem`, a file of one, sentences, a link, or a state; the guided tour by default.
+
+    Returns:
+        The name and size of the file.
+    """
+    state = what if isinstance(what, dict) else state_of(what)
+    content = _page(state).encode()
+    if len(content) > LARGEST:
+        raise ValueError(
+            f"the page would have {len(content):,} bytes, more than {LARGEST:,}; export a smaller state"
+        )
+    with whole(Path(path)) as file:
+        file.write(content)
+    return ExportedPage(os.fspath(path), len(content))
+
+
+def _page(state: dict[str, Any] | None) -> str:
+    guided = tour()
+    states = [scene["state"] for scene in guided["scenes"]] + [guided["sentences"], guided["words"]]
+    questions: dict[str, Any] = {}
+    for each in states:
+        questions |= {json.dumps(q): q for q in _questions(each, wide=False)}
+    if state is not None:
+        questions |= {json.dumps(q): q for q in _questions(state, wide=True)}
+    answers: list[Any] = [({"ask": "tour"}, guided)]
+    for question in questions.values():
+        answers.append((question, _answered(question)))
+    record = json.dumps(plain({"state": state, "answers": answers}), separators=(",", ":"), allow_nan=False)
+    script, style = page.script() + _START, page.style()
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
+    )
+    return _PAGE.format(
+        policy=policy,
+        version=guided["version"],
+        style=style,
+        script=script,
+        record=base64.b64encode(gzip.compress(record.encode(), mtime=0)).decode(),
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _questions(state: dict[str, Any], *, wide: bool) -> Iterator[dict[str, Any]]:
+    """Yield the questions that the page asks about a state; ``wide``: also with other rules and norms."""
+    yield {"ask": "python", "state": state}
+    if state["scene"] == "sentences":
+        asked = {"sentences": state["sentences"]}
+        yield {"ask": "check", **asked}
+        if answer({"ask": "check", **asked})["learnable"]:
+            yield {"ask": "learn", **asked}
+            if state["prompt"].strip():
+                yield {"ask": "predict", **asked, "prompt": state["prompt"]}
+    elif state["scene"] == "words":
+        yield {"ask": "words", **{name: state[name] for name in ("texts", "epochs", "rate", "least")}}
+        yield {"ask": "file", "state": state}
+    else:
+        yield from _planar(state, wide)
+
+
+def _planar(state: dict[str, Any], wide: bool) -> Iterator[dict[str, Any]]:
+    for norm in NORMS if wide else (state["norm"],):
+        asked = {"problem": state["problem"], "norm": norm, "span": state["span"]}
+        usual = norm == state["norm"]
+        yield {"ask": "solve", **asked}
+        for rule in RULES if wide and usual else state["rules"]:
+            for start in state["starts"]:
+                yield {"ask": "train", **asked, "rules": [rule], "rate": state["rate"], "starts": [start]}
+        fields = FIELDS if wide and usual else (state["field"],)
+        yield from ({"ask": "field", **asked, "rule": rule} for rule in fields if rule)
+        if state["needles"] or (wide and usual):
+            yield {"ask": "gradients", **asked}
+
+
+def _answered(question: dict[str, Any]) -> dict[str, Any]:
+    if question["ask"] == "field":
+        return answer({**question, "level": FINEST})
+    return answer(question)

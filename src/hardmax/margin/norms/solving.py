@@ -1,0 +1,195 @@
+"""What the solvers of all norms share: feasibility, units, and what a p and multipliers prove (D-ALG-1).
+
+Whether any p meets the rows does not depend on the norm, so the l2 solver decides that, exactly. The solver
+of a norm only finds a p and multipliers; what they prove is measured here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax.margin.constraints import Bools, Constraints, Floats
+from hardmax.margin.measure import Measured, Tight, measure, rounding
+from hardmax.margin.norms.pair import scored
+from hardmax.margin.rationals import to_float
+from hardmax.margin.registry import Norm, norm
+from hardmax.margin.solution import MaxMargin
+from hardmax.margin.solve import Scaled, correction, kept, proves, scale, solve, unscaled
+
+Start = tuple[Floats, Floats]  # p and multipliers of the l2 solution, in the units of the scaled problem
+Optimum = Callable[[Scaled, Start], tuple[Floats, Floats] | None]
+
+
+def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = False) -> MaxMargin:
+    """The p of least norm, certified, or a proof that there is none: what the norm of this name answers.
+
+    >>> solve_in(Constraints.dense([[1.0, 1.0]]), "linf").p.tolist()
+    [0.5, 0.5]
+    """
+    return norm(name).solve(constraints, exact)
+
+
+def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool = False) -> MaxMargin:
+    """The solution in a norm from a function that finds p and multipliers; infeasible problems are settled.
+
+    Args:
+        own: the norm.
+        constraints: the problem.
+        optimum: of a problem with rows ``A``, bounds ``h`` and equalities ``equal`` near 1, and of p and
+            multipliers of its l2 solution, a p near the optimum and multipliers near its own, of any length;
+            None if it finds none. What they prove is measured: an optimum that is wrong is not certified.
+        exact: refused, as its solutions are not rational.
+
+    >>> from hardmax.margin.norms import norm
+    >>> rows = Constraints.dense([[1.0, 0.0]])
+    >>> solve_by(norm("l3"), rows, lambda problem, start: start).margin
+    1.0
+    """
+    own.refuse(constraints, exact)
+    plain = solve(constraints)
+    if plain.is_feasible is False or plain.norm == 0:
+        return replace(plain, norm_name=own.name)
+    scaled = scale(constraints)
+    found = None
+    if plain.p is not None and plain.multipliers is not None and plain.p.any():
+        found = optimum(scaled, _start(plain, scaled))
+    if found is None:
+        found = np.zeros(scaled.A.shape[1]), np.zeros(len(scaled.h))
+    pair = scored(scaled.A, scaled.h, scaled.equal, own, *found, constraints.shape)
+    return answer(constraints, scaled, own, pair.p, pair.weights)
+
+
+def _start(plain: MaxMargin, scaled: Scaled) -> Start:
+    """The l2 solution in the units of the scaled problem; of fractions, whose floats may have overflowed."""
+    assert plain.p is not None
+    assert plain.multipliers is not None
+    if plain.exact is None or plain.exact.p is None:
+        return np.ldexp(plain.p.ravel(), scaled.b), np.ldexp(plain.multipliers, scaled.a + scaled.b)
+    two = Fraction(2)
+    p = [to_float(x * two**scaled.b) for x in plain.exact.p]
+    powers = (scaled.a + scaled.b).tolist()
+    weights = [to_float(x * two**k) for x, k in zip(plain.exact.multipliers, powers, strict=True)]
+    return np.array(p), np.array(weights)
+
+
+def proved_by(constraints: Constraints, name: Norm | str | float, p: Floats, weights: Floats) -> MaxMargin:
+    """What a p and weights >= 0 of the rows prove together, wherever they come from, whatever their lengths.
+
+    Rows must ask for a margin. The interval is right for any p and weights; a p that meets no margin proves
+    the upper end alone.
+
+    >>> rows = Constraints.dense([[1.0, 1.0], [1.0, -1.0]])
+    >>> found = proved_by(rows, "l2", np.array([4.0, 1.0]), np.array([2.0, 3.0]))
+    >>> found.status, [round(x, 6) for x in found.margin_interval]
+    ('undecided', [0.727607, 1.019804])
+    """
+    ball, scaled = norm(name), scale(constraints)
+    ball.refuse(constraints)
+    p, weights = p / np.abs(p).max(), np.ldexp(weights / weights.max(), scaled.a)
+    reach = float((scaled.A @ p / scaled.h).min())
+    p = p / reach if reach > 0 else p
+    weights *= ball.value(p.reshape(constraints.shape)) ** 2 / float(weights @ scaled.h)
+    return answer(constraints, scaled, ball, p, weights)
+
+
+def answer(constraints: Constraints, scaled: Scaled, ball: Norm, p: Floats, weights: Floats) -> MaxMargin:
+    """What p and the multipliers of the scaled problem prove."""
+    measured = measured_at(scaled, ball, p, weights, constraints.shape)
+    found = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm_name=ball.name)
+    if not kept(weights, np.asarray(found.multipliers)):
+        found = replace(found, multipliers=_within_floats(weights, scaled))
+    whole = kept(p, np.asarray(found.p).ravel()) and kept(weights, np.asarray(found.multipliers))
+    good = scaled.faithful and whole and proves(measured, ball.tolerance)
+    return found if good else replace(found, status="undecided")
+
+
+def _within_floats(weights: Floats, scaled: Scaled) -> Floats:
+    """The multipliers times the power of two that puts them around 1: they prove the same interval.
+
+    As 1/row^2 grows with the unit of the rows, multipliers of N*(A'l) = N(p) may not be floats.
+    """
+    used = weights != 0
+    if not used.any():
+        return weights
+    powers = np.frexp(weights)[1] - scaled.a - scaled.b
+    middle = (int(powers[used].min()) + int(powers[used].max())) // 2
+    return np.ldexp(weights, -scaled.a - scaled.b - middle)
+
+
+def measured_at(problem: Scaled, ball: Norm, p: Floats, weights: Floats, shape: tuple[int, ...]) -> Measured:
+    """`measure` with lengths of p in the norm and lengths of rows in its dual, or above these."""
+    A, h, equal, d = problem.A, problem.h, problem.equal, len(p)
+    u, Mp = A.T @ weights, A @ p
+    size, other = ball.value(p.reshape(shape)), ball.dual.value(u.reshape(shape))
+    if size == 0 or other == 0:
+        return Measured(np.inf, 0.0, np.inf)
+    lengths = ball.dual.above_rows(A, shape)
+    shift, shifted = correction(problem, Mp, lengths * size * (1 + ball.rounding(d)) * rounding(d))
+    shift *= ball.over_l2(shape)
+    return measured_in(ball, h, equal, weights, Mp, u @ p, size, other, lengths, d, shift, shifted)
+
+
+def measured_in(
+    ball: Norm,
+    h: Floats,
+    equal: Bools,
+    weights: Floats,
+    Mp: Floats,
+    pull: Any,
+    size: Any,
+    other: Any,
+    lengths: Floats,
+    d: int,
+    shift: Any = 0.0,
+    shifted: Bools | bool = False,
+) -> Measured:
+    """`measure` in a norm: ``size`` = N(p), ``other`` = N*(u) and ``pull`` = u.p for u = sum_j l_j row_j.
+
+    ``lengths`` are N* of the rows, or above. For one problem, or for a stack.
+
+    >>> one = np.ones(1)
+    >>> from hardmax.margin.norms import norm
+    >>> float(measured_in(norm("l1"), one, one < 0, one / 4, one, 0.25, 0.5, 0.5, 2 * one, 2).kkt)
+    0.0
+    """
+    with np.errstate(all="ignore"):
+        gap = np.abs(size - pull / size)
+    size, other = size * (1 + ball.rounding(d)), other * (1 + ball.dual.rounding(d))
+    return measure(Mp, h, equal, weights, lengths, size, other, gap, d, shift, shifted)
+
+
+def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
+    """Which rows are tight at every optimal p, and which may be at some, by solving with and without them.
+
+    A row without which the margin is larger is tight everywhere, and one that makes it smaller as an equality
+    is tight nowhere. ``near`` are the rows that may be tight, where they are known: then only the first
+    question is asked.
+
+    >>> rows = Constraints.dense([[1.0, 0.0], [1.0, 2.0]])
+    >>> enclose_by(solve_in(rows, "l3")).doubtful.tolist()
+    [False, False]
+    """
+    c, ball = best.constraints, norm(best.norm_name)
+    none = np.zeros(c.count, dtype=bool)
+    if best.norm == 0 or best.p is None:
+        return Tight(none, ~none if math.isnan(best.norm) else none)
+    if c.equal.any() or not (c.h > 0).all():
+        return Tight(c.equal, ~none)
+    known, near = near is not None, ~none if near is None else near
+    tight, slack = none.copy(), np.asarray(best.slack) / c.h
+    shares = np.asarray(best.multipliers) * c.h  # of N(p)^2, which is their sum
+    shares = shares / shares.sum()
+    for j in np.flatnonzero(near):
+        if known or shares[j] > slack[j]:
+            without = ball.solve(c.subset(np.delete(np.arange(c.count), j)))
+            tight[j] = without.margin_interval[0] > best.margin_interval[1]
+        if not (known or tight[j]):
+            tied = ball.solve(replace(c, equal=np.arange(c.count) == j))
+            near[j] = not tied.margin_interval[1] < best.margin_interval[0]
+    return Tight(tight, near)

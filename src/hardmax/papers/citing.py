@@ -1,0 +1,43 @@
+"""BibTeX of hardmax and of what it builds on."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from hardmax import __version__
+
+KEYS = {"A": "wu2025embeddings", "B": "tarzanagh2023maxmargin", "C": "huang2024nexttoken"}
+
+
+def cite(*papers: str) -> str:
+    """Return BibTeX for hardmax and for papers.
+
+    Args:
+        papers: Letters of papers (A, B, C) or keys of `references`; the three papers by default.
+
+    Returns:
+        The entries, hardmax's first.
+
+    Raises:
+        ValueError: A paper is unknown.
+
+    >>> import hardmax as hm
+    >>> print(hm.cite("B").splitlines()[0])
+    @software{hardmax,
+    """
+    entries = references()
+    wanted = ["hardmax", *(KEYS.get(each.upper(), each) for each in papers or KEYS)]
+    unknown = [each for each in wanted if each not in entries]
+    if unknown:
+        raise ValueError(f"unknown paper {unknown[0]!r}. Known: {', '.join([*KEYS, *entries])}")
+    return "\n\n".join(entries[each] for each in dict.fromkeys(wanted))
+
+
+def references() -> dict[str, str]:
+    """Return the BibTeX entry of every work that hardmax cites, by key."""
+    text = (files("hardmax.papers") / "references.bib").read_text(encoding="utf-8")
+    found = re.findall(r"^@\w+\{(\w+),.*?^\}", text, re.MULTILINE | re.DOTALL)
+    entries = re.split(r"\n\n(?=@)", text.strip())
+    entries[0] = re.sub(r"version = \{[^}]*\}", f"version = {{{__version__}}}", entries[0])
+    return dict(zip(found, entries, strict=True))

@@ -1,0 +1,182 @@
+"""A norm from one file outside the package works wherever a norm is asked for, with certificates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.app import cli
+
+from .weighted_l2 import SKEWED, WeightedL2
+
+FILE = Path(__file__).with_name("weighted_l2.py")
+ROOTS = np.sqrt(SKEWED)
+
+
+def signed(content: dict) -> dict:
+    """With the digest of what it says."""
+    content = {name: value for name, value in content.items() if name != "digest"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def problem_of(seed: int) -> hm.Problem:
+    """Three entries of p, so that the weights matter."""
+    rng = np.random.default_rng(seed)
+    return hm.Problem.from_scores(rng.normal(size=(3, 3, 3)), rng.normal(size=(3, 3)))
+
+
+def stretched(problem: hm.Problem) -> hm.Problem:
+    """The same in coordinates in which the norm is l2."""
+    return hm.Problem.from_scores(problem.keys.reshape(3, 3, 3) / ROOTS, problem.scores.reshape(3, 3))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_max_margin_is_that_of_stretched_axes(seed):
+    problem = problem_of(seed)
+    best, plain = hm.max_margin(problem, norm="skewed"), hm.max_margin(stretched(problem))
+    assert best.status == plain.status
+    assert best.norm_name == "skewed"
+    if plain.is_certified:
+        assert best.margin == pytest.approx(plain.margin, rel=1e-12)
+        low, high = best.margin_interval
+        assert low <= best.margin <= high <= low * (1 + 1e-9)
+        assert best.p == pytest.approx(plain.p / ROOTS, rel=1e-9)
+        assert best.tight.tolist() == plain.tight.tolist()
+        assert best.unique
+    batch = hm.max_margin_batch([problem] * 2, [best.selection] * 2, norm="skewed")
+    assert [each.margin for each in batch] == [best.margin] * 2
+
+
+def test_duality_of_the_object():
+    norm = hm.margin.norm("skewed")
+    rng = np.random.default_rng(0)
+    for g in rng.normal(size=(20, 3)):
+        step = norm.step(g)
+        assert norm.value(step) == pytest.approx(1.0)
+        assert step @ g == pytest.approx(norm.dual.value(g))
+        speed, bend = norm.speed(g)
+        assert speed == pytest.approx(norm.dual.value(g) * step)
+        assert bend @ g == pytest.approx(speed)
+    assert norm.over_l2((3,)) >= 2.0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_certificates(seed):
+    problem = problem_of(seed)
+    best = hm.max_margin(problem, norm="skewed")
+    content = best.to_dict()
+    said = hm.certify(content)
+    assert said.valid, said.violations
+    if not best.is_certified:
+        return
+    assert "skewed margin" in said.what
+    # what holds in this norm does not hold in another, nor for a narrower interval
+    assert not hm.certify(signed({**content, "norm_name": "l1"})).valid
+    low, high = (float.fromhex(x) for x in content["margin_interval"])
+    for ends in ((low * 1.01, high * 1.02), (low * 0.98, high * 0.99)):
+        assert not hm.certify(signed({**content, "margin_interval": [x.hex() for x in ends]})).valid
+
+
+def test_certificates_with_equalities():
+    rows = hm.Constraints.dense([[1.0, 2.0, -1.0], [0.5, 1.0, 1.0]], E=[[1.0, -1.0, 0.5]])
+    best = hm.max_margin(rows, norm="skewed")
+    assert best.is_certified
+    assert abs(rows.rows()[2] @ best.p) < 1e-12
+    assert hm.certify(best.to_dict()).valid
+
+
+def test_infeasible():
+    best = hm.max_margin(hm.Constraints.dense([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]), norm="skewed")
+    assert best.status == "infeasible"
+    assert hm.certify(best.to_dict()).valid
+
+
+@pytest.mark.parametrize(
+    "rule", [hm.steps.Normalized(0.1, norm="skewed"), hm.steps.Momentum(0.1, norm="skewed")]
+)
+def test_descent(rule):
+    runs = [hm.descend(problem_of(seed), rule, steps=5000) for seed in range(6)]
+    best = [hm.max_margin(run.problem, run.selection(), norm=run.norm_name) for run in runs]
+    assert sum(each.is_certified for each in best) >= 3
+    others = []
+    for run, each in zip(runs, best, strict=True):
+        if each.is_certified and hm.is_locally_optimal(run.problem, each):
+            assert run.deficit(each) < 0.06
+            others.append(hm.max_margin(run.problem, run.selection()).deficit(each.p))
+    assert max(others) > 0.06  # the max margin in l2 is another direction
+    problem = runs[0].problem
+    moved = hm.descend(problem, rule, steps=1).p
+    assert hm.margin.norm("skewed").value(moved) == pytest.approx(0.1)
+
+
+def test_plain_descent_is_that_of_stretched_axes():
+    problem = problem_of(3)
+    run = hm.descend(problem, hm.steps.GD(0.5, norm="skewed"), steps=200)
+    same = hm.descend(stretched(problem), hm.steps.GD(0.5), steps=200)
+    assert run.p == pytest.approx(same.p / ROOTS, rel=1e-9)
+
+
+def test_a_run_proves_its_margin():
+    problem = next(problem for problem in map(problem_of, range(50)) if hm.max_margin(problem).is_certified)
+    run = hm.descend(problem, hm.steps.Normalized(0.1, norm="skewed"), steps=3000)
+    proof, best = run.certificate(), hm.max_margin(problem, run.selection(), norm="skewed")
+    low, high = proof.margin_interval
+    assert low <= best.margin <= high
+    assert hm.certify(proof.to_dict()).valid
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_flow_is_that_of_stretched_axes(seed):
+    problem = problem_of(seed)
+    far, same = (
+        hm.flow(problem, norm="skewed", until_log_time=8.0),
+        hm.flow(stretched(problem), until_log_time=8.0),
+    )
+    assert far.norm_name == "skewed"
+    assert far.p == pytest.approx(same.p / ROOTS, rel=1e-7, abs=1e-9)
+
+
+def test_enumeration():
+    problem = problem_of(1)
+    found = {row.selection: row for row in hm.locally_optimal(problem, norm="skewed")}
+    same = {row.selection: row for row in hm.locally_optimal(stretched(problem))}
+    assert found.keys() == same.keys()
+    assert all(each.word == same[chosen].word == "strong" for chosen, each in found.items())
+
+
+def test_command_line(tmp_path, capsys):
+    problem = problem_of(1)
+    file, proofs = tmp_path / "problem.json", tmp_path / "proofs"
+    content = {
+        "keys": problem.keys.reshape(3, 3, 3).tolist(),
+        "scores": problem.scores.reshape(3, 3).tolist(),
+    }
+    file.write_text(json.dumps(content))
+    wanted = ["--norm", f"{FILE}:skewed", "--flow", "--certificates", str(proofs)]
+    assert cli.run(["solve", str(file), "--json", *wanted]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["norm_name"] == "skewed"
+    for row in answer["selections"]:
+        best = hm.max_margin(problem, row["selection"], norm="skewed")
+        assert row["norm"] == pytest.approx(best.norm, rel=1e-12)
+    for proof in sorted(proofs.iterdir()):
+        assert cli.run(["certify", str(proof), "--norm", str(FILE)]) == 0
+    assert len([*proofs.iterdir()]) >= len(answer["selections"])
+    assert cli.run(["solve", str(file), "--norm", f"{tmp_path}/none.py:skewed"]) == 2
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="register"):
+        hm.margin.norm(WeightedL2("unknown", SKEWED))
+    with pytest.raises(ValueError, match="taken"):
+        hm.margin.register(WeightedL2("l1.50", (1.0, 1.0, 1.0)))
+    with pytest.raises(ValueError, match="mirror"):
+        hm.flow(problem_of(0), norm="skewed", mirror=True)
+    with pytest.raises(ValueError, match="exact"):
+        hm.max_margin(problem_of(0), norm="skewed", exact=True)
