@@ -35,6 +35,7 @@ from hardmax.papers.figures.figure import (
     recipes_of,
 )
 from hardmax.papers.figures.record import ClaimRecord, FigureRun, Record, count, read_records, summary, tally
+from hardmax.papers.figures.style import style
 from hardmax.papers.registry import ERRATA, PAPERS
 
 if TYPE_CHECKING:
@@ -365,8 +366,6 @@ def _save_csv(figure: Figure, folder: Path) -> Iterable[Path]:
 
 def _save_pictures(figure: Figure, folder: Path) -> Iterable[Path]:
     import matplotlib
-
-    from hardmax.papers.figures.style import style
 
     canvas = figure.plot()
     with style():
