@@ -2,7 +2,7 @@
 
     python benchmarks/all.py                  # all, as make bench does; the table also as build/bench.json
     python benchmarks/all.py margin trainer   # those of bench_margin.py and bench_trainer.py
-    python benchmarks/all.py --readme         # put the last table into README.md and benchmarks/measured.json
+    python benchmarks/all.py --store          # put the last table into benchmarks/measured.json and docs/benchmarks.md
 
 Each benchmark runs in a process of its own and prints its own tables; its numbers are kept in build/bench.
 Both sides of a ratio come from one process, or from processes that take turns. A benchmark that cannot run
@@ -27,10 +27,10 @@ HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
 FILE = BUILD / "bench.json"
 MEASURED = HERE / "measured.json"
-README = HERE.parent / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 # What would take half an hour, and is not for one line.
 SHORTER = {"bench_classifier.py": ["--set", "IMDB", "--only", "hardmax (1,2)"]}
-HEAD = "| | measured here | beside | command |\n|---|---|---|---|\n"
+HEAD = "| | measured here | compared with | command |\n|---|---|---|---|\n"
 
 
 def run(script: str) -> dict[str, Any] | str:
@@ -87,8 +87,8 @@ def table(result: dict[str, Any]) -> Table:
     return shown
 
 
-def readme_table(rows: list[dict[str, Any]]) -> str:
-    """The README's table, in the order of the lines."""
+def page_table(rows: list[dict[str, Any]]) -> str:
+    """Return the table of the benchmark page, in the order of the lines."""
     text = HEAD
     for row in rows:
         text += f"| {row['title']} | {sentence(row)} | {row['peer'] or 'nothing else'} "
@@ -96,25 +96,25 @@ def readme_table(rows: list[dict[str, Any]]) -> str:
     return text
 
 
-def into_readme(result: dict[str, Any]) -> None:
-    """Lines that were measured now replace the older ones; the others stay."""
+def store(result: dict[str, Any]) -> None:
+    """Replace lines that were measured now; the others stay."""
     old = json.loads(MEASURED.read_text())["rows"] if MEASURED.exists() else []
     known = {row["title"]: row for row in [*old, *result["rows"]]}
     rows = [known[line.title] for line in LINES if line.title in known]
     MEASURED.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
-    text = README.read_text()
+    text = PAGE.read_text()
     begin = text.index(HEAD)
     end = text.index("\n\n", begin) + 1
-    README.write_text(text[:begin] + readme_table(rows) + text[end:])
+    PAGE.write_text(text[:begin] + page_table(rows) + text[end:])
 
 
 def main() -> int:
     options = report.parser(__doc__)
     options.add_argument("names", nargs="*", help="benchmarks by name; all if none is given")
-    options.add_argument("--readme", action="store_true", help="only put the last table into README")
+    options.add_argument("--store", action="store_true", help="only store the last table")
     asked = options.parse_args()
-    if asked.readme:
-        into_readme(json.loads(FILE.read_text()))
+    if asked.store:
+        store(json.loads(FILE.read_text()))
         return 0
     every = list(dict.fromkeys(line.script for line in LINES))
     scripts = [f"bench_{name}.py" for name in asked.names] or every

@@ -76,7 +76,7 @@ def by_query(attend: Attention, q: torch.Tensor, *others: torch.Tensor) -> np.nd
 
 def misaligned(found: np.ndarray, truth: np.ndarray) -> float:
     """1 - cos, of a gradient that is zero 1."""
-    return float(hm.misalignment(found, truth)) if np.abs(found).max() > 0 else 1.0
+    return float(hm.cosine_distance(found, truth)) if np.abs(found).max() > 0 else 1.0
 
 
 def directions(draws: int) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def trained(attend: Attention, how: str, steps: int) -> float:
             p.data -= p.grad / p.grad.norm()
     at = p.detach().double().numpy()
     best = hm.max_margin(problem, hm.selected_tokens(problem, at))
-    return float(hm.misalignment(at, best.p))
+    return float(hm.cosine_distance(at, best.p))
 
 
 def seconds(attend: Attention, shape: tuple[int, ...], times: int) -> Callable[[], float]:

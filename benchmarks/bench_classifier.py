@@ -131,7 +131,7 @@ class Ours:
         return self.model.predict(texts)
 
     def top(self, texts: list[str]) -> np.ndarray:
-        return self.model.keep_top(texts, TOP).predictions
+        return self.model.evaluate_top_k(texts, k=TOP).predictions
 
 
 def methods() -> dict[str, Any]:
@@ -153,7 +153,7 @@ def methods() -> dict[str, Any]:
         "hardmax (1)": lambda: Ours(1),
         "hardmax (1,2)": lambda: Ours(2),
         "hardmax (1,3)": lambda: Ours(3),
-        "hardmax (1,2), sparse=10": lambda: Ours(2, sparse=10),
+        "hardmax (1,2), top_k=10": lambda: Ours(2, top_k=10),
     }
 
 
@@ -167,7 +167,7 @@ def warm() -> None:
             own = hm.text.AttentionClassifier(ngram_range=(1, n), min_df=1).fit(
                 ["a b", "b c", "c a"][: len(labels)], labels
             )
-            own.keep_top(["a b", "b c"], 1)
+            own.evaluate_top_k(["a b", "b c"], k=1)
 
 
 def alone(name: str, file: str) -> None:

@@ -83,13 +83,13 @@ def torch_tensor(problems: list[hm.Problem], steps: int, epsilon: float = 1e-9) 
 
 
 def _arrays(problem: hm.Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return problem.keys.reshape(4, 6, -1), problem.head.v, problem.head.labels
+    return problem.keys.reshape(4, 6, -1), problem.readout.v, problem.readout.labels
 
 
 def ends(trials: int, d: int = 100) -> dict[str, Any]:
     """Mean correlation of where a trial ends with the max-margin direction of the tokens it selects."""
     problems = list(hm.data.fig9_oracle(d, trials))
-    runs = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=STEPS)
+    runs = hm.train(problems, hm.optim.Normalized(1.0), steps=STEPS)
 
     def by_torch(epsilon: float) -> list[np.ndarray]:
         found = [torch_trial(*_arrays(each), STEPS, torch.float64, epsilon) for each in problems]
@@ -97,7 +97,7 @@ def ends(trials: int, d: int = 100) -> dict[str, Any]:
 
     def correlation(points: list[np.ndarray]) -> float:
         found = [
-            1 - hm.misalignment(p, hm.max_margin(problem, hm.selected_tokens(problem, p)))
+            1 - hm.cosine_distance(p, hm.max_margin(problem, hm.selected_tokens(problem, p)))
             for problem, p in zip(problems, points, strict=True)
         ]
         return float(np.mean(found))
@@ -115,11 +115,11 @@ def fig9(trials: int, torch_trials: int, say: Callable[[str], None]) -> dict[str
     rows = []
     for d in DIMENSIONS:
         problems = list(hm.data.fig9_oracle(d, trials))
-        hm.descend_batch(problems[:4], hm.steps.Normalized(1.0), steps=STEPS)
+        hm.train(problems[:4], hm.optim.Normalized(1.0), steps=STEPS)
         runs = {
             w: timed(
-                lambda w=w, problems=problems: hm.descend_batch(
-                    problems, hm.steps.Normalized(1.0), steps=STEPS, workers=w
+                lambda w=w, problems=problems: hm.train(
+                    problems, hm.optim.Normalized(1.0), steps=STEPS, workers=w
                 )
             )
             for w in (1, 2)
@@ -167,7 +167,7 @@ def flow(instances: int = 10) -> dict[str, Any]:
         "log_t": 1e7,
         "median_s": float(np.median(seconds)),
         "max_s": max(seconds),
-        "norms": [path.norm for path in ends],
+        "norms": [path.p_norm for path in ends],
     }
 
 
@@ -193,7 +193,7 @@ def large_flow(tokens: list[int]) -> dict[str, Any]:
         "steps": len(ends[0].times) - 1,
         "peer_norm": PEER_NORM,
         "ratio": peer[0] / to_peer[0],
-        "misalignment": ends[1].misalignment(ends[2]),
+        "misalignment": ends[1].cosine_distance(ends[2]),
         "to_norm_30": rows,
     }
 
@@ -204,13 +204,13 @@ def exponent(sizes: list[int], make: Callable[[int], hm.Problem], coordinates: s
     for size in sizes:
         problem = make(size)
         few, many = 20, 220
-        hm.descend(problem, hm.steps.Normalized(0.1), steps=few, coordinates=coordinates, record=())
+        hm.train(problem, hm.optim.Normalized(0.1), steps=few, coordinates=coordinates, record=())
 
         def span(steps: int, problem: hm.Problem = problem) -> float:
             return min(
                 timed(
-                    lambda: hm.descend(
-                        problem, hm.steps.Normalized(0.1), steps=steps, coordinates=coordinates, record=()
+                    lambda: hm.train(
+                        problem, hm.optim.Normalized(0.1), steps=steps, coordinates=coordinates, record=()
                     )
                 )[1]
                 for _ in range(3)

@@ -20,9 +20,10 @@ from rich.table import Table
 
 import hardmax as hm
 from hardmax._lib.parallel import serial_blas
-from hardmax.embeddings import assumption_4_corpus, descend_embeddings, initial_vectors
+from hardmax.embeddings import assumption_4_corpus, initial_vectors
 from hardmax.embeddings.gram import GramState, descend_gram
 from hardmax.embeddings.near_identity import draw_initial
+from hardmax.embeddings.one_layer import descend_embeddings
 from hardmax.embeddings.theorem5 import run_theorem_5
 from hardmax.margin.closed_forms.patterns import important_only
 
@@ -90,10 +91,10 @@ def theorem_5(n: int, T: int) -> dict[str, Any]:
         "T": T,
         "S": corpus.S,
         "d": f"{float(run.d):.3g}",
-        "norm": run.path.norm,
+        "norm": run.path.p_norm,
         "steps": len(run.path.times) - 1,
         "event": run.path.event,
-        "misalignment": run.path.misalignment(limit),
+        "misalignment": run.path.cosine_distance(limit),
         "important_only": run.selects_only_important,
         "cpu_seconds": cpu,
     }

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hardmax.data import sphere
-from hardmax.directions.enumerate import feasible_selections, locally_optimal
+from hardmax.directions.enumerate import attractors, selections
 from hardmax.problem import Problem
 
 SIZES = [(4, 6, 2), (4, 6, 3), (4, 6, 5), (4, 6, 10), (4, 6, 24), (8, 6, 3)]
@@ -44,17 +44,22 @@ def by_cvxopt(keys: np.ndarray, selection: np.ndarray) -> bool:
 
 def enumerate_once(problem: Problem) -> dict[str, Any]:
     start = time.perf_counter()
-    search = locally_optimal(problem)
+    search = attractors(problem)
     attract = len(list(search))
     seconds = time.perf_counter() - start
     assert search.status == "complete"
-    return {"seconds": seconds, "feasible": search.found, "locally_optimal": attract, "qps": search.qps}
+    return {
+        "seconds": seconds,
+        "feasible": search.feasible,
+        "locally_optimal": attract,
+        "qps": search.problems_solved,
+    }
 
 
 def compare(n: int, T: int, d: int, foreign: int, repeats: int, rng: np.random.Generator) -> dict[str, Any]:
     problem = sphere(n=n, T=T, d=d, rng=int(rng.integers(2**31)))
     keys = problem.keys.reshape(n, T, d)
-    feasible = {found.selection for found in feasible_selections(problem)}  # warms up, too
+    feasible = {found.selection for found in selections(problem)}  # warms up, too
     total = T**n
     runs, brute, wrong = [], 0.0, 0
     drawn = rng.integers(T, size=(foreign, n))

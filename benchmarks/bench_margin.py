@@ -135,7 +135,7 @@ def singles(quick: bool, rng: np.random.Generator) -> list[dict[str, Any]]:
         for name in rivals:
             start = time.perf_counter()
             p = RIVALS[name](M)
-            line[name] = {"seconds": time.perf_counter() - start, "gap": gap(M, p, best.norm)}
+            line[name] = {"seconds": time.perf_counter() - start, "gap": gap(M, p, best.p_norm)}
         lines.append(line)
     return lines
 

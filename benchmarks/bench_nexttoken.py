@@ -63,7 +63,7 @@ def best(work: Callable[[], object], least: float = 0.3, repeats: int = 3) -> fl
 class StructuredNumpy:
     """C-ALG-LOG in array operations: log-masses, log-magnitudes, log-sum-exp per pair, with known signs."""
 
-    def __init__(self, pairs: hm.nexttoken.Pairs) -> None:
+    def __init__(self, pairs: hm.nexttoken.pairs.Pairs) -> None:
         self.pairs, self.row, self.start = pairs, pairs.row, pairs.offsets[:-1]
         self.log_count, self.is_optimal = np.log(pairs.count), pairs.is_optimal
         self.rest = pairs.samples.V - np.diff(pairs.offsets)
@@ -104,9 +104,9 @@ class StructuredNumpy:
 
 def compare(V: int, longest: int, lag0: float, max_lag: int) -> dict[str, Any]:
     samples = samples_of(V, longest, lag0, max_lag)
-    pairs = hm.nexttoken.Pairs.of(samples)
-    W_ov = hm.nexttoken.OutputValue.aligned(pairs.collocation, MARGIN)
-    stage = hm.nexttoken.StageTwo(pairs, W_ov)
+    pairs = hm.nexttoken.pairs.Pairs.of(samples)
+    W_ov = hm.problem.heads.OutputValue.aligned(pairs.collocation, MARGIN)
+    stage = hm.nexttoken.stages.StageTwo(pairs, W_ov)
     rate = 0.05 / np.sqrt(V)
     a = np.zeros(pairs.P)
     stage.descend(a, rate, 20)
@@ -157,8 +157,10 @@ def _first(samples: hm.nexttoken.Samples, share: int) -> Any:
 
 
 def per_step(samples: hm.nexttoken.Samples) -> tuple[int, float]:
-    pairs = hm.nexttoken.Pairs.of(samples)
-    stage = hm.nexttoken.StageTwo(pairs, hm.nexttoken.OutputValue.aligned(pairs.collocation, MARGIN))
+    pairs = hm.nexttoken.pairs.Pairs.of(samples)
+    stage = hm.nexttoken.stages.StageTwo(
+        pairs, hm.problem.heads.OutputValue.aligned(pairs.collocation, MARGIN)
+    )
     a = np.zeros(pairs.P)
     stage.descend(a, 1e-3, 3)
     steps = max(5, 1_000_000 // len(pairs.pair))
@@ -248,8 +250,8 @@ def main() -> None:
     console = report.console(options.json)
     steps = [compare(*size) for size in SIZES]
     data = hm.nexttoken.Samples.from_sentences(hm.nexttoken.generate(rng=0).sentences)
-    run = hm.nexttoken.train(data, record=())
-    whole = best(lambda: hm.nexttoken.train(data, record=()))
+    run = hm.nexttoken.training.train(data, record=())
+    whole = best(lambda: hm.nexttoken.training.train(data, record=()))
     text = large_text(options.source, options.megabytes) if options.source.exists() else None
     result = {
         "steps": steps,

@@ -91,8 +91,8 @@ def batches(count: int, part: int, rng: np.random.Generator) -> list[dict[str, A
     chosen = [selected(problem, rng) for problem in problems]
     lines = []
     for name in ("l1", "linf"):
-        hm.max_margin_batch(problems, chosen, norm=name)
-        seconds, solved = timed(lambda name=name: hm.max_margin_batch(problems, chosen, norm=name), 3)  # type: ignore[misc]
+        hm.max_margin(problems, chosen, norm=name)
+        seconds, solved = timed(lambda name=name: hm.max_margin(problems, chosen, norm=name), 3)  # type: ignore[misc]
         assert all(best.is_certified for best in solved)
         many = np.stack([best.constraints.rows() for best in solved])
         single, _ = timed(
@@ -113,15 +113,15 @@ def batches(count: int, part: int, rng: np.random.Generator) -> list[dict[str, A
             "problems": count,
             "hardmax": {
                 "cpu_s": seconds,
-                "gap": max(gap(M, best.p, name, best.norm) for M, best in zip(many, solved, strict=True)),
-                "exact": sum(best.certificate == "exact" for best in solved),
+                "gap": max(gap(M, best.p, name, best.p_norm) for M, best in zip(many, solved, strict=True)),
+                "exact": sum(best.arithmetic == "exact" for best in solved),
                 "one_by_one_cpu_s": single * count / part,
             },
         }
         for way, run in ways.items():
             spent, found = timed(run, 1)
             spent *= count / part
-            worst = max(gap(M, p, name, best.norm) for M, p, best in zip(many, found, solved, strict=False))
+            worst = max(gap(M, p, name, best.p_norm) for M, p, best in zip(many, found, solved, strict=False))
             line[way] = {"cpu_s": spent, "gap": worst, "ratio": spent / seconds}
         lines.append(line | {"solver": dict(used)})
     return lines
@@ -167,7 +167,7 @@ def matrices(count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
                 trios = zip(many, found, solved, strict=True)
                 line[way] = {
                     "cpu_s": spent / count,
-                    "gap": max(gap(M, W, name, best.norm) for M, W, best in trios),
+                    "gap": max(gap(M, W, name, best.p_norm) for M, W, best in trios),
                     "ratio": spent / seconds,
                     "solver": dict(used),
                 }

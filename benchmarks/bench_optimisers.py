@@ -99,9 +99,9 @@ def by_digits(problem: hm.Problem, steps: int) -> np.ndarray:
 
 def adam(runs: int, torch_runs: int, exact_runs: int) -> dict[str, Any]:
     problems = [hm.data.sphere(n=N, T=T, d=D, rng=seed) for seed in range(runs)]
-    rule = hm.steps.Adam(RATE, BETAS, EPSILON)
-    hm.descend_batch(problems[:4], rule, steps=10)
-    ours = [timed(lambda w=w: hm.descend_batch(problems, rule, steps=STEPS, workers=w)) for w in (1, 2)]  # type: ignore[misc]
+    rule = hm.optim.Adam(RATE, BETAS, EPSILON)
+    hm.train(problems[:4], rule, steps=10)
+    ours = [timed(lambda w=w: hm.train(problems, rule, steps=STEPS, workers=w)) for w in (1, 2)]  # type: ignore[misc]
     ends = np.stack([run.p for run in ours[0][1]])
     exact = [by_digits(problem, STEPS) for problem in problems[:exact_runs]]
     rows = []
@@ -121,28 +121,28 @@ def adam(runs: int, torch_runs: int, exact_runs: int) -> dict[str, Any]:
                 "one_by_one_cpu_s": min(cpu for cpu, _ in one) / torch_runs * runs,
                 "one_tensor_cpu_s": min(cpu for cpu, _ in all_at_once),
                 "by_hand_cpu_s": min(cpu for cpu, _ in hand),
-                "misalignment": [hm.misalignment(a, b) for a, b in zip(theirs, exact, strict=False)],
+                "misalignment": [hm.cosine_distance(a, b) for a, b in zip(theirs, exact, strict=False)],
             }
         )
     cpu = min(cpu for cpu, _ in ours)
     for row in rows:
         row |= {name: row[f"{name}_cpu_s"] / cpu for name in ("one_by_one", "one_tensor", "by_hand")}
-    off = [hm.misalignment(a, b) for a, b in zip(ends, exact, strict=False)]
+    off = [hm.cosine_distance(a, b) for a, b in zip(ends, exact, strict=False)]
     return {"runs": runs, "torch_runs": torch_runs, "hardmax_cpu_s": cpu, "misalignment": off, "rows": rows}
 
 
 RULES = {
-    "GD": hm.steps.GD(1.0),
-    "Normalized": hm.steps.Normalized(0.1),
-    "Normalized in l3": hm.steps.Normalized(0.1, norm="l3"),
-    "Sign": hm.steps.Sign(0.1),
-    "Coordinate": hm.steps.Coordinate(0.1),
-    "Mirror, power 3": hm.steps.Mirror(0.1, 3),
-    "Momentum": hm.steps.Momentum(0.1),
-    "Signum": hm.steps.Signum(0.1),
-    "Adam": hm.steps.Adam(0.1),
-    "RMSprop": hm.steps.RMSprop(0.1),
-    "SGD": hm.steps.SGD(0.1, momentum=0.9),
+    "GD": hm.optim.GD(1.0),
+    "Normalized": hm.optim.Normalized(0.1),
+    "Normalized in l3": hm.optim.Normalized(0.1, norm="l3"),
+    "Sign": hm.optim.Sign(0.1),
+    "Coordinate": hm.optim.Coordinate(0.1),
+    "Mirror, power 3": hm.optim.Mirror(0.1, 3),
+    "Momentum": hm.optim.Momentum(0.1),
+    "Signum": hm.optim.Signum(0.1),
+    "Adam": hm.optim.Adam(0.1),
+    "RMSprop": hm.optim.RMSprop(0.1),
+    "SGD": hm.optim.SGD(0.1, momentum=0.9),
 }
 
 
@@ -151,16 +151,16 @@ def every_rule(steps: int) -> dict[str, float]:
     problem = hm.data.sphere(n=N, T=T, d=D, rng=0)
     found = {}
     for name, rule in RULES.items():
-        hm.descend(problem, rule, steps=2, record=())
+        hm.train(problem, rule, steps=2, record=())
         best = min(
-            timed(lambda rule=rule: hm.descend(problem, rule, steps=steps, record=()))[0] for _ in range(3)
+            timed(lambda rule=rule: hm.train(problem, rule, steps=steps, record=()))[0] for _ in range(3)
         )  # type: ignore[misc]
         found[name] = 1e6 * best / steps
     return found
 
 
 def main() -> None:
-    warnings.simplefilter("ignore", hm.train.RateWarning)
+    warnings.simplefilter("ignore", hm.limits.RateWarning)
     options = report.parser(__doc__)
     options.add_argument("--runs", type=int, default=1000)
     options.add_argument("--torch-runs", type=int, default=10)

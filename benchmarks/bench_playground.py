@@ -62,7 +62,7 @@ WATCH = """() => {
 def forty() -> hm.Problem:
     """Five inputs of eight tokens in the plane."""
     rng = np.random.default_rng(1)
-    return hm.Problem.from_scores(rng.normal(size=(5, 8, 2)).round(2), rng.random((5, 8)).round(2))
+    return hm.Problem(rng.normal(size=(5, 8, 2)).round(2), rng.random((5, 8)).round(2))
 
 
 def opened(browser: Browser, address: str, problem: hm.Problem) -> Page:
@@ -160,7 +160,7 @@ def main() -> None:
         address = json.loads(server.stdout.readline())["address"]
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-            problems: dict[str, Any] = {"B-FIG-8": hm.data.named("B-FIG-8"), "40 tokens": forty()}
+            problems: dict[str, Any] = {"B-FIG-8": hm.data.example("B-FIG-8"), "40 tokens": forty()}
             found = {name: measured(browser, address, problem) for name, problem in problems.items()}
             browser.close()
     finally:

@@ -38,8 +38,7 @@ def descents(parameters: dict[str, Any], seeds: list[int]) -> list[dict[str, Any
     """Compiled work: gradient descent on one random problem for each seed."""
     problems = [hm.data.sphere(4, 6, parameters["d"], rng=seed) for seed in seeds]
     return [
-        {"norm": path.norm}
-        for path in hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=STEPS, workers=1)
+        {"norm": path.p_norm} for path in hm.train(problems, hm.optim.Normalized(1.0), steps=STEPS, workers=1)
     ]
 
 

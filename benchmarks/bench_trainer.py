@@ -29,7 +29,7 @@ from numba import njit, prange
 from rich.table import Table
 
 import hardmax as hm
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import KLevel, initial_vectors
 from hardmax.embeddings.minibatch.loop import epoch_batches, epoch_order
 from hardmax.embeddings.minibatch.train import OneLayerModel

@@ -18,7 +18,7 @@ import torch
 from rich.table import Table
 
 from hardmax import Corpus
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import initial_vectors
 from hardmax.embeddings.minibatch.loop import epoch_batches
 from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel, similar

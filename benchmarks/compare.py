@@ -39,8 +39,8 @@ def _normalized(problem: object, steps: int, rate: float, **options: object) -> 
     import hardmax as hm
 
     if hasattr(hm, "steps"):
-        return hm.descend(problem, hm.steps.Normalized(rate), steps=steps, **options)
-    return hm.descend(problem, steps, rate, **options)
+        return hm.train(problem, hm.optim.Normalized(rate), steps=steps, **options)
+    return hm.train(problem, steps, rate, **options)
 
 
 def primal() -> Callable[[], object]:
@@ -56,8 +56,8 @@ def batch() -> Callable[[], object]:
 
     problems = list(hm.data.fig9_oracle(100, 50))
     if hasattr(hm, "steps"):
-        return lambda: hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000, workers=1)
-    return lambda: hm.descend_batch(problems, 1000, 1.0, workers=1)
+        return lambda: hm.train(problems, hm.optim.Normalized(1.0), steps=1000, workers=1)
+    return lambda: hm.train(problems, 1000, 1.0, workers=1)
 
 
 def flow() -> Callable[[], object]:
@@ -88,11 +88,12 @@ def enumeration() -> Callable[[], object]:
     import hardmax as hm
 
     problem = hm.data.sphere(5, 6, 4, rng=0)
-    return lambda: list(hm.feasible_selections(problem))
+    return lambda: list(hm.selections(problem))
 
 
 def nexttoken() -> Callable[[], object]:
-    from hardmax.nexttoken import Samples, generate, train
+    from hardmax.nexttoken import Samples, generate
+    from hardmax.nexttoken.training import train
 
     samples = Samples.from_sentences(generate(200, lag0=0.8, max_lag=4, max_length=12, rng=0).sentences)
     return lambda: train(samples, steps=500, rate=0.02)
@@ -101,11 +102,14 @@ def nexttoken() -> Callable[[], object]:
 def trainer() -> Callable[[], object]:
     import hardmax as hm
 
-    train, corpus = hm.embeddings.train_embeddings, hm.embeddings.KLevel.surrogate().draw(512, rng=0)
+    train, corpus = (
+        hm.embeddings.minibatch.train_embeddings,
+        hm.embeddings.KLevel.surrogate().draw(512, rng=0),
+    )
     named = inspect.signature(train).parameters
     options = {"epochs": 10, "batch": 64, "rng": 0, "workers" if "workers" in named else "threads": 1}
     if "step" in named:
-        return lambda: train(corpus, 256, hm.steps.AdamW(1e-3), **options)
+        return lambda: train(corpus, 256, hm.optim.AdamW(1e-3), **options)
     return lambda: train(corpus, 256, rate=1e-3, **options)
 
 
@@ -113,14 +117,14 @@ def adam_batch() -> Callable[[], object]:
     import hardmax as hm
 
     problems = [hm.data.sphere(4, 6, 10, rng=seed) for seed in range(50)]
-    return lambda: hm.descend_batch(problems, hm.steps.Adam(0.1), steps=1000, workers=1)
+    return lambda: hm.train(problems, hm.optim.Adam(0.1), steps=1000, workers=1)
 
 
 def joint() -> Callable[[], object]:
     import hardmax as hm
 
     problem = hm.data.sphere(4, 6, 10, rng=0)
-    return lambda: hm.descend(problem, hm.steps.Normalized(0.1), steps=5000, wrt=("p", "v"), record=())
+    return lambda: hm.train(problem.joint(), hm.optim.Normalized(0.1), steps=5000, record=())
 
 
 def factors() -> Callable[[], object]:
@@ -132,8 +136,8 @@ def factors() -> Callable[[], object]:
     tokens, queries, scores = rng.normal(size=(6, 5, 8)), rng.normal(size=(6, 8)), rng.normal(size=(6, 5))
     problem = hm.Problem.from_queries(tokens, queries, scores)
     start = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
-    return lambda: hm.descend(
-        problem, hm.steps.Normalized(0.1), steps=5000, factors=3, start=start, record=()
+    return lambda: hm.train(
+        problem.factors(rank=3), hm.optim.Normalized(0.1), steps=5000, start=start, record=()
     )
 
 
@@ -149,14 +153,16 @@ def two_layers() -> Callable[[], object]:
 
     corpus, vectors = _corpus(32, 16)
     state = hm.embeddings.TwoLayerGram.from_vectors(*vectors)
-    return lambda: hm.embeddings.descend_two_layer(corpus, state, steps=10, rate=0.1, record=[10])
+    return lambda: hm.embeddings.two_layer.descend_two_layer(corpus, state, steps=10, rate=0.1, record=[10])
 
 
 def embeddings() -> Callable[[], object]:
     import hardmax as hm
 
     corpus, vectors = _corpus(128, 64)
-    return lambda: hm.embeddings.descend_embeddings(corpus, *vectors, steps=200, rate=0.1, record=[200])
+    return lambda: hm.embeddings.one_layer.descend_embeddings(
+        corpus, *vectors, steps=200, rate=0.1, record=[200]
+    )
 
 
 def sweep() -> Callable[[], object]:
@@ -199,7 +205,7 @@ def texts() -> Callable[[], object]:
             os.environ["HARDMAX_CACHE"] = f"{folder}/cache"  # an empty one
             file = Path(folder, "reviews.csv")
             file.write_text("text,label\n" + "\n".join(rows))
-            return hm.embeddings.text_corpus(file, least=5, workers=1)
+            return hm.embeddings.text_corpus(file, min_count=5, workers=1)
 
     return run
 

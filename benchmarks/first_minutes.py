@@ -40,7 +40,7 @@ import hardmax as hm
 
 def trial(parameters, seed):
     problem = hm.data.sphere(n=4, T=6, d=3, rng=seed)
-    return {"norm": float(hm.descend(problem, hm.steps.Normalized(0.1), steps=50).points[-1].sum())}
+    return {"norm": float(hm.train(problem, hm.optim.Normalized(0.1), steps=50).points[-1].sum())}
 """
 
 

@@ -61,14 +61,14 @@ def main() -> None:
     runs: dict[str, Any] = {}
     for seed in asked.seeds:
         begin = time.perf_counter()
-        trained = hm.embeddings.train_embeddings(
+        trained = hm.embeddings.minibatch.train_embeddings(
             corpus,
             asked.d,
-            hm.steps.AdamW(1e-2, weight_decay=1e-8),
+            hm.optim.AdamW(1e-2, weight_decay=1e-8),
             epochs=asked.epochs,
             rng=seed,
             checkpoint=None if asked.keep is None else asked.keep / f"imdb.{asked.d}.{seed}.npz",
-            progress=lambda done, loss: console.print(f"epoch {done}, loss {loss:.4f}", end="\r"),
+            progress=lambda done, total: console.print(f"epoch {done} of {total}", end="\r"),
         )
         minutes, seen = (time.perf_counter() - begin) / 60, course(corpus, trained)
         table = Table(title=f"seed {seed}, {minutes:.1f} minutes")

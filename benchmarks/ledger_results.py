@@ -105,14 +105,14 @@ def lemmas_12_and_13() -> dict[str, tuple[bool, str]]:
     from hardmax.directions.joint_margins import label_max_margin, relaxed_max_margin
     from hardmax.limits import joint_path
 
-    problem, tokens, radii = hm.data.named("B-FIG-3b"), (1, 1, 1), [10.0, 20.0, 30.0]
+    problem, tokens, radii = hm.data.example("B-FIG-3b"), (1, 1, 1), [10.0, 20.0, 30.0]
     path = joint_path(problem, radii, rho=1.5)
     relaxed, label = relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens)
     rows_of = hm.max_margin(problem, tokens).constraints
     least = [float(rows_of.along(p).min()) for p in path.points]
     angles = [
-        float(np.degrees(np.arccos(1 - hm.misalignment(end, found.p))))
-        for end, found in ((path.points[-1], relaxed), (path.heads[-1], label))
+        float(np.degrees(np.arccos(1 - hm.cosine_distance(end, found.p))))
+        for end, found in ((path.points[-1], relaxed), (path.v_points[-1], label))
     ]
     rows = ", ".join(f"{x:.3g}" for x in least)
     return {

@@ -116,19 +116,23 @@ def run(name: str, data: Path, keep: Path) -> dict[str, Any]:
     """Train, or go on, to the end; returns the line of results."""
     plan, clock = PLANNED[name], Clock(keep / f"{name}.json")
     read = hm.embeddings.yelp_corpus if plan.data == "yelp" else hm.embeddings.imdb_corpus
-    corpus = read(data, **({} if plan.most is None else {"most": plan.most})).corpus
+    corpus = read(data, **({} if plan.most is None else {"max_tokens": plan.most})).corpus
 
-    def tell(done: int, loss: float) -> None:
+    def report(done: int, total: int) -> None:
         if done % plan.every == 0:  # the checkpoint was written before
             clock.keep()
-            print(f"{name}: epoch {done}, loss {loss:.4g}, {clock.seconds['cpu']:.0f} CPU s", flush=True)
+            print(f"{name}: epoch {done} of {total}, {clock.seconds['cpu']:.0f} CPU s", flush=True)
 
-    train = hm.embeddings.train_embeddings if plan.layers == 1 else hm.embeddings.train_two_layer
+    train = (
+        hm.embeddings.minibatch.train_embeddings
+        if plan.layers == 1
+        else hm.embeddings.minibatch.train_two_layer
+    )
     scales = {} if plan.layers == 1 else {"first_scale": plan.first_scale}
     trained = train(
         corpus,
         plan.d,
-        hm.steps.AdamW(plan.rate, weight_decay=1e-8),
+        hm.optim.AdamW(plan.rate, weight_decay=1e-8),
         epochs=plan.epochs,
         batch=plan.batch,
         milestones=plan.milestones,
@@ -136,7 +140,7 @@ def run(name: str, data: Path, keep: Path) -> dict[str, Any]:
         workers=1,
         checkpoint=keep / f"{name}.npz",
         checkpoint_every=plan.every,
-        progress=tell,
+        progress=report,
         scale=plan.scale,
         **scales,
     )

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.checking import Hypothesis, Outcome, statement
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement
 
 
 def test_a_head():
     """Attention whose attended value is squashed, u = y tanh(a.z): one method, and every verb works."""
 
-    class Squashed(hm.heads.Head):
+    class Squashed(hm.readouts.Readout):
         def __init__(self, values, labels, a):
             self.values, self.labels, self.a = values, labels, a
-            self.loss = hm.data.named("B-FIG-8").loss
+            self.loss = hm.data.example("B-FIG-8").loss
 
         def attend(self, at):
             x = at.rows(self.values) @ self.a
@@ -26,35 +26,35 @@ def test_a_head():
 
     rng = np.random.default_rng(0)
     keys, labels = rng.normal(size=(3, 4, 6)), np.array([1.0, -1.0, 1.0])
-    problem = hm.Problem.from_head(keys, Squashed(rng.normal(size=(12, 2)), labels, np.array([1.0, -0.5])))
+    problem = hm.Problem.from_readout(keys, Squashed(rng.normal(size=(12, 2)), labels, np.array([1.0, -0.5])))
     same = hm.Problem.from_psi(
         keys,
-        problem.head.values.reshape(3, 4, 2),
+        problem.readout.values.reshape(3, 4, 2),
         labels,
-        lambda z: np.tanh(z @ problem.head.a),
-        lambda z: (1 - np.tanh(z @ problem.head.a) ** 2)[:, None] * problem.head.a,
+        lambda z: np.tanh(z @ problem.readout.a),
+        lambda z: (1 - np.tanh(z @ problem.readout.a) ** 2)[:, None] * problem.readout.a,
     )
     p = rng.normal(size=6)
-    assert hm.misalignment(hm.gradient(problem, p).direction, hm.gradient(same, p).direction) < 1e-28
-    assert abs(hm.risk(problem, p) - hm.risk(same, p)) < 1e-15
-    run = hm.descend(problem, hm.steps.Normalized(0.1), steps=300)
+    assert hm.cosine_distance(hm.gradient(problem, p).direction, hm.gradient(same, p).direction) < 1e-28
+    assert abs(hm.loss(problem, p) - hm.loss(same, p)) < 1e-15
+    run = hm.train(problem, hm.optim.Normalized(0.1), steps=300)
     far = hm.flow(problem, until_norm=1e3)
     along = hm.flow(problem, clock="arc length", until_norm=1e3)
-    assert far.misalignment(along) < 1e-18
-    best = hm.max_margin(problem, far.selection())
-    assert far.misalignment(best) < 1e-4
-    assert hm.is_locally_optimal(problem, best)
-    assert far.selection().tokens in [found.selection for found in hm.locally_optimal(problem)]
-    assert hm.optimal_tokens(problem).sets == hm.optimal_tokens(same).sets
-    assert hm.excess_risk(problem, run.p, run.selection().tokens).log < 0
-    assert {row.selection for row in hm.solve(problem).selections} >= {far.selection().tokens}
-    assert hm.check("B-THM-3", problem).verdict == "not applicable"  # it is about fixed scores
+    assert far.cosine_distance(along) < 1e-18
+    best = hm.max_margin(problem, far.selection)
+    assert far.cosine_distance(best) < 1e-4
+    assert hm.attracts(problem, best).verdict
+    assert far.selection in [found.selection for found in hm.attractors(problem)]
+    assert hm.best_tokens(problem).sets == hm.best_tokens(same).sets
+    assert hm.dynamics.excess_loss(problem, run.p, run.selection).log < 0
+    assert {row.selection for row in hm.solve(problem).selections} >= {far.selection}
+    assert hm.check_statement("B-THM-3", problem).verdict == "not applicable"  # it is about fixed scores
 
 
 def test_a_step_rule():
     """Sign descent with momentum (Signum), in plain Python."""
 
-    class Signum(hm.steps.Step):
+    class Signum(hm.optim.Optimizer):
         norm, memory = "linf", 1
 
         def update(self, direction, exponents, state, rate, step):
@@ -63,15 +63,15 @@ def test_a_step_rule():
             return rate * np.sign(state[0])
 
     problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
-    run = hm.descend(problem, Signum(0.1), steps=300, record=1)
+    run = hm.train(problem, Signum(0.1), steps=300, record=1)
     assert run.method == "Signum"
     np.testing.assert_allclose(np.abs(np.diff(run.points, axis=0)).max(axis=1), 0.1)
     assert run.losses[-1] < 1e-3 * run.losses[0] or run.accuracy() == 1.0
-    best = hm.max_margin(problem, run.selection())
+    best = hm.max_margin(problem, run.selection)
     assert best.is_certified
-    batch = hm.descend_batch([problem] * 3, Signum(0.1), steps=300)
+    batch = hm.train([problem] * 3, Signum(0.1), steps=300)
     assert all((each.p == run.p).all() for each in batch)
-    both = hm.descend(hm.data.named("B-FIG-3a"), (Signum(0.1), hm.steps.GD(0.1)), steps=5, wrt=("p", "v"))
+    both = hm.train(hm.data.example("B-FIG-3a").joint(), (Signum(0.1), hm.optim.GD(0.1)), steps=5)
     assert np.abs(both.p).max() <= 0.5 + 1e-12
 
 
@@ -80,25 +80,29 @@ def test_a_statement(tmp_path):
 
     @statement("MINE-1", "Best tokens win", "descent selects argmax score", kind="finite", label="conjecture")
     def best_tokens_win(problem: hm.Problem, steps: int = 2000) -> Outcome:
-        best = [tokens[0] for tokens in hm.optimal_tokens(problem).sets]
+        best = [tokens[0] for tokens in hm.best_tokens(problem).sets]
         target = hm.max_margin(problem, best)
         met = Hypothesis("the best tokens are separable", target.is_certified, target.status)
         if not met.holds:
             return Outcome((met,))
-        found = hm.descend(problem, steps=steps).selection().tokens
+        found = hm.train(problem, hm.optim.Normalized(0.1), steps=steps).selection
         wrong = sum(a != b for a, b in zip(found, best, strict=True))
         return Outcome((met,), 0.5 - wrong, {"selected": found}, witness=found, proof="the run itself")
 
-    problem = hm.data.named("B-FIG-8")
-    assert hm.check("MINE-1", problem).verdict == "consistent"
+    problem = hm.data.example("B-FIG-8")
+    assert hm.check_statement("MINE-1", problem).verdict == "consistent"
     drawn = (hm.data.sphere(n=3, T=4, d=3, rng=seed) for seed in range(40))
-    assert {hm.check("MINE-1", each).verdict for each in drawn} == {"consistent", "refuted", "not applicable"}
+    assert {hm.check_statement("MINE-1", each).verdict for each in drawn} == {
+        "consistent",
+        "refuted",
+        "not applicable",
+    }
     problem.save(tmp_path / "mine.json")
     answer = hm.verify(["MINE-1"], on=tmp_path / "mine.json")
     assert [each.check.verdict for each in answer.checks] == ["consistent"]
     assert answer.exit_code == 0
-    assert "MINE-1" in str(hm.check("MINE-1", problem))
-    assert list(hm.checks())[-1] == "MINE-1"
+    assert "MINE-1" in str(hm.check_statement("MINE-1", problem))
+    assert list(hm.statements())[-1] == "MINE-1"
 
 
 @pytest.mark.parametrize("test", [test_a_head, test_a_step_rule, test_a_statement])
@@ -107,7 +111,7 @@ def test_each_takes_at_most_40_lines(test):
 
 
 @pytest.mark.parametrize(
-    "verb", [hm.regularization_path, hm.critical_directions, hm.hessian, hm.Problem.save]
+    "verb", [hm.limits.regularization_path, hm.critical_directions, hm.dynamics.hessian, hm.Problem.save]
 )
 def test_what_needs_fixed_scores_or_data_says_so(verb, tmp_path):
     keys, values = [[[1.0], [0.0]]], [[[1.0], [2.0]]]

@@ -4,14 +4,14 @@ import subprocess
 import sys
 
 import pytest
+from hardmax.papers.checking.check_statement import STATEMENTS, statements
 
-from hardmax.papers.checking.check import STATEMENTS, checks
 from hardmax.papers.figures.figure import RECIPES, recipes
 from hardmax.papers.registry import ERRATA, PAPERS, Registry, places
 
 
 def test_every_statement_is_where_the_registry_says():
-    found = {id: each.test.__module__ for id, each in checks().items()}
+    found = {id: each.test.__module__ for id, each in statements().items()}
     assert found == places("statements")
     assert len(found) == 93
 

@@ -148,7 +148,7 @@ def test_one_signature_of_misalignment():
     found = [inspect.signature(each).parameters for each in methods]
     assert len(found) > 5
     assert {tuple(each)[:2] for each in found} == {("self", "other")}
-    assert {tuple(each)[2:] for each in found} == {("at",), ()}  # a star is one direction, not a run
+    assert {tuple(each)[2:] for each in found} <= {("at",), ()}
 
 
 @pytest.mark.parametrize("name", sorted(hardmax._MODULES))
@@ -157,7 +157,7 @@ def test_public_modules_are_imported_by_the_name_they_have(name):
 
 
 def test_no_two_public_things_have_one_name():
-    """Some stand in two places, as hm.check and hm.theory.check do; they are one thing."""
+    """Some stand in two places, as hm.check_statement and hm.papers.check do; they are one thing."""
     homes: dict[str, set[int]] = {}
     for name, thing in PUBLIC.items():
         if not isinstance(thing, ModuleType) and name not in COUNTERPARTS:

@@ -63,12 +63,12 @@ def test_what_is_no_problem_is_refused_in_words(verb, rest):
 
 
 def test_one_problem_is_no_list_and_no_workers_are_no_number():
-    problem = hardmax.data.named("B-FIG-8")
-    for verb in (hardmax.descend_batch, hardmax.max_margin_batch):
+    problem = hardmax.data.example("B-FIG-8")
+    for verb in (hardmax.train, hardmax.max_margin):
         with pytest.raises(ValueError, match=r"problems must be a list of hardmax\.Problem.*, got Problem"):
             verb(problem)
     with pytest.raises(ValueError, match="workers must be an integer of at least 1, got 0"):
-        hardmax.max_margin_batch([problem], [[0, 0]], workers=0)
-    for train in (hardmax.nexttoken.train, hardmax.nexttoken.train_by_flow):
+        hardmax.max_margin([problem], [[0, 0]], workers=0)
+    for train in (hardmax.nexttoken.training.train, hardmax.nexttoken.flow.train_by_flow):
         with pytest.raises(ValueError, match=r"samples must be Samples, got str; make them with"):
-            train("svop.txt", **({} if train is hardmax.nexttoken.train else {"until": 1.0}))
+            train("svop.txt", **({} if train is hardmax.nexttoken.training.train else {"until": 1.0}))

@@ -47,15 +47,15 @@ def test_where_does_gradient_descent_go(run):
     assert (names["problem"].keys == file.keys).all()
     assert (names["problem"].scores == file.scores).all()
     path, best = names["path"], names["best"]
-    assert path.selection().tokens == (2, 2, 3)
+    assert path.selection == (2, 2, 3)
     assert path.times[-1] == pytest.approx(717_808, abs=1)
-    assert hm.defect(file, 10 * path.direction) == pytest.approx(5.3e-4, rel=0.02)
+    assert hm.dynamics.off_top_attention(file, 10 * path.direction) == pytest.approx(5.3e-4, rel=0.02)
     assert best.is_certified
     assert best.support == ((1, 1), (2, 1))
     assert names["low"] <= best.margin <= names["high"] < names["low"] + 1e-12
     # the two tight rows, by hand: p = (-2, -18)/13
     assert best.margin == pytest.approx(13 / np.hypot(2, 18), rel=1e-12)
-    assert path.misalignment(best) < 1e-13
+    assert path.cosine_distance(best) < 1e-13
     assert (names["search"].found, names["search"].status) == (11, "complete")
     assert names["selections"] == [(2, 2, 3), (1, 3, 0), (1, 1, 0)]
     margins = [each.max_margin.margin for each in names["found"]]
@@ -79,16 +79,16 @@ def test_check_a_conjecture(run):
     assert everything["larger_margin"].k == pytest.approx(540, abs=10)
     assert everything["larger_margin"].k + len(names["exceptions"]) == everything["larger_margin"].n
     problem, path = names["problem"], names["path"]
-    assert hm.optimal_tokens(problem).tokens == (2, 2)
-    assert path.selection().tokens == (1, 1)
+    assert hm.best_tokens(problem).tokens == (2, 2)
+    assert path.selection == (1, 1)
     assert hm.max_margin(problem).margin == pytest.approx(0.267, abs=5e-4)
     assert names["solved"].margin == pytest.approx(0.753, abs=5e-4)
-    assert path.misalignment(names["solved"]) < 1e-10
-    odd, end = names["odd"], names["flow"].selection()
+    assert path.cosine_distance(names["solved"]) < 1e-10
+    odd, end = names["odd"], names["flow"].selection
     reached, best = hm.max_margin(odd, end), hm.max_margin(odd)
-    assert hm.is_locally_optimal(odd, reached)
+    assert hm.attracts(odd, reached).verdict
     assert (reached.margin, best.margin) == pytest.approx((0.360, 0.410), abs=5e-4)
-    assert len(list(hm.locally_optimal(odd))) == 3
+    assert len(list(hm.attractors(odd))) == 3
     assert (names["check"].verdict, names["check"].label) == ("consistent", "conjecture")
 
 
@@ -118,7 +118,7 @@ def test_read_a_theorem_check(run):
     assert hm.gradient(names["opposed"], np.zeros(2)).log_norm == pytest.approx(-3, abs=0.5)
     assert hm.gradient(names["opposed"], names["printed"].witness).log_norm < -30
     assert names["late"].holds
-    assert hm.check("C-THM-ASY", names["sentences"], steps=900).verdict == "undecided"
+    assert hm.check_statement("C-THM-ASY", names["sentences"], steps=900).verdict == "undecided"
     assert names["slope"] == pytest.approx(np.hypot(2, 18) / 13, rel=1e-12)
 
 
@@ -159,9 +159,9 @@ def test_what_did_the_embeddings_learn(run):
     assert trained.c[rows] == pytest.approx([6.3, 3.8, 0.0, -0.5, -4.1, -6.4], abs=0.3)
     assert trained.a[rows] == pytest.approx([1.9, -1.8, -3.5, -2.1, -1.3, 1.8], abs=0.3)
     assert [word for word in names["selected"] if word not in names["good"] + names["bad"]] == []
-    assert hm.is_globally_optimal(names["problem"], names["path"].selection())
+    assert hm.directions.is_best(names["problem"], names["path"].selection)
     assert names["best"].is_certified
-    assert names["path"].misalignment(names["best"]) < 1e-7
+    assert names["path"].cosine_distance(names["best"]) < 1e-7
     assert names["whole"].verdict == "not applicable"
     assert "'warm'" in names["whole"].hypotheses[0].measured
     assert names["simple"].holds
@@ -187,13 +187,13 @@ def test_which_words_decide(run, monkeypatch, capsys):
 
 
 def test_what_a_newcomer_gets_wrong_is_answered():
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     with pytest.raises(
         ValueError, match=r"B-THM-L7: missing .*'selection'; ask check\('B-THM-L7', problem, sel"
     ):
-        hm.check("B-THM-L7", problem)
+        hm.check_statement("B-THM-L7", problem)
     with pytest.raises(
         ValueError, match=r"unexpected keyword argument 'tokens'; ask check\('B-THM-3', problem"
     ):
-        hm.check("B-THM-3", problem, tokens=(0, 1))
-    assert hm.is_locally_optimal(problem, hm.Selection(((0,), (1,))))  # tokens will do
+        hm.check_statement("B-THM-3", problem, tokens=(0, 1))
+    assert hm.attracts(problem, hm.Selection(((0,), (1,)))).verdict  # tokens will do

@@ -138,7 +138,7 @@ WRONG = {
     "huge floats": lambda: np.array([1e308, 1e308]),
     "tiny floats": lambda: np.array([5e-324, 5e-324]),
     "0-d array": lambda: np.array(1.0),
-    "another object of hardmax": lambda: hm.steps.GD(0.1),
+    "another object of hardmax": lambda: hm.optim.GD(0.1),
 }
 
 
@@ -171,8 +171,8 @@ FUNCTIONS = public_functions()
 
 def valid(name: str, folder: pathlib.Path) -> dict:
     """One small valid call of a function: the shared arguments by their names, and its own."""
-    plane, corpus = hm.data.named("B-FIG-8"), hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    labels = hm.data.named("B-FIG-3a")
+    plane, corpus = hm.data.example("B-FIG-8"), hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    labels = hm.data.example("B-FIG-3a")
     E, p, v = hm.embeddings.initial_vectors(3, 4, rng=0)
     shared = {"problem": plane, "corpus": corpus, "rng": 0, "p": [1.0, 0.5], "q": [1.0, 0.5]}
     shared |= {
@@ -196,13 +196,13 @@ def valid(name: str, folder: pathlib.Path) -> dict:
     sentences = hm.nexttoken.named_sentences("C-EX-1")
 
     def predictor():
-        return hm.nexttoken.train(samples, steps=1).predictor
+        return hm.nexttoken.training.train(samples, steps=1).predictor
 
     def classifier():
         return hm.answers.text_train(PAIRS, held_out=0, epochs=1, workers=1).classifier
 
     def model_file():
-        hm.nexttoken.save_model(folder / "model.npz", predictor())
+        predictor().save(folder / "model.npz")
         return folder / "model.npz"
 
     def layer():
@@ -230,10 +230,10 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "data.find_reviews": lambda: {"folder": folder, "kind": "imdb"},
         "data.gaussian": lambda: {"n": 2, "T": 2, "d": 2},
         "data.sphere": lambda: {"n": 2, "T": 2, "d": 2},
-        "data.named": lambda: {"name": "B-FIG-8"},
+        "data.example": lambda: {"name": "B-FIG-8"},
         "data.read_labelled": lambda: {"path": text},
         "data.read_reviews": lambda: {"path": text},
-        "descend_batch": lambda: {"problems": [plane], "steps": 3, "workers": 1},
+        "train": lambda: {"problems": [plane], "steps": 3, "workers": 1},
         "directions.assumption_c": lambda: {"problem": labels, "selection": [1, 1, 1], "draws": 10},
         "directions.in_cone": lambda: {"mu": 0.1},
         "directions.interpolated_max_margin": lambda: {"problem": labels, "rho": 1.0, "selection": "best"},
@@ -270,7 +270,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "embeddings.key_query.gradients": lambda: {**vectors, "W": np.eye(4)},
         "embeddings.local_gap": lambda: {
             "c": [1.0, -1.0, 0.0],
-            "selection": hm.embeddings.score_selection(corpus, [1.0, 1.0, 0.0]),
+            "selection": hm.embeddings.patterns.score_selection(corpus, [1.0, 1.0, 0.0]),
         },
         "embeddings.one_layer.evaluate": lambda: {"a": [0, 0, 0], "c": [3, 0, -3]},
         "embeddings.one_layer.gradients": lambda: vectors,
@@ -297,10 +297,10 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "first_rate": None,
         },
         "embeddings.token_selection": lambda: {"p": p},
-        "embeddings.train_embeddings": lambda: {"d": 2, "step": hm.steps.GD(0.1), "epochs": 1, "workers": 1},
+        "embeddings.train_embeddings": lambda: {"d": 2, "step": hm.optim.GD(0.1), "epochs": 1, "workers": 1},
         "embeddings.train_two_layer": lambda: {
             "d": 2,
-            "step": hm.steps.AdamW(0.1),
+            "step": hm.optim.AdamW(0.1),
             "epochs": 1,
             "workers": 1,
         },
@@ -321,7 +321,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         },
         "margin.norm": lambda: {"name": "l2"},
         "margin.set_max_margin": lambda: {"sets": [[0, 1], [0]]},
-        "max_margin_batch": lambda: {"problems": [plane], "selections": [[0, 0]], "workers": 1},
+        "max_margin": lambda: {"problems": [plane], "selections": [[0, 0]], "workers": 1},
         "misalignment": lambda: {"other": [1.0, 0.0]},
         "nexttoken.analyze": lambda: {"data": TEXTS},
         "nexttoken.collocation": lambda: {"data": samples},
@@ -330,22 +330,23 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.descend_stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.generate": lambda: {"vocabulary": 4},
         "nexttoken.generate_by_rejection": lambda: {"vocabulary": 4},
-        "nexttoken.late_of": lambda: {"star": hm.nexttoken.KqStar.of(hm.nexttoken.Pairs.of(samples))},
-        "nexttoken.load_model": lambda: {"path": model_file()},
+        "nexttoken.late_of": lambda: {
+            "star": hm.nexttoken.star.KqStar.of(hm.nexttoken.pairs.Pairs.of(samples))
+        },
+        "nexttoken.Predictor.load": lambda: {"path": model_file()},
         "nexttoken.named_sentences": lambda: {"name": "C-EX-1"},
         "nexttoken.orders": lambda: {"data": samples},
         "nexttoken.orthonormal_embedding": lambda: {"V": 2, "d": 3},
         "nexttoken.read_sentences": lambda: {"path": text},
         "nexttoken.realizable_part": lambda: {"data": TEXTS},
         "nexttoken.regenerate": lambda: {"n": analysis.n, "orders": analysis.orders, "sentence": [2, 0, 3]},
-        "nexttoken.save_model": lambda: {"path": folder / "saved.npz", "model": predictor()},
         "nexttoken.stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.structure": lambda: {"analysis": hm.nexttoken.analyze(["a b", "b a"])},
         "nexttoken.train": lambda: {"samples": samples, "stage1": 1},
         "nexttoken.train_by_flow": lambda: {"samples": samples, "until": 1.0, "stage1": 1},
         "nexttoken.train_jointly": lambda: {"samples": samples, "E": None},
         "nexttoken.train_unmerged": lambda: {
-            "start": hm.nexttoken.Unmerged.random(samples, np.eye(4), 2, 2, scale=0.1, rng=0)
+            "start": hm.nexttoken.unmerged.Unmerged.random(samples, np.eye(4), 2, 2, scale=0.1, rng=0)
         },
         "nexttoken.write_sentences": lambda: {"path": folder / "written.txt", "sentences": sentences},
         "playground.answer": lambda: {
@@ -360,7 +361,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "train.adam_limit": lambda: {"betas": (0.9, 0.999)},
         "train.adam_waiting": lambda: {"margin": 3.0},
         "train.critical_rate": lambda: {"best": best},
-        "train.forecast": lambda: {"step": hm.steps.Momentum(1.0)},
+        "train.forecast": lambda: {"step": hm.optim.Momentum(1.0)},
         "train.freezing_rate": lambda: {"best": best, "beta": 0.9},
         "train.mirror_onset": lambda: {"best": hm.max_margin(plane, norm="l1.75")},
         "train.runaway_rate": lambda: {"margin": 3.0},

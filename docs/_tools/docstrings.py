@@ -58,7 +58,7 @@ def summary(thing: Any) -> str:
     """The first sentence of a docstring, escaped.
 
     >>> import hardmax as hm
-    >>> summary(hm.risk)
+    >>> summary(hm.loss)
     "Mean loss over the inputs, or the sum of losses with the inputs' weights (B-DEF-1)."
     """
     paragraph = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())

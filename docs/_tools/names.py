@@ -32,8 +32,8 @@ def names_of(place: str) -> list[str]:
 
     >>> "hardmax.Problem" in names_of("hardmax.problem")
     True
-    >>> names_of("hardmax.heads")[-2:]
-    ['hardmax.heads.NonlinearHead', 'hardmax.heads.Scores']
+    >>> names_of("hardmax.readouts")[-2:]
+    ['hardmax.readouts.NonlinearReadout', 'hardmax.readouts.Scores']
     """
     packages = [f"hardmax.{home}." for home in hardmax._MODULES.values()]
     inner = tuple(each for each in packages if each.startswith(f"{place}.") and each != f"{place}.")
@@ -46,7 +46,7 @@ def names_of(place: str) -> list[str]:
 def thing_of(name: str) -> Any:
     """What a dotted name stands for, reached as a user reaches it.
 
-    >>> thing_of("hardmax.heads.Scores").__name__
+    >>> thing_of("hardmax.readouts.Scores").__name__
     'Scores'
     """
     return functools.reduce(getattr, name.split(".")[1:], hardmax)

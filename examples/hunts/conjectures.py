@@ -12,9 +12,9 @@ from flint import arb
 
 import hardmax as hm
 from hardmax.directions import general_position, local_constants
-from hardmax.dynamics.descent import descend_batch
 from hardmax.dynamics.measures import smoothness
-from hardmax.papers.checking import Hypothesis, Outcome
+from hardmax.dynamics.train import train
+from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.checking.enclosure import PROOF, selected
 from hardmax.papers.checking.proof import at_precision, balls, dot, length, settle_slack
 from hardmax.papers.max_margin.statements.balls import BallProblem, has_balls
@@ -29,7 +29,7 @@ def followed(problem, start):
     """The flow from a start, and what it selects; None if it stops or ties."""
     far = 10 * np.linalg.norm(start) + FAR / longest_difference(problem)
     path = hm.flow(problem, start=start, until_norm=far)
-    chosen = path.selection()
+    chosen = path.selection
     return path, chosen.tokens if path.event is None and chosen.is_unique else None
 
 
@@ -100,7 +100,7 @@ def _climbs(problem, start, rate, second, most=2000):
     """Descent in floats until the prediction exceeds a score, then the same steps in balls."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        path = hm.descend(problem, hm.steps.GD(rate), steps=most, start=start, record=1)
+        path = hm.train(problem, hm.optim.GD(rate), steps=most, start=start, record=1)
     predictions = [float(hm.attention(problem, p)[0] @ problem.scores) for p in path.points]
     above = [k for k, u in enumerate(predictions) if u > second]
     if not above:
@@ -137,7 +137,7 @@ def parting(problem: hm.Problem, *, start) -> Outcome:
 
 def without_general_position(problem: hm.Problem) -> Outcome:
     """B-ERR-21 as it was stated first: distinct scores are enough for what attracts to be locally optimal."""
-    found = hm.check("B-ERR-21", problem, count=2)
+    found = hm.check_statement("B-ERR-21", problem, count=2)
     met = tuple(h for h in found.hypotheses if h.id != "general position")
     return Outcome(met, found.slack, found.measured)
 
@@ -172,13 +172,13 @@ def least_rise(beta1, beta2, points=400):
 
 def chosen_in_face(problem, step, start, norm, steps=STEPS):
     """The end of a run in its own face, over the norm, and the face; None where that says nothing."""
-    run = descend_batch([problem], step, steps=steps, start=start, workers=1)[0]
-    if run.event is not None or not run.selection().is_unique:
+    run = train([problem], step, steps=steps, start=start, workers=1)[0]
+    if run.event is not None or not run.selection.is_unique:
         return None
-    best = hm.max_margin(problem, run.selection().tokens, norm=norm)
-    if not best.is_certified or best.face is None or best.face.unique or best.norm == 0:
+    best = hm.max_margin(problem, run.selection, norm=norm)
+    if not best.is_certified or best.face is None or best.face.unique or best.p_norm == 0:
         return None
-    if hm.directions.local_optimality(problem, best) != "strong" or best.face.distance(run.p) > 1e-2:
+    if hm.directions.attracts(problem, best).value != "strong" or best.face.distance(run.p) > 1e-2:
         return None
     size = np.abs(run.p).max() if norm == "linf" else np.abs(run.p).sum()
     return run.p / size, best
@@ -186,22 +186,22 @@ def chosen_in_face(problem, step, start, norm, steps=STEPS):
 
 def sign_takes_the_shortest(problem: hm.Problem) -> Outcome:
     """Sign descent from the origin ends at the point of its face (linf) that is shortest in l2."""
-    return _shortest(problem, hm.steps.Sign(0.01 / _longest(problem)), "linf")
+    return _shortest(problem, hm.optim.Sign(0.01 / _longest(problem)), "linf")
 
 
 def adam_takes_the_shortest(problem: hm.Problem) -> Outcome:
     """Adam without epsilon from the origin ends at the point of its face (linf) that is shortest in l2."""
-    return _shortest(problem, hm.steps.Adam(0.001 / _longest(problem), (0.9, 0.99), epsilon=0.0), "linf")
+    return _shortest(problem, hm.optim.Adam(0.001 / _longest(problem), (0.9, 0.99), eps=0.0), "linf")
 
 
 def coordinates_take_the_shortest(problem: hm.Problem) -> Outcome:
     """Coordinate descent from the origin ends at the point of its face (l1) that is shortest in l2."""
-    return _shortest(problem, hm.steps.Coordinate(0.01 / _longest(problem)), "l1")
+    return _shortest(problem, hm.optim.Coordinate(0.01 / _longest(problem)), "l1")
 
 
 def sign_forgets_the_start(problem: hm.Problem, *, start) -> Outcome:
     """Where sign descent ends in a face does not depend on the start."""
-    step = hm.steps.Sign(0.01 / _longest(problem))
+    step = hm.optim.Sign(0.01 / _longest(problem))
     one, two = (chosen_in_face(problem, step, x, "linf") for x in (None, np.asarray(start, dtype=float)))
     if one is None or two is None or one[1].selection != two[1].selection:
         return Outcome((Hypothesis("both runs end in one face of a strong selection", False),))
@@ -234,7 +234,7 @@ def cone_from_R_bar(problem: hm.Problem, *, selection, start, factor=1) -> Outco
     of the change of the cosine with p_mm. The radius that the proof of Theorem 3 takes is far beyond.
     """
     best = hm.max_margin(problem, selection)
-    known = best.direction is not None and hm.is_locally_optimal(problem, best) is True
+    known = best.direction is not None and hm.attracts(problem, best).verdict is True
     met = (Hypothesis("locally optimal", known), Hypothesis("a loss with balls", has_balls(problem)))
     if not all(h.holds for h in met) or not len(best.support):
         return Outcome((*met, Hypothesis("a neighbour competes", known and bool(len(best.support)))))

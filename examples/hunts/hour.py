@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from hardmax.app.results.hunts import Hunting
-from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import instances
 
 TURNS = 4  # all statements have a quarter of their share before one has more
@@ -31,7 +31,7 @@ class Spent(Exception):
 def theorems():
     """Ids of statements that no known instance breaks as they are corrected."""
     broken = {x.id for x in instances() if x.reading == "corrected" and x.expected in ("fails", "refuted")}
-    return [id for id in checks() if id not in broken]
+    return [id for id in statements() if id not in broken]
 
 
 def hunted(job):

@@ -28,15 +28,15 @@ import hardmax as hm
 
 def trials(parameters, seeds):
     problems = [hm.data.sphere(n=2, T=3, d=parameters["d"], rng=seed) for seed in seeds]
-    best = hm.max_margin_batch(problems, [hm.optimal_tokens(problem) for problem in problems])
-    paths = hm.descend_batch(problems, hm.steps.Normalized(0.5), steps=1000)
+    best = hm.max_margin(problems, [hm.best_tokens(problem) for problem in problems])
+    paths = hm.train(problems, hm.optim.Normalized(0.5), steps=1000)
     rows = []
     for problem, wanted, path in zip(problems, best, paths, strict=True):
         row = {"possible": wanted.is_feasible}
-        if wanted.is_feasible and path.defect() < 1e-5:  # attention off the selected tokens
-            row["found"] = hm.is_globally_optimal(problem, path.selection())
+        if wanted.is_feasible and path.off_top_attention() < 1e-5:  # attention off the selected tokens
+            row["found"] = hm.directions.is_best(problem, path.selection)
             if not row["found"]:
-                reached = hm.max_margin(problem, path.selection())
+                reached = hm.max_margin(problem, path.selection)
                 row["larger_margin"] = reached.margin > wanted.margin
         rows.append(row)
     return rows
@@ -74,11 +74,11 @@ print(f"all: {everything.of['found']}")
 row = next(row for row in found.rows() if row["d"] == 2 and row.get("found") is False)
 problem = hm.data.sphere(n=2, T=3, d=2, rng=row["seed"])
 path = hm.flow(problem, until_norm=1e4)
-for name, selection in [("best tokens", hm.optimal_tokens(problem)), ("selected", path.selection())]:
+for name, selection in [("best tokens", hm.best_tokens(problem)), ("selected", path.selection)]:
     solved = hm.max_margin(problem, selection)
     scores = [f"{s[t]:.2f}" for s, t in zip(problem.split(problem.scores), selection, strict=True)]
     print(f"{name} {selection.tokens}: scores {scores}, margin {solved.margin:.3f}, {solved.status}")
-print(f"1 - cos between the flow and the direction of what it selected: {path.misalignment(solved):.0e}")
+print(f"1 - cos between the flow and the direction of what it selected: {path.cosine_distance(solved):.0e}")
 
 # %%
 # The flow selects token 1 in both inputs, where token 2 would be better, and 1 - cos says that it stays
@@ -97,9 +97,9 @@ row = next(row for row in exceptions if row["d"] == 2 and row["trial"] == 1495)
 odd = hm.data.sphere(n=2, T=3, d=2, rng=row["seed"])
 flow = hm.flow(odd, until_norm=1e4)
 print(f"one of {len(exceptions)} exceptions, d = 2, trial {row['trial']}:")
-for each in hm.locally_optimal(odd):
-    end = "the flow from 0 ends here" if each.selection == flow.selection().tokens else ""
-    best = "best tokens" if each.globally_optimal else ""
+for each in hm.attractors(odd):
+    end = "the flow from 0 ends here" if each.selection == flow.selection else ""
+    best = "best tokens" if each.is_best else ""
     print(f"{each.selection} attracts, margin {each.max_margin.margin:.3f}", best, end)
 
 # %%
@@ -110,7 +110,7 @@ for each in hm.locally_optimal(odd):
 # that hardmax can check on your data; here it follows the flow from eight random starts, and the label says
 # that nobody has proved it.
 
-check = hm.check("B-ERR-21", odd)
+check = hm.check_statement("B-ERR-21", odd)
 print(f"{check.title}: {check.verdict} (label: {check.label})")
 
 # %%
@@ -124,13 +124,13 @@ intervals = np.array([cell.of["found"].interval for cell in cells])
 left.errorbar(range(4), shares, np.abs(intervals.T - shares), fmt="o", capsize=4)
 left.set(xticks=range(4), xticklabels=[2, 3, 4, 6], xlabel="dimension d", ylim=(0.85, 1))
 left.set_title("share that found the best tokens")
-for each, color in zip(hm.locally_optimal(odd), ["#0072B2", "#E69F00", "#009E73"], strict=True):
+for each, color in zip(hm.attractors(odd), ["#0072B2", "#E69F00", "#009E73"], strict=True):
     arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2.5}
     right.annotate("", 8 * each.direction, (0, 0), arrowprops=arrow)
     label = f"{each.selection}, margin {each.max_margin.margin:.2f}"
-    right.plot([], [], color=color, label=label + (", best tokens" if each.globally_optimal else ""))
+    right.plot([], [], color=color, label=label + (", best tokens" if each.is_best else ""))
 for angle in np.arange(0, 2 * np.pi, np.pi / 6):
-    line = hm.descend(odd, hm.steps.Normalized(0.05), steps=400, start=[3 * np.cos(angle), 3 * np.sin(angle)])
+    line = hm.train(odd, hm.optim.Normalized(0.05), steps=400, start=[3 * np.cos(angle), 3 * np.sin(angle)])
     right.plot(*line.points.T, color="grey", linewidth=0.8)
 right.plot(*flow.points.T, color="black", linewidth=2)
 right.set(xlim=(-10, 10), ylim=(-10, 10), aspect="equal", xlabel="$p_1$", ylabel="$p_2$")

@@ -57,7 +57,7 @@ for violation in analysis.violations:
 # A word that begins no sentence is a lesser matter: with ``repair=True`` it gets a next word that nothing
 # else leads to.
 
-part = hm.nexttoken.realizable_part(notes, repair=True)
+part = hm.nexttoken.realizable.realizable_part(notes, repair=True)
 kept = [" ".join(part.sentences.words(i)) for i in range(part.sentences.n)]
 mended = hm.nexttoken.analyze(kept, repair=True)
 print(f"kept {part.samples} of {part.of_samples} questions:", *kept, sep="\n  ")
@@ -78,7 +78,7 @@ print("repaired:", mended.words(mended.repaired))
 # other, for 900 and 10,000 steps.
 
 samples = hm.nexttoken.Samples.from_sentences(kept)
-run = hm.nexttoken.train(samples, steps=10_000, n=mended.n)
+run = hm.nexttoken.training.train(samples, steps=10_000, n=mended.n)
 print(f"loss {run.loss:.1e}; attention on the word that decides: at least {run.masses.min():.6f}")
 print(f"1 - cos between W_kq and its max-margin solution: {run.misalignment_kq:.2e}")
 print(f"the law of late training predicts {run.late.predicted_misalignment(run.rate * 10_000):.2e}")

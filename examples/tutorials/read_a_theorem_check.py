@@ -20,8 +20,8 @@ import hardmax as hm
 # Theorem 2 of the max-margin paper is about training from anywhere, say p = 0: under which conditions must
 # p grow without bound, and how fast?
 
-statement = hm.checks()["B-THM-2"]
-print(f"{len(hm.checks())} statements can be checked; this one is {statement.title}, {statement.label}.")
+statement = hm.statements()["B-THM-2"]
+print(f"{len(hm.statements())} statements can be checked; this one is {statement.title}, {statement.label}.")
 print(statement.claim)
 print("errata that concern it:", statement.errata)
 
@@ -40,7 +40,7 @@ keys = [
     [[-0.6, 0.3], [0.3, -0.1], [-0.8, -0.7], [-1.3, 1.1]],
     [[1.0, 0.4], [-0.2, -0.4], [0.2, -0.1], [0.5, -1.2]],
 ]
-mine = hm.Problem.from_scores(keys, [[0.2, 0.1, 0.8, 0.0], [0.3, 0.5, 0.9, 0.5], [0.6, 0.6, 0.3, 0.9]])
+mine = hm.Problem(keys, [[0.2, 0.1, 0.8, 0.0], [0.3, 0.5, 0.9, 0.5], [0.6, 0.6, 0.3, 0.9]])
 
 
 def tell(found):
@@ -50,7 +50,7 @@ def tell(found):
         print(f"  {each.id}: {each.holds}, measured {measured}", f"({each.erratum})" if each.erratum else "")
 
 
-scored = hm.check("B-THM-2", mine)
+scored = hm.check_statement("B-THM-2", mine)
 tell(scored)
 
 # %%
@@ -67,13 +67,13 @@ tell(scored)
 
 
 def only(best):
-    return hm.Problem.from_scores(keys, [[float(t == winner) for t in range(4)] for winner in best])
+    return hm.Problem(keys, [[float(t == winner) for t in range(4)] for winner in best])
 
 
-equal = hm.check("B-THM-2", only([2, 2, 3]))
+equal = hm.check_statement("B-THM-2", only([2, 2, 3]))
 tell(equal)
 print(f"measured: |p| grows by {equal.measured['norm over log t']:.6f} for each unit of log t")
-print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).norm:.6f}; slack {equal.slack:.6f}")
+print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).p_norm:.6f}; slack {equal.slack:.6f}")
 
 # %%
 # *Holds* means that all conditions are met and the claim was measured to be true on this problem. It is
@@ -88,7 +88,7 @@ print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).norm:.6f}; slack {equ
 # One token per input leaves nothing to choose. The conditions are met and nothing is claimed, so nothing
 # was tested: do not count this as support.
 
-single = hm.check("B-THM-2", hm.Problem.from_scores([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [1.0]]))
+single = hm.check_statement("B-THM-2", hm.Problem([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [1.0]]))
 tell(single)
 
 # %%
@@ -98,8 +98,8 @@ tell(single)
 # Now let token 0 be the best of every input. No p selects all three.
 
 opposed = only([0, 0, 0])
-corrected = hm.check("B-THM-2", opposed)
-printed = hm.check("B-THM-2", opposed, reading="paper")
+corrected = hm.check_statement("B-THM-2", opposed)
+printed = hm.check_statement("B-THM-2", opposed, reading="paper")
 tell(corrected)
 print(f"as the paper words it: {printed.verdict}, slack {printed.slack}, {printed.measured['event']}")
 print("witness:", printed.witness.round(4))
@@ -125,7 +125,7 @@ for name, p in [("0", np.zeros(2)), ("the witness", printed.witness)]:
 
 sentences = ["S V O P", "V O P", "O P P", "P S V"]
 for steps in (900, 100_000):
-    late = hm.check("C-THM-ASY", sentences, steps=steps)
+    late = hm.check_statement("C-THM-ASY", sentences, steps=steps)
     print(f"{late.id} after {steps} steps: {late.verdict}")
 
 # %%
@@ -136,13 +136,13 @@ for steps in (900, 100_000):
 figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
 for name, problem in [("best tokens 0, 0, 0", opposed), ("best tokens 2, 2, 3", only([2, 2, 3]))]:
     path = hm.flow(problem, until_log_time=20)
-    axes.plot(path.times, path.norms, label=name)
-slope = hm.max_margin(problem).norm
-axes.plot([10, 20], [path.norm - 10 * slope - 2, path.norm - 2], ":", color="grey", label="slope claimed")
+    axes.plot(path.times, path.p_norms, label=name)
+slope = hm.max_margin(problem).p_norm
+axes.plot([10, 20], [path.p_norm - 10 * slope - 2, path.p_norm - 2], ":", color="grey", label="slope claimed")
 axes.set(xlabel="log t", ylabel="|p|", xlim=(-2, 20))
 axes.legend()
 plt.show()
 
 # %%
 # ``hardmax verify`` runs every check on instances where the verdict is known, good ones and bad ones, and
-# ``hm.check(id, problem)`` takes any problem of yours.
+# ``hm.check_statement(id, problem)`` takes any problem of yours.

@@ -62,7 +62,7 @@ first = hm.embeddings.take_first_step(corpus, E, p, v, first_rate=64)
 after_one = first.E @ v
 for word, row in zip(shown, rows, strict=True):
     print(f"{word:10} E.v = {after_one[row]:6.2f}, predicted {32 * corpus.alpha[row]:6.2f}")
-lemma = hm.check("A-LEM-2", corpus)
+lemma = hm.check_statement("A-LEM-2", corpus)
 print(f"{lemma.title}: {lemma.verdict}, slack {lemma.slack:.3f}")
 
 # %%
@@ -75,7 +75,9 @@ print(f"{lemma.title}: {lemma.verdict}, slack {lemma.slack:.3f}")
 #
 # Now AdamW, the optimiser of practice, on all parameters, 60 times through the sentences.
 
-trained = hm.embeddings.train_embeddings(corpus, 512, hm.steps.AdamW(1e-3), epochs=60, batch=8, rng=0)
+trained = hm.embeddings.minibatch.train_embeddings(
+    corpus, 512, hm.optim.AdamW(1e-3), epochs=60, batch=8, rng=0
+)
 print(f"loss {trained.loss:.4f}")
 print(f"rank correlation of x and E.v: {trained.r_v:.2f}, of |x| and E.p: {trained.r_p:.2f}")
 for word, row in zip(shown, rows, strict=True):
@@ -95,11 +97,13 @@ for word, row in zip(shown, rows, strict=True):
 
 problem = corpus.problem(trained.E, trained.v)
 path = hm.flow(problem, start=trained.p, until_norm=1e4)
-chosen = zip(problem.split(problem.tokens), path.selection(), strict=True)
+chosen = zip(problem.split(problem.tokens), path.selection, strict=True)
 selected = [corpus.word(sentence[t]) for sentence, t in chosen]
-best = hm.max_margin(problem, path.selection())
+best = hm.max_margin(problem, path.selection)
 print("words selected:", sorted(set(selected)))
-print(f"max-margin direction of this selection: {best.status}; 1 - cos to it: {path.misalignment(best):.0e}")
+print(
+    f"max-margin direction of this selection: {best.status}; 1 - cos to it: {path.cosine_distance(best):.0e}"
+)
 
 # %%
 # In every sentence exactly the strong word is selected, and p tends to the direction that separates these
@@ -112,10 +116,10 @@ print(f"max-margin direction of this selection: {best.status}; 1 - cos to it: {p
 # has one word that occurs with one label only, and otherwise neutral words (Assumption 4). Our weak words
 # break that:
 
-whole = hm.check("A-THM-5", corpus)
+whole = hm.check_statement("A-THM-5", corpus)
 print("all words:", whole.verdict, "because", whole.hypotheses[0].measured)
 short = [" ".join(text.split()[:4]) for text in sentences if "superb" in text or "dreadful" in text]
-simple = hm.check("A-THM-5", hm.Corpus.from_sequences(short, [1, -1] * 4))
+simple = hm.check_statement("A-THM-5", hm.Corpus.from_sequences(short, [1, -1] * 4))
 print("without weak words:", simple.verdict, "at a width of", f"{simple.measured['d']:.0e}")
 
 # %%

@@ -28,7 +28,7 @@ keys = [
     [[1.0, 0.4], [-0.2, -0.4], [0.2, -0.1], [0.5, -1.2]],
 ]
 scores = [[0.2, 0.1, 0.8, 0.0], [0.3, 0.5, 0.9, 0.5], [0.6, 0.6, 0.3, 0.9]]
-problem = hm.Problem.from_scores(keys, scores)
+problem = hm.Problem(keys, scores)
 print(f"{problem.n} inputs, {problem.sizes.tolist()} tokens, keys in {problem.d} dimensions")
 
 # %%
@@ -44,9 +44,11 @@ print(f"{problem.n} inputs, {problem.sizes.tolist()} tokens, keys in {problem.d}
 # p may get.
 
 path = hm.flow(problem, until_norm=1e6)
-print(f"|p| = {path.norm:.0f} at log t = {path.times[-1]:.0f}")
-print("tokens selected:", path.selection().tokens)
-print(f"attention off these tokens when |p| = 10: {hm.defect(problem, 10 * path.direction):.1e}")
+print(f"|p| = {path.p_norm:.0f} at log t = {path.times[-1]:.0f}")
+print("tokens selected:", path.selection)
+print(
+    f"attention off these tokens when |p| = 10: {hm.dynamics.off_top_attention(problem, 10 * path.direction):.1e}"
+)
 
 # %%
 # The training time is e to the 717,808: this is what happens *in the end*. The softmax has become a hardmax
@@ -60,11 +62,11 @@ print(f"attention off these tokens when |p| = 10: {hm.defect(problem, 10 * path.
 # Theory says that p tends to a *max-margin direction*: that of the shortest p for which every selected key
 # beats the other keys of its input by at least 1.
 
-best = hm.max_margin(problem, path.selection())
+best = hm.max_margin(problem, path.selection)
 low, high = best.margin_interval
 print(f"{best.status}: the margin lies between {low:.12f} and {high:.12f}")
 print("tokens that are beaten by exactly 1, as (input, token):", best.support)
-print(f"1 - cos between p and that direction: {path.misalignment(best):.1e}")
+print(f"1 - cos between p and that direction: {path.cosine_distance(best):.1e}")
 
 # %%
 # *Certified* means proved: the interval holds the true margin, by arithmetic that allows for rounding, and
@@ -79,11 +81,11 @@ print(f"1 - cos between p and that direction: {path.misalignment(best):.1e}")
 # only some *attract*: those where each selected token scores above its runners-up. Here are all of them,
 # with proof that the list is complete.
 
-search = hm.locally_optimal(problem)
+search = hm.attractors(problem)
 found = sorted(search, key=lambda each: -each.max_margin.margin)
-print(f"{search.found} selections are possible, {len(found)} attract; the search is {search.status}")
+print(f"{search.feasible} selections are possible, {len(found)} attract; the search is {search.status}")
 for each in found:
-    kind = "every best token" if each.globally_optimal else "not every best token"
+    kind = "every best token" if each.is_best else "not every best token"
     print(each.selection, f"margin {each.max_margin.margin:.4f}, {kind}")
 
 # %%
@@ -96,8 +98,8 @@ basin = np.empty((len(side), len(side)), dtype=int)
 selections = [each.selection for each in found]
 for row, y in enumerate(side):
     for column, x in enumerate(side):
-        end = hm.descend(problem, hm.steps.Normalized(0.1), steps=600, start=[x, y], record=())
-        basin[row, column] = selections.index(end.selection().tokens)
+        end = hm.train(problem, hm.optim.Normalized(0.1), steps=600, start=[x, y], record=())
+        basin[row, column] = selections.index(end.selection)
 shares = np.bincount(basin.ravel()) / basin.size
 for selection, share in zip(selections, shares, strict=True):
     print(f"{share:.1%} of the starts end at {selection}")

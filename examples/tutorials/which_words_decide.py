@@ -85,7 +85,7 @@ print("sum of contributions minus score:", sum(part.contribution for part in why
 #
 # By attention times value, for each class, with the share of their occurrences in texts of it:
 
-chosen = model.important(8)
+chosen = model.top_tokens(8)
 print(chosen)
 
 # %%
@@ -95,14 +95,14 @@ print(chosen)
 # Only as far as the words that are shown suffice. Softmax attention is not sparse: most of a text's words are
 # needed for nine tenths of it. So the ten most telling words of each text are kept, and nothing else:
 
-kept = model.keep_top(more, 10, truth)
+kept = model.evaluate_top_k(more, truth, k=10)
 print(kept)
 
 # %%
 # Whoever wants short reasons can train for them. Then the ten words are all that the model sees, and the
 # reasons are complete; it costs some accuracy.
 
-short = hm.text.AttentionClassifier(sparse=10).fit(texts, labels)
+short = hm.text.AttentionClassifier(top_k=10).fit(texts, labels)
 print(f"trained to read ten words: {short.score(more, truth):.1%}; all words: {accuracy:.1%}")
 
 # %%

@@ -10,7 +10,7 @@ from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax.app import cli
 from hardmax.app.results import Diagnosis, Finding
 
-COLD = "import hardmax as hm; hm.descend(hm.data.named('B-FIG-1a'), hm.steps.Normalized(0.1), steps=2)"
+COLD = "import hardmax as hm; hm.train(hm.data.example('B-FIG-1a'), hm.optim.Normalized(0.1), steps=2)"
 
 
 @pytest.fixture

@@ -140,8 +140,8 @@ def test_a_disk_and_a_socket_are_refused(tmp_path: Path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     "write",
     [
-        lambda path: hm.data.named("B-FIG-8").save(path.with_suffix(".npz")),
-        lambda path: hm.data.named("B-FIG-8").save(path.with_suffix(".json")),
+        lambda path: hm.data.example("B-FIG-8").save(path.with_suffix(".npz")),
+        lambda path: hm.data.example("B-FIG-8").save(path.with_suffix(".json")),
         lambda path: hm.max_margin(hm.Constraints.dense([[1.0]])).save(path.with_suffix(".json")),
         lambda path: nexttoken.write_sentences(path.with_suffix(".txt"), nexttoken.named_sentences("C-EX-1")),
         lambda path: hm.sweep(lambda p, seed: {"x": 1}, {}, 1, workers=0).to_csv(path.with_suffix(".csv")),
@@ -164,7 +164,7 @@ def test_every_writer_goes_the_one_way(tmp_path: Path, write) -> None:
 
 
 def test_a_trajectory_is_saved_under_the_very_name(tmp_path: Path) -> None:
-    path = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=3)
+    path = hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=3)
     path.save(tmp_path / "run")
     np.testing.assert_array_equal(hm.Run.load(tmp_path / "run").points, path.points)
 

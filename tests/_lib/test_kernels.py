@@ -13,8 +13,7 @@ from hardmax._lib import kernels
 from hardmax._lib.arrays import find_leaders
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.kernels import Kernel
-from hardmax.directions import search
-from hardmax.margin import batch, kernel
+from hardmax.margin import kernel
 
 ROOT = Path(__file__).parents[2]
 THREE = ROOT / "examples" / "three-inputs.json"
@@ -35,14 +34,15 @@ def _answers(form):
         norms = np.sqrt((A**2).sum(axis=2))
         norms[norms == 0] = 1.0
         p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.zeros(B, dtype=np.int64)
-        form(search._solve_each)(A, norms, p, weights, verdicts)
+        h, equal = np.ones((B, m)), np.zeros((B, m), dtype=bool)
+        form(kernel.active_sets)(A, h, equal, norms, p, weights, verdicts)
         yield p, weights, verdicts
-        h, equal = np.full((B, m), 0.7), np.zeros((B, m), dtype=bool)
-        equal[:, 0] = True
-        Mp, sizes, found = np.zeros((B, m)), np.zeros((B, 3)), np.ones(B, dtype=bool)
-        p, weights = np.zeros((B, d)), np.zeros((B, m))
-        form(batch._solve_each)(A, h, equal, norms, p, weights, Mp, sizes, found)
-        yield p, weights, Mp, sizes, found
+        h[:], equal[:, 0] = 0.7, True
+        Mp, sizes = np.zeros((B, m)), np.zeros((B, 3))
+        p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.zeros(B, dtype=np.int64)
+        form(kernel.active_sets)(A, h, equal, norms, p, weights, verdicts)
+        form(kernel.combine_each)(A, p, weights, Mp, sizes)
+        yield p, weights, Mp, sizes
 
 
 @pytest.mark.compiled

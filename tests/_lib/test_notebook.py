@@ -13,12 +13,12 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def problem():
-    return hm.data.named("B-FIG-8")
+    return hm.data.example("B-FIG-8")
 
 
 @pytest.fixture(scope="module")
 def path(problem):
-    return hm.descend(problem, hm.steps.Normalized(0.1), steps=300)
+    return hm.train(problem, hm.optim.Normalized(0.1), steps=300)
 
 
 def cells(html):
@@ -37,16 +37,16 @@ def test_results_are_tables(problem, path):
     shown = cells(path._repr_html_())
     assert shown[:2] == ["step", "300"]
     assert "0 0" in shown
-    assert cells(path.selection()._repr_html_()) == ["0", "0", "1", "0"]
+    assert cells(path.selection._repr_html_()) == ["0", "0", "1", "0"]
     assert cells(hm.Selection(((0, 2),))._repr_html_()) == ["0", "0 or 2"]
-    best = hm.max_margin(problem, path.selection())
+    best = hm.max_margin(problem, path.selection)
     assert "0.316228" in cells(best._repr_html_())
     opposed = hm.max_margin(hm.Constraints.dense([[1.0], [-1.0]]))
     assert cells(opposed._repr_html_())[-2:] == ["rows that cancel", "2"]
 
 
 def test_showing_an_enumeration_does_not_use_it_up(problem):
-    search = hm.feasible_selections(problem)
+    search = hm.selections(problem)
     assert cells(search._repr_html_())[:2] == ["status", "running"]
     found = list(search)
     assert len(found) == 4
@@ -63,7 +63,7 @@ def test_a_sweep_shows_the_table_of_its_command():
 
 
 def test_displays_and_what_they_plot_are_pictures(problem, path):
-    found = list(hm.locally_optimal(problem))
+    found = list(hm.attractors(problem))
     swept = hm.sweep(lambda at, seed: {"odd": seed % 2 == 1}, {"a": [1, 2], "b": [1]}, 4, workers=0)
     displays = [
         path.display(),

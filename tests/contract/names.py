@@ -19,69 +19,63 @@ RESULTS = {
     "Predicted Probed Reproduction Solved TextExplained TextImportant TextTrained Trained "
     "Verified",
     "data": "Labelled Review",
-    "directions": "AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections Direction "
-    "Enumeration FeasibleSelection GeneralPosition LocalConstants Neighbors",
-    "embeddings": "Assumption4 Assumption4Witness EmbeddingDescent EmbeddingTraining FirstStep "
-    "FirstStepErrors GramDescent GramFlow InfiniteWidth InitialEvent StrongConditions "
-    "TextCorpus TextReport TheoremFive Thresholds TokenSelection TokenStatistics "
-    "TwoLayerDescent TwoLayerGradients",
-    "figures": "Claim Figure",
-    "heads": "Attention",
-    "limits": "Decomposition JointPath LateComparison LateResidual LocalPath RegularizationPath Survivors",
-    "margin": "Face FactoredPoint InterpolatedMaxMargin SetMaxMargin Norm",
-    "nexttoken": "Analysis Comparison Generated Late Observables Orders PairGradient Prediction Predictor "
-    "RealizablePart Regenerated Structure Training Violation",
-    "papers": "Paper",
+    "directions": "Attraction AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections "
+    "Direction SelectionList FeasibleSelection GeneralPosition LocalConstants Neighbors",
+    "embeddings": "Assumption4 EmbeddingDescent EmbeddingModel EmbeddingTraining FirstStep GramDescent "
+    "GramFlow TextCorpus TextReport TokenSelection TwoLayerDescent",
+    "readouts": "Attention",
+    "limits": "Decomposition Forecast JointPath LateComparison LateResidual LocalPath RegularizationPath "
+    "Survivors",
+    "margin": "Ball Face FactoredPoint InterpolatedMaxMargin SetMaxMargin Norm",
+    "nexttoken": "Analysis Generated NextTokenModel Orders Prediction Predictor Training Violation",
+    "papers": "Check Claim Figure Paper Statement",
     "playground": "Serving",
-    "text": "Explanation Important Kept TextStatistics WordMap",
-    "theory": "Check Statement",
+    "text": "Explanation TextStatistics TokenRanking TopKReport WordMap",
     "torch": "AttentionLayer Heads ProbedHead Watch",
-    "train": "FactorRun Forecast Gradient Smoothness WeightRun",
+    "dynamics": "FactorRun Gradient Smoothness WeightRun",
 }
 
 # Words that differ from the public name in nothing else.
 WORDS = {
-    "problem": "Problem.from_scores",
+    "problem": "Problem",
     "problem_from_queries": "Problem.from_queries",
     "problem_from_gram": "Problem.from_gram",
     "problem_from_psi": "Problem.from_psi",
-    "problem_from_readout": "Problem.from_head",
+    "problem_from_readout": "Problem.from_readout",
     "load_problem": "Problem.load",
-    "loss_function": "Loss",
-    "example": "data.named",
+    "loss_function": "LossFunction",
     "ledger": "ledger",
     "sphere": "data.sphere",
     "gaussian": "data.gaussian",
     "attention": "attention",
-    "loss": "risk",
-    "hessian": "hessian",
-    "excess_loss": "excess_risk",
-    "signed_log": "train.SignedLog",
-    "signed_log_sum": "train.SignedLog.sum",
-    "off_top_attention": "defect",
-    "cosine_distance": "misalignment",
-    "effective_tokens": "train.soft_sparsity",
-    "smoothness": "train.smoothness",
-    "is_best": "is_globally_optimal",
-    "train_list": "descend_batch",
+    "loss": "loss",
+    "hessian": "dynamics.hessian",
+    "excess_loss": "dynamics.excess_loss",
+    "signed_log": "dynamics.SignedLog",
+    "signed_log_sum": "dynamics.SignedLog.sum",
+    "off_top_attention": "dynamics.off_top_attention",
+    "cosine_distance": "cosine_distance",
+    "effective_tokens": "dynamics.soft_sparsity",
+    "smoothness": "dynamics.smoothness",
+    "is_best": "directions.is_best",
+    "train_list": "train",
     "load_run": "Run.load",
-    "critical_rate": "train.critical_rate",
-    "freezing_rate": "train.freezing_rate",
-    "mirror_onset": "train.mirror_onset",
-    "adam_limit": "train.adam_limit",
-    "adam_growth": "train.adam_growth",
-    "adam_waiting": "train.adam_waiting",
-    "runaway_rate": "train.runaway_rate",
-    "forecast": "train.forecast",
+    "critical_rate": "limits.critical_rate",
+    "freezing_rate": "limits.freezing_rate",
+    "mirror_onset": "limits.mirror_onset",
+    "adam_limit": "limits.adam_limit",
+    "adam_growth": "limits.adam_growth",
+    "adam_waiting": "limits.adam_waiting",
+    "runaway_rate": "limits.runaway_rate",
+    "forecast": "limits.forecast",
     "max_margin": "max_margin",
-    "max_margin_list": "max_margin_batch",
+    "max_margin_list": "max_margin",
     "set_max_margin": "margin.set_max_margin",
     "factored_point": "margin.factored_point",
     "constraints": "Constraints.dense",
     "constraint_pairs": "Constraints.pairs",
     "constraints_from_gram": "Constraints.from_gram",
     "constraints_between_entries": "Constraints.between_entries",
-    "norm": "margin.norm",
     "certify": "certify",
     "critical_directions": "critical_directions",
     "score_gap": "directions.score_gap",
@@ -101,8 +95,8 @@ WORDS = {
     "local_path": "limits.local_path",
     "joint_path": "limits.joint_path",
     "basin_boundary": "limits.basin_boundary",
-    "check_statement": "check",
-    "statements": "checks",
+    "check_statement": "check_statement",
+    "statements": "statements",
     "verify": "verify",
     "solve": "solve",
     "figure": "figure",
@@ -128,21 +122,21 @@ WORDS = {
     "one_layer_gradients": "embeddings.one_layer.gradients",
     "one_layer_point": "embeddings.one_layer.evaluate",
     "key_query_gradients": "embeddings.key_query.gradients",
-    "conserved_spectrum": "embeddings.conserved_spectrum",
-    "initial_event": "embeddings.initial_event",
-    "initial_event_from_gram": "embeddings.initial_event_from_gram",
-    "draw_initial": "embeddings.draw_initial",
-    "structured_state": "embeddings.StructuredState",
-    "infinite_structured_state": "embeddings.StructuredState.infinite",
+    "conserved_spectrum": "embeddings.gram.conserved_spectrum",
+    "initial_event": "embeddings.first_step.initial_event",
+    "initial_event_from_gram": "embeddings.first_step.initial_event_from_gram",
+    "draw_initial": "embeddings.near_identity.draw_initial",
+    "structured_state": "embeddings.near_identity.StructuredState",
+    "infinite_structured_state": "embeddings.near_identity.StructuredState.infinite",
     "token_selection": "embeddings.token_selection",
-    "score_selection": "embeddings.score_selection",
-    "local_gap": "embeddings.local_gap",
-    "important_pattern": "embeddings.important_pattern",
+    "score_selection": "embeddings.patterns.score_selection",
+    "local_gap": "embeddings.patterns.local_gap",
+    "important_pattern": "embeddings.patterns.important_pattern",
     "pattern_max_margin": "embeddings.pattern_max_margin",
-    "realizable": "embeddings.realizable",
-    "strong_conditions": "embeddings.strong_conditions",
-    "theorem_5_thresholds": "embeddings.theorem_5_thresholds",
-    "run_theorem_5": "embeddings.run_theorem_5",
+    "realizable": "embeddings.patterns.realizable",
+    "strong_conditions": "embeddings.theorem5.strong_conditions",
+    "theorem_5_thresholds": "embeddings.theorem5.theorem_5_thresholds",
+    "run_theorem_5": "embeddings.theorem5.run_theorem_5",
     "find_reviews": "data.find_reviews",
     "yelp_corpus": "embeddings.yelp_corpus",
     "load_classifier": "text.AttentionClassifier.load",
@@ -155,29 +149,28 @@ WORDS = {
     "write_sentences": "nexttoken.write_sentences",
     "sentence_example": "nexttoken.named_sentences",
     "samples": "nexttoken.Samples.from_sentences",
-    "orders": "nexttoken.orders",
-    "components": "nexttoken.components",
+    "orders": "nexttoken.relations.orders",
+    "components": "nexttoken.relations.components",
     "analyze": "nexttoken.analyze",
     "check_sentences": "answers.ntp_check",
-    "generate_by_rejection": "nexttoken.generate_by_rejection",
-    "realizable_part": "nexttoken.realizable_part",
-    "structure": "nexttoken.structure",
-    "regenerate": "nexttoken.regenerate",
-    "output_stage": "nexttoken.stage_1",
-    "descend_output_stage": "nexttoken.descend_stage_1",
-    "aligned_output": "nexttoken.OutputValue.aligned",
-    "output_of_table": "nexttoken.OutputValue.of_table",
-    "attention_stage": "nexttoken.StageTwo",
-    "pairs_of": "nexttoken.Pairs.of",
-    "late_phase": "nexttoken.late_of",
-    "next_token_model": "nexttoken.Model.of",
-    "embedded_model": "nexttoken.Embedded",
-    "unmerged_model": "nexttoken.Unmerged.random",
-    "orthonormal_embedding": "nexttoken.orthonormal_embedding",
-    "train_next_tokens_jointly": "nexttoken.train_jointly",
-    "train_unmerged": "nexttoken.train_unmerged",
-    "save_predictor": "nexttoken.save_model",
-    "load_predictor": "nexttoken.load_model",
+    "generate_by_rejection": "nexttoken.generators.generate_by_rejection",
+    "realizable_part": "nexttoken.realizable.realizable_part",
+    "structure": "nexttoken.generators.structure",
+    "regenerate": "nexttoken.predict.regenerate",
+    "output_stage": "nexttoken.stages.stage_1",
+    "descend_output_stage": "nexttoken.stages.descend_stage_1",
+    "aligned_output": "problem.readouts.OutputValue.aligned",
+    "output_of_table": "problem.readouts.OutputValue.of_table",
+    "attention_stage": "nexttoken.stages.StageTwo",
+    "pairs_of": "nexttoken.pairs.Pairs.of",
+    "late_phase": "nexttoken.late.late_of",
+    "next_token_model": "nexttoken.model.Model.of",
+    "embedded_model": "nexttoken.unmerged.Embedded",
+    "unmerged_model": "nexttoken.unmerged.Unmerged.random",
+    "orthonormal_embedding": "nexttoken.unmerged.orthonormal_embedding",
+    "train_next_tokens_jointly": "nexttoken.unmerged.train_jointly",
+    "train_unmerged": "nexttoken.unmerged.train_unmerged",
+    "load_predictor": "nexttoken.Predictor.load",
     "train_to_file": "answers.ntp_train",
     "predict_from_file": "answers.ntp_predict",
     "torch_attention": "torch.attention",
@@ -192,12 +185,12 @@ WORDS = {
     "torch_padded": "torch.padded",
     "torch_problem": "torch.problem_of",
     "torch_point": "torch.point_of",
-    "readout_class": "heads.Head",
-    "readout_scores": "heads.Scores",
-    "readout_linear": "heads.LinearHead",
-    "readout_psi": "heads.NonlinearHead",
-    "readout_next_token": "heads.CrossEntropy",
-    "rate_warning": "train.RateWarning",
+    "readout_class": "readouts.Readout",
+    "readout_scores": "readouts.Scores",
+    "readout_linear": "readouts.LinearReadout",
+    "readout_psi": "readouts.NonlinearReadout",
+    "readout_next_token": "readouts.CrossEntropy",
+    "rate_warning": "limits.RateWarning",
     "torch_one_layer": "torch.OneLayer",
     "torch_two_layers": "torch.TwoLayer",
     "torch_key_query": "torch.KeyQuery",
@@ -209,15 +202,15 @@ WORDS = {
 
 # Words that are attributes of a result.
 ATTRIBUTES = {
-    "readout_of": "head",
+    "readout_of": "readout",
     "lengths": "sizes",
     "optimizer_norm": "norm",
-    "readouts_of": "heads",  # the recorded readouts v of a joint run
-    "run_norm": "norm_name",  # the norm whose max margin the run's optimizer is known for
-    "p_norm": "norm",
-    "arithmetic": "certificate",
+    "readouts_of": "v_points",  # the recorded readouts v of a joint run
+    "run_norm": "norm",  # the norm whose max margin the run's optimizer is known for
+    "p_norm": "p_norm",
+    "arithmetic": "arithmetic",
     "exact_p": "fractions",
-    "p_length": "norm",
+    "p_length": "p_norm",
     "kkt_residual": "kkt",
 }
 
@@ -266,12 +259,18 @@ def public_names():
 # Problems
 
 
+def example(name, **options):
+    """Make a small problem by its name or the id of a figure."""
+    assert hm.data.examples()["two-inputs"].startswith("two inputs")
+    return hm.data.example(name, **options)
+
+
 def problem_from_values(keys, values, labels, readout, loss="logistic"):
-    return hm.Problem.from_values(keys, values, labels, head=readout, loss=loss)
+    return hm.Problem.from_values(keys, values, labels, readout=readout, loss=loss)
 
 
 def problem_from_tokens(tokens, labels, readout, W=None, loss="logistic"):
-    return hm.Problem.from_tokens(tokens, labels, head=readout, W=W, loss=loss)
+    return hm.Problem.from_tokens(tokens, labels, readout=readout, W=W, loss=loss)
 
 
 def random_trials(d, trials):
@@ -291,13 +290,12 @@ def gradient(problem, p, block="p"):
 
 def tokens(selection):
     """Return a selection as a tuple with one token per input, or a tuple of tokens where they tie."""
-    if isinstance(selection, hm.Selection):
-        return tuple(each[0] if len(each) == 1 else tuple(each) for each in selection.sets)
+    assert not isinstance(selection, hm.Selection) or isinstance(selection, tuple)
     return tuple(selection)
 
 
 def selection(run, at=-1):
-    return tokens(run.selection(at))
+    return tokens(run.selection if at == -1 else run.selection_at(at))
 
 
 def selected_tokens(problem, p):
@@ -305,7 +303,7 @@ def selected_tokens(problem, p):
 
 
 def best_tokens(problem):
-    return tokens(hm.optimal_tokens(problem))
+    return tokens(hm.best_tokens(problem))
 
 
 # Training
@@ -313,7 +311,7 @@ def best_tokens(problem):
 
 @dataclass(frozen=True)
 class Model:
-    """What is trained, where it is not p of a problem."""
+    """What is trained on a corpus."""
 
     kind: str
     of: Any
@@ -321,48 +319,54 @@ class Model:
 
 
 def joint(problem):
-    return Model("joint", problem)
+    assert isinstance(problem.joint(), hm.dynamics.Joint)
+    return problem.joint()
 
 
 def matrix(problem, prompt):
-    return Model("matrix", problem, {"wrt": "W", "prompt": prompt})
+    assert isinstance(problem.matrix(prompt), hm.dynamics.Matrix)
+    return problem.matrix(prompt=prompt)
 
 
 def factors(problem, rank):
-    return Model("factors", problem, {"factors": rank})
+    assert isinstance(problem.factors(rank), hm.dynamics.Factors)
+    return problem.factors(rank=rank)
 
 
 def remainder(problem):
-    return Model("remainder", problem, {"split": hm.decompose(problem)})
+    model = hm.decompose(problem).remainder
+    assert isinstance(model, hm.dynamics.Remainder)
+    assert isinstance(model, hm.dynamics.Model)
+    return model
 
 
 def optimizer(name, lr, *, eps=None, **options):
     if eps is not None:
-        options["epsilon"] = eps
+        options["eps"] = eps
     rules = {
-        "gd": hm.steps.GD,
-        "normalized": hm.steps.Normalized,
-        "sign": hm.steps.Sign,
-        "coordinate": hm.steps.Coordinate,
-        "spectral": hm.steps.Spectral,
-        "mirror": hm.steps.Mirror,
-        "momentum": hm.steps.Momentum,
-        "signum": hm.steps.Signum,
-        "muon": hm.steps.Muon,
-        "adam": hm.steps.Adam,
-        "adamw": hm.steps.AdamW,
-        "rmsprop": hm.steps.RMSprop,
-        "sgd": hm.steps.SGD,
+        "gd": hm.optim.GD,
+        "normalized": hm.optim.Normalized,
+        "sign": hm.optim.Sign,
+        "coordinate": hm.optim.Coordinate,
+        "spectral": hm.optim.Spectral,
+        "mirror": hm.optim.Mirror,
+        "momentum": hm.optim.Momentum,
+        "signum": hm.optim.Signum,
+        "muon": hm.optim.Muon,
+        "adam": hm.optim.Adam,
+        "adamw": hm.optim.AdamW,
+        "rmsprop": hm.optim.RMSprop,
+        "sgd": hm.optim.SGD,
     }
-    return rules[name](lr, **options)
+    return rules[name](lr=lr, **options)
 
 
 def own_optimizer(norm, lr, move):
     """Make an optimizer from a function of the direction of minus the gradient."""
 
-    class Own(hm.steps.Step):
-        def update(self, direction, exponents, state, rate, step):
-            return rate * move(direction)
+    class Own(hm.optim.Optimizer):
+        def update(self, direction, exponents, state, lr, step):
+            return lr * move(direction)
 
     Own.norm = norm
     return Own(lr)
@@ -370,29 +374,23 @@ def own_optimizer(norm, lr, move):
 
 def train(model, optimizer, steps, **options):
     """Train p of a problem, or another model; a pair of optimizers where it has two blocks."""
-    if not isinstance(model, Model):
-        return hm.descend(model, optimizer, steps=steps, **options)
-    if model.kind == "joint":
-        return hm.descend(model.of, optimizer, steps=steps, wrt=("p", "v"), **options)
-    return hm.descend(model.of, optimizer, steps=steps, **model.options, **options)
+    return hm.train(model, optimizer, steps=steps, **options)
 
 
 def margin_bounds(run):
-    return run.certificate().margin_interval
+    return run.margin_bounds().margin_interval
 
 
 def margin_gap(run, best):
-    return run.deficit(best)
+    return run.margin_gap(best)
 
 
 def distance_to(run, other):
-    return run.misalignment(other)
+    return run.cosine_distance(other)
 
 
-def flow(problem, **options):
-    if isinstance(problem, Model):
-        return hm.flow(problem.of, **problem.options, **options)
-    return hm.flow(problem, **options)
+def flow(problem, until_misalignment=None, **options):
+    return hm.flow(problem, until_cosine_distance=until_misalignment, **options)
 
 
 # Margins
@@ -400,32 +398,42 @@ def flow(problem, **options):
 
 def best_max_margins(problem, **options):
     """Return (selection, max margin) of every selection of best-scoring tokens."""
-    return [(tokens(each), best) for each, best in hm.global_max_margins(problem, **options)]
+    found = hm.selections(problem, among="best", **options)
+    best = hm.max_margin(problem, "best", **options)
+    assert best.margin == max(each.margin for each in found)
+    return [(each.selection, each.max_margin) for each in found]
+
+
+def norm(name):
+    found = hm.margin.norm(name)
+    assert hm.margin.register(found) is found
+    assert callable(hm.margin.solve_by)
+    assert callable(hm.margin.enclose_by)
+    return found
 
 
 # Directions
 
 
 def attractors(problem, **options):
-    return list(hm.locally_optimal(problem, **options))
+    return list(hm.attractors(problem, **options))
 
 
 def selections(problem, **options):
-    return list(hm.feasible_selections(problem, **options))
+    return list(hm.selections(problem, **options))
 
 
 def search(problem, **options):
     """Search for feasible selections; return (found, status)."""
-    running = hm.feasible_selections(problem, **options)
+    running = hm.selections(problem, **options)
     return list(running), running.status
 
 
 def attracts(problem, selection, norm=None):
     """Return "strong", "weak", "no" or "undecided"."""
-    word = hm.directions.local_optimality(problem, selection, norm=norm)
-    expected = {"strong": True, "no": False}.get(word)
-    assert hm.is_locally_optimal(problem, selection, norm=norm) is expected
-    return word
+    found = hm.attracts(problem, selection, norm=norm)
+    assert found is hm.directions.Attraction(found.value)
+    return found.value
 
 
 def neighbors(problem, selection):
@@ -437,21 +445,18 @@ def plane_plot(problem, found):
 
 
 def run_plot(run, target):
-    return hm.train.RunDisplay.of(run, target).plot()
+    return hm.dynamics.RunDisplay.of(run, target).plot()
 
 
 # Limits
 
 
 def decompose(problem):
-    found = hm.decompose(problem)
-    assert hm.limits.decompose is hm.decompose
-    return found
+    return hm.decompose(problem)
 
 
 def regularization_path(problem, radii):
-    assert hm.limits.regularization_path is hm.regularization_path
-    return hm.regularization_path(problem, radii)
+    return hm.limits.regularization_path(problem, radii)
 
 
 # Statements, figures, hunts, answers
@@ -460,10 +465,10 @@ def regularization_path(problem, radii):
 def own_statement(id, slack):
     """Register a statement on problems from a function that returns its slack."""
 
-    @hm.theory.statement(id, "A statement of a test", "slack >= 0", kind="finite", label="conjecture")
-    def test(problem: hm.Problem) -> hm.theory.Outcome:
-        hypothesis = hm.theory.Hypothesis("n >= 1", holds=problem.n >= 1, measured=problem.n)
-        return hm.theory.Outcome((hypothesis,), slack=slack(problem), proof="counted")
+    @hm.papers.statement(id, "A statement of a test", "slack >= 0", kind="finite", label="conjecture")
+    def test(problem: hm.Problem) -> hm.papers.Outcome:
+        hypothesis = hm.papers.Hypothesis("n >= 1", holds=problem.n >= 1, measured=problem.n)
+        return hm.papers.Outcome((hypothesis,), slack=slack(problem), proof="counted")
 
     return test
 
@@ -493,9 +498,6 @@ def read_figure_records(folder):
 
 def sweep(function, grid, trials, **options):
     """Run trials of a function, or of a built-in experiment by its name."""
-    if function == "sphere":
-        grid, function = {"experiment": ["sphere"], **grid}, "hardmax.trials.experiments:built_in"
-        options["batched"] = True
     return hm.sweep(function, grid, trials, **options)
 
 
@@ -517,31 +519,33 @@ def embeddings(corpus, E, p, v, blocks=("E", "p")):
 
 def train_embeddings(model, lr, steps, **options):
     """Train the vectors of a corpus by plain gradient descent on the whole of it."""
-    return hm.embeddings.descend_embeddings(model.of, steps=steps, rate=lr, **model.options, **options)
+    return hm.embeddings.one_layer.descend_embeddings(
+        model.of, steps=steps, rate=lr, **model.options, **options
+    )
 
 
 def train_gram(corpus, state, lr, steps, blocks=("E", "p")):
-    return hm.embeddings.descend_gram(corpus, state, steps=steps, rate=lr, train=blocks)
+    return hm.embeddings.gram.descend_gram(corpus, state, steps=steps, rate=lr, train=blocks)
 
 
 def train_two_layer_gram(corpus, state, lr, steps, blocks=("E", "p", "v")):
-    return hm.embeddings.descend_two_layer(corpus, state, steps=steps, rate=lr, train=blocks)
+    return hm.embeddings.two_layer.descend_two_layer(corpus, state, steps=steps, rate=lr, train=blocks)
 
 
 def flow_gram(corpus, state, times, blocks=("E", "p")):
-    return hm.embeddings.flow_gram(corpus, state, times=times, train=blocks)
+    return hm.embeddings.gram.flow_gram(corpus, state, times=times, train=blocks)
 
 
 def train_minibatch(corpus, d, optimizer, layers=1, **options):
     """Train E, p and v of one layer by mini-batches, or of two layers, which needs PyTorch."""
     if layers == 2:
-        return hm.embeddings.train_two_layer(corpus, d, optimizer, **options)
-    return hm.embeddings.train_embeddings(corpus, d, optimizer, **options)
+        return hm.embeddings.minibatch.train_two_layer(corpus, d, optimizer, **options)
+    return hm.embeddings.minibatch.train_embeddings(corpus, d, optimizer, **options)
 
 
 def two_layer(corpus, E, p, v):
     """Return the predictions, the loss and the gradients of the two-layer model."""
-    model = hm.embeddings.TwoLayer()
+    model = hm.embeddings.two_layer.TwoLayer()
     return model.predict(corpus, E, p, v), model.gradients(corpus, E, p, v)
 
 
@@ -550,15 +554,15 @@ def first_step(corpus, E, p, v, lr):
 
 
 def first_step_errors(corpus, K, a, c, pi, rho, nu, lr):
-    return hm.embeddings.first_step_errors(corpus, K, a, c, pi, rho, nu, first_rate=lr)
+    return hm.embeddings.first_step.first_step_errors(corpus, K, a, c, pi, rho, nu, first_rate=lr)
 
 
 def infinite_width(corpus, lr):
-    return hm.embeddings.infinite_width(corpus, first_rate=lr)
+    return hm.embeddings.first_step.infinite_width(corpus, first_rate=lr)
 
 
 def realizable_patterns(corpus, **options):
-    return list(hm.embeddings.realizable_patterns(corpus, **options))
+    return list(hm.embeddings.patterns.realizable_patterns(corpus, **options))
 
 
 # Texts
@@ -574,36 +578,43 @@ def read_labeled(path, **options):
 
 def text_corpus(paths, *, min_count, max_tokens=None, char_range=None, label_map=None, **options):
     return hm.embeddings.text_corpus(
-        paths, least=min_count, most=max_tokens, characters=char_range, signs=label_map, **options
+        paths,
+        min_count=min_count,
+        max_tokens=max_tokens,
+        char_range=char_range,
+        label_map=label_map,
+        **options,
     )
 
 
 def imdb_corpus(folder, min_count):
-    return hm.embeddings.imdb_corpus(folder, least=min_count)
+    return hm.embeddings.imdb_corpus(folder, min_count=min_count)
 
 
 def classifier(*, top_k=None, entropy_penalty=None, **options):
-    return hm.text.AttentionClassifier(sparse=top_k if top_k is not None else entropy_penalty, **options)
+    return hm.text.AttentionClassifier(top_k=top_k, entropy_penalty=entropy_penalty, **options)
 
 
 def top_tokens(classifier, n, label=None):
-    return classifier.important(n, label)
+    return classifier.top_tokens(n, label)
 
 
 def evaluate_top_k(classifier, X, y, k):
-    return classifier.keep_top(X, k, y)
+    return classifier.evaluate_top_k(X, y, k)
 
 
 # Next tokens
 
 
 def samples_from_trie(data):
-    return hm.nexttoken.Samples.from_trie(hm.nexttoken.Trie.build(hm.nexttoken.Sentences.from_lists(data)))
+    return hm.nexttoken.Samples.from_trie(
+        hm.data.sentences.trie.Trie.build(hm.nexttoken.Sentences.from_lists(data))
+    )
 
 
 def next_tokens(samples):
     """Return the next token of each token (its collocation), completed to a permutation."""
-    return hm.nexttoken.complete(hm.nexttoken.collocation(samples))
+    return hm.nexttoken.relations.complete(hm.nexttoken.relations.collocation(samples))
 
 
 def generate_sentences(vocabulary, rng, **options):
@@ -615,17 +626,21 @@ def generate_sentences(vocabulary, rng, **options):
 
 def star(samples):
     """Return the max-margin solution of the key-query matrix, in rationals."""
-    return hm.nexttoken.KqStar.of(hm.nexttoken.Pairs.of(samples))
+    return hm.nexttoken.star.KqStar.of(hm.nexttoken.pairs.Pairs.of(samples))
 
 
 def train_next_tokens(samples, steps, lr=None, output_steps=900, output_lr=None, **options):
-    return hm.nexttoken.train(
+    return hm.nexttoken.training.train(
         samples, steps=steps, rate=lr, stage1=output_steps, first_rate=output_lr, **options
     )
 
 
 def flow_next_tokens(samples, until, lr):
-    return hm.nexttoken.train_by_flow(samples, until, rate=lr)
+    return hm.nexttoken.flow.train_by_flow(samples, until, rate=lr)
+
+
+def save_predictor(path, model):
+    model.save(path)
 
 
 # Command line

@@ -96,12 +96,12 @@ def test_json_beyond_the_limit_or_nested_beyond_reason(tmp_path, monkeypatch):
 def test_strings_and_complex_numbers_are_no_keys():
     for keys in ([[["1", "0"], ["0", "0"]]], np.ones((1, 2, 2)) * 1j, [[[1, "0"], [0, 0]]], [[[], []]]):
         with pytest.raises(ValueError, match=r"keys(\[0\])? must"):
-            hm.Problem.from_scores(keys, [[1, 0]])
+            hm.Problem(keys, [[1, 0]])
 
 
 def test_a_tampered_path_is_refused(tmp_path):
     file, other = tmp_path / "path.npz", tmp_path / "other.npz"
-    hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=5).save(file)
+    hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=5).save(file)
     with np.load(file) as stored:
         good = {name: stored[name] for name in stored.files}
     for name in ("times", "points", "problem_keys", "problem_offsets", "problem_tokens", "problem_scores"):

@@ -166,14 +166,14 @@ def test_own_columns_and_own_labels(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match=r"no column of text .*among 'id', 'Body', 'mood'; name it by text="):
         read(file)
-    with pytest.raises(ValueError, match="signs="):
+    with pytest.raises(ValueError, match="label_map="):
         read(file, text="Body", label="mood")
     signs = {"good": 1, "BAD": -1}
-    assert read(file, text="Body", label="mood", signs=signs) == [("a", 1), ("b", None), ("c", -1)]
+    assert read(file, text="Body", label="mood", label_map=signs) == [("a", 1), ("b", None), ("c", -1)]
     with pytest.raises(ValueError, match="no column 'nope'"):
         read(file, text="nope", label="mood")
-    with pytest.raises(ValueError, match="signs must map labels"):
-        read(file, signs={"good": 2})
+    with pytest.raises(ValueError, match="label_map must map labels"):
+        read(file, label_map={"good": 2})
     signed = "text,label\r\nsehr schön,1\r\nnein,-1\r\nso so,0\r\n".encode()
     assert read(write(tmp_path / "signed.csv", signed)) == [("sehr schön", 1), ("nein", -1), ("so so", None)]
     # sorted by label: the first thousand say nothing of the rest
@@ -186,8 +186,8 @@ def test_own_columns_and_own_labels(tmp_path: Path) -> None:
             ValueError, match=rf"line 1502: .*'{late}', after which {early} would mean something"
         ):
             read(write(tmp_path / "turned.csv", long))
-    with pytest.raises(ValueError, match="line 3: signs must say what each label means, it lacks '2'"):
-        read(file, text="Body", label="id", signs={1: 1, "3": -1})
+    with pytest.raises(ValueError, match="line 3: label_map must hold every label, it lacks '2'"):
+        read(file, text="Body", label="id", label_map={1: 1, "3": -1})
     # pandas writes truth as words, and blank lines above a header are none of it
     truth = b"\n \ntext,label\na,True\nb,False\n"
     assert read(write(tmp_path / "truth.csv", truth)) == [("a", 1), ("b", -1)]
@@ -204,7 +204,7 @@ def test_own_columns_and_own_labels(tmp_path: Path) -> None:
     polar = as_csv([], [("1", "bad"), ("2", "good")])
     with pytest.raises(ValueError, match=r"polar\.csv: the column 'the first' must hold"):
         read(write(tmp_path / "polar.csv", polar))
-    assert read(tmp_path / "polar.csv", signs={1: -1, "2": 1}) == [("bad", -1), ("good", 1)]
+    assert read(tmp_path / "polar.csv", label_map={1: -1, "2": 1}) == [("bad", -1), ("good", 1)]
 
 
 BROKEN = {

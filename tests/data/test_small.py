@@ -16,7 +16,7 @@ LABELED = ("cycle", "dependent", "plane-plus", "two-scc")
 @pytest.mark.parametrize("name", SCORED + LABELED)
 def test_named_data_are_those_of_the_oracles(oracles: dict[str, Any], name: str) -> None:
     given = oracles["d"]["vector" if name in SCORED else "nonseparable"][name]
-    problem = hm.data.named(name)
+    problem = hm.data.example(name)
     np.testing.assert_array_equal(problem.keys, [token for each in given["keys"] for token in each])
     np.testing.assert_array_equal(problem.scores, [score for each in given["scores"] for score in each])
     assert problem.sizes.tolist() == [len(each) for each in given["keys"]]
@@ -31,7 +31,7 @@ def test_named_queries_are_those_of_the_oracles(oracles: dict[str, Any], name: s
         for each, z in zip(given["tokens"], given["queries"], strict=True)
         for x in each
     ]
-    problem = hm.data.named(name)
+    problem = hm.data.example(name)
     np.testing.assert_array_equal(problem.keys, keys)
     np.testing.assert_array_equal(problem.scores, np.ravel(given["scores"]))
     assert problem.shape == (int(name[1]), int(name[2]))

@@ -64,7 +64,7 @@ def test_index_0_are_exactly_the_locally_optimal_directions(seed: int, d: int) -
         for each in hm.critical_directions(problem).directions
         if not each.index
     }
-    local = {each.selection: each.direction for each in hm.locally_optimal(problem)}
+    local = {each.selection: each.direction for each in hm.attractors(problem)}
     assert attract.keys() == local.keys()
     for tokens, direction in local.items():
         assert direction is not None
@@ -72,9 +72,7 @@ def test_index_0_are_exactly_the_locally_optimal_directions(seed: int, d: int) -
 
 
 def test_multipliers_are_fractions_that_give_the_direction_exactly() -> None:
-    problem = hm.Problem.from_scores(
-        [[[0, 0], [-1, 0], [0, 2]], [[1, 1], [0, 0], [3, 0]]], [[2, 1, 0], [0, 1, 3]]
-    )
+    problem = hm.Problem([[[0, 0], [-1, 0], [0, 2]], [[1, 1], [0, 0], [3, 0]]], [[2, 1, 0], [0, 1, 3]])
     for each in hm.critical_directions(problem).directions:
         keys = problem.keys.astype(int).reshape(2, 3, 2)
         q = [Fraction(0)] * 2
@@ -99,7 +97,7 @@ def test_invariances(seed: int, power: int) -> None:
     keys, scores = rng.integers(-9, 10, size=(2, 3, 2)).astype(float), rng.permutation(6).reshape(2, 3)
 
     def indices(k: object, s: object) -> list[tuple[int, tuple[float, ...]]]:
-        found = hm.critical_directions(hm.Problem.from_scores(k, s)).directions
+        found = hm.critical_directions(hm.Problem(k, s)).directions
         return sorted((each.index, tuple(each.direction.round(9).tolist())) for each in found)
 
     plain = indices(keys, scores)
@@ -122,7 +120,7 @@ def test_invariances(seed: int, power: int) -> None:
     ],
 )
 def test_degenerate_data_name_the_row(keys: object, scores: object, words: str) -> None:
-    found = hm.critical_directions(hm.Problem.from_scores(keys, scores))
+    found = hm.critical_directions(hm.Problem(keys, scores))
     assert any(words in each for each in found.degenerate), found.degenerate
 
 
@@ -132,8 +130,8 @@ def test_keys_in_a_plane_of_a_larger_space() -> None:
     keys = flat.keys.round(2)
     lift = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, -1.0, 0.0]])
     scores = flat.scores.reshape(2, 3)
-    small = hm.critical_directions(hm.Problem.from_scores(keys.reshape(2, 3, 2), scores))
-    large = hm.critical_directions(hm.Problem.from_scores((keys @ lift).reshape(2, 3, 4), scores))
+    small = hm.critical_directions(hm.Problem(keys.reshape(2, 3, 2), scores))
+    large = hm.critical_directions(hm.Problem((keys @ lift).reshape(2, 3, 4), scores))
     assert large.dimension == 2
     assert small.gap == pytest.approx(large.gap, rel=1e-12)
     assert len(small.directions) == len(large.directions) > 0

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hardmax.data import named, sphere
+from hardmax.data import example, sphere
 from hardmax.directions.display import PANELS, PlaneDisplay
-from hardmax.directions.enumerate import feasible_selections, locally_optimal
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.steps import Normalized
+from hardmax.directions.enumerate import attractors, selections
+from hardmax.dynamics.optim import Normalized
+from hardmax.dynamics.train import train
 from hardmax.problem import Problem
 
 
 def test_a_panel_of_directions_and_one_per_selection() -> None:
-    problem = named("B-FIG-8")
-    path = descend(problem, Normalized(0.1), steps=50)
-    display = PlaneDisplay.of(problem, list(feasible_selections(problem)), path)
-    assert [f.locally_optimal for f in display.found] == [True, True, False, False]
-    assert display.found[0].globally_optimal
+    problem = example("B-FIG-8")
+    path = train(problem, Normalized(0.1), steps=50)
+    display = PlaneDisplay.of(problem, list(selections(problem)), path)
+    assert [f.attracts.verdict for f in display.found] == [True, True, False, False]
+    assert display.found[0].is_best
     assert len(display.paths) == 1
     assert (np.linalg.norm(display.paths[0], axis=1) < 1).all()
     assert len(display.plot().axes) == 5
@@ -26,7 +26,7 @@ def test_a_panel_of_directions_and_one_per_selection() -> None:
 
 def test_many_selections_and_inputs() -> None:
     problem = sphere(n=8, T=6, d=2, rng=0)
-    figure = PlaneDisplay.of(problem, list(feasible_selections(problem))).plot()
+    figure = PlaneDisplay.of(problem, list(selections(problem))).plot()
     assert len(figure.axes) == 1 + PANELS
     title = figure.axes[1].get_title() or figure.axes[1].get_title("left")  # a style may put it there
     assert title.endswith("attracts") or "optimal" in title
@@ -35,13 +35,13 @@ def test_many_selections_and_inputs() -> None:
 
 
 def test_nothing_attracts_and_nothing_competes() -> None:
-    opposed = Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]] * 2)
-    figure = PlaneDisplay.of(opposed, list(locally_optimal(opposed))).plot()
+    opposed = Problem([[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]] * 2)
+    figure = PlaneDisplay.of(opposed, list(attractors(opposed))).plot()
     assert len(figure.axes) == 1
     assert not figure.legends
-    alone = Problem.from_scores([[[1.0, 0.0]]], [[1.0]])
-    assert len(PlaneDisplay.of(alone, list(feasible_selections(alone))).plot().axes) == 2
-    four = list(feasible_selections(sphere(n=3, T=4, d=2, rng=0)))[:4]
+    alone = Problem([[[1.0, 0.0]]], [[1.0]])
+    assert len(PlaneDisplay.of(alone, list(selections(alone))).plot().axes) == 2
+    four = list(selections(sphere(n=3, T=4, d=2, rng=0)))[:4]
     assert len(PlaneDisplay.of(sphere(n=3, T=4, d=2, rng=0), four).plot().axes) == 5
 
 
@@ -52,15 +52,15 @@ def test_only_the_plane_is_drawn() -> None:
 
 def test_several_paths_and_titles_that_are_whole() -> None:
     """A picture as the README's: eight starts, two basins; no title is cut off at an edge."""
-    problem = named("B-FIG-8")
+    problem = example("B-FIG-8")
     starts = [(0.0, 2.0), (-1.0, 1.0), (2.0, -2.0), (4.0, 0.0)]
-    paths = [descend(problem, Normalized(0.1), steps=300, start=start) for start in starts]
-    display = PlaneDisplay.of(problem, list(feasible_selections(problem)), paths)
+    paths = [train(problem, Normalized(0.1), steps=300, start=start) for start in starts]
+    display = PlaneDisplay.of(problem, list(selections(problem)), paths)
     assert [path[0].tolist() for path in display.paths] == [
         (np.array(start) / (1 + np.linalg.norm(start))).tolist() for start in starts
     ]
     many = sphere(n=8, T=6, d=2, rng=0)
-    for picture in (display, PlaneDisplay.of(many, list(feasible_selections(many)))):
+    for picture in (display, PlaneDisplay.of(many, list(selections(many)))):
         figure = picture.plot()
         figure.draw_without_rendering()
         page = figure.bbox

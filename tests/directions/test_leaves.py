@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.enumerate import selections
 from hardmax.directions.neighbors import known_gap, row_gaps
 from hardmax.directions.search import contradicts
 from hardmax.margin.att_svm import AttentionRows
@@ -22,7 +22,7 @@ def random_problem(kind: str, seed: int) -> Problem:
     keys = [rng.integers(-2, 3, size=(T, 3)).astype(float) for T in (4, 1, 3, 4)]
     scores = [rng.integers(0, 3, size=len(each)).astype(float) for each in keys]
     if kind == "dense":
-        return Problem.from_scores(keys, scores)
+        return Problem(keys, scores)
     table = np.concatenate(keys)
     starts = np.cumsum([0, 4, 1, 3])
     places = [list(range(a, a + len(each))) for a, each in zip(starts.tolist(), keys, strict=True)]
@@ -49,7 +49,7 @@ def test_rows_of_many_selections_are_the_rows_of_each(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_gap_of_a_block_is_the_gap_of_each(kind: str, seed: int) -> None:
     problem = random_problem(kind, seed)
-    found = list(feasible_selections(problem))
+    found = list(selections(problem))
     assert found
     for each in found:
         alone = hm.max_margin(problem, each.selection)

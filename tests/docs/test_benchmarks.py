@@ -1,4 +1,4 @@
-"""The table of make bench: how a line is read, and that every number of the README comes from one."""
+"""The table of make bench: how a line is read, and that every number of the page comes from one."""
 
 import importlib.util
 import json
@@ -33,15 +33,23 @@ def test_every_benchmark_has_a_line(harness):
     assert all(bool(line.peer) == (line.theirs is not None) for line in harness.LINES)
 
 
-def test_every_number_of_the_readme_was_measured_by_a_line(harness):
+def test_every_number_of_the_page_was_measured_by_a_line(harness):
     measured = json.loads((HERE / "measured.json").read_text())["rows"]
     known = {line.title for line in harness.LINES}
     assert {row["title"] for row in measured} <= known
-    readme = (ROOT / "README.md").read_text()
-    assert harness.readme_table(measured) in readme
-    begin = readme.index(harness.HEAD)
-    shown = readme[begin : readme.index("\n\n", begin)].splitlines()[2:]
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert harness.page_table(measured) in page
+    begin = page.index(harness.HEAD)
+    shown = page[begin : page.index("\n\n", begin)].splitlines()[2:]
     assert len(shown) == len(measured)
+
+
+def test_the_rows_of_the_readme_are_rows_of_the_page(harness):
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    rows = readme[readme.index(harness.HEAD) :].split("\n\n")[0].splitlines()
+    assert len(rows) == 5  # the head and three rows
+    assert all(row in page.splitlines() for row in rows)
 
 
 def test_a_line_reads_ratio_and_limit(harness):

@@ -7,8 +7,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 # `TwoLayer` is public in embeddings and in torch; `_Block` goes with the old core of training; the checker of
-# certificates is independent of the norms on purpose, and has its own `Power` and `OfMatrix`.
-REPEATED = {"OfMatrix", "Power", "TwoLayer", "_Block"}
+# certificates is independent of the norms on purpose, and has its own `Power` and `OfMatrix`. `Model` of
+# nexttoken becomes one of those of dynamics.
+REPEATED = {"Model", "OfMatrix", "Power", "TwoLayer", "_Block"}
 
 # Where imports are hidden in functions although they load no library of others, and why.
 HIDDEN = {
@@ -28,7 +29,9 @@ CIRCLES = [
     {"problem", "problem.files", "problem.problem"},
     {"text.classifier", "text.model_file"},
 ]
-REBUILT = ("dynamics", "margin")
+REBUILT = ("dynamics", "margin")  # circles through them go when training has one core
+# `corpus.model(d)` and `samples.model()` make the models of their papers, which are made of corpora and samples.
+MODELS = [{"data.corpora.corpus", "embeddings.models"}, {"data.sentences.samples", "nexttoken.models"}]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,8 @@ def test_no_cycle_of_modules(house):
 
 def test_circles_hidden_by_imports_in_functions_are_listed(house):
     found = [{name.removeprefix("hardmax.") for name in group} for group in house.hidden_cycles()]
-    others = [group for group in found if not all(name.startswith(REBUILT) for name in group)]
+    others = [group for group in found if not any(name.startswith(REBUILT) for name in group)]
+    others = [group for group in others if not any(group >= pair for pair in MODELS)]
     assert [group for group in others if group not in CIRCLES] == []
 
 

@@ -45,14 +45,14 @@ def command(*words):
 
 def flow():
     path = hm.flow(hm.data.sphere(n=4, T=6, d=10, rng=0), until_norm=1e4)
-    path.misalignment(hm.max_margin(path.problem, path.selection()))
+    path.cosine_distance(hm.max_margin(path.problem, path.selection))
 
 def texts(rows=[]):
     rows += [f"a good film {i} great,1\\na bad film {i} awful,0" for i in range(20)]  # not in the cache
     with open(f"{folder}/reviews.csv", "w") as file:
         file.write("text,label\\n" + "\\n".join(rows))
-    made = hm.embeddings.text_corpus(f"{folder}/reviews.csv", least=1, workers=1)
-    run = hm.embeddings.train_embeddings(made.corpus, 8, hm.steps.AdamW(0.05), epochs=2, batch=8, rng=0)
+    made = hm.embeddings.text_corpus(f"{folder}/reviews.csv", min_count=1, workers=1)
+    run = hm.train(made.corpus.model(d=8), hm.optim.AdamW(0.05), epochs=2, batch=8, rng=0)
     run.top(2)
 
 walks = {

@@ -13,4 +13,4 @@ def part_d(oracles):
 @pytest.fixture(scope="module")
 def posed(part_d):
     data = part_d["vector"]
-    return {name: hm.Problem.from_scores(data[name]["keys"], data[name]["scores"]) for name in data}
+    return {name: hm.Problem(data[name]["keys"], data[name]["scores"]) for name in data}

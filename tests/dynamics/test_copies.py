@@ -31,7 +31,7 @@ def exact_pull(keys, scores, p):
 def test_copies_keep_their_score():
     """The mean of three copies of .1 is not .1 in floats: it made a direction of (.707, -.707)."""
     scores = [0.1, 0.1, 0.1, 0.1, 0.0]
-    ours = hm.gradient(hm.Problem.from_scores(THREE, [scores]), [50.0, 50.0])
+    ours = hm.gradient(hm.Problem(THREE, [scores]), [50.0, 50.0])
     direction, log_norm = exact_pull(THREE[0], scores, [50.0, 50.0])
     np.testing.assert_allclose(ours.direction, direction, atol=1e-14)
     np.testing.assert_allclose(ours.direction, [0.949, 0.316], atol=5e-4)
@@ -40,11 +40,11 @@ def test_copies_keep_their_score():
 
 
 def test_equal_scores_pull_nowhere():
-    problem = hm.Problem.from_scores(THREE, [[0.1] * 5])
+    problem = hm.Problem(THREE, [[0.1] * 5])
     assert hm.gradient(problem, [50.0, 50.0]).is_stationary
     for coordinates in ("primal", "gram", "qr"):
-        path = hm.descend(
-            problem, hm.steps.Normalized(0.1), steps=50, start=[3.0, 1.0], coordinates=coordinates
+        path = hm.train(
+            problem, hm.optim.Normalized(0.1), steps=50, start=[3.0, 1.0], coordinates=coordinates
         )
         assert path.event == "no competing token"
         np.testing.assert_array_equal(path.p, [3.0, 1.0])
@@ -68,7 +68,7 @@ def test_values_of_copies_score_alike(copies):
 def test_twins_have_the_mean_of_their_scores(scores, balance):
     """Exactly, where the mean is a float: then scores that balance have no gradient at all."""
     balance = float(mpmath.fsum(map(mpmath.mpf, scores)) / len(scores)) if balance is None else balance
-    problem = hm.Problem.from_scores([[[1.0]] * len(scores) + [[0.0]]], [[*scores, balance]])
+    problem = hm.Problem([[[1.0]] * len(scores) + [[0.0]]], [[*scores, balance]])
     assert slots_of(problem).merge(problem.scores)[0] == balance
     assert hm.gradient(problem, [2.0]).is_stationary
     assert problem.groups.tolist() == list(range(len(scores) + 1))
@@ -76,23 +76,23 @@ def test_twins_have_the_mean_of_their_scores(scores, balance):
 
 def test_a_repeated_winner_is_no_tie():
     keys = [[[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]
-    problem = hm.Problem.from_scores(keys, [[0.0, 1.0, 1.0, 0.5]])
+    problem = hm.Problem(keys, [[0.0, 1.0, 1.0, 0.5]])
     path = hm.flow(problem, until_norm=1e4)
     assert path.event is None
-    assert path.selection().tokens == (1,)
-    assert path.defect() == 0.0
-    twins = hm.Problem.from_scores(keys, [[0.0, 1.0, 0.9, 0.5]])
+    assert path.selection == (1,)
+    assert path.off_top_attention() == 0.0
+    twins = hm.Problem(keys, [[0.0, 1.0, 0.9, 0.5]])
     path = hm.flow(twins, until_norm=1e4)
     assert path.event == "tie"
-    assert path.selection().sets == ((1, 2),)
+    assert path.selection.sets == ((1, 2),)
 
 
 def test_the_head_of_the_snapshot_tells_copies_from_twins():
     """Before v is trained all scores are zero; afterwards tokens with one key and two values differ."""
     problem = hm.Problem.from_values([[[1.0], [1.0], [0.0]]], [[[2.0], [1.0], [-1.0]]], [1], [0.0])
     assert problem.groups.tolist() == [0, 0, 2]
-    path = hm.descend(problem, hm.steps.Normalized(0.1), steps=50, wrt=("p", "v"))
-    assert path.selection().sets == ((0, 1),)
+    path = hm.train(problem.joint(), hm.optim.Normalized(0.1), steps=50)
+    assert path.selection.sets == ((0, 1),)
 
 
 @given(seeds, st.sampled_from(["logistic", "exponential", "correlation"]))
@@ -103,11 +103,11 @@ def test_copies_are_a_multiplicity(seed, loss):
     keys, scores = rng.normal(size=(T, d)), rng.normal(size=T)
     copies = rng.integers(1, 8, size=T)
     order = rng.permutation(np.repeat(np.arange(T), copies))
-    problem = hm.Problem.from_scores([keys[order]], [scores[order]], loss=loss)
+    problem = hm.Problem([keys[order]], [scores[order]], loss=loss)
     first = {t: int(np.flatnonzero(order == t)[0]) for t in range(T)}
     assert problem.groups.tolist() == [first[t] for t in order.tolist()]
     p = rng.normal(size=d) * 10.0 ** rng.uniform(-1, 3)
-    lifted = hm.Problem.from_scores([np.column_stack([keys, np.log(copies)])], [scores], loss=loss)
+    lifted = hm.Problem([np.column_stack([keys, np.log(copies)])], [scores], loss=loss)
     whole = hm.gradient(lifted, np.append(p, 1.0))
     ours = hm.gradient(problem, p)
     pull = whole.direction[:-1]

@@ -12,7 +12,7 @@ import hardmax as hm
 
 def limit_of(path):
     keys = path.problem.split(path.problem.keys[path.problem.tokens])
-    return max_margin_direction(keys, path.selection())
+    return max_margin_direction(keys, path.selection)
 
 
 @pytest.mark.slow
@@ -22,7 +22,7 @@ def test_log_time_ten_million(seed):
     path = hm.flow(hm.data.sphere(4, 6, 10, rng=seed), until_log_time=1e7)
     assert path.event is None
     assert path.times[-1] == pytest.approx(1e7, rel=1e-9)
-    assert path.misalignment(limit_of(path)) <= 1e-12
+    assert path.cosine_distance(limit_of(path)) <= 1e-12
 
 
 @pytest.mark.slow
@@ -30,8 +30,8 @@ def test_log_time_ten_million(seed):
 @pytest.mark.no_cover
 def test_norm_ten_to_the_twelve(seed):
     path = hm.flow(hm.data.sphere(4, 6, 10, rng=seed), until_norm=1e12)
-    assert path.norm == pytest.approx(1e12, rel=1e-9)
-    assert path.misalignment(limit_of(path)) <= 1e-18
+    assert path.p_norm == pytest.approx(1e12, rel=1e-9)
+    assert path.cosine_distance(limit_of(path)) <= 1e-18
     assert 1e-5 < path.logit_error < 1e-3
 
 
@@ -50,7 +50,7 @@ def test_follows_an_explicit_solver(loss):
 def test_follows_an_explicit_solver_with_a_nonlinear_head_and_an_own_loss():
     rng = np.random.default_rng(0)
     X, v = rng.normal(size=(2, 3, 4)), rng.normal(size=4)
-    own = hm.Loss("own", lambda u: -np.arctan(u), lambda u: -math.log1p(u * u))
+    own = hm.LossFunction("own", lambda u: -np.arctan(u), lambda u: -math.log1p(u * u))
     curved = hm.Problem.from_psi(
         X, X, [1, -1], lambda z: np.tanh(z @ v), lambda z: v / np.cosh(z @ v)[:, None] ** 2, loss=own
     )
@@ -68,29 +68,29 @@ def test_follows_an_explicit_solver_with_a_nonlinear_head_and_an_own_loss():
 
 def test_starts_choose_the_basin():
     """B-FIG-8: the flow from (2, 0) goes to the locally optimal (1, 0), from the origin to (1, 3)."""
-    problem = hm.data.named("B-FIG-8")
-    assert hm.flow(problem, start=[2.0, 0.0]).misalignment([1.0, 0.0]) < 1e-12
-    assert hm.flow(problem).misalignment([1.0, 3.0]) < 1e-12
+    problem = hm.data.example("B-FIG-8")
+    assert hm.flow(problem, start=[2.0, 0.0]).cosine_distance([1.0, 0.0]) < 1e-12
+    assert hm.flow(problem).cosine_distance([1.0, 3.0]) < 1e-12
 
 
 def test_start_far_out():
     """The gradient at the start is e^-5000; the clock starts when p starts to move."""
-    path = hm.flow(hm.data.named("B-FIG-8"), start=[5000.0, 0.0], until_norm=1e5)
+    path = hm.flow(hm.data.example("B-FIG-8"), start=[5000.0, 0.0], until_norm=1e5)
     assert path.times[0] > 4900
-    assert path.misalignment([1.0, 0.0]) < 1e-9
+    assert path.cosine_distance([1.0, 0.0]) < 1e-9
 
 
 def test_late_speed_is_one_over_the_margin():
     """|p| grows by |p_mm| per unit of log t (B-THM-2's ln 10 / margin per decade)."""
-    a = hm.flow(hm.data.named("B-FIG-1a"), until_log_time=1000.0)
-    b = hm.flow(hm.data.named("B-FIG-1a"), until_log_time=2000.0)
+    a = hm.flow(hm.data.example("B-FIG-1a"), until_log_time=1000.0)
+    b = hm.flow(hm.data.example("B-FIG-1a"), until_log_time=2000.0)
     along = np.array([-0.1, 1.0]) / math.sqrt(1.01)
     assert (b.p - a.p) @ along / 1000.0 == pytest.approx(1 / math.sqrt(1.01), rel=1e-9)
 
 
 def test_finite_limit_is_an_event():
     """B-ERR-01's counterexample: not separable, p converges to -0.69209."""
-    problem = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
+    problem = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
     path = hm.flow(problem)
     assert path.event == "stationary point"
     assert path.p[0] == pytest.approx(-0.69209, abs=5e-6)
@@ -98,16 +98,16 @@ def test_finite_limit_is_an_event():
 
 
 def test_other_events():
-    one_token = hm.Problem.from_scores([[[1.0, 2.0]]], [[1.0]])
+    one_token = hm.Problem([[[1.0, 2.0]]], [[1.0]])
     assert hm.flow(one_token).event == "no competing token"
-    opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
     assert hm.flow(opposed).event == "stationary point"
-    twins = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]], [[1.0, 0.0, 0.9]])
+    twins = hm.Problem([[[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]], [[1.0, 0.0, 0.9]])
     path = hm.flow(twins)
     assert path.event == "tie"
-    assert path.selection().sets == ((0, 2),)
+    assert path.selection.sets == ((0, 2),)
     with pytest.raises(ValueError, match=r"input 0 does not select one token: \[0, 2\] tie"):
-        _ = path.selection().tokens
+        _ = path.selection.tokens
 
 
 @pytest.mark.slow
@@ -117,16 +117,16 @@ def test_pulls_that_cancel_beyond_float64_are_an_event(monkeypatch):
     monkeypatch.setattr("hardmax.dynamics.flow.STEPS", 500)
     path = hm.flow(problem)
     assert path.event == "precision exhausted"
-    assert 10 < path.norm < 60
-    assert path.misalignment([-1.0, -1.0]) < 1e-12
+    assert 10 < path.p_norm < 60
+    assert path.cosine_distance([-1.0, -1.0]) < 1e-12
 
 
 def test_stops():
-    problem = hm.data.named("B-FIG-1a")
+    problem = hm.data.example("B-FIG-1a")
     target = [-0.1, 1.0]
-    path = hm.flow(problem, until_misalignment=(target, 1e-4))
-    assert path.misalignment(target) == pytest.approx(1e-4, rel=1e-6)
-    assert hm.flow(problem, until_norm=50.0).norm == pytest.approx(50.0, rel=1e-12)
+    path = hm.flow(problem, until_cosine_distance=(target, 1e-4))
+    assert path.cosine_distance(target) == pytest.approx(1e-4, rel=1e-6)
+    assert hm.flow(problem, until_norm=50.0).p_norm == pytest.approx(50.0, rel=1e-12)
     first = hm.flow(problem, until_norm=50.0, until_log_time=2.0)
     assert first.times[-1] == pytest.approx(2.0, rel=1e-12)
     with pytest.raises(ValueError, match="until_norm must be a positive number, got -1"):
@@ -138,7 +138,7 @@ def test_stops():
 def test_scale_of_keys_only_rescales(factor):
     """Keys times s: p/s at the time t/s^2. Nothing in the integration may have a size of its own."""
     plain = hm.data.sphere(3, 4, 6, rng=4)
-    scaled = hm.Problem.from_scores(plain.keys.reshape(3, 4, 6) * factor, plain.scores.reshape(3, 4))
+    scaled = hm.Problem(plain.keys.reshape(3, 4, 6) * factor, plain.scores.reshape(3, 4))
     a = hm.flow(plain, until_log_time=500.0)
     b = hm.flow(scaled, until_log_time=500.0 - 2 * math.log(factor))
     np.testing.assert_allclose(b.p * factor, a.p, rtol=1e-7)
@@ -147,9 +147,9 @@ def test_scale_of_keys_only_rescales(factor):
 
 def test_the_display_of_a_long_flow_is_no_vertical_line():
     """What happens at log t = 10 takes its share of the width although the flow goes on to 3e5."""
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     path = hm.flow(problem, until_norm=1e6)
-    figure = path.display(target=hm.max_margin(problem, path.selection())).plot()
+    figure = path.display(target=hm.max_margin(problem, path.selection)).plot()
     figure.draw_without_rendering()
     for panel in figure.axes:
         (line,) = panel.lines
@@ -164,6 +164,6 @@ def test_a_compiled_step_is_the_plain_one(monkeypatch):
     compiled = hm.flow(problem, until_norm=1e4)
     monkeypatch.setattr("hardmax.dynamics.flows.log_time.SMALL", 0)
     plain = hm.flow(problem, until_norm=1e4)
-    assert compiled.misalignment(plain) < 1e-24
+    assert compiled.cosine_distance(plain) < 1e-24
     np.testing.assert_allclose(compiled.p, plain.p, atol=1e-9)
     assert compiled.times[-1] == pytest.approx(plain.times[-1], rel=1e-12)

@@ -25,7 +25,7 @@ def draw(seed, loss):
     rng = np.random.default_rng(seed)
     keys, scores, d = ragged_problem(rng)
     p = rng.normal(size=d) * 10.0 ** rng.uniform(-2, 3.5)
-    return rng, keys, scores, p, hm.Problem.from_scores(keys, scores, loss=loss)
+    return rng, keys, scores, p, hm.Problem(keys, scores, loss=loss)
 
 
 def assert_same_gradient(a, b, rotation=None):
@@ -69,7 +69,7 @@ def test_gradient_against_exact_arithmetic(seed, loss):
 def test_rotation_of_keys(seed, loss):
     rng, keys, scores, p, problem = draw(seed, loss)
     Q, _ = np.linalg.qr(rng.normal(size=(len(p), len(p))))
-    turned = hm.Problem.from_scores([K @ Q.T for K in keys], scores, loss=loss)
+    turned = hm.Problem([K @ Q.T for K in keys], scores, loss=loss)
     assert_same_gradient(hm.gradient(problem, p), hm.gradient(turned, Q @ p), Q)
 
 
@@ -79,8 +79,8 @@ def test_shift_of_keys_in_each_input(seed):
     # Shifts on a binary grid keep the keys' differences exact.
     grid = [np.round(K * 2**20) / 2**20 for K in keys]
     moved = [K + rng.integers(-8, 9, size=len(p)) for K in grid]
-    a = hm.gradient(hm.Problem.from_scores(grid, scores), p)
-    assert_same_gradient(a, hm.gradient(hm.Problem.from_scores(moved, scores), p))
+    a = hm.gradient(hm.Problem(grid, scores), p)
+    assert_same_gradient(a, hm.gradient(hm.Problem(moved, scores), p))
 
 
 @given(seeds)
@@ -88,8 +88,8 @@ def test_shift_of_scores_in_each_input_leaves_the_correlation_loss(seed):
     rng, keys, scores, p, _ = draw(seed, "correlation")
     grid = [np.round(s * 2**20) / 2**20 for s in scores]
     moved = [s + rng.integers(-8, 9) for s in grid]
-    a = hm.gradient(hm.Problem.from_scores(keys, grid, loss="correlation"), p)
-    assert_same_gradient(a, hm.gradient(hm.Problem.from_scores(keys, moved, loss="correlation"), p))
+    a = hm.gradient(hm.Problem(keys, grid, loss="correlation"), p)
+    assert_same_gradient(a, hm.gradient(hm.Problem(keys, moved, loss="correlation"), p))
 
 
 @given(seeds, losses)
@@ -98,7 +98,7 @@ def test_twins_share_attention_and_change_nothing_else(seed, loss):
     _, keys, scores, p, _ = draw(seed, loss)
     twin_keys = [np.concatenate([K, K[:1], K[:1]]) for K in keys]
     twin_scores = [np.concatenate([s, s[:1] + 1.0, s[:1] - 0.5]) for s in scores]
-    twins = hm.Problem.from_scores(twin_keys, twin_scores, loss=loss)
+    twins = hm.Problem(twin_keys, twin_scores, loss=loss)
     weights = hm.attention(twins, p)
     for s in weights:
         assert s.sum() == pytest.approx(1.0, abs=1e-12)
@@ -119,7 +119,7 @@ def test_hessian_is_the_derivative_of_the_gradient(seed, loss):
     _, _, _, p, problem = draw(seed, loss)
     p = p / max(1.0, np.linalg.norm(p) / 3)
     h = 1e-6
-    H = hm.hessian(problem, p)
+    H = hm.dynamics.hessian(problem, p)
     for j, e in enumerate(np.eye(len(p))):
         difference = hm.gradient(problem, p + h * e).vector - hm.gradient(problem, p - h * e).vector
         np.testing.assert_allclose(H[j], difference / (2 * h), atol=1e-8 * (1 + np.abs(H).max()))
@@ -128,8 +128,10 @@ def test_hessian_is_the_derivative_of_the_gradient(seed, loss):
 @given(seeds, losses)
 def test_smoothness_bounds_the_curvature(seed, loss):
     _, _, _, p, problem = draw(seed, loss)
-    bound = hm.train.smoothness(problem)
-    curvature = np.abs(np.linalg.eigvalsh(hm.hessian(problem, p / max(1.0, np.linalg.norm(p) / 2)))).max()
+    bound = hm.dynamics.smoothness(problem)
+    curvature = np.abs(
+        np.linalg.eigvalsh(hm.dynamics.hessian(problem, p / max(1.0, np.linalg.norm(p) / 2)))
+    ).max()
     assert curvature <= bound.tight * (1 + 1e-12)
     assert curvature <= bound.L_p * (1 + 1e-12)
 
@@ -139,28 +141,28 @@ def test_descent_inequality(seed, loss):
     """B-THM-L6 for one step of 1/L_p from anywhere."""
     _, _, _, p, problem = draw(seed, loss)
     p = p / max(1.0, np.linalg.norm(p) / 5)
-    L = hm.train.smoothness(problem).L_p
+    L = hm.dynamics.smoothness(problem).L_p
     if L == 0.0:
         return
     g = hm.gradient(problem, p).vector
-    after = hm.risk(problem, p - g / L)
-    assert after - hm.risk(problem, p) <= -0.5 / L * (g @ g) + 1e-14 * (1 + abs(after))
+    after = hm.loss(problem, p - g / L)
+    assert after - hm.loss(problem, p) <= -0.5 / L * (g @ g) + 1e-14 * (1 + abs(after))
 
 
 @given(seeds)
 def test_kernel_primal_and_qr_trajectories(seed):
     rng = np.random.default_rng(seed)
     keys, scores, d = ragged_problem(rng, d=int(rng.integers(2, 30)))
-    problem = hm.Problem.from_scores(keys, scores)
+    problem = hm.Problem(keys, scores)
     start = rng.normal(size=d)
     paths = [
-        hm.descend(problem, hm.steps.Normalized(0.3), steps=40, start=start, coordinates=c)
+        hm.train(problem, hm.optim.Normalized(0.3), steps=40, start=start, coordinates=c)
         for c in ("primal", "gram", "qr")
     ]
     if paths[0].event is None:
         # Near a stationary point normalised steps amplify rounding; away from it the three agree.
         lengths = [hm.gradient(problem, x).log_norm for x in paths[0].points[:-1]]
-        if min(lengths) > -30 and np.abs(hm.hessian(problem, paths[0].p)).max() < 1:
+        if min(lengths) > -30 and np.abs(hm.dynamics.hessian(problem, paths[0].p)).max() < 1:
             np.testing.assert_allclose(paths[1].points, paths[0].points, atol=1e-6)
             np.testing.assert_allclose(paths[2].points, paths[0].points, atol=1e-6)
 
@@ -171,8 +173,8 @@ def test_excess_risk_is_a_difference_of_risks(seed, loss):
     p = p / max(1.0, np.linalg.norm(p) / 4)
     selection = [int(rng.integers(T)) for T in problem.sizes]
     chosen = problem.scores[problem.offsets[:-1] + selection]
-    direct = hm.risk(problem, p) - problem.loss.value(chosen).mean()
-    assert float(hm.excess_risk(problem, p, selection)) == pytest.approx(
+    direct = hm.loss(problem, p) - problem.loss.value(chosen).mean()
+    assert float(hm.dynamics.excess_loss(problem, p, selection)) == pytest.approx(
         direct, abs=1e-12 * (1 + abs(direct))
     )
 
@@ -181,6 +183,6 @@ def test_excess_risk_is_a_difference_of_risks(seed, loss):
 def test_attention_and_defect(seed):
     _, _, _, p, problem = draw(seed, "logistic")
     weights = hm.attention(problem, p)
-    assert all(1 <= hm.train.soft_sparsity(s) <= len(s) + 1e-9 for s in weights)
+    assert all(1 <= hm.dynamics.soft_sparsity(s) <= len(s) + 1e-9 for s in weights)
     off = np.mean([1 - s.max() for s in weights])
-    assert hm.defect(problem, p) == pytest.approx(off, abs=1e-14)
+    assert hm.dynamics.off_top_attention(problem, p) == pytest.approx(off, abs=1e-14)

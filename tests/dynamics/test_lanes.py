@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.dynamics.descent import descend_quietly
+from hardmax.dynamics.train import train_quietly
 
 pytestmark = pytest.mark.compiled
 
 UPDATED = (
-    hm.steps.Adam(0.1),
-    hm.steps.Adam(0.1, epsilon=0.0),
-    hm.steps.Sign(0.1),
-    hm.steps.Momentum(0.1),
-    hm.steps.Normalized(0.1, norm="l3"),
-    hm.steps.RMSprop(0.1),
-    hm.steps.SGD(0.1, momentum=0.9),
+    hm.optim.Adam(0.1),
+    hm.optim.Adam(0.1, eps=0.0),
+    hm.optim.Sign(0.1),
+    hm.optim.Momentum(0.1),
+    hm.optim.Normalized(0.1, norm="l3"),
+    hm.optim.RMSprop(0.1),
+    hm.optim.SGD(0.1, momentum=0.9),
 )
 UNSCALED = (0, 5, 6)  # with an epsilon, or not normalised
 LOSSES = ("logistic", "exponential", "correlation")
@@ -79,16 +79,16 @@ def batches(draw):
         sizes = layouts[rng.integers(3)]
         keys = [size * rng.normal(size=(T, d)) for T in sizes]
         scores = [rng.integers(-2, 3, size=T).astype(float) for T in sizes]  # often tied
-        problems.append(hm.Problem.from_scores(keys, scores, loss))
+        problems.append(hm.Problem(keys, scores, loss))
     return problems, size
 
 
 def rule_of(name, size):
     return {
-        "GD": hm.steps.GD(0.3 / size**2 if 1e-3 <= size <= 100 else 0.3),
-        "Normalized": hm.steps.Normalized(0.5 / size),
-        "decaying": hm.steps.Normalized(0.5 / size, decay=0.5),
-        "damped": hm.steps.Normalized(0.5 / size, epsilon=1e-3 * size),
+        "GD": hm.optim.GD(0.3 / size**2 if 1e-3 <= size <= 100 else 0.3),
+        "Normalized": hm.optim.Normalized(0.5 / size),
+        "decaying": hm.optim.Normalized(0.5 / size, decay=0.5),
+        "damped": hm.optim.Normalized(0.5 / size, eps=1e-3 * size),
     }[name]
 
 
@@ -100,16 +100,16 @@ def test_lanes_agree_with_the_plain_loop(made, name):
         size = 1.0
         problems = [p for p in problems if abs(p.table.exponent) < 20]
     rule = rule_of(name, size)
-    runs = hm.descend_batch(problems, rule, steps=12, coordinates="gram", record=[3, 7], workers=1)
+    runs = hm.train(problems, rule, steps=12, coordinates="gram", record=[3, 7], workers=1)
     for problem, run in zip(problems, runs, strict=True):
-        alone = hm.descend(problem, rule, steps=12, coordinates="gram", record=[3, 7])
+        alone = hm.train(problem, rule, steps=12, coordinates="gram", record=[3, 7])
         assert (run.event, run.method, run.times.tolist()) == (
             alone.event,
             alone.method,
             alone.times.tolist(),
         )
         # Where pulls nearly cancel, both lose digits: as many as tell the plain loop from the primal one.
-        primal = hm.descend(problem, rule, steps=12, coordinates="primal", record=[3, 7])
+        primal = hm.train(problem, rule, steps=12, coordinates="primal", record=[3, 7])
         lost = np.abs(primal.points / 2 - alone.points / 2).max()
         error = np.abs(run.points / 2 - alone.points / 2).max()
         assert error <= 1e-12 * np.abs(alone.points / 2).max() + 100 * lost
@@ -117,10 +117,10 @@ def test_lanes_agree_with_the_plain_loop(made, name):
 
 def test_the_others_in_a_batch_change_no_bit():
     problems = [*hm.data.fig9_oracle(5, 7), *hm.data.fig9_oracle(100, 6), *hm.data.fig9_oracle(2, 9)]
-    for rule in (hm.steps.Normalized(1.0), hm.steps.GD(2.0), *UPDATED):
-        whole = hm.descend_batch(problems, rule, steps=300, workers=1)
-        back = hm.descend_batch(problems[::-1], rule, steps=300, workers=2)[::-1]
-        single = [hm.descend_batch([each], rule, steps=300, record=[50])[0] for each in problems]
+    for rule in (hm.optim.Normalized(1.0), hm.optim.GD(2.0), *UPDATED):
+        whole = hm.train(problems, rule, steps=300, workers=1)
+        back = hm.train(problems[::-1], rule, steps=300, workers=2)[::-1]
+        single = [hm.train([each], rule, steps=300, record=[50])[0] for each in problems]
         for a, b, c in zip(whole, back, single, strict=True):
             assert (a.p == b.p).all()
             assert (a.p == c.p).all()
@@ -130,29 +130,29 @@ def test_a_lane_that_ends_leaves_the_others_alone():
     """No competitor, a stationary point, and a problem whose inner products cancel, beside two that go on."""
     keys = [[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 2.0], [0.0, -2.0]]]
     line = [[[1.0, 0.0], [-1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]]
-    going = hm.Problem.from_scores(keys, [[1.0, 0.0], [0.5, 0.0]])
-    nothing = hm.Problem.from_scores(keys, [[1.0, 1.0], [2.0, 2.0]])
-    balanced = hm.Problem.from_scores(line, [[1.0, 0.0], [1.0, 0.0]])
-    near = hm.Problem.from_scores(line, [[1.0, 0.0], [1.0, 1e-14]])
+    going = hm.Problem(keys, [[1.0, 0.0], [0.5, 0.0]])
+    nothing = hm.Problem(keys, [[1.0, 1.0], [2.0, 2.0]])
+    balanced = hm.Problem(line, [[1.0, 0.0], [1.0, 0.0]])
+    near = hm.Problem(line, [[1.0, 0.0], [1.0, 1e-14]])
     problems = [going, nothing, balanced, near, going]
-    rule = hm.steps.Normalized(0.5)
-    runs = hm.descend_batch(problems, rule, steps=40, coordinates="gram", record=[20])
+    rule = hm.optim.Normalized(0.5)
+    runs = hm.train(problems, rule, steps=40, coordinates="gram", record=[20])
     assert [run.event for run in runs[:3]] == [None, "no competing token", "stationary point"]
     assert (runs[0].points == runs[4].points).all()
     for problem, run in zip(problems, runs, strict=True):
-        alone = hm.descend(problem, rule, steps=40, coordinates="gram", record=[20])
+        alone = hm.train(problem, rule, steps=40, coordinates="gram", record=[20])
         assert run.event == alone.event
         assert run.points == pytest.approx(alone.points, rel=1e-12, abs=1e-300)
 
 
 def test_far_out_where_almost_nothing_weighs_anything():
     """At |p| = 1e6 nearly all tokens weigh less than e^-345: steps are those of the plain loop."""
-    rule = hm.steps.Normalized(0.01)
+    rule = hm.optim.Normalized(0.01)
     for problem in hm.data.fig9_oracle(100, 5):
-        best = hm.max_margin(problem, hm.descend(problem, hm.steps.Normalized(1.0), steps=300).selection())
+        best = hm.max_margin(problem, hm.train(problem, hm.optim.Normalized(1.0), steps=300).selection)
         start = 1e6 * best.direction + np.random.default_rng(0).normal(size=problem.d)
-        (run,) = hm.descend_batch([problem], rule, steps=50, start=start)
-        alone = hm.descend(problem, rule, steps=50, start=start)
+        (run,) = hm.train([problem], rule, steps=50, start=start)
+        alone = hm.train(problem, rule, steps=50, start=start)
         assert np.abs(run.p - alone.p).max() <= 1e-8  # of 0.5 that it moved; logits are known to 1e-10
         assert np.linalg.norm(run.p - start) > 0.3
 
@@ -161,12 +161,12 @@ def test_far_out_where_almost_nothing_weighs_anything():
 @given(batches(), st.sampled_from(range(len(UPDATED))))
 def test_every_update_agrees_with_the_plain_loop(made, which):
     problems, size = made
-    rule = replace(UPDATED[which], rate=0.1 / size if size != 1 else 0.1)
+    rule = replace(UPDATED[which], lr=0.1 / size if size != 1 else 0.1)
     if which in UNSCALED and not 1e-3 <= size <= 100:
         return  # their rate has no units of p: moves would leave the range
-    runs = hm.descend_batch(problems, rule, steps=12, record=[3, 7], workers=1)
+    runs = hm.train(problems, rule, steps=12, record=[3, 7], workers=1)
     for problem, run in zip(problems, runs, strict=True):
-        alone = descend_quietly(problem, rule, steps=12, record=[3, 7])
+        alone = train_quietly(problem, rule, steps=12, record=[3, 7])
         assert (run.event, run.method, run.times.tolist()) == (
             alone.event,
             alone.method,
@@ -178,9 +178,9 @@ def test_every_update_agrees_with_the_plain_loop(made, which):
 def test_updates_agree_over_many_steps():
     """A thousand steps on random problems; 1e-14 was measured, for rules that do not amplify rounding."""
     problems = [hm.data.sphere(n=4, T=6, d=10, rng=seed) for seed in range(6)]
-    for rule in (*UPDATED[:4], hm.steps.SGD(0.1, momentum=0.9), hm.steps.Mirror(0.1, 3)):
-        for problem, run in zip(problems, hm.descend_batch(problems, rule, steps=1000), strict=True):
-            alone = descend_quietly(problem, rule, steps=1000)
+    for rule in (*UPDATED[:4], hm.optim.SGD(0.1, momentum=0.9), hm.optim.Mirror(0.1, 3)):
+        for problem, run in zip(problems, hm.train(problems, rule, steps=1000), strict=True):
+            alone = train_quietly(problem, rule, steps=1000)
             assert np.abs(run.p - alone.p).max() <= 1e-11 * np.abs(alone.p).max()
 
 
@@ -189,38 +189,38 @@ def test_a_lane_of_a_rule_that_ends_leaves_the_others_alone():
     keys = [[[1.0, 0.1], [-1.0, 0.3]], [[0.2, 2.0], [0.1, -2.0]]]
     line = [[[1.0, 1.0], [-1.0, -1.0]], [[-1.0, -1.0], [1.0, 1.0]]]
     flat = [[[1.0, 0.0], [-1.0, 0.0]], [[2.0, 0.0], [1.0, 0.0]]]
-    going = hm.Problem.from_scores(keys, [[1.0, 0.0], [0.5, 0.0]])
-    nothing = hm.Problem.from_scores(keys, [[1.0, 1.0], [2.0, 2.0]])
-    balanced = hm.Problem.from_scores(line, [[1.0, 0.0], [1.0, 0.0]])
+    going = hm.Problem(keys, [[1.0, 0.0], [0.5, 0.0]])
+    nothing = hm.Problem(keys, [[1.0, 1.0], [2.0, 2.0]])
+    balanced = hm.Problem(line, [[1.0, 0.0], [1.0, 0.0]])
     between = [[[2.0, 1.0], [-1.0, -0.5], [0.0, 0.0]]]  # the last scores best, and wins most at a finite p
-    round_and_round = hm.Problem.from_scores(between, [[0.0, 0.0, 1.0]])
-    still = hm.Problem.from_scores(flat, [[1.0, 0.0], [1.0, 0.0]])
+    round_and_round = hm.Problem(between, [[0.0, 0.0, 1.0]])
+    still = hm.Problem(flat, [[1.0, 0.0], [1.0, 0.0]])
     problems = [going, nothing, balanced, round_and_round, still, going]
     seen = set()
-    for rule in (hm.steps.Sign(0.5), hm.steps.Adam(0.5), hm.steps.Momentum(0.5)):
-        runs = hm.descend_batch(problems, rule, steps=40, record=[20])
+    for rule in (hm.optim.Sign(0.5), hm.optim.Adam(0.5), hm.optim.Momentum(0.5)):
+        runs = hm.train(problems, rule, steps=40, record=[20])
         seen |= {run.event for run in runs}
         assert (runs[0].points == runs[5].points).all()
         for problem, run in zip(problems, runs, strict=True):
-            alone = descend_quietly(problem, rule, steps=40, record=[20])
+            alone = train_quietly(problem, rule, steps=40, record=[20])
             assert run.event == alone.event
             assert run.points == pytest.approx(alone.points, rel=1e-12, abs=1e-13)
     assert seen >= {None, "no competing token", "cycle"}
 
 
 def test_a_runaway_ends_its_lane():
-    problem = hm.Problem.from_scores([[[1.0, 0.5], [0.0, 0.0]]], [[1.0, 0.0]])
-    rule = hm.steps.Adam(2.0, betas=(0.99, 0.9), epsilon=0.0)
-    run, _ = hm.descend_batch([problem] * 2, rule, steps=20_000)
-    alone = descend_quietly(problem, rule, steps=20_000)
+    problem = hm.Problem([[[1.0, 0.5], [0.0, 0.0]]], [[1.0, 0.0]])
+    rule = hm.optim.Adam(2.0, betas=(0.99, 0.9), eps=0.0)
+    run, _ = hm.train([problem] * 2, rule, steps=20_000)
+    alone = train_quietly(problem, rule, steps=20_000)
     assert run.event == alone.event == "runaway"
 
 
 def test_what_lanes_do_not_take_runs_as_before():
-    """A rate of the problem, shared options: equal to `descend` to the bit."""
+    """A rate of the problem, shared options: equal to `train` to the bit."""
     problems = list(hm.data.fig9_oracle(10, 5))
-    for rule in (hm.steps.GD("1/L_p"),):
-        for problem, run in zip(problems, hm.descend_batch(problems, rule, steps=30), strict=True):
-            assert (run.p == hm.descend(problem, rule, steps=30).p).all()
-    few = hm.descend_batch(problems, hm.steps.GD(0.1), steps=30, batch=2)
-    assert (few[1].p == hm.descend(problems[1], hm.steps.GD(0.1), steps=30, batch=2).p).all()
+    for rule in (hm.optim.GD("1/L_p"),):
+        for problem, run in zip(problems, hm.train(problems, rule, steps=30), strict=True):
+            assert (run.p == hm.train(problem, rule, steps=30).p).all()
+    few = hm.train(problems, hm.optim.GD(0.1), steps=30, batch=2)
+    assert (few[1].p == hm.train(problems[1], hm.optim.GD(0.1), steps=30, batch=2).p).all()

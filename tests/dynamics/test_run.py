@@ -15,19 +15,23 @@ PROBLEM = hm.data.sphere(3, 4, 5, rng=0)
 SENTENCES = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
 
 RUNS = {
-    "descend": lambda: hm.descend(PROBLEM, steps=20),
+    "descend": lambda: hm.train(PROBLEM, hm.optim.Normalized(0.1), steps=20),
     "flow": lambda: hm.flow(PROBLEM, until_norm=100.0),
-    "p and v": lambda: hm.descend(PROBLEM, steps=20, wrt=("p", "v")),
-    "W": lambda: hm.descend(PROBLEM, steps=20, wrt="W", prompt=[1.0, 0.0, 2.0, 0.0, 0.0]),
-    "embeddings": lambda: hm.embeddings.descend_embeddings(CORPUS, *VECTORS, steps=20, rate=0.5, train="Epv"),
+    "p and v": lambda: hm.train(PROBLEM.joint(), hm.optim.Normalized(0.1), steps=20),
+    "W": lambda: hm.train(
+        PROBLEM.matrix(prompt=[1.0, 0.0, 2.0, 0.0, 0.0]), hm.optim.Normalized(0.1), steps=20
+    ),
+    "embeddings": lambda: hm.embeddings.one_layer.descend_embeddings(
+        CORPUS, *VECTORS, steps=20, rate=0.5, train="Epv"
+    ),
     "inner products": lambda: descend_gram(CORPUS, GramState.from_vectors(*VECTORS), steps=20, rate=0.5),
     "flow of inner products": lambda: flow_gram(CORPUS, GramState.from_vectors(*VECTORS), times=[0, 1, 5]),
     "two layers": lambda: descend_two_layer(CORPUS, TwoLayerGram.from_vectors(*VECTORS), steps=9, rate=0.5),
-    "sentences": lambda: hm.nexttoken.train(SENTENCES, steps=40, rate=0.05),
-    "flow of sentences": lambda: hm.nexttoken.train_by_flow(SENTENCES, 1000.0, rate=0.05),
-    "W_kq and W_ov": lambda: hm.nexttoken.train_jointly(SENTENCES, 40, 0.1),
-    "mini-batches": lambda: hm.embeddings.train_embeddings(
-        CORPUS, 6, hm.steps.AdamW(0.05), epochs=9, batch=2, rng=0, start=VECTORS
+    "sentences": lambda: hm.nexttoken.training.train(SENTENCES, steps=40, rate=0.05),
+    "flow of sentences": lambda: hm.nexttoken.flow.train_by_flow(SENTENCES, 1000.0, rate=0.05),
+    "W_kq and W_ov": lambda: hm.nexttoken.unmerged.train_jointly(SENTENCES, 40, 0.1),
+    "mini-batches": lambda: hm.embeddings.minibatch.train_embeddings(
+        CORPUS, 6, hm.optim.AdamW(0.05), epochs=9, batch=2, rng=0, start=VECTORS
     ),
 }
 
@@ -44,21 +48,21 @@ def test_every_training_has_what_a_run_has(name_and_run):
         name, "step"
     )
     assert run.event is None
-    assert len(run.times) == len(run.losses) == len(run.norms)
+    assert len(run.times) == len(run.losses) == len(run.p_norms)
     assert np.isfinite(run.losses).all()
-    assert run.norm == pytest.approx(np.linalg.norm(run.final), rel=1e-12)
-    assert run.norms[-1] == pytest.approx(run.norm, rel=1e-12)
-    assert run.misalignment(run.final) < 1e-30
-    assert run.misalignment(-run.final) == pytest.approx(2.0)
+    assert run.p_norm == pytest.approx(np.linalg.norm(run.final), rel=1e-12)
+    assert run.p_norms[-1] == pytest.approx(run.p_norm, rel=1e-12)
+    assert run.cosine_distance(run.final) < 1e-30
+    assert run.cosine_distance(-run.final) == pytest.approx(2.0)
     assert type(run).__name__ in repr(run)
     assert "stopped by" in run._repr_html_()
     assert run.plot().axes
     if name == "two layers":
         with pytest.raises(ValueError, match="a two-layer model is no Problem"):
-            run.selection()
+            run.selection
     else:
         top = [weights.max() for weights in run.attention()]
-        assert len(run.selection().sets) == len(top) == run.problem.n
+        assert len(run.selection.sets) == len(top) == run.problem.n
 
 
 def test_points_or_none(name_and_run):
@@ -68,8 +72,8 @@ def test_points_or_none(name_and_run):
         np.testing.assert_allclose(run.losses[0], np.log(2.0), atol=2.0)
         return
     assert run.points is None
-    assert run.misalignment(run) < 1e-30  # the direction of the end is known without the points
-    for ask in (lambda: run.misalignment(run.final, at=0), lambda: run.directions):
+    assert run.cosine_distance(run) < 1e-30  # the direction of the end is known without the points
+    for ask in (lambda: run.cosine_distance(run.final, at=0), lambda: run.directions):
         with pytest.raises(ValueError, match=r"points were|at must be -1, got 0: this run kept observables"):
             ask()
 
@@ -87,44 +91,46 @@ def test_one_reader_for_all_files(name_and_run, tmp_path):
     np.testing.assert_array_equal(back.final[: len(run.final)], run.final.astype(float))
     assert not back.final[len(run.final) :].any()  # pairs of sentences that nothing moves
     np.testing.assert_array_equal(back.losses, run.losses)
-    assert back.selection().sets == run.selection().sets
+    assert back.selection.sets == run.selection.sets
     assert (back.points is None) == (run.points is None)
 
 
 def test_embeddings_end_where_their_problem_is_measured():
     """The risk of the last problem at the last p is the one that training saw."""
     run = RUNS["embeddings"]()
-    assert hm.risk(run.problem, run.p) == pytest.approx(run.losses[-1], rel=1e-13)
+    assert hm.loss(run.problem, run.p) == pytest.approx(run.losses[-1], rel=1e-13)
     gram = descend_gram(CORPUS, GramState.from_vectors(*VECTORS), steps=20, rate=0.5, train="Epv")
     np.testing.assert_allclose(gram.losses, run.losses, rtol=1e-12)
-    np.testing.assert_allclose(gram.norms, run.norms, rtol=1e-12)
-    assert gram.selection().sets == run.selection().sets
+    np.testing.assert_allclose(gram.p_norms, run.p_norms, rtol=1e-12)
+    assert gram.selection.sets == run.selection.sets
     assert gram.attention()[0] == pytest.approx(run.attention()[0], rel=1e-10)
 
 
 def test_a_training_by_batches_knows_only_its_last_norm():
     run = RUNS["mini-batches"]()
-    assert np.isnan(run.norms[:-1]).all()
-    assert not math.isnan(run.norms[-1])
-    early = hm.embeddings.train_embeddings(
-        CORPUS, 6, hm.steps.AdamW(0.05), epochs=500, batch=2, rng=0, start=VECTORS, until_loss=0.2
+    assert np.isnan(run.p_norms[:-1]).all()
+    assert not math.isnan(run.p_norms[-1])
+    early = hm.embeddings.minibatch.train_embeddings(
+        CORPUS, 6, hm.optim.AdamW(0.05), epochs=500, batch=2, rng=0, start=VECTORS, until_loss=0.2
     )
     assert early.event == "loss reached"
-    none = hm.embeddings.train_embeddings(CORPUS, 6, hm.steps.GD(0.1), epochs=0, rng=0)
+    none = hm.embeddings.minibatch.train_embeddings(CORPUS, 6, hm.optim.GD(0.1), epochs=0, rng=0)
     assert "to step = 0" in repr(none)
-    assert none.norms.size == none.losses.size == 0
+    assert none.p_norms.size == none.losses.size == 0
 
 
 def test_the_run_of_W_is_that_of_q():
     run = RUNS["W"]()
-    assert isinstance(run, hm.train.WeightRun)
+    assert isinstance(run, hm.dynamics.WeightRun)
     np.testing.assert_allclose(run.W.T @ run.prompt, run.final, atol=1e-12)
-    seen = hm.Problem.from_tokens(PROBLEM.head.values.reshape(3, 4, 5), PROBLEM.head.labels, PROBLEM.head.v)
-    assert hm.risk(seen, run.W.T @ run.prompt) == pytest.approx(run.losses[-1], rel=1e-12)
+    seen = hm.Problem.from_tokens(
+        PROBLEM.readout.values.reshape(3, 4, 5), PROBLEM.readout.labels, PROBLEM.readout.v
+    )
+    assert hm.loss(seen, run.W.T @ run.prompt) == pytest.approx(run.losses[-1], rel=1e-12)
 
 
 def test_sentences_say_what_their_problem_says():
     run = RUNS["sentences"]()
     assert run.losses[-1] == pytest.approx(run.loss, rel=1e-13)
-    assert run.norm == pytest.approx(run.norm_kq, rel=1e-15)
-    assert run.misalignment(run.star.values) == pytest.approx(run.misalignment_kq, rel=1e-9)
+    assert run.p_norm == pytest.approx(run.norm_kq, rel=1e-15)
+    assert run.cosine_distance(run.star.values) == pytest.approx(run.misalignment_kq, rel=1e-9)

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax import steps
-from hardmax.dynamics.steps.text import as_text, from_text
+from hardmax import optim
+from hardmax.dynamics.optim.text import as_text, from_text
 from hardmax.margin.norms import norm
 
 # Rates above a threshold are of interest too.
-pytestmark = pytest.mark.filterwarnings("ignore::hardmax.dynamics.RateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hardmax.limits.RateWarning")
 
 
 @pytest.mark.parametrize("case", range(4))
@@ -19,11 +19,11 @@ def test_batches_of_one(part_d, posed, case):
     """D-THM-10: with two tokens per input p is the sum of the inputs' own steps, and no max margin."""
     known = part_d["findings"]["batch_one"][case]
     problem = posed[known["dataset"]]
-    rule = steps.Sign(0.1) if known["method"] == "sign" else steps.Normalized(0.1)
-    run = hm.descend(problem, rule, steps=60, batch=1)
+    rule = optim.Sign(0.1) if known["method"] == "sign" else optim.Normalized(0.1)
+    run = hm.train(problem, rule, steps=60, batch=1)
     np.testing.assert_allclose(run.direction, known["predicted"], atol=1e-12)
     best = hm.max_margin(problem, norm=rule.norm)
-    assert run.deficit(best) == pytest.approx(known["margin_deficit"], abs=1e-3)
+    assert run.margin_gap(best) == pytest.approx(known["margin_deficit"], abs=1e-3)
 
 
 @settings(max_examples=15)
@@ -34,34 +34,30 @@ def test_batches(seed):
     n = int(rng.integers(2, 6))
     b = int(rng.integers(1, n + 1))
     keys, scores = rng.normal(size=(n, 3, 2)), rng.normal(size=(n, 3))
-    problem, p = hm.Problem.from_scores(keys, scores), np.zeros(2)
-    rule = steps.GD(0.5)
+    problem, p = hm.Problem(keys, scores), np.zeros(2)
+    rule = optim.GD(0.5)
     for k in range(7):
         members = np.arange(k * b, k * b + b) % n
-        p = hm.descend(hm.Problem.from_scores(keys[members], scores[members]), rule, steps=1, start=p).p
-    run = hm.descend(problem, rule, steps=7, batch=b)
+        p = hm.train(hm.Problem(keys[members], scores[members]), rule, steps=1, start=p).p
+    run = hm.train(problem, rule, steps=7, batch=b)
     np.testing.assert_allclose(run.p, p, rtol=1e-10, atol=1e-12)
-    slow = hm.Loss("own", lambda u: np.logaddexp(0, -u), lambda u: -np.log1p(np.exp(u)))
-    plain = hm.descend(hm.Problem.from_scores(keys, scores, slow), rule, steps=7, batch=b)
+    slow = hm.LossFunction("own", lambda u: np.logaddexp(0, -u), lambda u: -np.log1p(np.exp(u)))
+    plain = hm.train(hm.Problem(keys, scores, slow), rule, steps=7, batch=b)
     np.testing.assert_allclose(plain.p, p, rtol=1e-10, atol=1e-12)
 
 
 def test_batches_without_a_pull():
     """An input of equal scores is passed over; if all are such, the run ends by its event."""
     keys = [[[1.0], [0.0]], [[1.0], [0.0]]]
-    run = hm.descend(
-        hm.Problem.from_scores(keys, [[1.0, 0.0], [1.0, 1.0]]), steps.Sign(0.25), steps=6, batch=1
-    )
+    run = hm.train(hm.Problem(keys, [[1.0, 0.0], [1.0, 1.0]]), optim.Sign(0.25), steps=6, batch=1)
     assert (run.p.tolist(), run.event) == ([0.75], None)
-    none = hm.descend(
-        hm.Problem.from_scores(keys, [[1.0, 1.0], [1.0, 1.0]]), steps.Sign(0.25), steps=6, batch=1
-    )
+    none = hm.train(hm.Problem(keys, [[1.0, 1.0], [1.0, 1.0]]), optim.Sign(0.25), steps=6, batch=1)
     assert none.event == "no competing token"
     for wrong, message in ((3, "batch must be at most 2"), (0, "batch must be an integer of at least 1")):
         with pytest.raises(ValueError, match=message):
-            hm.descend(run.problem, batch=wrong)
-    with pytest.raises(ValueError, match="batch must be None where wrt is"):
-        hm.descend(hm.data.named("B-FIG-3a"), wrt=("p", "v"), batch=1)
+            hm.train(run.problem, hm.optim.Normalized(0.1), batch=wrong)
+    with pytest.raises(TypeError, match="batch is not an option for p and v"):
+        hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), batch=1)
 
 
 @pytest.mark.compiled
@@ -70,11 +66,11 @@ def test_a_run_certifies_its_margin(part_d, posed, case):
     """D-THM-3: the gap of p and its own multipliers is the mean slack over the norm, at any rate."""
     known = part_d["findings"]["certificate_of_a_run"][case]
     problem, power = posed[known["dataset"]], known["p"]
-    rules = [steps.Mirror(known["eta"], power)] + [steps.Normalized(known["eta"])] * (power == 2.0)
+    rules = [optim.Mirror(known["eta"], power)] + [optim.Normalized(known["eta"])] * (power == 2.0)
     digits = 1e-3 if power == 1.75 else 1e-10  # past its onset of swings rounding decides: 2e-4 of 20 starts
     for rule in rules:
-        run = hm.descend(problem, rule, steps=known["steps"])
-        proof = run.certificate()
+        run = hm.train(problem, rule, steps=known["steps"])
+        proof = run.margin_bounds()
         lower, upper = proof.margin_interval
         assert lower == pytest.approx(known["lower"], rel=digits)
         assert upper == pytest.approx(known["upper"], rel=digits)
@@ -86,15 +82,15 @@ def test_a_run_certifies_its_margin(part_d, posed, case):
 
 
 RULES = [
-    steps.GD(1.0),
-    steps.Sign(0.1),
-    steps.Coordinate(0.1),
-    steps.Normalized(0.1, norm="l3"),
-    steps.Mirror(0.1, 1.5),
-    steps.Momentum(0.1),
-    steps.Adam(0.1, epsilon=0.0),
-    steps.SGD(0.3, momentum=0.9),
-    steps.RMSprop(0.01),
+    optim.GD(1.0),
+    optim.Sign(0.1),
+    optim.Coordinate(0.1),
+    optim.Normalized(0.1, norm="l3"),
+    optim.Mirror(0.1, 1.5),
+    optim.Momentum(0.1),
+    optim.Adam(0.1, eps=0.0),
+    optim.SGD(0.3, momentum=0.9),
+    optim.RMSprop(0.01),
 ]
 
 
@@ -103,57 +99,63 @@ RULES = [
 def test_the_interval_of_any_run_holds(seed, rule, by_batches):
     rng = np.random.default_rng(seed)
     n, T, d = (int(rng.integers(low, high)) for low, high in ((1, 4), (2, 4), (2, 4)))
-    problem = hm.Problem.from_scores(rng.normal(size=(n, T, d)), rng.normal(size=(n, T)))
-    run = hm.descend(problem, rule, steps=60, start=rng.normal(size=d), batch=1 if by_batches else None)
-    if not run.selection().is_unique:
+    problem = hm.Problem(rng.normal(size=(n, T, d)), rng.normal(size=(n, T)))
+    run = hm.train(problem, rule, steps=60, start=rng.normal(size=d), batch=1 if by_batches else None)
+    if not run.selection.is_unique:
         return
-    proof, best = run.certificate(), hm.max_margin(problem, run.selection(), norm=rule.norm)
-    assert proof.norm_name == rule.norm
+    proof, best = run.margin_bounds(), hm.max_margin(problem, run.selection, norm=rule.norm)
+    assert proof.norm == rule.norm
     assert proof.margin_interval[0] <= best.margin_interval[1]
     assert best.margin_interval[0] <= proof.margin_interval[1]
 
 
 def test_runs_without_a_certificate():
-    problem = hm.data.named("B-FIG-3a")
+    problem = hm.data.example("B-FIG-3a")
     with pytest.raises(ValueError, match="run must be a training of p by one step rule, got gradient flow"):
-        hm.flow(problem, until_norm=10).certificate()
+        hm.flow(problem, until_norm=10).margin_bounds()
     with pytest.raises(ValueError, match="run must be a training of p by one step rule, got joint"):
-        hm.descend(problem, steps=5, wrt=("p", "v")).certificate()
+        hm.train(problem.joint(), hm.optim.Normalized(0.1), steps=5).margin_bounds()
     with pytest.raises(ValueError, match="run must have left the origin"):
-        hm.descend(problem, steps=0).certificate()
-    with pytest.raises(ValueError, match="step of the run must be a step rule"):
+        hm.train(problem, hm.optim.Normalized(0.1), steps=0).margin_bounds()
+    with pytest.raises(ValueError, match="optimizer of the run must be an optimizer"):
         hm.flow(problem, until_norm=10).forecast()
 
 
 def test_a_run_on_disk_keeps_its_rule(posed, tmp_path):
     """The rule and the batch, so that a run that was read proves what it proved; not a rule of one's own."""
     rules = [
-        steps.Mirror([0.1, 0.2, 0.1], 1.5), steps.Adam(0.1, (0.9, 0.99)), steps.GD("1/L_p"), steps.Muon(0.1),
-        steps.Normalized(0.1, norm=3, decay=0.5),
+        optim.Mirror([0.1, 0.2, 0.1], 1.5), optim.Adam(0.1, (0.9, 0.99)), optim.GD("1/L_p"), optim.Muon(0.1),
+        optim.Normalized(0.1, norm=3, decay=0.5),
     ]  # fmt: skip
     assert [from_text(as_text(rule)) for rule in rules] == rules
-    run = hm.descend(posed["triple"], steps.Sign(0.1), steps=30, batch=1)
+    run = hm.train(posed["triple"], optim.Sign(0.1), steps=30, batch=1)
     run.save(tmp_path / "run.npz")
     back = hm.Run.load(tmp_path / "run.npz")
-    assert (back.step, back.batch) == (run.step, run.batch)
-    assert back.certificate().margin_interval == run.certificate().margin_interval
+    assert (back.optimizer, back.batch) == (run.optimizer, run.batch)
+    assert back.margin_bounds().margin_interval == run.margin_bounds().margin_interval
 
-    class Sign(steps.Step):
+    class Sign(optim.Optimizer):
         def update(self, direction, exponents, state, rate, step):
             return rate * np.sign(direction)
 
     assert as_text(Sign(0.1)) == ""
-    for bad in ("{", '{"step": "Sign"}', '{"step": "Step", "rate": 1}', "[]", '{"step": "Sign", "rate": -1}'):
-        with pytest.raises(ValueError, match=r"step must be a rule of hm.steps with its constants"):
+    for bad in (
+        "{",
+        '{"step": "Sign"}',
+        '{"step": "Optimizer", "rate": 1}',
+        "[]",
+        '{"step": "Sign", "rate": -1}',
+    ):
+        with pytest.raises(ValueError, match=r"step must be an optimizer of hm.optim with its constants"):
             from_text(bad)
 
 
 def test_twins_share_their_multiplier():
     """Two tokens with one key and other scores are merged in the loops; each has a row here."""
     keys = [[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0], [0.5, 0.0]]]
-    problem = hm.Problem.from_scores(keys, [[1.0, 0.0, 0.2], [1.0, 0.0, 0.0]])
-    run = hm.descend(problem, steps=2000)
-    proof = run.certificate()
+    problem = hm.Problem(keys, [[1.0, 0.0, 0.2], [1.0, 0.0, 0.0]])
+    run = hm.train(problem, hm.optim.Normalized(0.1), steps=2000)
+    proof = run.margin_bounds()
     assert proof.constraints.labels == ((0, 1), (0, 2), (1, 1), (1, 2))
     assert proof.multipliers[0] == proof.multipliers[1] > 0
     assert proof.margin_interval[1] - proof.margin_interval[0] < 0.02

@@ -39,14 +39,12 @@ def naive_ngd(X, gamma, steps):
 def test_naive_gradient_loses_the_direction(d):
     problems = list(hm.data.fig9_oracle(d, 30))
     ours, naive = [], []
-    for problem, path in zip(
-        problems, hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000), strict=True
-    ):
+    for problem, path in zip(problems, hm.train(problems, hm.optim.Normalized(1.0), steps=1000), strict=True):
         keys, gamma = problem.keys.reshape(4, 6, d), problem.scores.reshape(4, 6)
-        ours.append(1 - path.misalignment(max_margin_direction(keys, path.selection())))
+        ours.append(1 - path.cosine_distance(max_margin_direction(keys, path.selection)))
         p = naive_ngd(keys, gamma, 1000)
         selected = (keys @ p).argmax(axis=1)
-        naive.append(1 - hm.misalignment(p, max_margin_direction(keys, selected)))
+        naive.append(1 - hm.cosine_distance(p, max_margin_direction(keys, selected)))
     assert np.mean(naive) < 0.6
     assert np.mean(ours) > 0.9999
 
@@ -55,15 +53,15 @@ def test_naive_gradient_loses_the_direction(d):
 def test_fig9_rates_at_d_10():
     """The first 200 trials of the oracle's stream: saturation, selections, mean correlation."""
     problems = list(hm.data.fig9_oracle(10, 200))
-    paths = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000)
-    assert all(path.defect() <= 1e-5 for path in paths)
+    paths = hm.train(problems, hm.optim.Normalized(1.0), steps=1000)
+    assert all(path.off_top_attention() <= 1e-5 for path in paths)
     best = [
-        tuple(p.scores.reshape(4, 6).argmax(axis=1)) == tuple(t.selection())
+        tuple(p.scores.reshape(4, 6).argmax(axis=1)) == tuple(t.selection)
         for p, t in zip(problems, paths, strict=True)
     ]
     assert np.mean(best) == pytest.approx(0.345, abs=1e-9)
     cosines = [
-        1 - t.misalignment(max_margin_direction(p.keys.reshape(4, 6, 10), t.selection()))
+        1 - t.cosine_distance(max_margin_direction(p.keys.reshape(4, 6, 10), t.selection))
         for p, t in zip(problems, paths, strict=True)
     ]
     assert np.mean(cosines) == pytest.approx(0.99984, abs=5e-6)

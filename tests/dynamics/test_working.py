@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.dynamics.flows import norms, working
 from hardmax.dynamics.flows.field import ABSOLUTE, explicit
 from hardmax.dynamics.flows.log_time import LogField, LogLeg
@@ -33,7 +33,7 @@ def made(kind: str, seed: int, n: int = 12, T: int = 9, d: int = 6) -> hm.Proble
         keys *= 10.0 ** rng.integers(-3, 1, size=(n, 1, 1))
         keys += 100.0 * rng.normal(size=(n, 1, d))
         scores *= 10.0 ** rng.integers(-2, 2, size=(n, 1))
-    problem = hm.Problem.from_scores(keys, scores)
+    problem = hm.Problem(keys, scores)
     return problem.weighted(rng.uniform(0.1, 2.0, n)) if kind == "weighted" else problem
 
 
@@ -57,8 +57,8 @@ def test_it_is_the_flow_of_the_whole_all_along(among, kind):
         for many in (10**9, 1):
             part = among(problem, True, many, **ends)
             assert part.event == whole.event
-            assert misalignment(part.p, whole.p) <= 1e-13
-            assert part.norm == pytest.approx(whole.norm, rel=1e-8)
+            assert cosine_distance(part.p, whole.p) <= 1e-13
+            assert part.p_norm == pytest.approx(whole.p_norm, rel=1e-8)
             if part.event is None:  # else it is when a limit was noticed
                 assert part.times[-1] == pytest.approx(whole.times[-1], abs=1e-7, rel=1e-9)
 
@@ -67,18 +67,18 @@ def test_a_stationary_point_is_the_same(among):
     """Two inputs that want opposite tokens hold p at a finite point."""
     rng = np.random.default_rng(3)
     keys, scores = rng.normal(size=(6, 5, 3)), rng.normal(size=(6, 5))
-    problem = hm.Problem.from_scores(np.concatenate([keys, keys]), np.concatenate([scores, -0.5 * scores]))
+    problem = hm.Problem(np.concatenate([keys, keys]), np.concatenate([scores, -0.5 * scores]))
     whole, part = (among(problem, each, 1, until_norm=1e6) for each in (False, True))
     assert part.event == whole.event
-    assert misalignment(part.p, whole.p) <= 1e-13
+    assert cosine_distance(part.p, whole.p) <= 1e-13
 
 
 @pytest.mark.parametrize("size", [1e-160, 1.0, 1e160])
 def test_keys_of_any_size(among, size):
     problem = made("random", 5)
-    scaled = hm.Problem.from_scores(size * problem.keys.reshape(12, 9, 6), problem.scores.reshape(12, 9))
+    scaled = hm.Problem(size * problem.keys.reshape(12, 9, 6), problem.scores.reshape(12, 9))
     one, other = among(problem, True, until_norm=1e3), among(scaled, True, until_norm=1e3 / size)
-    assert misalignment(one.p, other.p / other.norm) <= 1e-13
+    assert cosine_distance(one.p, other.p / other.p_norm) <= 1e-13
 
 
 @settings(deadline=None, max_examples=15)
@@ -147,6 +147,6 @@ def test_other_losses_and_small_problems_are_followed_as_a_whole():
     large = hm.data.sphere(n=250, T=10, d=4, rng=0)
     assert working.is_large(large)
     assert not working.is_large(hm.data.sphere(n=4, T=6, d=10, rng=0))
-    cauchy = hm.Loss("cauchy", lambda u: np.pi / 2 - np.arctan(u), lambda u: -math.log1p(u * u))
+    cauchy = hm.LossFunction("cauchy", lambda u: np.pi / 2 - np.arctan(u), lambda u: -math.log1p(u * u))
     keys, scores = large.keys.reshape(250, 10, 4), large.scores.reshape(250, 10)
-    assert not working.is_large(hm.Problem.from_scores(keys, scores, loss=cauchy))
+    assert not working.is_large(hm.Problem(keys, scores, loss=cauchy))

@@ -128,7 +128,7 @@ def test_the_problem_of_paper_b_has_the_same_risk_and_gradient(
     problem = corpus.problem(E, v)
     assert problem.sizes.tolist() == corpus.lengths.tolist()
     point = hm.embeddings.one_layer.evaluate(corpus, E @ p, E @ v)
-    assert point.loss == pytest.approx(hm.risk(problem, p), rel=1e-13)
+    assert point.loss == pytest.approx(hm.loss(problem, p), rel=1e-13)
     found = hm.embeddings.one_layer.gradients(corpus, E, p, v)
     np.testing.assert_allclose(found.p, hm.gradient(problem, p).vector, rtol=1e-10, atol=1e-15)
     np.testing.assert_allclose(found.v, hm.gradient(problem, p, wrt="v").vector, rtol=1e-10, atol=1e-15)
@@ -147,14 +147,14 @@ def test_flow_on_the_infinite_width_limit_ends_at_the_max_margin_direction(oracl
     """A-ORC-8, the counter-example to Lemma 3, through the machinery of paper B."""
     given = oracles["a"]["statistics_A4"]
     corpus = hm.Corpus.from_sequences(given["sequences"], given["labels"])
-    limit = hm.embeddings.infinite_width(corpus, 1024)
+    limit = hm.embeddings.first_step.infinite_width(corpus, 1024)
     best = oracles["a"]["maxmargin"][2]
     np.testing.assert_array_equal(limit.E, np.array(best["E"], dtype=float))
     problem = corpus.problem(limit.E, limit.v)
     path = hm.flow(problem, until_norm=1e6)
     phat = np.array([1 / 2, 1 / 2, 1 / 3, 1 / 3, -1 / 2, -1 / 2, -2 / 3, 0])
-    assert hm.misalignment(path.p, phat) < 1e-10
-    solved = hm.max_margin(problem, path.selection(), exact=True)
+    assert hm.cosine_distance(path.p, phat) < 1e-10
+    solved = hm.max_margin(problem, path.selection, exact=True)
     assert str(solved.exact.norm_squared) == best["norm_sq"]
 
 

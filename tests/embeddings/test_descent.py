@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.embeddings import descend_embeddings
+from hardmax.embeddings.one_layer import descend_embeddings
 
 from .conftest import Instance, numbers
 
@@ -59,7 +59,7 @@ def test_oracle_p_only(oracles: dict, d1: Instance) -> None:
     np.testing.assert_allclose(p + E.T @ run.beta, run.p, rtol=1e-12)
     np.testing.assert_array_equal(run.E, E)
     # The same descent by the machinery of paper B.
-    path = hm.descend(corpus.problem(E, v), hm.steps.GD(0.5), steps=200, start=p)
+    path = hm.train(corpus.problem(E, v), hm.optim.GD(0.5), steps=200, start=p)
     np.testing.assert_allclose(path.p, run.p, rtol=1e-11)
 
 

@@ -11,16 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings import (
-    descend_embeddings,
+from hardmax.embeddings import initial_vectors, one_layer, take_first_step
+from hardmax.embeddings.first_step import (
     first_step_errors,
     infinite_width,
     initial_event,
     initial_event_from_gram,
-    initial_vectors,
-    one_layer,
-    take_first_step,
 )
+from hardmax.embeddings.one_layer import descend_embeddings
 
 from .conftest import Instance, exact_model, numbers
 
@@ -168,7 +166,7 @@ def test_refusals(d1: Instance) -> None:
 
 
 def test_width_and_lengths_of_the_event_are_checked() -> None:
-    event = hm.embeddings.initial_event_from_gram
+    event = hm.embeddings.first_step.initial_event_from_gram
     with pytest.raises(ValueError, match="d must be an integer of at least 1"):
         event([1.0], [0.0], [0.0], 1.0, 0.0, d=0, delta=0.1)
     with pytest.raises(ValueError, match="a must have shape"):
@@ -180,4 +178,4 @@ def test_width_and_lengths_of_the_event_are_checked() -> None:
 def test_a_step_beyond_floats_is_refused():
     corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     with pytest.raises(ValueError, match="first_rate must be a number of at most 1e308"):
-        hm.embeddings.infinite_width(corpus, 10**400)
+        hm.embeddings.first_step.infinite_width(corpus, 10**400)

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings import descend_embeddings, infinite_width, initial_vectors, key_query, one_layer
+from hardmax.embeddings import initial_vectors, key_query, one_layer
+from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.gram import GramState, descend_gram
+from hardmax.embeddings.one_layer import descend_embeddings
 
 from .conftest import Instance, numbers
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.embeddings import descend_embeddings, initial_vectors
+from hardmax.embeddings import initial_vectors
 from hardmax.embeddings.gram import GramState, conserved_spectrum, descend_gram, flow_gram
+from hardmax.embeddings.one_layer import descend_embeddings
 
 from .conftest import Instance
 

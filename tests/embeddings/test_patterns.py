@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings import (
+from hardmax.embeddings import pattern_max_margin, token_selection
+from hardmax.embeddings.patterns import (
+    affinely_independent,
+    distinct_tokens,
+    is_consistent,
     local_gap,
-    pattern_max_margin,
     realizable,
     realizable_patterns,
     score_selection,
-    token_selection,
 )
-from hardmax.embeddings.patterns import affinely_independent, distinct_tokens, is_consistent
 
 from .conftest import numbers
 
@@ -36,7 +37,7 @@ def test_max_margin_oracles_exactly(oracles, which):
     best = pattern_max_margin(corpus, case["selection"], numbers(case["E"]))
     assert best.status == "certified"
     assert best.p == pytest.approx(numbers(case["phat"]), abs=1e-12)
-    assert best.norm**2 == pytest.approx(float(Fraction(case["norm_sq"])), rel=1e-12)
+    assert best.p_norm**2 == pytest.approx(float(Fraction(case["norm_sq"])), rel=1e-12)
     margins = best.constraints.rows()[~best.constraints.equal] @ best.p
     pairs = [
         pair for pair, tie in zip(best.constraints.labels, best.constraints.equal, strict=True) if not tie
@@ -64,7 +65,7 @@ def test_inner_products_give_the_same_norm(oracles):
     for case in oracles["a"]["maxmargin"]:
         corpus, E = corpus_of(case), numbers(case["E"])
         best = pattern_max_margin(corpus, case["selection"], gram=E @ E.T)
-        assert best.norm == pytest.approx(float(Fraction(case["norm_sq"])) ** 0.5, rel=1e-9)
+        assert best.p_norm == pytest.approx(float(Fraction(case["norm_sq"])) ** 0.5, rel=1e-9)
 
 
 def test_dropping_the_tie_selects_the_wrong_token(oracles):
@@ -73,7 +74,7 @@ def test_dropping_the_tie_selects_the_wrong_token(oracles):
     corpus, E = corpus_of(case), numbers(case["E"])
     rows = pattern_max_margin(corpus, case["selection"], E).constraints
     untied = hm.max_margin(rows.subset(np.flatnonzero(~rows.equal)))
-    assert untied.norm**2 == pytest.approx(1 / 66, rel=1e-12)
+    assert untied.p_norm**2 == pytest.approx(1 / 66, rel=1e-12)
     assert (E[0] - E[2]) @ untied.p == pytest.approx(-21 / 22, rel=1e-12)
     assert token_selection(corpus, E, untied.p).selected[0] == (2,)
 
@@ -171,7 +172,7 @@ def test_independence_needs_differences_only():
     assert affinely_independent(np.vstack([np.eye(3), np.zeros(3)]))
     assert not affinely_independent(np.vstack([np.eye(3), np.zeros(3), np.ones(3)]))
     assert not affinely_independent([[1.0, 0.0], [1.0, 0.0]])
-    limit = hm.embeddings.infinite_width(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), 1e8)
+    limit = hm.embeddings.first_step.infinite_width(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), 1e8)
     assert affinely_independent(limit.E)
 
 
@@ -180,7 +181,7 @@ def test_refusals_say_what_to_do():
     with pytest.raises(ValueError, match="containing must be 2 tokens, one of each sequence"):
         realizable_patterns(corpus, containing=[2, 1])
     with pytest.raises(ValueError, match="Assumption 4"):
-        hm.embeddings.important_pattern(hm.Corpus.from_sequences([[0, 1], [0, 0]], [1, -1]))
+        hm.embeddings.patterns.important_pattern(hm.Corpus.from_sequences([[0, 1], [0, 0]], [1, -1]))
     with pytest.raises(ValueError, match="selection"):
         pattern_max_margin(corpus, [[2], [1]], np.eye(3))
     with pytest.raises(ValueError, match="E must have shape"):

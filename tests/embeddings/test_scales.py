@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics.steps import SGD, AdamW
-from hardmax.embeddings import GramState, TwoLayer, TwoLayerGram, descend_embeddings, descend_gram, flow_gram
+from hardmax.dynamics.optim import SGD, AdamW
+from hardmax.embeddings import GramState, TwoLayerGram
+from hardmax.embeddings.gram import descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.loop import epoch_order
-from hardmax.embeddings.one_layer import evaluate, gradients, token_mass
+from hardmax.embeddings.one_layer import descend_embeddings, evaluate, gradients, token_mass
+from hardmax.embeddings.two_layer import TwoLayer
 
 from .conftest import Instance
 
@@ -101,13 +103,13 @@ def test_models_are_the_network_in_plain_torch(uneven: Instance, scale: float, f
     module.loss(corpus).backward()
     np.testing.assert_allclose(module.E.grad, want[0], rtol=1e-9, atol=1e-13)
     problem = hm.torch.problem_of(module, corpus)
-    assert hm.risk(problem, hm.torch.point_of(module, problem)) == pytest.approx(loss, rel=1e-10)
+    assert hm.loss(problem, hm.torch.point_of(module, problem)) == pytest.approx(loss, rel=1e-10)
     one = hm.torch.OneLayer(*vectors, scale="1/sqrt(d)")
     one_loss, one_want, _ = plain_torch(uneven, 1, WIDTH, 1.0)
     one.loss(corpus).backward()
     np.testing.assert_allclose(one.p.grad, one_want[1], rtol=1e-10)
     problem = hm.torch.problem_of(one, corpus)
-    assert hm.risk(problem, hm.torch.point_of(one, problem)) == pytest.approx(one_loss, rel=1e-12)
+    assert hm.loss(problem, hm.torch.point_of(one, problem)) == pytest.approx(one_loss, rel=1e-12)
     assert torch.is_tensor(one.E)
 
 
@@ -120,7 +122,7 @@ def test_trainers_take_the_steps_of_torch(uneven: Instance, layers: int, scales:
     if layers == 1 and "first_scale" in scales:
         pytest.skip("one layer has one softmax")
     numbers = {name: WIDTH if isinstance(c, str) else c for name, c in scales.items()}
-    train = train_embeddings if layers == 1 else hm.embeddings.train_two_layer
+    train = train_embeddings if layers == 1 else hm.embeddings.minibatch.train_two_layer
     options = {"batch": 4, "rng": 5, "start": uneven[1:], "dtype": "float64", **scales}
     got = train(uneven.corpus, D, AdamW(0.02), epochs=3, **options)
     seed = int(np.random.default_rng(5).integers(2**63))
@@ -153,7 +155,7 @@ def test_a_scaled_readout_trains_as_p_with_its_own_rate_and_start(uneven: Instan
     want = descend_embeddings(corpus, E, c * p, v, rate=0.5 * c**2, **options)
     np.testing.assert_allclose(c * got.a, want.a, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(got.losses, want.losses, rtol=1e-12)
-    assert hm.risk(got.problem, got.p) == pytest.approx(got.losses[-1], rel=1e-12)
+    assert hm.loss(got.problem, got.p) == pytest.approx(got.losses[-1], rel=1e-12)
 
 
 @pytest.mark.parametrize("train", ["Ep", "Epv"])
@@ -167,7 +169,7 @@ def test_inner_products_follow_the_vectors(uneven: Instance, train: str) -> None
     flow = flow_gram(corpus, start, times=[0.0, 0.3], train=train, scale=0.4)
     near = descend_gram(corpus, start, steps=3000, rate=1e-4, train=train, scale=0.4)
     np.testing.assert_allclose(flow.state.a, near.state.a, atol=1e-3)
-    assert hm.risk(flow.problem, flow.final) == pytest.approx(flow.losses[-1], rel=1e-10)
+    assert hm.loss(flow.problem, flow.final) == pytest.approx(flow.losses[-1], rel=1e-10)
     assert abs(flow.losses[-1] - flow_gram(corpus, start, times=[0.0, 0.3], train=train).losses[-1]) > 1e-3
 
 
@@ -216,7 +218,7 @@ def test_inner_products_have_no_width(uneven: Instance) -> None:
 def test_checkpoints_record_the_scale(uneven: Instance, tmp_path: Path, layers: int) -> None:
     if layers == 2:
         pytest.importorskip("torch", reason="the two-layer trainer needs PyTorch: make test-extras")
-    train = train_embeddings if layers == 1 else hm.embeddings.train_two_layer
+    train = train_embeddings if layers == 1 else hm.embeddings.minibatch.train_two_layer
     path = tmp_path / "run.npz"
 
     def run(**more: Any) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.embeddings import assumption_4_corpus, infinite_width
+from hardmax.embeddings import assumption_4_corpus
+from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.theorem5 import run_theorem_5, strong_conditions
 from hardmax.margin.closed_forms.patterns import important_only
 
@@ -34,15 +35,15 @@ def test_oracle_limits(oracles: dict, key: str) -> None:
     run = run_theorem_5(corpus, rng=0)
     assert run.hypotheses_hold
     assert [list(chosen) for chosen in run.pattern] == given["selection"]
-    assert run.best.norm**2 == pytest.approx(float(Fraction(given["norm_sq"])), rel=1e-12)
+    assert run.best.p_norm**2 == pytest.approx(float(Fraction(given["norm_sq"])), rel=1e-12)
     exact = numbers(given["phat"])
     limit = np.concatenate([exact[:-1], [0.0], exact[-1:]])  # a coordinate of p's own before that of v
-    assert run.path.misalignment(limit) < 1e-9
+    assert run.path.cosine_distance(limit) < 1e-9
     if key != "2x2":
         wrong = np.array(given["pinv_solution_Mdagger1"])
         cosine = oracles["a"]["gradient_flow_limits"]["cosine_of_pinv_direction_with_limit_5c"]
         wrong = np.concatenate([wrong[:-1], [0.0], wrong[-1:]])
-        assert 1 - run.path.misalignment(wrong) == pytest.approx(float(cosine), abs=1e-4)
+        assert 1 - run.path.cosine_distance(wrong) == pytest.approx(float(cosine), abs=1e-4)
 
 
 @pytest.mark.slow
@@ -62,11 +63,11 @@ def test_at_the_threshold(seed: int) -> None:
     assert run.selects_important
     assert run.selects_only_important
     assert run.misalignment_p <= 1e-8
-    assert run.best.norm <= 4 * corpus.n
+    assert run.best.p_norm <= 4 * corpus.n
     sequences = [tokens.tolist() for tokens in corpus.sequences()]
     form = important_only(sequences, run.important)
     if form.is_max_margin:
-        assert run.best.norm**2 == pytest.approx(float(form.norm_squared), rel=1e-9)
+        assert run.best.p_norm**2 == pytest.approx(float(form.norm_squared), rel=1e-9)
     # the errors of Lemma 2 are there, and far below the bound
     assert 0.0 < run.errors.largest < 1e-6 * run.errors.bound(run.d)
 
@@ -77,7 +78,7 @@ def test_loss_after_the_first_step() -> None:
     run = run_theorem_5(corpus, rng=0, until_norm=10.0)
     assert run.loss == pytest.approx(math.log1p(math.exp(-4)), rel=1e-12)
     assert run.loss_bound == pytest.approx(0.0181627, abs=5e-8)
-    assert run.path.norm == pytest.approx(10.0, rel=1e-9)
+    assert run.path.p_norm == pytest.approx(10.0, rel=1e-9)
 
 
 def test_small_width_and_step_are_said_to_be_small() -> None:
@@ -101,8 +102,8 @@ def test_bad_basin(oracles: dict) -> None:
     assert right.rank == right.tokens == 4
     assert wrong.loss > wrong.loss_bound
     assert not wrong.holds
-    assert hm.flow(problem, until_norm=1e5, start=start).misalignment(bad) < 1e-7
-    assert hm.flow(problem, until_norm=1e5).misalignment(numbers(given["phat_good"])) < 1e-7
+    assert hm.flow(problem, until_norm=1e5, start=start).cosine_distance(bad) < 1e-7
+    assert hm.flow(problem, until_norm=1e5).cosine_distance(numbers(given["phat_good"])) < 1e-7
 
 
 def test_each_condition_can_fail() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings import TwoLayer, TwoLayerGradients
+from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGradients
 
 from .conftest import Instance, numbers
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings import TwoLayer, initial_vectors
-from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
+from hardmax.embeddings import initial_vectors
+from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGram, descend_two_layer
 
 from .conftest import Instance, numbers
 

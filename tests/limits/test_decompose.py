@@ -22,7 +22,7 @@ names = pytest.mark.parametrize("name", list(DATA))
 
 
 def posed(name):
-    return hm.Problem.from_scores(DATA[name]["keys"], DATA[name]["scores"], loss="log")
+    return hm.Problem(DATA[name]["keys"], DATA[name]["scores"], loss="log")
 
 
 def rows_of(found):
@@ -136,8 +136,8 @@ def test_what_floats_cannot_tell_apart():
     """Rows (1, e), (-1, e) with e = 1e-12 are separable, with (0, -e) bound: p_fin = (0, log 2/e)."""
     e = 1e-12
     keys = [[[1.0, e], [0.0, 0.0]], [[-1.0, e], [0.0, 0.0]], [[0.0, -e], [0.0, 0.0]]]
-    assert hm.decompose(hm.Problem.from_scores(keys[:2], [[1, 0]] * 2, loss="log")).kind == "separable"
-    found = hm.decompose(hm.Problem.from_scores(keys, [[1, 0]] * 3, loss="log"))
+    assert hm.decompose(hm.Problem(keys[:2], [[1, 0]] * 2, loss="log")).kind == "separable"
+    found = hm.decompose(hm.Problem(keys, [[1, 0]] * 3, loss="log"))
     assert (found.kind, found.status) == ("bounded", "certified")
     assert abs(found.p_fin[1] - np.log(2.0) / e) < 0.1
 
@@ -145,32 +145,34 @@ def test_what_floats_cannot_tell_apart():
 def test_rows_of_very_different_sizes():
     """log(1 + e^(-1e8 p)) + log(1 + e^(1e-8 p)): nothing of the slope is to be seen in the risk."""
     keys = [[[1e8, 0.0], [0.0, 0.0]], [[-1e-8, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
-    found = hm.decompose(hm.Problem.from_scores(keys, [[1, 0]] * 3, loss="log"))
+    found = hm.decompose(hm.Problem(keys, [[1, 0]] * 3, loss="log"))
     assert found.p_fin[0] == pytest.approx(1e-8 * np.log(2e16 - 1.0), rel=1e-13)
     assert found.status == "certified"
 
 
 def test_no_rows_at_all():
-    found = hm.decompose(hm.Problem.from_scores([[[1.0]], [[2.0], [2.0]]], [[1], [1, 1]], loss="log"))
+    found = hm.decompose(hm.Problem([[[1.0]], [[2.0], [2.0]]], [[1], [1, 1]], loss="log"))
     assert (found.kind, found.bound, found.separable, found.p_fin.tolist()) == ("separable", (), (), [0.0])
 
 
 def test_regularization_path_of_the_log_loss():
     """The point of least risk in a ball: p_fin on S, the rest along p_mm, on the way out."""
     found = hm.decompose(posed("cycle"))
-    path = hm.regularization_path(found.problem, [3.0, 12.0])
+    path = hm.limits.regularization_path(found.problem, [3.0, 12.0])
     off = [np.linalg.norm(found.parts(p)[0] - found.p_fin) for p in path.points]
     assert off[0] > 100 * off[1]
     assert off[1] < 1e-4
-    assert hm.misalignment(found.parts(path.points[1])[1], found) < 1e-12
+    assert hm.cosine_distance(found.parts(path.points[1])[1], found) < 1e-12
 
 
 def one_hot(inputs, V):
     tokens = np.concatenate([np.array(each) for each in inputs])
     sizes = [len(each) for each in inputs]
     labels = [[1.0] + [0.0] * (size - 1) for size in sizes]
-    stored = hm.Problem.from_scores([np.eye(V)[list(each)] for each in inputs], labels, loss="log")
-    return stored, hm.Problem(OneHot(V), tokens, np.concatenate([[0], np.cumsum(sizes)]), stored.head)
+    stored = hm.Problem([np.eye(V)[list(each)] for each in inputs], labels, loss="log")
+    return stored, hm.Problem._flat(
+        OneHot(V), tokens, np.concatenate([[0], np.cumsum(sizes)]), stored.readout
+    )
 
 
 graphs = st.lists(
@@ -222,22 +224,20 @@ integers = st.lists(keys_of_an_input, min_size=2, max_size=4)
 def test_invariances(keys, chance, power):
     """Inputs in another order, keys in other units, an input twice or with twice the weight."""
     scores = [[1] + [0] * (len(k) - 1) for k in keys]
-    plain = hm.decompose(hm.Problem.from_scores(keys, scores, loss="log"))
+    plain = hm.decompose(hm.Problem(keys, scores, loss="log"))
     order = list(range(len(keys)))
     chance.shuffle(order)
-    moved = hm.decompose(
-        hm.Problem.from_scores([keys[i] for i in order], [scores[i] for i in order], loss="log")
-    )
+    moved = hm.decompose(hm.Problem([keys[i] for i in order], [scores[i] for i in order], loss="log"))
     assert {(order[i], t) for i, t in moved.bound} == set(plain.bound)
     np.testing.assert_allclose(moved.p_fin, plain.p_fin, atol=1e-9)
     scale = 2.0**power
-    larger = hm.decompose(hm.Problem.from_scores([np.array(k) * scale for k in keys], scores, loss="log"))
+    larger = hm.decompose(hm.Problem([np.array(k) * scale for k in keys], scores, loss="log"))
     assert larger.bound == plain.bound
     np.testing.assert_allclose(larger.p_fin * scale, plain.p_fin, atol=1e-9)
-    twice = hm.decompose(hm.Problem.from_scores([*keys, keys[0]], [*scores, scores[0]], loss="log"))
+    twice = hm.decompose(hm.Problem([*keys, keys[0]], [*scores, scores[0]], loss="log"))
     weights = np.ones(len(keys)) / (len(keys) + 1)
     weights[0] *= 2
-    heavy = hm.decompose(hm.Problem.from_scores(keys, scores, loss="log").weighted(weights))
+    heavy = hm.decompose(hm.Problem(keys, scores, loss="log").weighted(weights))
     assert {(i, t) for i, t in twice.bound if i < len(keys)} == set(heavy.bound) == set(plain.bound)
     np.testing.assert_allclose(twice.p_fin, heavy.p_fin, atol=1e-9)
     assert twice.inf_risk == pytest.approx(heavy.inf_risk, abs=1e-12)
@@ -246,20 +246,20 @@ def test_invariances(keys, chance, power):
 def test_copies_counts_and_twins():
     """Three copies of a token are one with a count; a token with the label's key is bound, and a constant."""
     one, other = [[1.0], [0.0], [0.0], [0.0]], [[0.0], [1.0]]
-    copied = hm.Problem.from_scores([one, other], [[1, 0, 0, 0], [1, 0]], loss="log")
-    counted = hm.Problem.from_scores([[[1.0], [0.0]], [[0.0], [1.0]]], [[1, 0], [1, 0]], loss="log")
+    copied = hm.Problem([one, other], [[1, 0, 0, 0], [1, 0]], loss="log")
+    counted = hm.Problem([[[1.0], [0.0]], [[0.0], [1.0]]], [[1, 0], [1, 0]], loss="log")
     a, b = hm.decompose(copied), hm.decompose(counted.weighted(counts=[1, 3, 1, 1]))
     assert a.bound == b.bound == ((0, 1), (1, 1))
     np.testing.assert_allclose([a.p_fin, b.p_fin], np.log(3.0) / 2, atol=1e-14)
-    twin = hm.decompose(hm.Problem.from_scores([[[1.0], [1.0], [0.0]]], [[1, 0, 0]], loss="log"))
+    twin = hm.decompose(hm.Problem([[[1.0], [1.0], [0.0]]], [[1, 0, 0]], loss="log"))
     assert (twin.bound, twin.separable, twin.inf_risk) == (((0, 1),), ((0, 2),), pytest.approx(np.log(2.0)))
 
 
 def test_separable_and_bounded():
-    apart = hm.decompose(hm.Problem.from_scores([[[1.0], [0.0]]], [[1, 0]], loss="log"))
+    apart = hm.decompose(hm.Problem([[[1.0], [0.0]]], [[1, 0]], loss="log"))
     assert (apart.kind, apart.circulation) == ("separable", ())
     assert (apart.inf_risk, apart.p_mm.tolist()) == (0.0, [1.0])
-    tied = hm.decompose(hm.Problem.from_scores([[[1.0], [0.0]]] * 2, [[1, 0], [0, 1]], loss="log"))
+    tied = hm.decompose(hm.Problem([[[1.0], [0.0]]] * 2, [[1, 0], [0, 1]], loss="log"))
     assert (tied.kind, tied.status, tied.p_mm, tied.direction) == ("bounded", "certified", None, None)
     with pytest.raises(ValueError, match="must have a separable row"):
         _ = tied.late
@@ -283,17 +283,17 @@ def test_queries():
     tokens[1], queries[1] = tokens[0][::-1], queries[0]
     made = hm.decompose(hm.Problem.from_queries(tokens, queries, scores, loss="log"))
     keys = [[np.outer(x, z).ravel() for x in own] for own, z in zip(tokens, queries, strict=True)]
-    stored = hm.decompose(hm.Problem.from_scores(keys, scores, loss="log"))
+    stored = hm.decompose(hm.Problem(keys, scores, loss="log"))
     assert made.bound == stored.bound == ((0, 2), (1, 2))
     assert (made.kind, made.status) == ("mixed", "certified")
     np.testing.assert_allclose(made.p_mm, stored.p_mm, atol=1e-12)
-    assert hm.flow(made.problem, split=made, until_norm=1e4).misalignment(made) < 1e-6
+    assert hm.flow(made.remainder, until_norm=1e4).cosine_distance(made) < 1e-6
     assert made.max_margin("nuclear").is_certified
 
 
 def test_scores_are_local():
     opposed = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
-    problem = hm.Problem.from_scores(opposed, [[1, 0], [2, 0], [1, 0]])
+    problem = hm.Problem(opposed, [[1, 0], [2, 0], [1, 0]])
     found = hm.decompose(problem)
     assert (found.kind, found.is_local, found.status) == ("mixed", True, "certified")
     run = hm.flow(problem)
@@ -303,14 +303,14 @@ def test_scores_are_local():
 
 
 def test_refusals():
-    several = hm.Problem.from_scores([[[1.0], [0.0], [2.0]]], [[1, 1, 0]], loss="log")
+    several = hm.Problem([[[1.0], [0.0], [2.0]]], [[1, 1, 0]], loss="log")
     with pytest.raises(ValueError, match="one token per input where the best-scoring ones tie"):
         hm.decompose(several)
     assert hm.decompose(several, [0]).is_local
     with pytest.raises(ValueError, match="got list"):
         hm.decompose([[1.0]])
     keys = np.random.default_rng(0).normal(size=(1, 2100, 2))
-    wide = hm.Problem.from_scores(keys, [[1] + [0] * 2099], loss="log")
+    wide = hm.Problem(keys, [[1] + [0] * 2099], loss="log")
     with pytest.raises(ValueError, match="at most 2000 tokens besides"):
         hm.decompose(wide)
 

@@ -17,13 +17,13 @@ def test_excess_of_many_points_is_the_excess_of_each(loss: str, selection: tuple
     )
     sign, log = landscape.excess(points @ landscape.basis)
     for k, p in enumerate(points):
-        expected = hm.excess_risk(problem, p, selection)
+        expected = hm.dynamics.excess_loss(problem, p, selection)
         assert sign[k] == expected.sign
         assert log[k] == pytest.approx(expected.log, rel=1e-9, abs=1e-9)
 
 
 def test_a_selection_that_p_makes_is_approached_from_above_or_below_by_its_neighbours() -> None:
-    problem = hm.data.named("B-FIG-1b")
+    problem = hm.data.example("B-FIG-1b")
     above, below = Landscape(problem, [1]), Landscape(problem, [2])
     assert above.excess(np.array([[50.0, 0.0]]) @ above.basis)[0] == 1
     assert below.excess(np.array([[-50.0, -55.0]]) @ below.basis)[0] == -1
@@ -45,10 +45,10 @@ def test_gradient_and_hessian_of_the_log_excess(scale: float) -> None:
 
 
 def test_least_orders_by_the_risk_itself() -> None:
-    problem = hm.data.named("B-FIG-1b")
+    problem = hm.data.example("B-FIG-1b")
     landscape = Landscape(problem, [2])
     points = np.random.default_rng(1).normal(size=(50, 2)) * 3
-    risks = [hm.risk(problem, p) for p in points @ landscape.basis.T]
+    risks = [hm.loss(problem, p) for p in points @ landscape.basis.T]
     assert landscape.least(points) == np.argmin(risks)
 
 

@@ -23,13 +23,13 @@ INSTANCES = ["B-FIG-8", 0, 1, 2, 3, 4, 5]
 @cache
 def instance(name: str | int) -> LateResidual:
     if isinstance(name, str):
-        return late_of(hm.data.named(name), [0, 0])
+        return late_of(hm.data.example(name), [0, 0])
     problem = hm.data.sphere(n=4, T=6, d=10, rng=name)
-    return late_of(problem, hm.flow(problem, until_norm=1e3).selection())
+    return late_of(problem, hm.flow(problem, until_norm=1e3).selection)
 
 
 def test_figure_8() -> None:
-    late = late_of(hm.data.named("B-FIG-8"), [0, 0])
+    late = late_of(hm.data.example("B-FIG-8"), [0, 0])
     np.testing.assert_allclose(late.w, np.array([-3, 1]) * math.log(7 / 3) / 10, rtol=1e-12)
     # Across p_mm the rows are 0.3 and -0.7 of (3, -1), and their weights are 7/10 and 3/10.
     assert late.curvatures == pytest.approx([2.1])
@@ -50,26 +50,26 @@ def test_the_minimum_of_F_is_the_offset_of_the_path(seed: int) -> None:
 def test_flow_is_a_straight_line_beside_p_mm(seed: int) -> None:
     problem = hm.data.sphere(n=4, T=6, d=10, rng=seed)
     path = hm.flow(problem, until_norm=1e4)
-    late = late_of(problem, path.selection())
+    late = late_of(problem, path.selection)
     seen = late.compare(path)
     assert seen.distances[-1] < 1e-9
     assert seen.drift < 1e-7
     assert seen.ratio == pytest.approx(1, abs=1e-8)
-    middle = int(np.argmax(path.norms > 3e3))
+    middle = int(np.argmax(path.p_norms > 3e3))
     np.testing.assert_allclose(late.flow_point(path.times[-1], path.points[middle]), path.p, atol=2e-5)
-    predicted = late.predicted_misalignment(path.norm, path.points[middle])
+    predicted = late.predicted_misalignment(path.p_norm, path.points[middle])
     assert predicted == pytest.approx(seen.measured, rel=1e-5)
 
 
 def test_the_start_stays_in_what_is_frozen() -> None:
-    problem = hm.data.named("B-FIG-1a")  # one support row: everything across it is frozen
+    problem = hm.data.example("B-FIG-1a")  # one support row: everything across it is frozen
     late = late_of(problem)
     start = late.max_margin.p * 2000 + [10.0, 1.0]
     path = hm.flow(problem, start=start, until_norm=1e4)
     assert late.eta_c == math.inf
     np.testing.assert_allclose(late.frozen(path.p), late.frozen(start), atol=1e-8)
-    measured = path.misalignment(late.max_margin)
-    assert late.predicted_misalignment(path.norm, start) == pytest.approx(measured, rel=1e-8)
+    measured = path.cosine_distance(late.max_margin)
+    assert late.predicted_misalignment(path.p_norm, start) == pytest.approx(measured, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", INSTANCES)
@@ -77,11 +77,11 @@ def test_the_start_stays_in_what_is_frozen() -> None:
 @pytest.mark.no_cover
 def test_descent_swings_just_above_the_threshold(name: str | int, factor: float) -> None:
     late = instance(name)
-    start = 50 * late.max_margin.norm * late.max_margin.direction
+    start = 50 * late.max_margin.p_norm * late.max_margin.direction
     rate = factor * late.eta_c
-    path = hm.descend(
+    path = hm.train(
         late.problem,
-        hm.steps.Normalized(rate),
+        hm.optim.Normalized(rate),
         steps=20000,
         start=start,
         record=[10000, *range(19990, 20001)],
@@ -92,7 +92,7 @@ def test_descent_swings_just_above_the_threshold(name: str | int, factor: float)
         assert seen.distances[-1] < 1e-8
         # Rows that are nearly tight still move what is to be frozen, a little.
         assert seen.ratio == pytest.approx(1, abs=1e-3)
-        assert late.predicted_misalignment(path.norm, path.points[1], rate=rate) == pytest.approx(
+        assert late.predicted_misalignment(path.p_norm, path.points[1], rate=rate) == pytest.approx(
             seen.measured, rel=1e-3
         )
     else:
@@ -100,14 +100,14 @@ def test_descent_swings_just_above_the_threshold(name: str | int, factor: float)
         assert seen.distances[-1] > 0.02
         beside = path.points - path.points @ late.max_margin.direction[:, None] * late.max_margin.direction
         np.testing.assert_allclose(beside[-1], beside[-3], atol=1e-6)
-        assert math.isnan(late.predicted_misalignment(path.norm, rate=rate))
+        assert math.isnan(late.predicted_misalignment(path.p_norm, rate=rate))
 
 
 def share_above(d: int) -> int:
     problems = list(hm.data.fig9_oracle(d=d, trials=100))
-    paths = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000)
+    paths = hm.train(problems, hm.optim.Normalized(1.0), steps=1000)
     pairs = zip(problems, paths, strict=True)
-    return sum(late_of(problem, path.selection()).eta_c < 1.0 for problem, path in pairs)
+    return sum(late_of(problem, path.selection).eta_c < 1.0 for problem, path in pairs)
 
 
 @pytest.mark.parametrize("d, least, most", [(10, 72, 76), (100, 0, 0)])
@@ -124,7 +124,7 @@ def test_and_in_five_hundred_dimensions_it_never_is() -> None:
 
 def rows_problem(rows: list[list[float]], scores: list[float]) -> hm.Problem:
     """One input whose selected token is the origin, so that the differences are the given rows."""
-    return hm.Problem.from_scores([[[0.0, 0.0], *(-np.array(rows)).tolist()]], [[1.0, *scores]])
+    return hm.Problem([[[0.0, 0.0], *(-np.array(rows)).tolist()]], [[1.0, *scores]])
 
 
 def test_dependent_rows_still_have_a_residual() -> None:
@@ -161,19 +161,17 @@ def test_dependent_rows_with_a_zero_multiplier() -> None:
 
 
 def test_a_trajectory_without_consecutive_steps_says_nothing_about_swinging() -> None:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     late = late_of(problem, [0, 0])
-    assert math.isnan(
-        late.compare(hm.descend(problem, hm.steps.Normalized(0.1), steps=1000, record=100)).swing
-    )
+    assert math.isnan(late.compare(hm.train(problem, hm.optim.Normalized(0.1), steps=1000, record=100)).swing)
     assert math.isnan(late.compare(hm.flow(problem, until_norm=100.0)).swing)
 
 
 def test_refusals() -> None:
-    problem = hm.data.named("B-FIG-1b")
+    problem = hm.data.example("B-FIG-1b")
     with pytest.raises(ValueError, match="locally optimal"):
         late_of(problem, [2])
-    opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [1, 0]])
+    opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [1, 0]])
     with pytest.raises(ValueError, match="infeasible"):
         late_of(opposed)
 
@@ -188,9 +186,7 @@ def next_token_example_1() -> tuple[hm.Problem, list[int]]:
         [np.outer(one_hot[x], one_hot[q]).ravel() for x in s] for s, q in zip(sentences, queries, strict=True)
     ]
     scores = [[float(x == best[q]) for x in s] for s, q in zip(sentences, queries, strict=True)]
-    return hm.Problem.from_scores(keys, scores), [
-        s.index(best[q]) for s, q in zip(sentences, queries, strict=True)
-    ]
+    return hm.Problem(keys, scores), [s.index(best[q]) for s, q in zip(sentences, queries, strict=True)]
 
 
 @pytest.mark.parametrize("factor, swings", [(0.97, False), (1.03, True)])
@@ -203,7 +199,7 @@ def test_threshold_of_example_1(factor: float, swings: bool) -> None:
     late = late_residual(problem, best)
     assert late.eta_c == pytest.approx(2.944, abs=5e-4)
     end = late.compare(
-        hm.descend(problem, hm.steps.Normalized(factor * late.eta_c), steps=4000, record=[3998, 3999])
+        hm.train(problem, hm.optim.Normalized(factor * late.eta_c), steps=4000, record=[3998, 3999])
     )
     assert (end.swing > 0.1) == swings
     assert (abs(end.measured / end.predicted - 1) < 1e-6) != swings

@@ -27,10 +27,10 @@ def figure(oracles: dict[str, dict[str, Any]]) -> Any:
     def make(name: str, loss: str = "logistic", shift: float = 0.0) -> hm.Problem:
         if name == "B-FIG-1c":
             data = oracles["b"]["att_svm"]["fig1c"]
-            return hm.Problem.from_scores(data["K"], data["gamma"], loss)
-        problem = hm.data.named(name, loss)
+            return hm.Problem(data["K"], data["gamma"], loss)
+        problem = hm.data.example(name, loss)
         keys, scores = problem.split(problem.keys[problem.tokens]), problem.split(problem.scores)
-        return hm.Problem.from_scores(keys, [s + shift for s in scores], loss)
+        return hm.Problem(keys, [s + shift for s in scores], loss)
 
     return make
 
@@ -54,10 +54,10 @@ def test_angles_of_theorem_1(name: str, figure: Any) -> None:
 def test_oracle_of_figure_8(oracles: dict[str, dict[str, Any]]) -> None:
     oracle = oracles["b"]["regularisation_path_fig8"]
     radii = [float(R) for R in oracle["angles_to_gmm_deg"]]
-    path = regularization_path(hm.data.named("B-FIG-8"), radii)
+    path = regularization_path(hm.data.example("B-FIG-8"), radii)
     expected = [float(x) for x in oracle["angles_to_gmm_deg"].values()]
     np.testing.assert_allclose(degrees(path), expected, rtol=1e-9)
-    far = regularization_path(hm.data.named("B-FIG-8"), [1e5])
+    far = regularization_path(hm.data.example("B-FIG-8"), [1e5])
     offset = far.points[0] - 1e5 * np.array([1.0, 3.0]) / np.sqrt(10)
     np.testing.assert_allclose(offset, [float(x) for x in oracle["first_order_offset_w"]], atol=1e-6)
 
@@ -80,7 +80,7 @@ def test_negative_scores_change_the_head_of_the_path_only(figure: Any) -> None:
 def test_the_angle_falls_below_twice_the_offset_over_the_radius(seed: int, loss: str) -> None:
     problem = hm.data.gaussian(n=3, T=4, d=5, rng=seed, loss=loss)
     best = max_margin(problem)
-    path = regularization_path(problem, np.array([10, 30, 100, 300, 1000]) * best.norm)
+    path = regularization_path(problem, np.array([10, 30, 100, 300, 1000]) * best.p_norm)
     angles = path.angle(best)
     assert (np.diff(angles) < 0).all()
     w = np.linalg.norm(path_offset(problem, best))
@@ -91,7 +91,7 @@ def test_first_order_correction() -> None:
     problem = hm.data.gaussian(n=3, T=4, d=5, rng=0)
     best = max_margin(problem)
     w = path_offset(problem, best)
-    path = regularization_path(problem, np.array([30, 100, 300, 1000]) * best.norm)
+    path = regularization_path(problem, np.array([30, 100, 300, 1000]) * best.p_norm)
     left = [np.linalg.norm(p - R * best.direction - w) for p, R in zip(path.points, path.radii, strict=True)]
     np.testing.assert_allclose(left[0], 2.4e-2, rtol=0.02)
     np.testing.assert_allclose(left[-1], 7.3e-4, rtol=0.02)
@@ -101,7 +101,7 @@ def test_first_order_correction() -> None:
 def test_far_out_in_ten_dimensions() -> None:
     problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
     best = max_margin(problem)
-    path = regularization_path(problem, [1e4 * best.norm])
+    path = regularization_path(problem, [1e4 * best.p_norm])
     w = path_offset(problem, best)
     left = path.points[0] - path.radii[0] * best.direction - w
     assert np.linalg.norm(left) < 1e-2 * np.linalg.norm(w)
@@ -110,10 +110,10 @@ def test_far_out_in_ten_dimensions() -> None:
 
 
 def test_more_dimensions_than_differences() -> None:
-    small = hm.data.named("B-FIG-8")
+    small = hm.data.example("B-FIG-8")
     turn, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(7, 2)))
     keys = [rows @ turn.T + 5.0 for rows in small.split(small.keys[small.tokens])]
-    path = regularization_path(hm.Problem.from_scores(keys, small.split(small.scores)), [30.0])
+    path = regularization_path(hm.Problem(keys, small.split(small.scores)), [30.0])
     assert np.degrees(path.angle(turn @ [1.0, 3.0]))[0] == pytest.approx(0.5092214235, rel=1e-8)
 
 
@@ -121,8 +121,8 @@ def test_more_dimensions_than_differences() -> None:
 @pytest.mark.no_cover
 def test_several_best_tokens(seed: int) -> None:
     keys = np.random.default_rng(seed).normal(size=(2, 4, 2))
-    problem = hm.Problem.from_scores(keys, [[1, 1, 0, 0]] * 2)
-    norm = regularization_path(problem, [1.0]).target.norm
+    problem = hm.Problem(keys, [[1, 1, 0, 0]] * 2)
+    norm = regularization_path(problem, [1.0]).target.p_norm
     path = regularization_path(problem, np.array([10, 100, 1e3, 1e4]) * norm)
     distance = np.degrees(np.min([path.angle(p) for p in path.target.minimizers], axis=0))
     assert (np.diff(distance) < 0).all()
@@ -133,11 +133,11 @@ def test_several_best_tokens(seed: int) -> None:
 
 @pytest.mark.parametrize("second, expected", [(1.0, 0.0), (2.0, -0.69209)])
 def test_without_a_separator_the_path_stays_inside(second: float, expected: float) -> None:
-    problem = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [second, 0]])
+    problem = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [second, 0]])
     path = regularization_path(problem, [0.1, 10.0, 1000.0])
     assert path.points[1:, 0] == pytest.approx([expected] * 2, abs=5e-6)
     assert path.interior.tolist() == [expected == 0.0, True, True]
-    assert path.target.norm == np.inf
+    assert path.target.p_norm == np.inf
 
 
 def test_without_a_separator_the_risk_may_still_fall_for_ever() -> None:
@@ -145,7 +145,7 @@ def test_without_a_separator_the_risk_may_still_fall_for_ever() -> None:
     path = regularization_path(problem, [100.0, 1000.0])
     chosen = hm.selected_tokens(problem, path.points[1])
     best = max_margin(problem, chosen)
-    assert path.target.norm == np.inf
+    assert path.target.p_norm == np.inf
     assert not path.interior.any()
     assert path.is_reliable.all()
     assert path.angle(best)[1] < 1e-2
@@ -153,7 +153,7 @@ def test_without_a_separator_the_risk_may_still_fall_for_ever() -> None:
 
 @pytest.mark.no_cover
 def test_the_global_grid_agrees_with_newton() -> None:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     landscape = Landscape(problem, [0, 0])
     for R in (1.0, 30.0, 1000.0):
         scanned = landscape.lift(scan_circle(landscape, R))
@@ -175,16 +175,16 @@ def test_the_point_of_least_risk_is_below_every_sampled_one() -> None:
 
 
 def test_order_of_radii_and_repetition_do_not_matter() -> None:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     path = regularization_path(problem, [100, 3, 100])
     np.testing.assert_allclose(degrees(path), [0.153287215493, 7.42263249237, 0.153287215493], rtol=1e-9)
 
 
 def test_refusals() -> None:
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     with pytest.raises(ValueError, match="radii"):
         regularization_path(problem, [])
     with pytest.raises(ValueError, match="radii must be a positive number"):
         regularization_path(problem, [-1.0])
     with pytest.raises(ValueError, match="scores below another"):
-        regularization_path(hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 1.0]]), [1.0])
+        regularization_path(hm.Problem([[[1.0], [0.0]]], [[1.0, 1.0]]), [1.0])

@@ -13,10 +13,8 @@ POWERS = (-530, -40, 1, 530)
 
 
 def keys_of(name, c):
-    base = hm.data.named(name)
-    return base, hm.Problem.from_scores(
-        np.array(base.split(base.keys * c)), np.array(base.split(base.scores))
-    )
+    base = hm.data.example(name)
+    return base, hm.Problem(np.array(base.split(base.keys * c)), np.array(base.split(base.scores)))
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -34,7 +32,7 @@ def test_regularization_path(power):
 
 @cache
 def unscaled_local_path():
-    return local_path(hm.data.named("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
+    return local_path(hm.data.example("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -49,21 +47,21 @@ def test_local_path(power):
 
 @cache
 def unscaled_joint_path():
-    return joint_path(hm.data.named("B-FIG-3a"), [5.0], rho=1.0, starts=2)
+    return joint_path(hm.data.example("B-FIG-3a"), [5.0], rho=1.0, starts=2)
 
 
 @pytest.mark.parametrize("power", [-530, 3, 530])
 def test_joint_path(power):
     """Keys times a, values times b: p over a, v over b, rho times a/b."""
     a, b = 2.0**power, 2.0 ** (power // 2)
-    base = hm.data.named("B-FIG-3a")
-    head = base.head
+    base = hm.data.example("B-FIG-3a")
+    head = base.readout
     parts = [np.array(base.split(x)) for x in (base.keys * a, head.values * b)]
     scaled = hm.Problem.from_values(*parts, head.labels, head.v / b)
     expected = unscaled_joint_path()
     path = joint_path(scaled, [5.0 / a], rho=a / b, starts=2)
     np.testing.assert_array_equal(path.points * a, expected.points)
-    np.testing.assert_array_equal(path.heads * b, expected.heads)
+    np.testing.assert_array_equal(path.v_points * b, expected.v_points)
     np.testing.assert_array_equal(path.log_risk, expected.log_risk)
 
 

@@ -41,7 +41,7 @@ def test_agrees_with_solve() -> None:
         alone = solve(Constraints.dense(rows[b]))
         assert best.is_certified
         assert alone.is_certified
-        assert best.norm == pytest.approx(alone.norm, rel=1e-12)
+        assert best.p_norm == pytest.approx(alone.p_norm, rel=1e-12)
         assert best.support == alone.support
 
 
@@ -60,7 +60,7 @@ def test_mixed_list() -> None:
     for c, best in zip(many, solve_batch(many), strict=True):
         alone = solve(c)
         assert best.status == alone.status
-        assert best.norm == pytest.approx(alone.norm, rel=1e-12)
+        assert best.p_norm == pytest.approx(alone.p_norm, rel=1e-12)
     assert solve_batch([]) == []
     assert solve_batch(many[:1])[0].support == (("a",), ("b",), ("c",))
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.directions.enumerate import feasible_selections, locally_optimal
-from hardmax.directions.neighbors import is_locally_optimal, neighbors
-from hardmax.margin.att_svm import max_margin, max_margin_batch
+from hardmax.directions.enumerate import attractors, selections
+from hardmax.directions.neighbors import attracts, neighbors
+from hardmax.margin.att_svm import max_margin
 from hardmax.problem import Problem
-from hardmax.problem.selection import is_globally_optimal
+from hardmax.problem.selection import is_best
 
 Row = tuple[int, ...]
 
@@ -91,30 +91,30 @@ def draw(rng: np.random.Generator) -> tuple[list[list[Row]], list[list[int]]]:
 def compare(keys: list[list[Row]], scores: list[list[int]], rng: np.random.Generator) -> int:
     truth = Truth(keys, scores)
     floats = [np.array(k, dtype=float) for k in keys]
-    problem = Problem.from_scores(floats, [np.array(g, dtype=float) for g in scores])
-    search = feasible_selections(problem)
+    problem = Problem(floats, [np.array(g, dtype=float) for g in scores])
+    search = selections(problem)
     found = {each.selection: each for each in search}
     assert (search.status, found.keys()) == ("complete", truth.found.keys())
     for tokens, each in found.items():
         square, near, local, best = truth.found[tokens]
         check_margin(each.max_margin, square)
         assert each.max_margin.support == near
-        assert (each.locally_optimal, each.globally_optimal) == (local, best)
-    attract = {each.selection for each in locally_optimal(problem)}
+        assert (each.attracts.verdict, each.is_best) == (local, best)
+    attract = {each.selection for each in attractors(problem)}
     assert attract == {tokens for tokens, (_, _, local, _) in truth.found.items() if local}
     every = list(itertools.product(*truth.names))
     for k in rng.choice(len(every), size=min(3, len(every)), replace=False):
         tokens = every[int(k)]
         solutions = [max_margin(problem, tokens), max_margin(problem, tokens, exact=True)]
-        for solution in (*solutions, *max_margin_batch([problem], [tokens])):
+        for solution in (*solutions, *max_margin([problem], [tokens])):
             known = truth.found.get(tokens)
             assert solution.is_feasible is (known is not None)
             assert solution.selection == tokens
-            assert is_locally_optimal(problem, solution) is (known is not None and known[2])
+            assert attracts(problem, solution).verdict is (known is not None and known[2])
             if known is not None:
                 check_margin(solution, known[0])
                 assert neighbors(problem, solution).pairs == known[1]
-                assert is_globally_optimal(problem, solution) is known[3]
+                assert is_best(problem, solution) is known[3]
     return len(found)
 
 
@@ -124,7 +124,7 @@ def check_margin(solution: Any, square: Fraction) -> None:
         assert lower**2 * square <= 1 <= upper**2 * square
         assert upper - lower <= Fraction(2, 10**9) * upper
     else:
-        assert solution.norm == 0
+        assert solution.p_norm == 0
     if solution.exact is not None:
         assert solution.exact.norm_squared == square
 

@@ -52,7 +52,7 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
     assert verdict["violations"] == []
     assert verdict["valid"]
     assert certify(str(file)) == certify(best.to_dict())
-    assert ("float" in name) == (best.certificate == "float") or name == "outer"
+    assert ("float" in name) == (best.arithmetic == "float") or name == "outer"
 
 
 def test_what_is_proved() -> None:

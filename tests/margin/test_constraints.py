@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.margin.closed_forms.next_token import blocks, kq_star, ov_star
 from hardmax.margin.closed_forms.patterns import important_only, pattern
 from hardmax.margin.constraints import Constraints
@@ -79,7 +79,7 @@ def test_rows_and_gram_agree() -> None:
     inner = Constraints.from_gram(table @ table.T, plus, minus)
     flat = Constraints.pairs(table, plus, minus)
     assert inner.gram() == pytest.approx(flat.gram())
-    assert solve(inner).norm == pytest.approx(solve(flat).norm, rel=1e-12)
+    assert solve(inner).p_norm == pytest.approx(solve(flat).p_norm, rel=1e-12)
 
 
 @pytest.mark.parametrize("h", [0.0, 1.0])
@@ -98,7 +98,7 @@ def test_zero_row_is_its_own_contradiction() -> None:
     best = solve(c)
     assert best.status == "infeasible"
     assert best.farkas.tolist() == [0.0, 1.0]
-    assert best.norm == math.inf
+    assert best.p_norm == math.inf
     assert best.margin == 0.0
     assert best.is_feasible is False
     assert solve(Constraints.from_gram(EYE, [0], [0])).status == "infeasible"
@@ -114,7 +114,7 @@ def test_nearly_dependent_ties_are_decided_exactly() -> None:
     c = Constraints.dense([[0.0, 1.0]], E=[[1.0, 2.0**-60], [1.0, 0.0]])
     best = solve(c)
     assert best.status == "infeasible"
-    assert best.certificate == "exact"
+    assert best.arithmetic == "exact"
     assert solve(Constraints.dense([[0.0, 1.0]], E=[[1.0, 0.0], [2.0, 0.0]])).p == pytest.approx([0.0, 1.0])
 
 
@@ -130,7 +130,7 @@ def test_undecided_says_what_is_known() -> None:
     with pytest.raises(ValueError, match="undecided: only a margin in"):
         best.need()
     with pytest.raises(ValueError, match="other has no direction: it is zero, infeasible or undecided"):
-        misalignment(np.ones(2), best)
+        cosine_distance(np.ones(2), best)
 
 
 def test_solution_beyond_the_floats() -> None:
@@ -139,7 +139,7 @@ def test_solution_beyond_the_floats() -> None:
     assert best.status == "certified"
     assert best.exact is not None
     assert best.exact.p[0] * Fraction(1e-315) == 1
-    assert best.norm == math.inf
+    assert best.p_norm == math.inf
     assert best.margin_interval[0] <= 1e-315 <= best.margin_interval[1]
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.margin.att_svm import max_margin, max_margin_batch
+from hardmax.margin.att_svm import max_margin
 from hardmax.margin.certificates.checking import certify
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.engines import by_daqp, by_kernel, by_nnls, polish
@@ -78,7 +78,7 @@ def random_constraints(rng: np.random.Generator, grid: bool) -> Constraints:
 def test_verdicts_intervals_and_certificates_are_right() -> None:
     rng = np.random.default_rng(0)
     many = [random_constraints(rng, grid=bool(k % 2)) for k in range(200)]
-    for c, batched in zip(many, max_margin_batch(many), strict=True):
+    for c, batched in zip(many, max_margin(many), strict=True):
         truth = decide(c)
         for best in (solve(c), solve(c, exact=True), batched):
             assert best.status == ("certified" if truth.feasible else "infeasible")
@@ -95,7 +95,7 @@ def test_gram_form_and_many_rows_agree() -> None:
     plus, minus, h, equal = [0, 1, 2, 3], [4, 5, -1, 4], [1.0, -2.0, 0.5, 1.0], [False, True, True, False]
     known = solve(Constraints.from_gram(X @ X.T, plus, minus, h, equal))
     dense = solve(Constraints.pairs(X, plus, minus, h, equal))
-    assert known.norm == pytest.approx(dense.norm, rel=1e-12)
+    assert known.p_norm == pytest.approx(dense.p_norm, rel=1e-12)
     assert known.tight.tolist() == dense.tight.tolist()
     assert certify(known.to_dict())["valid"]
     M, p = rng.normal(size=(500, 30)), rng.normal(size=30)
@@ -109,8 +109,8 @@ def test_gram_form_and_many_rows_agree() -> None:
 
 def test_a_batch_takes_constraints() -> None:
     c = Constraints.dense([[2.0]])
-    assert [best.margin for best in max_margin_batch([c, Constraints.dense([[0.0, 4.0]])])] == [2.0, 4.0]
-    both, other = "Constraints alone|problems must be a list", "problems must be a list"
+    assert [best.margin for best in max_margin([c, Constraints.dense([[0.0, 4.0]])])] == [2.0, 4.0]
+    both, other = "Constraints without selections|problem must be a list", "problem must be a list"
     for problems, selections, words in (([c], [[0]], both), ([c, 3], None, both), ([3], [[0]], other)):
         with pytest.raises(ValueError, match=words):
-            max_margin_batch(problems, selections)  # type: ignore[arg-type]
+            max_margin(problems, selections)  # type: ignore[arg-type]

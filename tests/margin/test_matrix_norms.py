@@ -51,9 +51,9 @@ def test_strong_duality_on_random_rows() -> None:
             lower, upper = best.margin_interval
             assert upper - lower <= 1e-9 * upper
             u = (best.multipliers @ rows.rows()).reshape(rows.shape)
-            ball = norm(best.norm_name)
+            ball = norm(best.norm)
             assert ball.dual.value(u) / best.multipliers.sum() == pytest.approx(best.margin, rel=1e-11)
-            assert ball.value(best.p.reshape(rows.shape)) == pytest.approx(best.norm, rel=1e-12)
+            assert ball.value(best.p.reshape(rows.shape)) == pytest.approx(best.p_norm, rel=1e-12)
     assert all(len(each) == 1 for each in statuses)
     assert statuses.count({"infeasible"}) > 5
 
@@ -114,8 +114,8 @@ def test_of_several_optima_the_shortest(name: str, a: Any, b: Any, h: Any, W: An
     assert best.is_certified
     assert best.unique is None
     assert best.p.reshape(3, 3) == pytest.approx(np.array(W), abs=1e-7)
-    assert best.deficit(W) == pytest.approx(0, abs=1e-9)
-    assert best.deficit(-np.ones((3, 3))) > 1
+    assert best.margin_gap(W) == pytest.approx(0, abs=1e-9)
+    assert best.margin_gap(-np.ones((3, 3))) > 1
 
 
 @pytest.mark.parametrize("name", [*BOTH, "l1", "l1.5", "l3", "linf"])

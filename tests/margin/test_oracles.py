@@ -119,14 +119,14 @@ def test_pattern_problems(paper_a: dict[str, Any]) -> None:
         assert set(exact.support) == tight
         best = solve(c)
         assert best.is_certified
-        assert best.norm == pytest.approx(exact.norm, rel=1e-12)
+        assert best.p_norm == pytest.approx(exact.p_norm, rel=1e-12)
         assert set(best.support) == tight
         gram = np.array([[float(dot(x, y) * scale**2) for y in E] for x in E])
         inner = solve(pattern(case["sequences"], case["selection"], gram=gram), exact=True)
         assert inner.exact.norm_squared == exact.exact.norm_squared
         assert set(inner.support) == tight
         floats = solve(pattern(case["sequences"], case["selection"], gram=gram))
-        assert floats.norm == pytest.approx(exact.norm, rel=1e-9)
+        assert floats.p_norm == pytest.approx(exact.p_norm, rel=1e-9)
         p = sum(w * row for w, row in zip(floats.coefficients, c.rows(), strict=True))
         assert p == pytest.approx(exact.p, abs=1e-9)
 

@@ -28,12 +28,12 @@ def signed(content: dict) -> dict:
 def problem_of(seed: int) -> hm.Problem:
     """Three entries of p, so that the weights matter."""
     rng = np.random.default_rng(seed)
-    return hm.Problem.from_scores(rng.normal(size=(3, 3, 3)), rng.normal(size=(3, 3)))
+    return hm.Problem(rng.normal(size=(3, 3, 3)), rng.normal(size=(3, 3)))
 
 
 def stretched(problem: hm.Problem) -> hm.Problem:
     """The same in coordinates in which the norm is l2."""
-    return hm.Problem.from_scores(problem.keys.reshape(3, 3, 3) / ROOTS, problem.scores.reshape(3, 3))
+    return hm.Problem(problem.keys.reshape(3, 3, 3) / ROOTS, problem.scores.reshape(3, 3))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -41,7 +41,7 @@ def test_max_margin_is_that_of_stretched_axes(seed):
     problem = problem_of(seed)
     best, plain = hm.max_margin(problem, norm="skewed"), hm.max_margin(stretched(problem))
     assert best.status == plain.status
-    assert best.norm_name == "skewed"
+    assert best.norm == "skewed"
     if plain.is_certified:
         assert best.margin == pytest.approx(plain.margin, rel=1e-12)
         low, high = best.margin_interval
@@ -49,7 +49,7 @@ def test_max_margin_is_that_of_stretched_axes(seed):
         assert best.p == pytest.approx(plain.p / ROOTS, rel=1e-9)
         assert best.tight.tolist() == plain.tight.tolist()
         assert best.unique
-    batch = hm.max_margin_batch([problem] * 2, [best.selection] * 2, norm="skewed")
+    batch = hm.max_margin([problem] * 2, [best.selection] * 2, norm="skewed")
     assert [each.margin for each in batch] == [best.margin] * 2
 
 
@@ -98,34 +98,34 @@ def test_infeasible():
 
 
 @pytest.mark.parametrize(
-    "rule", [hm.steps.Normalized(0.1, norm="skewed"), hm.steps.Momentum(0.1, norm="skewed")]
+    "rule", [hm.optim.Normalized(0.1, norm="skewed"), hm.optim.Momentum(0.1, norm="skewed")]
 )
 def test_descent(rule):
-    runs = [hm.descend(problem_of(seed), rule, steps=5000) for seed in range(6)]
-    best = [hm.max_margin(run.problem, run.selection(), norm=run.norm_name) for run in runs]
+    runs = [hm.train(problem_of(seed), rule, steps=5000) for seed in range(6)]
+    best = [hm.max_margin(run.problem, run.selection, norm=run.norm) for run in runs]
     assert sum(each.is_certified for each in best) >= 3
     others = []
     for run, each in zip(runs, best, strict=True):
-        if each.is_certified and hm.is_locally_optimal(run.problem, each):
-            assert run.deficit(each) < 0.06
-            others.append(hm.max_margin(run.problem, run.selection()).deficit(each.p))
+        if each.is_certified and hm.attracts(run.problem, each):
+            assert run.margin_gap(each) < 0.06
+            others.append(hm.max_margin(run.problem, run.selection).margin_gap(each.p))
     assert max(others) > 0.06  # the max margin in l2 is another direction
     problem = runs[0].problem
-    moved = hm.descend(problem, rule, steps=1).p
+    moved = hm.train(problem, rule, steps=1).p
     assert hm.margin.norm("skewed").value(moved) == pytest.approx(0.1)
 
 
 def test_plain_descent_is_that_of_stretched_axes():
     problem = problem_of(3)
-    run = hm.descend(problem, hm.steps.GD(0.5, norm="skewed"), steps=200)
-    same = hm.descend(stretched(problem), hm.steps.GD(0.5), steps=200)
+    run = hm.train(problem, hm.optim.GD(0.5, norm="skewed"), steps=200)
+    same = hm.train(stretched(problem), hm.optim.GD(0.5), steps=200)
     assert run.p == pytest.approx(same.p / ROOTS, rel=1e-9)
 
 
 def test_a_run_proves_its_margin():
     problem = next(problem for problem in map(problem_of, range(50)) if hm.max_margin(problem).is_certified)
-    run = hm.descend(problem, hm.steps.Normalized(0.1, norm="skewed"), steps=3000)
-    proof, best = run.certificate(), hm.max_margin(problem, run.selection(), norm="skewed")
+    run = hm.train(problem, hm.optim.Normalized(0.1, norm="skewed"), steps=3000)
+    proof, best = run.margin_bounds(), hm.max_margin(problem, run.selection, norm="skewed")
     low, high = proof.margin_interval
     assert low <= best.margin <= high
     assert hm.certify(proof.to_dict()).valid
@@ -138,16 +138,18 @@ def test_flow_is_that_of_stretched_axes(seed):
         hm.flow(problem, norm="skewed", until_log_time=8.0),
         hm.flow(stretched(problem), until_log_time=8.0),
     )
-    assert far.norm_name == "skewed"
+    assert far.norm == "skewed"
     assert far.p == pytest.approx(same.p / ROOTS, rel=1e-7, abs=1e-9)
 
 
 def test_enumeration():
     problem = problem_of(1)
-    found = {row.selection: row for row in hm.locally_optimal(problem, norm="skewed")}
-    same = {row.selection: row for row in hm.locally_optimal(stretched(problem))}
+    found = {row.selection: row for row in hm.attractors(problem, norm="skewed")}
+    same = {row.selection: row for row in hm.attractors(stretched(problem))}
     assert found.keys() == same.keys()
-    assert all(each.word == same[chosen].word == "strong" for chosen, each in found.items())
+    assert all(
+        each.attracts.value == same[chosen].attracts.value == "strong" for chosen, each in found.items()
+    )
 
 
 def test_command_line(tmp_path, capsys):
@@ -164,7 +166,7 @@ def test_command_line(tmp_path, capsys):
     assert answer["norm_name"] == "skewed"
     for row in answer["selections"]:
         best = hm.max_margin(problem, row["selection"], norm="skewed")
-        assert row["norm"] == pytest.approx(best.norm, rel=1e-12)
+        assert row["norm"] == pytest.approx(best.p_norm, rel=1e-12)
     for proof in sorted(proofs.iterdir()):
         assert cli.run(["certify", str(proof), "--norm", str(FILE)]) == 0
     assert len([*proofs.iterdir()]) >= len(answer["selections"])

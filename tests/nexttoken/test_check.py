@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardmax.data.sentences.trie import Trie
 from hardmax.margin.closed_forms.next_token import kq_column, kq_star, ov_star
-from hardmax.nexttoken import Samples, Sentences, Trie, analyze, components, named_sentences, orders
+from hardmax.nexttoken import Samples, Sentences, analyze, named_sentences
 from hardmax.nexttoken.checking.witnesses import _round_trip
+from hardmax.nexttoken.relations import components, orders
 
 WORDS = list("abcde")
 corpora = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=6), min_size=1, max_size=14)

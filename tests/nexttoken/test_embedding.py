@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.nexttoken import (
+from hardmax.nexttoken import Samples, named_sentences
+from hardmax.nexttoken.model import literal_gradient
+from hardmax.nexttoken.stages import descend_stage_1
+from hardmax.nexttoken.training import train
+from hardmax.nexttoken.unmerged import (
     Embedded,
-    Samples,
     Unmerged,
-    named_sentences,
     orthonormal_embedding,
-    train,
     train_jointly,
     train_unmerged,
 )
-from hardmax.nexttoken.model import literal_gradient
-from hardmax.nexttoken.stages import descend_stage_1
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -76,7 +75,7 @@ def test_joint_training_falls_and_turns_towards_the_same_limits(samples):
     assert long.losses[-1] < 1e-3
     assert long.misalignment_kq < short.misalignment_kq < 0.2
     assert long.misalignment_ov < 0.1
-    assert hm.risk(long.problem, long.p) == pytest.approx(long.losses[-1], rel=1e-9)
+    assert hm.loss(long.problem, long.p) == pytest.approx(long.losses[-1], rel=1e-9)
     assert not np.isnan(train_jointly(samples, 1, 0.1).misalignment_ov)
     assert np.isnan(train_jointly(samples, 1, 0.1).misalignment_kq)  # the first step leaves W_kq at zero
 
@@ -94,7 +93,7 @@ def test_unmerged_training_falls(samples):
     assert run.misalignment_kq < 0.5
     zero = Unmerged(samples, np.eye(4), *(np.zeros((4, 4)) for _ in range(4)))
     still = train_unmerged(zero, 3, 0.1)
-    assert (still.event, still.times.tolist(), still.norm) == ("stationary point", [0], 0.0)
+    assert (still.event, still.times.tolist(), still.p_norm) == ("stationary point", [0], 0.0)
 
 
 def test_named_example_is_example_1():

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.nexttoken import Samples, named_sentences, train, train_by_flow
+from hardmax.nexttoken import Samples, named_sentences
+from hardmax.nexttoken.flow import train_by_flow
+from hardmax.nexttoken.training import train
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -47,9 +49,9 @@ def test_figure_2_to_1e12(oracles):
     eta = run.rate
     assert run.times.tolist() == [0, 900, 1e5, 1e12]
     assert float(np.sqrt(run.points[1] @ run.points[1])) == pytest.approx(9.98115646, abs=1e-3)
-    assert run.star.misalignment(run.points[2]) / run.late.predicted_misalignment(eta * 1e5) == pytest.approx(
-        1.0005, abs=1e-4
-    )
+    assert run.star.cosine_distance(run.points[2]) / run.late.predicted_misalignment(
+        eta * 1e5
+    ) == pytest.approx(1.0005, abs=1e-4)
     assert run.misalignment_kq / run.late.predicted_misalignment(eta * 1e12) == pytest.approx(1, abs=1e-5)
     assert eta * 1e12 - run.norm_kq == pytest.approx(0.277, abs=1e-2)
 
@@ -66,10 +68,10 @@ def test_beyond_the_edge_form_it_is_the_flow_of_any_problem(name):
     far = train_by_flow(OTHER[name], 20.0, rate=0.01, stage1=10_000)
     steps = train(OTHER[name], steps=800, rate=0.00025, stage1=10_000)
     assert steps.signed_steps > 0
-    assert far.misalignment(steps.final) < 2e-8  # of the order of the rate squared
+    assert far.cosine_distance(steps.final) < 2e-8  # of the order of the rate squared
     assert far.norm_kq == pytest.approx(steps.norm_kq, abs=2e-4)
     same = hm.flow(far.problem, clock="arc length", until_length=0.2)
-    assert far.misalignment(same.final[: len(far.final)]) < 1e-15
+    assert far.cosine_distance(same.final[: len(far.final)]) < 1e-15
 
 
 def test_record_must_lie_before_the_end(samples):

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.nexttoken import Samples, collocation, components
+from hardmax.nexttoken import Samples
+from hardmax.nexttoken.relations import collocation, components
 
 
 def test_the_peers_notebook(oracles):

@@ -9,17 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.margin.closed_forms.next_token import kq_star
-from hardmax.nexttoken import (
-    KqStar,
-    OutputValue,
-    Pairs,
-    Samples,
-    generate,
-    late_of,
-    named_sentences,
-    orders,
-    train,
-)
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.late import late_of
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.relations import orders
+from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.training import train
+from hardmax.problem.readouts import OutputValue
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -135,7 +131,7 @@ def test_one_query_has_its_own_threshold():
 
 def test_misalignment_of_nothing_is_undefined():
     star = KqStar.of(pairs_of(EXAMPLE_1))
-    assert math.isnan(star.misalignment(np.zeros(star.pairs.P)))
-    assert star.misalignment(3 * star.values) < 1e-30
+    assert math.isnan(star.cosine_distance(np.zeros(star.pairs.P)))
+    assert star.cosine_distance(3 * star.values) < 1e-30
     with pytest.raises(ValueError, match="multiple of"):
         late_of(star).log_excess(OutputValue.of_table([1, 2, 3, 0], np.eye(4)), 0.0)

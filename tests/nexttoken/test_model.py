@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import Model, Pairs, Samples, generate, generate_by_rejection, named_sentences
-from hardmax.nexttoken.model import literal_gradient
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.generators import generate_by_rejection
+from hardmax.nexttoken.model import Model, literal_gradient
+from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
-from hardmax.problem.heads import OutputValue, star_norm, star_table
+from hardmax.problem.readouts import OutputValue, star_norm, star_table
 
 
 def numbers(rows):
@@ -131,7 +133,7 @@ class TestStage1:
 
 
 def _trie(name):
-    from hardmax.nexttoken import Trie
+    from hardmax.data.sentences.trie import Trie
 
     return Trie.build(named_sentences(name))
 

@@ -8,22 +8,17 @@ import scipy.sparse
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import (
-    KqStar,
-    OutputValue,
-    Pairs,
-    Samples,
-    collocation,
-    generate,
-    generate_by_rejection,
-    late_of,
-    named_sentences,
-    orders,
-    regenerate,
-    train,
-    train_by_flow,
-)
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.flow import train_by_flow
+from hardmax.nexttoken.generators import generate_by_rejection
+from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.observables import log_excess_loss, loss
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.predict import regenerate
+from hardmax.nexttoken.relations import collocation, orders
+from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.training import train
+from hardmax.problem.readouts import OutputValue
 
 seeds = st.integers(0, 10**6)
 
@@ -195,9 +190,11 @@ def test_structured_and_signed_steps_in_pieces():
 @pytest.mark.slow
 def test_a_run_can_be_stopped():
     samples = Samples.from_sentences(named_sentences("C-FIG-2"))
-    told = []
-    run = train(samples, steps=10**9, progress=told.append, stop=lambda: len(told) == 2)
-    assert run.steps == sum(told) == run.times[-1]
+    calls = []
+    stop, progress = lambda: len(calls) == 2, lambda *call: calls.append(call)
+    run = train(samples, steps=10**9, progress=progress, stop=stop)
+    assert calls[-1] == (run.steps, 10**9)
+    assert run.steps == run.times[-1]
     assert 0 < run.steps < 10**9
     np.testing.assert_array_equal(train(samples, steps=run.steps).a, run.a)
     assert train(samples, steps=50, stop=lambda: True).times.tolist() == [0]

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from hardmax.nexttoken import OutputValue, Pairs, Samples, generate, load_model, save_model, train
+from hardmax.nexttoken import Predictor, Samples, generate
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.training import train
+from hardmax.problem.readouts import OutputValue
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -124,8 +127,8 @@ def test_one_token_and_ids(run):
 
 
 def test_a_model_in_a_file_is_the_same_model(tmp_path, run):
-    save_model(tmp_path / "model", run.predictor)
-    again = load_model(tmp_path / "model")
+    run.predictor.save(tmp_path / "model")
+    again = Predictor.load(tmp_path / "model")
     for sentence in ("S V P", "O S P", "P"):
         one, other = run.predict(sentence), again.predict(sentence)
         np.testing.assert_array_equal(one.probabilities, other.probabilities)
@@ -138,8 +141,8 @@ def test_a_table_in_a_file(tmp_path, samples):
     n = Pairs.of(samples).collocation
     table = OutputValue.of_table(n, np.random.default_rng(0).standard_normal((4, 4)))
     run = train(samples, W_ov=table, steps=50)
-    save_model(tmp_path / "model.npz", run.predictor)
-    told = load_model(tmp_path / "model.npz").predict("S V O")
+    run.predictor.save(tmp_path / "model.npz")
+    told = Predictor.load(tmp_path / "model.npz").predict("S V O")
     np.testing.assert_array_equal(told.probabilities, run.predict("S V O").probabilities)
 
 
@@ -149,14 +152,14 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     for name in ("other.npz", "other.npy", "empty"):
         with pytest.raises(ValueError, match="must be a model written by hardmax ntp train"):
-            load_model(tmp_path / name)
+            Predictor.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
-        load_model(tmp_path / "missing")
+        Predictor.load(tmp_path / "missing")
 
 
 def test_damage_anywhere_in_a_file_is_said_or_harmless(tmp_path, samples):
     path = tmp_path / "model.npz"
-    save_model(path, train(samples, steps=3).predictor)
+    train(samples, steps=3).predictor.save(path)
     whole, draw = path.read_bytes(), np.random.default_rng(0)
     said = 0
     for _ in range(300):
@@ -165,7 +168,7 @@ def test_damage_anywhere_in_a_file_is_said_or_harmless(tmp_path, samples):
             broken[at] = draw.integers(256)
         path.write_bytes(broken)
         try:
-            load_model(path)
+            Predictor.load(path)
         except ValueError as error:
             said += str(error) == f"{path} must be a model written by hardmax ntp train, got another file"
     assert said > 250

@@ -8,23 +8,18 @@ import hardmax as hm
 from hardmax.dynamics import vector
 from hardmax.dynamics.edges.fluxes import edges_of
 from hardmax.dynamics.flows import arc
-from hardmax.nexttoken import (
-    KqStar,
-    OutputValue,
-    Pairs,
-    Samples,
-    StageTwo,
-    collocation,
-    generate,
-    late_of,
-    named_sentences,
-    stage_1,
-    train,
-    train_by_flow,
-)
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.flow import train_by_flow
+from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.observables import log_excess_loss
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.relations import collocation
+from hardmax.nexttoken.stages import StageTwo, stage_1
+from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.star import KqStar as Star
+from hardmax.nexttoken.training import train
 from hardmax.problem.keys import OneHot
+from hardmax.problem.readouts import OutputValue
 
 SVOP = ["S V O P", "V O P", "O P P", "P S V"]
 
@@ -50,17 +45,17 @@ def test_descent_is_the_trainer(case, form, monkeypatch):
     if form != "edges":
         plain(monkeypatch)
     problem = samples.problem(W_ov if form != "table" else W_ov.table)
-    run = hm.descend(problem, hm.steps.Normalized(0.05), steps=1000, record=[1, 10, 100])
+    run = hm.train(problem, hm.optim.Normalized(0.05), steps=1000, record=[1, 10, 100])
     old = train(samples, steps=1000, rate=0.05, W_ov=W_ov, record=[1, 10, 100])
     pairs = old.pairs
     for mine, theirs in zip(run.points[:, : pairs.P], old.points, strict=True):
         assert np.abs(mine - theirs).max() <= 1e-12 * max(np.abs(theirs).max(), 1e-300)
     assert not run.points[:, pairs.P :].any()
-    assert hm.risk(problem, run.p) == pytest.approx(old.loss, rel=1e-12)
+    assert hm.loss(problem, run.p) == pytest.approx(old.loss, rel=1e-12)
     if form == "edges":
         assert edges_of(problem) is not None
         assert old.signed_steps == 0
-        merged = hm.descend(pairs.samples.problem(W_ov), hm.steps.Normalized(0.05), steps=1000, record=())
+        merged = hm.train(pairs.samples.problem(W_ov), hm.optim.Normalized(0.05), steps=1000, record=())
         assert (merged.p[: pairs.P] == old.a).all()  # the same inputs: the same bits
 
 
@@ -75,11 +70,13 @@ def test_flow_along_its_arc_length(case, form, monkeypatch):
         length = float(np.sqrt(point @ point))
         path = hm.flow(problem, clock="arc length", until_norm=length)
         assert path.clock == "arc length"
-        assert path.norm == pytest.approx(length, rel=1e-12)
-        assert hm.misalignment(path.p[: old.pairs.P], point.astype(float)) <= 1e-12
+        assert path.p_norm == pytest.approx(length, rel=1e-12)
+        assert hm.cosine_distance(path.p[: old.pairs.P], point.astype(float)) <= 1e-12
     path = hm.flow(problem, clock="arc length", until_length=100.0, record=[10.0])
     assert path.times.tolist() == [0.0, 10.0, 100.0]
-    assert path.misalignment(hm.flow(problem, until_norm=path.norm)) <= 1e-12  # the clocks share one curve
+    assert (
+        path.cosine_distance(hm.flow(problem, until_norm=path.p_norm)) <= 1e-12
+    )  # the clocks share one curve
 
 
 def test_where_the_edge_form_ends_the_flow_goes_on():
@@ -88,7 +85,7 @@ def test_where_the_edge_form_ends_the_flow_goes_on():
     problem = samples.problem(stage_1(collocation(samples), 40, 0.2))
     assert edges_of(problem) is None
     path = hm.flow(problem, clock="arc length", until_length=5.0)
-    slow = hm.descend(problem, hm.steps.Normalized(1e-3), steps=5000, record=())
+    slow = hm.train(problem, hm.optim.Normalized(1e-3), steps=5000, record=())
     np.testing.assert_allclose(path.p, slow.p, atol=1e-3)
 
 
@@ -144,8 +141,8 @@ def test_sentences_of_one_token_keep_their_loss_and_have_no_rows():
         c = samples.counts[samples.offsets[i] : samples.offsets[i + 1]]
         z = table[:, samples.tokens[samples.offsets[i] : samples.offsets[i + 1]]] @ (c / c.sum())
         expected += samples.weight[i] * (np.log(np.exp(z).sum()) - z[samples.target[i]])
-    assert hm.risk(problem, None) == pytest.approx(expected, rel=1e-14)
-    run = hm.descend(problem, hm.steps.Normalized(0.5), steps=20)
+    assert hm.loss(problem, None) == pytest.approx(expected, rel=1e-14)
+    run = hm.train(problem, hm.optim.Normalized(0.5), steps=20)
     pairs = Pairs.of(samples)
     assert problem.d > pairs.P
     assert not run.points[:, pairs.P :].any()
@@ -158,7 +155,7 @@ def test_a_collocation_that_is_not_injective_selects_sets():
     samples = Samples.from_sentences([text.words(i) for i in range(text.n)])
     n = collocation(samples)
     problem = samples.problem(OutputValue.aligned(n, 3.0))
-    sets = hm.optimal_tokens(problem).sets
+    sets = hm.best_tokens(problem).sets
     inside = [samples.tokens[a:b] for a, b in zip(samples.offsets[:-1], samples.offsets[1:], strict=True)]
     right = tuple(
         tuple(np.flatnonzero(n[tokens] == y).tolist())
@@ -177,11 +174,11 @@ def test_limits_of_the_problem_are_those_of_the_data(case):
     best = hm.max_margin(problem)
     np.testing.assert_allclose(best.p[: pairs.P], star.values, atol=1e-12)
     run = train(samples, steps=1000, rate=0.05, W_ov=W_ov)
-    chosen = hm.optimal_tokens(problem).tokens
+    chosen = hm.best_tokens(problem).tokens
     for scale in (0.01, 1.0, 30.0):
         p = np.zeros(problem.d)
         p[: pairs.P] = scale * run.a
-        found = hm.excess_risk(problem, p, chosen)
+        found = hm.dynamics.excess_loss(problem, p, chosen)
         assert found.sign == 1
         assert found.log == pytest.approx(log_excess_loss(pairs, W_ov, scale * run.a), rel=1e-11)
     late, ours = late_of(star), hm.limits.late_residual(problem, best)
@@ -196,7 +193,7 @@ def test_a_next_token_problem_in_a_file(case, tmp_path):
         problem.save(tmp_path / "c.npz")
         again = hm.Problem.load(tmp_path / "c.npz")
         p = np.random.default_rng(0).normal(size=problem.d)
-        assert hm.risk(again, p) == hm.risk(problem, p)
+        assert hm.loss(again, p) == hm.loss(problem, p)
         assert hm.gradient(again, p).direction.tolist() == hm.gradient(problem, p).direction.tolist()
     with pytest.raises(ValueError, match="npz"):
         problem.save(tmp_path / "c.json")
@@ -225,8 +222,8 @@ def test_the_problem_of_a_vocabulary_of_a_million():
     samples = Samples.from_sentences([["0", "1", "2"], ["1", "2"], ["2", "0"]], vocabulary=words)
     problem = samples.problem(OutputValue.aligned(collocation(samples), 5.0))
     assert hm.gradient(problem, None).direction.size == problem.d < 10
-    run = hm.descend(problem, hm.steps.Normalized(0.1), steps=10)
-    stage = StageTwo(Pairs.of(samples), problem.head.W_ov)
+    run = hm.train(problem, hm.optim.Normalized(0.1), steps=10)
+    stage = StageTwo(Pairs.of(samples), problem.readout.W_ov)
     assert np.allclose(
         stage.direction(run.p[: stage.pairs.P], method="signed").unit,
         stage.direction(run.p[: stage.pairs.P]).unit,

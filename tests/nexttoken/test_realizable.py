@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import Sentences, analyze, generate, named_sentences, read_sentences, realizable_part
+from hardmax.nexttoken import Sentences, analyze, generate, named_sentences, read_sentences
+from hardmax.nexttoken.realizable import realizable_part
 
 corpora = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=7), min_size=1, max_size=25)
 

@@ -7,19 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import (
-    KqStar,
-    Model,
-    OutputValue,
-    Pairs,
-    Samples,
-    StageTwo,
-    late_of,
-    named_sentences,
-    train,
-)
-from hardmax.nexttoken.model import literal_gradient
+from hardmax.nexttoken import Samples, named_sentences
+from hardmax.nexttoken.late import late_of
+from hardmax.nexttoken.model import Model, literal_gradient
 from hardmax.nexttoken.observables import loss, target_masses
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.stages import StageTwo
+from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.training import train
+from hardmax.problem.readouts import OutputValue
 
 
 def samples_of(name):

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.margin.certificates.checking import certify
 from hardmax.margin.closed_forms.next_token import kq_multipliers, kq_star, ov_star
-from hardmax.nexttoken import KqStar, Pairs, Samples, generate, named_sentences, orders, star, train
+from hardmax.nexttoken import Samples, generate, named_sentences, star
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.relations import orders
+from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.training import train
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 CHAIN = named_sentences("C-EXT-1")  # r > p > q under q: a confused token, and still feasible
@@ -41,7 +45,7 @@ def test_an_undecided_answer_is_not_w_kq_star(monkeypatch):
     assert found.solution.margin_interval == (0.0, 2.0)
     with pytest.raises(ValueError, match="undecided: only a margin in"):
         found.solution.need()
-    assert np.isnan(found.misalignment(np.ones(found.pairs.P)))
+    assert np.isnan(found.cosine_distance(np.ones(found.pairs.P)))
 
 
 def test_an_infeasible_answer_is_none_with_its_proof():
@@ -82,7 +86,7 @@ def certified(best: hm.MaxMargin) -> None:
 def test_every_star_is_certified(seed, V):
     found = KqStar.of(Pairs.of(Samples.from_sentences(generate(V, lag0=0.7, rng=seed).sentences)))
     best = found.solution
-    assert best.certificate == "exact"
+    assert best.arithmetic == "exact"
     assert tuple(best.fractions) == found.exact
     assert (best.need() == found.values).all()
     assert best.exact.norm_squared == found.norm_squared
@@ -104,7 +108,7 @@ def test_blocks_have_multipliers(edges):
 def test_confused_tokens_have_a_float_certificate():
     found = star_of(CHAIN)
     best = found.solution
-    assert (found.exact, best.certificate, best.fractions) == (None, "float", None)
+    assert (found.exact, best.arithmetic, best.fractions) == (None, "float", None)
     lower, upper = best.margin_interval
     assert lower <= 1 / found.norm <= upper
     assert upper - lower < 1e-12

@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import (
-    Samples,
-    analyze,
-    generate,
-    generate_by_rejection,
-    named_sentences,
-    regenerate,
-    structure,
-)
-from hardmax.nexttoken.generators import optimal_tokens
+from hardmax.nexttoken import Samples, analyze, generate, named_sentences
+from hardmax.nexttoken.generators import best_tokens, generate_by_rejection, structure
+from hardmax.nexttoken.predict import regenerate
 from hardmax.nexttoken.realizable import Legality
 
 SETTINGS = {
@@ -193,7 +186,7 @@ def test_what_is_generated_is_legal_and_regenerates_its_labels(
     assert analysis.n.tolist() == made.n.tolist()
     assert max(map(len, made.sentences)) <= max_length
     assert permutation != "derangement" or (made.n != np.arange(V)).all()
-    optimal = optimal_tokens(made.n, made.lag)
+    optimal = best_tokens(made.n, made.lag)
     for q, edges in analysis.orders.edges().items():
         assert {o for o, _ in edges} == {optimal[q]}
     for X, y in samples_of(made.sentences):

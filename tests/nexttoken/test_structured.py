@@ -9,18 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.dynamics.edges.fluxes import edges_of
-from hardmax.nexttoken import (
-    KqStar,
-    OutputValue,
-    Pairs,
-    Samples,
-    StageTwo,
-    generate,
-    named_sentences,
-    orders,
-    stage_1,
-)
+from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.model import literal_gradient
+from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.relations import orders
+from hardmax.nexttoken.stages import StageTwo, stage_1
+from hardmax.nexttoken.star import KqStar
+from hardmax.problem.readouts import OutputValue
 
 
 def pairs_of(name):

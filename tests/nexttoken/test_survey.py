@@ -16,10 +16,12 @@ from hardmax.app.results.nexttoken.checked import ntp_check
 from hardmax.data.sentences import counting, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.data.sentences.gathering import Decoded
-from hardmax.nexttoken import Sentences, Trie, analyze, read_sentences, realizable_part
+from hardmax.data.sentences.trie import Trie
+from hardmax.nexttoken import Sentences, analyze, read_sentences
 from hardmax.nexttoken.checking import walking
 from hardmax.nexttoken.checking.survey import survey
 from hardmax.nexttoken.checking.walking import SAMPLES
+from hardmax.nexttoken.realizable import realizable_part
 from hardmax.nexttoken.relations import never_first
 
 LETTERS = "abcdef"

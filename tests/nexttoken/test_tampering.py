@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from hardmax.nexttoken import Samples, load_model, save_model, train
-from hardmax.nexttoken.model_file import Reached, load_reached
+from hardmax.nexttoken import Predictor, Samples
+from hardmax.nexttoken.model_file import Reached, load_reached, save
+from hardmax.nexttoken.training import train
 
 CHANGES = {
     "cut": lambda a: a[..., :-1],
@@ -63,7 +64,7 @@ HEADS = [
 def saved(tmp_path_factory):
     file = tmp_path_factory.mktemp("model") / "model.npz"
     run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=50)
-    save_model(file, run.predictor, Reached.by(run))
+    save(file, run.predictor, Reached.by(run))
     with np.load(file) as stored:
         return file, {name: stored[name] for name in stored.files}
 
@@ -127,7 +128,7 @@ def test_bits_that_were_flipped_and_ends_that_were_cut(saved, tmp_path):
         broken[rng.integers(len(broken))] ^= 1 << rng.integers(8)
         (tmp_path / "m").write_bytes(broken if k % 3 else content[: rng.integers(len(content))])
         try:
-            load_model(tmp_path / "m")
+            Predictor.load(tmp_path / "m")
         except ValueError as error:
             refused += "must be a model" in str(error)
     assert refused > 100

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.dynamics.gradient import settle_at
 from hardmax.problem import Problem
-from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense, OneHot
+from hardmax.problem.readouts import Scores
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -19,8 +19,12 @@ def both(seed, n=4, N=7):
     rng = np.random.default_rng(seed)
     inputs = [rng.choice(N, size=rng.integers(1, 5), replace=False) for _ in range(n)]
     tokens, offsets = np.concatenate(inputs), np.concatenate([[0], np.cumsum([len(t) for t in inputs])])
-    head = Scores(rng.normal(size=len(tokens)), hm.data.named("B-FIG-8").loss)
-    return Problem(OneHot(N), tokens, offsets, head), Problem(Dense(np.eye(N)), tokens, offsets, head), rng
+    head = Scores(rng.normal(size=len(tokens)), hm.data.example("B-FIG-8").loss)
+    return (
+        Problem._flat(OneHot(N), tokens, offsets, head),
+        Problem._flat(Dense(np.eye(N)), tokens, offsets, head),
+        rng,
+    )
 
 
 @given(seed=seeds, size=st.sampled_from([0.0, 1.0, 40.0, 3000.0]))
@@ -30,7 +34,7 @@ def test_one_hot_keys_are_the_identity(seed, size):
     a, b = hm.gradient(one, p), hm.gradient(dense, p)
     np.testing.assert_allclose(a.direction, b.direction, atol=1e-15)
     assert a.log_norm == pytest.approx(b.log_norm, rel=1e-14)
-    assert hm.risk(one, p) == hm.risk(dense, p)
+    assert hm.loss(one, p) == hm.loss(dense, p)
     assert settle_at(one, p).weights.tolist() == settle_at(dense, p).weights.tolist()
     assert one.groups.tolist() == dense.groups.tolist()
     assert hm.selected_tokens(one, p + 1.0).sets == hm.selected_tokens(dense, p + 1.0).sets
@@ -42,8 +46,8 @@ def test_one_hot_keys_are_the_identity(seed, size):
 def test_one_hot_keys_are_never_stored():
     """A million tokens: gradient, risk and selection need no table, and the table is refused."""
     size = 1_000_000
-    head = Scores(np.array([1.0, 0.0]), hm.data.named("B-FIG-8").loss)
-    problem = Problem(OneHot(size), np.array([3, size - 1]), np.array([0, 2]), head)
+    head = Scores(np.array([1.0, 0.0]), hm.data.example("B-FIG-8").loss)
+    problem = Problem._flat(OneHot(size), np.array([3, size - 1]), np.array([0, 2]), head)
     p = np.zeros(size)
     p[3] = 5000.0
     found = hm.gradient(problem, p)
@@ -61,10 +65,10 @@ def test_the_same_training_whatever_the_keys():
     )
     best = hm.max_margin(one, [0] * one.n)
     assert best.is_feasible == hm.max_margin(dense, [0] * one.n).is_feasible
-    runs = [hm.descend(problem, steps=200) for problem in (one, dense, gram)]
+    runs = [hm.train(problem, hm.optim.Normalized(0.1), steps=200) for problem in (one, dense, gram)]
     np.testing.assert_allclose(runs[0].p, runs[1].p, atol=1e-12)
     np.testing.assert_allclose(runs[0].losses, runs[2].losses, rtol=1e-12)
-    assert hm.flow(one, until_norm=100.0).misalignment(hm.flow(dense, until_norm=100.0)) < 1e-20
+    assert hm.flow(one, until_norm=100.0).cosine_distance(hm.flow(dense, until_norm=100.0)) < 1e-20
 
 
 def test_a_file_holds_one_hot_keys_by_their_number(tmp_path):
@@ -74,5 +78,5 @@ def test_a_file_holds_one_hot_keys_by_their_number(tmp_path):
     again = hm.Problem.load(tmp_path / "one.npz")
     assert isinstance(again.table, OneHot)
     p = rng.normal(size=one.d)
-    assert hm.risk(again, p) == hm.risk(weighted, p)
+    assert hm.loss(again, p) == hm.loss(weighted, p)
     assert hm.gradient(again, p).log_norm == hm.gradient(weighted, p).log_norm

@@ -91,7 +91,7 @@ def test_constants_bound(name, lo, width, at):
 
 def test_own_loss_by_quadrature_and_differences():
     """Without mean_slope and slope_rate, the built-in formulas are the oracle."""
-    own = hm.Loss("own", LOSSES["logistic"].value, lambda u: -float(np.logaddexp(0, u)))
+    own = hm.LossFunction("own", LOSSES["logistic"].value, lambda u: -float(np.logaddexp(0, u)))
     for score, fall in ((0.3, 1e-9), (-2.0, 0.7), (1.0, -3.0), (0.0, 0.0), (900.0, 2.0)):
         assert own.log_mean_slope(score, fall) == pytest.approx(
             LOSSES["logistic"].log_mean_slope(score, fall), abs=1e-10
@@ -99,31 +99,37 @@ def test_own_loss_by_quadrature_and_differences():
     u = np.array([-3.0, 0.0, 2.0])
     np.testing.assert_allclose(own.slope_rates(u), LOSSES["logistic"].slope_rates(u), atol=1e-9)
     with pytest.raises(ValueError, match="has no constants"):
-        hm.train.smoothness(hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss=own))
+        hm.dynamics.smoothness(hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]], loss=own))
 
 
-RISING = hm.Loss("rising", lambda u: u, lambda u: 0.0)
+RISING = hm.LossFunction("rising", lambda u: u, lambda u: 0.0)
 FALLING = {
-    "negative": (hm.Loss("negative", np.negative, lambda u: 0.0), (-1.0, 2.0)),
-    "copy": (hm.Loss("copy", LOSSES["logistic"].value, LOSSES["logistic"].log_slope), (800.0, 900.0)),
+    "negative": (hm.LossFunction("negative", np.negative, lambda u: 0.0), (-1.0, 2.0)),
+    "copy": (hm.LossFunction("copy", LOSSES["logistic"].value, LOSSES["logistic"].log_slope), (800.0, 900.0)),
     "arctan": (
-        hm.Loss("arctan", lambda u: np.pi / 2 - np.arctan(u), lambda u: -math.log1p(u * u)),
+        hm.LossFunction("arctan", lambda u: np.pi / 2 - np.arctan(u), lambda u: -math.log1p(u * u)),
         (1e9, 2e9),
     ),
-    "minus log": (hm.Loss("minus log", lambda u: -np.log(u), lambda u: -math.log(u)), (0.0, 1.0)),
-    "square": (hm.Loss("square", lambda u: (1 - u) ** 2, lambda u: math.log(2 * abs(1 - u))), (-1.0, 0.9)),
-    "one point": (hm.Loss("one point", np.negative, lambda u: 0.0), (3.0, 3.0)),
+    "minus log": (hm.LossFunction("minus log", lambda u: -np.log(u), lambda u: -math.log(u)), (0.0, 1.0)),
+    "square": (
+        hm.LossFunction("square", lambda u: (1 - u) ** 2, lambda u: math.log(2 * abs(1 - u))),
+        (-1.0, 0.9),
+    ),
+    "one point": (hm.LossFunction("one point", np.negative, lambda u: 0.0), (3.0, 3.0)),
 }
 NOT_FALLING = {
     "rising": (RISING, (-1.0, 1.0)),
     "rising at a point": (RISING, (1e9, 1e9)),
-    "square": (hm.Loss("square", lambda u: (1 - u) ** 2, lambda u: math.log(2 * abs(1 - u))), (0.0, 1.1)),
-    "constant": (hm.Loss("constant", np.zeros_like, lambda u: 0.0), (0.0, 1.0)),
+    "square": (
+        hm.LossFunction("square", lambda u: (1 - u) ** 2, lambda u: math.log(2 * abs(1 - u))),
+        (0.0, 1.1),
+    ),
+    "constant": (hm.LossFunction("constant", np.zeros_like, lambda u: 0.0), (0.0, 1.0)),
     "flat": (
-        hm.Loss("flat", lambda u: np.maximum(-u, 0), lambda u: 0.0 if u < 0 else -math.inf),
+        hm.LossFunction("flat", lambda u: np.maximum(-u, 0), lambda u: 0.0 if u < 0 else -math.inf),
         (-1.0, 1.0),
     ),
-    "not a number": (hm.Loss("log", lambda u: -np.log(u), lambda u: -math.log(u)), (-1.0, 1.0)),
+    "not a number": (hm.LossFunction("log", lambda u: -np.log(u), lambda u: -math.log(u)), (-1.0, 1.0)),
 }
 
 
@@ -142,34 +148,34 @@ def test_losses_that_do_not_decrease(case):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_rising_loss_is_refused(compiled):
     """l(u) = u: only the size of its slope was looked at, and the risk rose under descent."""
-    loss = hm.Loss("rising", lambda u: u, njit(lambda u: 0.0)) if compiled else RISING
+    loss = hm.LossFunction("rising", lambda u: u, njit(lambda u: 0.0)) if compiled else RISING
     tokens = [[[1.0, 0.0], [0.0, 1.0]]]
     problem = hm.Problem.from_tokens(tokens, [1], [1.0, 0.0], loss=loss)
     for verb in (
-        hm.descend,
+        lambda problem: hm.train(problem, hm.optim.Normalized(0.1)),
         hm.flow,
-        lambda problem: hm.descend(problem, wrt=("p", "v")),
+        lambda problem: hm.train(problem.joint(), hm.optim.Normalized(0.1)),
         lambda problem: hm.gradient(problem, None),
-        lambda problem: hm.hessian(problem, None),
-        lambda problem: hm.descend(problem, wrt="W", prompt=[1.0, 0.0]),
-        lambda problem: hm.regularization_path(problem, [1.0, 2.0]),
+        lambda problem: hm.dynamics.hessian(problem, None),
+        lambda problem: hm.train(problem.matrix(prompt=[1.0, 0.0]), hm.optim.Normalized(0.1)),
+        lambda problem: hm.limits.regularization_path(problem, [1.0, 2.0]),
     ):
         with pytest.raises(ValueError, match="loss 'rising' must decrease on the range of the predictions"):
             verb(problem)
-    assert hm.risk(problem, [0.0, 0.0]) == 0.5
+    assert hm.loss(problem, [0.0, 0.0]) == 0.5
     bent = hm.Problem.from_psi(
         tokens, tokens, [1], lambda z: z[:, 0], lambda z: np.array([[1.0, 0.0]]), loss=loss
     )
     with pytest.raises(ValueError, match="must decrease"):
-        hm.descend(bent)
+        hm.train(bent, hm.optim.Normalized(0.1))
 
 
 @pytest.mark.parametrize("name", [*FORMULA, "own"])
 def test_the_risk_falls_under_small_steps(name):
     loss = LOSSES.get(name) or FALLING["square"][0]
     rng = np.random.default_rng(3)
-    problem = hm.Problem.from_scores(rng.normal(size=(3, 4, 2)), rng.uniform(-1, 0.9, size=(3, 4)), loss=loss)
-    risks = hm.descend(problem, hm.steps.GD(0.01), steps=50, record=1).losses
+    problem = hm.Problem(rng.normal(size=(3, 4, 2)), rng.uniform(-1, 0.9, size=(3, 4)), loss=loss)
+    risks = hm.train(problem, hm.optim.GD(0.01), steps=50, record=1).losses
     assert (np.diff(risks) < 0).all()
 
 
@@ -177,5 +183,5 @@ def test_refusals():
     with pytest.raises(ValueError, match="loss must be one of"):
         as_loss("hinge")
     with pytest.raises(ValueError, match="log_slope must be callable"):
-        hm.Loss("bad", np.negative, 3.0)
+        hm.LossFunction("bad", np.negative, 3.0)
     assert math.isclose(as_loss("logistic").log_slope(800.0), -800.0)

@@ -36,7 +36,7 @@ SCORES = [[1.0, 0.0], [1.0, 0.0, 0.5]]
 )
 def test_bad_scores_problem(arguments, message):
     with pytest.raises(ValueError, match=message):
-        hm.Problem.from_scores(**({"keys": KEYS, "scores": SCORES} | arguments))
+        hm.Problem(**({"keys": KEYS, "scores": SCORES} | arguments))
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_bad_scores_problem(arguments, message):
     [
         ({"labels": [1, 0]}, "labels must be \\+1 or -1, got 0 at index 1"),
         ({"labels": [1]}, r"labels must have shape \(2,\), got \(1,\)"),
-        ({"head": [1.0]}, r"head must have shape \(2,\), got \(1,\)"),
+        ({"readout": [1.0]}, r"readout must have shape \(2,\), got \(1,\)"),
         ({"W": [[1.0, 0.0, 0.0]]}, r"W must have shape \(a, 2\), got \(1, 3\)"),
     ],
 )
 def test_bad_token_problem(arguments, message):
     with pytest.raises(ValueError, match=message):
-        hm.Problem.from_tokens(**({"tokens": KEYS, "labels": [1, -1], "head": [1.0, 0.0]} | arguments))
+        hm.Problem.from_tokens(**({"tokens": KEYS, "labels": [1, -1], "readout": [1.0, 0.0]} | arguments))
 
 
 def test_bad_gram():
@@ -63,33 +63,30 @@ def test_bad_gram():
 
 
 def test_needs_of_the_gradients():
-    scored = hm.Problem.from_scores(KEYS, SCORES)
+    scored = hm.Problem(KEYS, SCORES)
     for by in ("v", "W"):
         with pytest.raises(ValueError, match="from_tokens"):
             hm.gradient(scored, [0, 0], wrt=by)
     with pytest.raises(ValueError, match="training W needs"):
-        hm.descend(scored, wrt="W", prompt=[1, 1])
+        hm.train(scored.matrix(prompt=[1, 1]), hm.optim.Normalized(0.1))
     with pytest.raises(ValueError, match="training v needs"):
-        hm.descend(scored, wrt=("p", "v"))
+        hm.train(scored.joint(), hm.optim.Normalized(0.1))
     with pytest.raises(ValueError, match="wrt must be"):
         hm.gradient(scored, [0, 0], wrt="q")
     with pytest.raises(ValueError, match=r"selection\[1\] must be a token from 0 to 2, got 3"):
-        hm.excess_risk(scored, [0, 0], [0, 3])
+        hm.dynamics.excess_loss(scored, [0, 0], [0, 3])
 
 
 def test_equal_sizes_as_array_or_lists():
     keys = np.random.default_rng(0).normal(size=(3, 4, 2))
-    a, b = (
-        hm.Problem.from_scores(keys, keys[..., 0]),
-        hm.Problem.from_scores(keys.tolist(), keys[..., 0].tolist()),
-    )
+    a, b = (hm.Problem(keys, keys[..., 0]), hm.Problem(keys.tolist(), keys[..., 0].tolist()))
     np.testing.assert_array_equal(a.keys, b.keys)
     np.testing.assert_array_equal(a.offsets, b.offsets)
     assert not a.keys.flags.writeable
 
 
 def problems():
-    yield hm.Problem.from_scores(KEYS, SCORES, loss="exponential")
+    yield hm.Problem(KEYS, SCORES, loss="exponential")
     yield hm.Problem.from_tokens(KEYS, [1, -1], [0.5, 2.0], W=[[1.0, 2.0], [0.0, 1.0]])
     yield hm.Problem.from_gram(np.eye(3) + 0.5, [[0, 1], [1, 2, 0]], SCORES)
 
@@ -109,11 +106,11 @@ def test_save_and_load(tmp_path, ending, which):
 
 
 def test_what_cannot_be_saved(tmp_path):
-    own = hm.Loss("own", np.negative, lambda u: 0.0)
+    own = hm.LossFunction("own", np.negative, lambda u: 0.0)
     with pytest.raises(ValueError, match="cannot be saved"):
-        hm.Problem.from_scores(KEYS, SCORES, loss=own).save(tmp_path / "x.npz")
+        hm.Problem(KEYS, SCORES, loss=own).save(tmp_path / "x.npz")
     with pytest.raises(ValueError, match=r"\.npz or \.json, got the ending '.txt'"):
-        hm.Problem.from_scores(KEYS, SCORES).save(tmp_path / "x.txt")
+        hm.Problem(KEYS, SCORES).save(tmp_path / "x.txt")
 
 
 @pytest.mark.parametrize(
@@ -149,26 +146,24 @@ def test_broken_npz(tmp_path):
 
 
 def test_trajectory_files(tmp_path):
-    path = hm.descend(
-        hm.data.named("B-FIG-3b"), hm.steps.Normalized(0.1), steps=20, start=[0, -1], wrt=("p", "v")
-    )
+    path = hm.train(hm.data.example("B-FIG-3b").joint(), hm.optim.Normalized(0.1), steps=20, start=[0, -1])
     path.save(tmp_path / "path.npz")
     back = hm.Run.load(tmp_path / "path.npz")
     np.testing.assert_array_equal(back.points, path.points)
-    np.testing.assert_array_equal(back.heads, path.heads)
+    np.testing.assert_array_equal(back.v_points, path.v_points)
     np.testing.assert_array_equal(back.losses, path.losses)
     assert (back.clock, back.event, back.method) == (path.clock, path.event, path.method)
     assert float(back.excess([1, 1, 1])) == float(path.excess([1, 1, 1]))
-    hm.data.named("B-FIG-8").save(tmp_path / "problem.npz")
+    hm.data.example("B-FIG-8").save(tmp_path / "problem.npz")
     with pytest.raises(ValueError, match="does not hold a run"):
         hm.Run.load(tmp_path / "problem.npz")
 
 
 def test_display(tmp_path):
-    path = hm.flow(hm.data.named("B-FIG-8"), until_norm=100)
+    path = hm.flow(hm.data.example("B-FIG-8"), until_norm=100)
     display = path.display(target=[1.0, 3.0])
     assert list(display.curves) == ["norm of p", "attention off the top token", "1 - cos to the target"]
-    assert display.curves["1 - cos to the target"][-1] == path.misalignment([1.0, 3.0])
+    assert display.curves["1 - cos to the target"][-1] == path.cosine_distance([1.0, 3.0])
     display.plot().savefig(tmp_path / "path.png")
     assert (tmp_path / "path.png").stat().st_size > 5000
 

@@ -160,16 +160,16 @@ def test_warm_start_goes_on(reviews):
 def test_sparse_reads_few_tokens(reviews):
     (texts, labels), (more, truth) = reviews
     full = AttentionClassifier(ngram_range=(1, 1)).fit(texts, labels)
-    few = AttentionClassifier(ngram_range=(1, 1), sparse=3).fit(texts, labels)
+    few = AttentionClassifier(ngram_range=(1, 1), top_k=3).fit(texts, labels)
     assert few.score(more, truth) > 0.9
-    assert np.array_equal(few.predict(more), few.keep_top(more, 3).predictions)
-    sharp = AttentionClassifier(ngram_range=(1, 1), sparse=0.5).fit(texts, labels)
-    assert sharp.keep_top(more, 3).needed < 0.8 * full.keep_top(more, 3).needed
+    assert np.array_equal(few.predict(more), few.evaluate_top_k(more, k=3).predictions)
+    sharp = AttentionClassifier(ngram_range=(1, 1), entropy_penalty=0.5).fit(texts, labels)
+    assert sharp.evaluate_top_k(more, k=3).needed < 0.8 * full.evaluate_top_k(more, k=3).needed
 
 
 def test_the_full_model(reviews):
     (texts, labels), (more, truth) = reviews
-    model = AttentionClassifier(solver="embeddings", ngram_range=(1, 1), dimension=32, rate=0.01).fit(
+    model = AttentionClassifier(solver="embeddings", ngram_range=(1, 1), dimension=32, lr=0.01).fit(
         texts, labels
     )
     assert model.score(more, truth) > 0.9
@@ -215,9 +215,11 @@ def test_bad_input_is_told_in_a_sentence(X, y, said):
         ({"solver": "lbfgs"}, "solver must be one of auto, sgd, adagrad, embeddings, got 'lbfgs'"),
         ({"epochs": 0}, "epochs must be an integer of at least 1, got 0"),
         ({"dropout": 1.0}, "dropout must be a share below 1, got 1.0"),
-        ({"sparse": 0}, "sparse must be an integer of at least 1, got 0"),
-        ({"sparse": -0.1}, "sparse must be a number of at least 0, got -0.1"),
-        ({"rate": "fast"}, "rate must be a number of at least 0, got 'fast'"),
+        ({"top_k": 0}, "top_k must be an integer of at least 1, got 0"),
+        ({"top_k": 10, "entropy_penalty": 0.1}, "top_k and entropy_penalty must not be given together"),
+        ({"top_k": 1.5}, "top_k must be an integer of at least 1, got 1.5"),
+        ({"entropy_penalty": -0.1}, "entropy_penalty must be a number of at least 0, got -0.1"),
+        ({"lr": "fast"}, "lr must be a number of at least 0, got 'fast'"),
         (
             {"early_stopping": True, "validation_fraction": 0.999},
             "validation_fraction must leave texts of each",
@@ -275,4 +277,4 @@ def test_explain_as_a_step_of_a_pipeline():
 
 def test_weights_whose_scores_are_not_floats_are_refused():
     with pytest.raises(ValueError, match="the model has larger weights; train it with smaller rates"):
-        AttentionClassifier(rate=1e300, epochs=2).fit(["good", "bad"] * 9, ["+", "-"] * 9)
+        AttentionClassifier(lr=1e300, epochs=2).fit(["good", "bad"] * 9, ["+", "-"] * 9)

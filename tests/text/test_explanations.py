@@ -12,7 +12,7 @@ def model(reviews):
     return AttentionClassifier().fit(texts, np.where(labels == 1, "good", "bad"))
 
 
-@pytest.mark.parametrize("settings", [{}, {"sparse": 4}, {"solver": "adagrad", "ngram_range": (1, 3)}])
+@pytest.mark.parametrize("settings", [{}, {"top_k": 4}, {"solver": "adagrad", "ngram_range": (1, 3)}])
 def test_contributions_sum_to_the_score(reviews, settings):
     (texts, labels), (more, _) = reviews
     model = AttentionClassifier(**settings).fit(texts, labels)
@@ -38,11 +38,11 @@ def test_several_classes_are_explained_one_by_one(draw):
         assert found[k + 1].score == scores[k]
         assert sum(part.contribution for part in found[k + 1].parts) == pytest.approx(scores[k], abs=1e-12)
     for k, own in enumerate("abc"):
-        assert all(word.token.startswith(f"{own}word") for word in model.important(5, label=k).words)
+        assert all(word.token.startswith(f"{own}word") for word in model.top_tokens(5, label=k).words)
 
 
 def test_what_was_planted_is_found(draw):
-    words = AttentionClassifier(ngram_range=(1, 1)).fit(*draw(400, 0)).important(8).words
+    words = AttentionClassifier(ngram_range=(1, 1)).fit(*draw(400, 0)).top_tokens(8).words
     assert {word.token[:5] for word in words if word.label == 0} == {"aword"}
     assert {word.token[:5] for word in words if word.label == 1} == {"bword"}
     assert all(word.posterior == 1.0 and word.occurrences > 1 for word in words)
@@ -50,18 +50,18 @@ def test_what_was_planted_is_found(draw):
     assert pulls == sorted(pulls, reverse=True)
 
 
-def test_keep_top_counts(model, reviews):
+def test_evaluate_top_k_counts(model, reviews):
     _, (more, truth) = reviews
     named = np.where(truth == 1, "good", "bad")
-    everything = model.keep_top(more, 10_000, named)
+    everything = model.evaluate_top_k(more, named, 10_000)
     assert everything.agreement == 1.0
     assert everything.attended == pytest.approx(1.0, abs=1e-12)
     assert everything.accuracy == everything.full_accuracy == model.score(more, named)
-    few, none = model.keep_top(more, 3, named), model.keep_top(more, 3)
+    few, none = model.evaluate_top_k(more, named, 3), model.evaluate_top_k(more, k=3)
     assert few.attended < 0.8
     assert few.cost == few.full_accuracy - few.accuracy
     assert none.accuracy is None
-    attended = model.keep_top(more, 3, named, by="attention")
+    attended = model.evaluate_top_k(more, named, 3, by="attention")
     assert attended.attended >= few.attended
     assert 0.3 < few.needed < 1.0
 
@@ -70,7 +70,7 @@ def test_needed_is_a_share_of_tokens():
     model = AttentionClassifier().fit(np.eye(4), [0, 1, 0, 1])
     model.attention_ = np.log([81.0, 9.0, 9.0, 1.0])
     model._ready()
-    assert model.keep_top(np.ones((1, 4))).needed == 0.5
+    assert model.evaluate_top_k(np.ones((1, 4))).needed == 0.5
 
 
 @pytest.mark.parametrize("shown", ["explain", "important", "keep"])
@@ -78,8 +78,8 @@ def test_it_shows_itself(model, reviews, tmp_path, shown):
     _, (more, _) = reviews
     found = {
         "explain": lambda: model.explain(more[0]),
-        "important": lambda: model.important(3),
-        "keep": lambda: model.keep_top(more, 3),
+        "important": lambda: model.top_tokens(3),
+        "keep": lambda: model.evaluate_top_k(more, k=3),
     }[shown]()
     assert str(found) == repr(found)
     assert "<pre" in found._repr_html_()
@@ -140,8 +140,8 @@ def test_refusals(model, reviews):
     with pytest.raises(ValueError, match="text must hold a token that the model knows, got none"):
         model.explain("")
     with pytest.raises(ValueError, match=r"label must be one of \['bad', 'good'\], got 'so so'"):
-        model.important(label="so so")
+        model.top_tokens(label="so so")
     with pytest.raises(ValueError, match="by must be one of contribution, attention, got 'value'"):
-        model.keep_top(more, by="value")
+        model.evaluate_top_k(more, by="value")
     with pytest.raises(ValueError, match="y must have 200 labels, one per text, got 1"):
-        model.keep_top(more, 3, [1])
+        model.evaluate_top_k(more, [1], 3)

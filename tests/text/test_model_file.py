@@ -15,7 +15,7 @@ from hardmax.text import AttentionClassifier, model_file
     "settings, classes",
     [
         ({"ngram_range": (1, 3)}, 2),
-        ({"ngram_range": (2, 2), "sparse": 5, "min_df": 1}, 2),
+        ({"ngram_range": (2, 2), "top_k": 5, "min_df": 1}, 2),
         ({"solver": "sgd"}, 3),
     ],
 )
@@ -28,7 +28,7 @@ def test_there_and_back(settings, classes, tmp_path, draw):
     assert np.array_equal(again.decision_function(texts), model.decision_function(texts))
     assert (again.predict(texts) == model.predict(texts)).all()
     assert again.get_params() == model.get_params()
-    assert again.important(5).words == model.important(5).words
+    assert again.top_tokens(5).words == model.top_tokens(5).words
     assert again.explain(texts[0]).parts == model.explain(texts[0]).parts
     assert "not part of the file" in str(again.statistics_.assumption_4.witness)
 

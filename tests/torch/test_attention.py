@@ -112,7 +112,7 @@ def test_the_direction_is_true_at_any_gap(kind, most, gap):
         inputs = at_gap(gap, kind, seed)
         direction, log_size = true_gradient(*inputs)
         found = by_query(hm.torch.attention, *inputs)
-        assert hm.misalignment(found, direction) < most
+        assert hm.cosine_distance(found, direction) < most
         # sizes depend on the gap itself, whose rounding the exponential multiplies
         unit = {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-8}[kind]
         assert abs(np.log(np.abs(found).max()) - log_size) < 8 * unit * (
@@ -124,7 +124,9 @@ def test_the_usual_backward_is_wrong_there():
     """What the page says: from a gap of 17 in float32 and 40 in float64, and flash noise is far too long."""
     for kind, gap in (("float32", 17.0), ("float64", 40.0)):
         off = [
-            hm.misalignment(by_query(theirs, *at_gap(gap, kind, s)), true_gradient(*at_gap(gap, kind, s))[0])
+            hm.cosine_distance(
+                by_query(theirs, *at_gap(gap, kind, s)), true_gradient(*at_gap(gap, kind, s))[0]
+            )
             for s in range(20)
         ]
         assert np.median(off) > 1e-2
@@ -179,7 +181,7 @@ def test_compiled_by_inductor_the_direction_is_still_true():
     (found,) = torch.autograd.grad(compiled(30 * q, k, v).square().sum(), q)
     exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
     (truth,) = torch.autograd.grad(hm.torch.attention(30 * exact[0], *exact[1:]).square().sum(), exact[0])
-    assert hm.misalignment(found.double().numpy().ravel(), truth.numpy().ravel()) < 1e-8
+    assert hm.cosine_distance(found.double().numpy().ravel(), truth.numpy().ravel()) < 1e-8
 
 
 def test_autocast_is_followed_with_float32_inside():
@@ -243,4 +245,4 @@ def test_bad_input_is_refused_in_a_sentence():
 def test_on_cuda():
     inputs = [x.cuda() for x in at_gap(40.0, "float32", 0)]
     found = by_query(lambda *x, **o: hm.torch.attention(*x, **o).cpu(), *inputs)
-    assert hm.misalignment(found, true_gradient(*(x.cpu() for x in inputs))[0]) < 1e-10
+    assert hm.cosine_distance(found, true_gradient(*(x.cpu() for x in inputs))[0]) < 1e-10

@@ -91,8 +91,8 @@ def test_a_hard_head_still_learns():
         module(x.to(kind), x.to(kind), x.to(kind))[0].square().sum().backward()
         found[name, kind] = module.in_proj_weight.grad[8:16].double().numpy().ravel()
     truth, ours, theirs = found.values()
-    assert hm.misalignment(ours, truth) < 1e-8
-    assert hm.misalignment(theirs, truth) > 1e-2
+    assert hm.cosine_distance(ours, truth) < 1e-8
+    assert hm.cosine_distance(theirs, truth) > 1e-2
 
 
 def test_the_gradient_of_the_bias_token_is_rounded_once():

@@ -46,10 +46,10 @@ def test_loss_and_gradient_of_module_and_problem(name, module, batch, trained):
     problem = hm.torch.problem_of(module, batch)
     point = hm.torch.point_of(module, problem)
     loss = module.loss(*batch) if isinstance(batch, tuple) else module.loss(batch)
-    assert float(loss.detach()) == pytest.approx(hm.risk(problem, point), rel=1e-13)
+    assert float(loss.detach()) == pytest.approx(hm.loss(problem, point), rel=1e-13)
     (found,) = torch.autograd.grad(loss, getattr(module, trained))
     if trained == "W_kq":
-        found = found[problem.head.words, problem.head.queries]
+        found = found[problem.readout.words, problem.readout.queries]
     wanted = hm.gradient(problem, point).vector
     np.testing.assert_allclose(found.numpy().ravel(), wanted.ravel(), rtol=1e-10, atol=1e-14)
 
@@ -68,7 +68,7 @@ def test_key_query_stands_at_its_product():
     E, p, W, v = normal(CORPUS.S, 6), normal(4), normal(4, 6), normal(6)
     module = hm.torch.KeyQuery(E, p, W, v)
     problem = hm.torch.problem_of(module, CORPUS)
-    assert hm.risk(problem, hm.torch.point_of(module, problem)) == pytest.approx(
+    assert hm.loss(problem, hm.torch.point_of(module, problem)) == pytest.approx(
         float(module.loss(CORPUS).detach()), rel=1e-13
     )
 
@@ -88,9 +88,9 @@ def test_every_verb_works_on_a_trained_module():
     point = hm.torch.point_of(module, own)
     best = hm.max_margin(own, hm.selected_tokens(own, point))
     assert best.is_certified
-    assert hm.misalignment(point, best.p) < 1e-3
+    assert hm.cosine_distance(point, best.p) < 1e-3
     path = hm.flow(own, until_norm=1e3)
-    assert path.misalignment(best) < 1e-4
+    assert path.cosine_distance(best) < 1e-4
 
 
 def test_bad_input_is_refused_in_a_sentence():

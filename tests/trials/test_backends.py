@@ -113,7 +113,7 @@ def test_a_ray_node_of_this_machine_listens_on_loopback_and_leaves_no_token(tmp_
     monkeypatch.setenv("HOME", str(tmp_path))
     heard = set()
 
-    def listen(_):
+    def listen(*_):
         family = psutil.Process().children(recursive=True)
         for process in [psutil.Process(), *family]:
             with contextlib.suppress(psutil.NoSuchProcess):  # one that has just ended listens to nobody

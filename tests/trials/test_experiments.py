@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.dynamics.descent import descend_quietly
+from hardmax.dynamics.train import train_quietly
 from hardmax.limits.late import late_residual
 from hardmax.trials.experiments import (
     COLUMNS,
@@ -83,11 +83,11 @@ def test_trials_of_their_own_seeds_stay_within_the_bands(
 
 def by_hand(problem: hm.Problem, path: hm.Run, rate: float) -> dict:
     """The same row from the functions for one problem."""
-    chosen = path.selection()
+    chosen = path.selection
     row = {
-        "saturated": path.defect() <= 1e-5,
-        "defect": path.defect(),
-        "norm": path.norm,
+        "saturated": path.off_top_attention() <= 1e-5,
+        "defect": path.off_top_attention(),
+        "norm": path.p_norm,
         "event": path.event,
         "selection": " ".join("=".join(map(str, tied)) for tied in chosen.sets),
     }
@@ -99,12 +99,12 @@ def by_hand(problem: hm.Problem, path: hm.Run, rate: float) -> dict:
         "certified": best.is_certified,
         "score_gap": hm.directions.score_gap(problem, best),
         "margin": best.margin,
-        "locally_optimal": row["saturated"] and hm.is_locally_optimal(problem, best),
-        "globally_optimal": row["saturated"] and hm.is_globally_optimal(problem, chosen),
+        "locally_optimal": row["saturated"] and hm.attracts(problem, best).verdict,
+        "globally_optimal": row["saturated"] and hm.directions.is_best(problem, chosen),
     }
     if best.direction is not None and path.p.any():
-        row["misalignment"], row["deficit"] = path.misalignment(best), path.deficit(best)
-    if row["locally_optimal"] and best.norm:
+        row["misalignment"], row["deficit"] = path.cosine_distance(best), path.margin_gap(best)
+    if row["locally_optimal"] and best.p_norm:
         row["eta_ratio"] = rate / late_residual(problem, best).eta_c
     return row
 
@@ -123,15 +123,15 @@ def assert_rows_agree(found: dict, expected: dict) -> None:
 
 
 CASES = {
-    "ragged": hm.Problem.from_scores(
+    "ragged": hm.Problem(
         [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0], [0.5, 2.0]]], [[1, 0], [1, 0, 0.5]]
     ),
-    "twins of the best token": hm.Problem.from_scores([[[1.0, 0], [1.0, 0], [0, 1.0]]], [[1.0, 1.0, 0.0]]),
-    "twins of a worse token": hm.Problem.from_scores([[[1.0, 0], [0, 1.0], [0, 1.0]]], [[1.0, 0.0, 0.5]]),
-    "opposed": hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [1, 0]]),
-    "equal scores": hm.Problem.from_scores([[[1.0, 2.0], [0.0, 1.0]]], [[1.0, 1.0]]),
-    "one token": hm.Problem.from_scores([[[1.0, 2.0]]], [[1.0]]),
-    "higher score far away": hm.data.named("B-FIG-8"),
+    "twins of the best token": hm.Problem([[[1.0, 0], [1.0, 0], [0, 1.0]]], [[1.0, 1.0, 0.0]]),
+    "twins of a worse token": hm.Problem([[[1.0, 0], [0, 1.0], [0, 1.0]]], [[1.0, 0.0, 0.5]]),
+    "opposed": hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [1, 0]]),
+    "equal scores": hm.Problem([[[1.0, 2.0], [0.0, 1.0]]], [[1.0, 1.0]]),
+    "one token": hm.Problem([[[1.0, 2.0]]], [[1.0]]),
+    "higher score far away": hm.data.example("B-FIG-8"),
 }
 
 
@@ -139,7 +139,7 @@ CASES = {
 def test_a_row_is_what_the_functions_for_one_problem_say(name: str) -> None:
     problem = CASES[name]
     (row,) = outcomes([problem], steps=200, measure=COLUMNS)
-    assert_rows_agree(row, by_hand(problem, hm.descend(problem, hm.steps.Normalized(1.0), steps=200), 1.0))
+    assert_rows_agree(row, by_hand(problem, hm.train(problem, hm.optim.Normalized(1.0), steps=200), 1.0))
 
 
 @settings(max_examples=15, deadline=None)
@@ -156,10 +156,10 @@ def test_a_row_is_what_the_functions_for_one_problem_say(name: str) -> None:
 def test_and_so_on_random_problems(n: int, T: int, d: int, seed: int, rate: float, steps: int) -> None:
     problems = [hm.data.gaussian(n, T, d, rng=seed), hm.data.sphere(n, T, d, rng=seed)]
     for problem, row in zip(
-        problems, outcomes(problems, hm.steps.Normalized(rate), steps=steps, measure=COLUMNS), strict=True
+        problems, outcomes(problems, hm.optim.Normalized(rate), steps=steps, measure=COLUMNS), strict=True
     ):
         # A batch and a run by itself part where steps swing about a finite minimum: it is a batch of one.
-        (run,) = hm.descend_batch([problem], hm.steps.Normalized(rate), steps=steps)
+        (run,) = hm.train([problem], hm.optim.Normalized(rate), steps=steps)
         assert_rows_agree(row, by_hand(problem, run, rate))
 
 
@@ -213,7 +213,7 @@ def test_steps_of_figure_9_above_the_threshold() -> None:
 
 def test_starts_of_figure_8_choose_the_direction() -> None:
     starts = [[0, 0], [0, 2], [-1, 1], [3, 3], [2, 0], [4, 0], [2, -2], [1, -1]]
-    rows = outcomes([hm.data.named("B-FIG-8")] * 8, hm.steps.Normalized(0.1), starts=starts)
+    rows = outcomes([hm.data.example("B-FIG-8")] * 8, hm.optim.Normalized(0.1), starts=starts)
     assert [row["selection"] for row in rows] == ["0 0"] * 4 + ["0 1"] * 4
     assert [row["globally_optimal"] for row in rows] == [True] * 4 + [False] * 4
     assert all(row["locally_optimal"] and row["misalignment"] < 2e-4 for row in rows)
@@ -226,13 +226,13 @@ def test_starts_of_an_experiment() -> None:
     assert same(*fixed)
     spread = built_in(parameters | {"start": 3.0}, range(40))
     assert {row["selection"] for row in spread} == {"0 0", "0 1"}
-    path = hm.descend(
-        hm.data.named("B-FIG-8"),
-        hm.steps.Normalized(0.1),
+    path = hm.train(
+        hm.data.example("B-FIG-8"),
+        hm.optim.Normalized(0.1),
         steps=1000,
         start=3.0 * np.random.default_rng(7).normal(size=2),
     )
-    assert spread[7]["norm"] == path.norm
+    assert spread[7]["norm"] == path.p_norm
 
 
 def test_a_trial_can_be_made_again_from_its_seed() -> None:
@@ -274,11 +274,13 @@ def test_every_rule_by_its_name(cell: dict) -> None:
     rows, rule = built_in(cell | {"measure": columns}, [5, 6]), rule_of(cell)
     for row, seed in zip(rows, (5, 6), strict=True):
         problem = hm.data.gaussian(2, 3, 3, rng=np.random.default_rng(seed))
-        run = descend_quietly(problem, rule, steps=300)
+        run = train_quietly(problem, rule, steps=300)
         assert list(row) == columns.split()
-        assert (row["norm"], row["event"]) == (pytest.approx(run.norm, rel=1e-12), run.event)
-        best = hm.max_margin(problem, run.selection(), norm=rule.norm)
-        assert row["deficit"] == (pytest.approx(run.deficit(best), abs=1e-12) if best.is_certified else best)
+        assert (row["norm"], row["event"]) == (pytest.approx(run.p_norm, rel=1e-12), run.event)
+        best = hm.max_margin(problem, run.selection, norm=rule.norm)
+        assert row["deficit"] == (
+            pytest.approx(run.margin_gap(best), abs=1e-12) if best.is_certified else best
+        )
 
 
 def test_a_runaway_is_a_row() -> None:
@@ -298,17 +300,17 @@ def test_a_runaway_is_a_row() -> None:
         ({"experiment": "fig9-oracle", "d": 3}, "needs d and number"),
         ({"experiment": "sphere", "d": 0}, "d must be an integer of at least 1, got 0"),
         ({"experiment": "sphere", "steps": 1.5}, "steps must be an integer of at least 0, got 1.5"),
-        ({"experiment": "sphere", "rate": -1}, "rate must be a positive number"),
+        ({"experiment": "sphere", "rate": -1}, "lr must be a positive number"),
         ({"experiment": "sphere", "loss": "hinge"}, "loss must be one of logistic"),
         ({"experiment": "sphere", "measure": "speed"}, "measure must be some of saturated.*got speed"),
         ({"experiment": "sphere", "measure": 3}, "measure must be names in one text, got 3"),
         ({"experiment": "sphere", "start": "one"}, "start must be numbers"),
-        ({"experiment": "sphere", "rate": "1/L_p"}, "rate must be a positive number"),
-        ({"experiment": "sphere", "rule": "Muon"}, "rule must be one of GD, SGD, Adam.* got 'Muon'"),
-        ({"experiment": "sphere", "rule": "Mirror"}, "rule Mirror needs power"),
+        ({"experiment": "sphere", "rate": "1/L_p"}, "lr must be a positive number"),
+        ({"experiment": "sphere", "rule": "Muon"}, "optimizer must be one of GD, SGD, Adam.* got 'Muon'"),
+        ({"experiment": "sphere", "rule": "Mirror"}, "optimizer Mirror requires power"),
         (
             {"experiment": "sphere", "rule": "Sign", "power": 3},
-            "power is not a parameter of sphere.* of Sign rate",
+            "power is not a parameter of sphere.* of Sign lr",
         ),
         ({"experiment": "sphere", "rule": "Adam", "betas": "0.9 x"}, "betas must be two numbers in one text"),
         (

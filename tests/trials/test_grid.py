@@ -61,12 +61,16 @@ class Head(enum.StrEnum):
     LINEAR = "linear"
 
 
-class Loss(str, enum.Enum):  # noqa: UP042
+class LossFunction(str, enum.Enum):  # noqa: UP042
     LOGISTIC = "logistic"
 
 
 def test_members_of_enumerations_are_what_they_hold():
-    for value, held in ((Head.LINEAR, "linear"), (Loss.LOGISTIC, "logistic"), (http.HTTPStatus.OK, 200)):
+    for value, held in (
+        (Head.LINEAR, "linear"),
+        (LossFunction.LOGISTIC, "logistic"),
+        (http.HTTPStatus.OK, 200),
+    ):
         found = scalar("a", value)
         assert found == held
         assert type(found) is type(held)

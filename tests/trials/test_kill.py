@@ -121,8 +121,8 @@ def test_nothing_is_lost_when_driver_and_worker_are_killed(backend, driver, undi
 
     killed = []
 
-    def kill_one(progress):
-        if not killed and len(runs(log)) > before:  # progress is told before the first batch too
+    def kill_one(done, total):
+        if not killed and len(runs(log)) > before:  # progress is reported before the first batch too
             killed.append(runs(log)[-1][0])
             os.kill(killed[0], signal.SIGKILL)
 

@@ -20,7 +20,7 @@ def test_a_row_does_not_depend_on_its_batch():
 
 def test_on_known_data():
     """space-a: linf selects others. triple: sign descent stays 1/16 short, and falling rates cure that."""
-    apart, short = experiments.compare([hm.data.named("space-a"), hm.data.named("triple")], steps=2000)
+    apart, short = experiments.compare([hm.data.example("space-a"), hm.data.example("triple")], steps=2000)
     assert [name for name, yes in apart.items() if yes and name.endswith("_parts")] == [
         "sign_parts",
         "signum_parts",
@@ -29,7 +29,7 @@ def test_on_known_data():
     ]
     assert (short["coordinate"], short["normalized"], short["sign"]) == (True, True, False)
     assert not short["any_parts"]
-    assert experiments.compare([hm.data.named("triple")], decay=0.5, steps=2000)[0]["sign"]
+    assert experiments.compare([hm.data.example("triple")], decay=0.5, steps=2000)[0]["sign"]
 
 
 def test_other_parameters_are_refused():

@@ -103,7 +103,7 @@ def test_step_rules(plan) -> None:
         shared | {"rule": "Sign", "decay": 0.5},
         shared | {"rule": "Adam", "betas": "0.9 0.99", "epsilon": 0},
     ]
-    with pytest.raises(ValueError, match=r"betas is not a parameter of sphere.* of Sign rate, decay"):
+    with pytest.raises(ValueError, match=r"betas is not a parameter of sphere.* of Sign lr, decay"):
         plan('experiment = "sphere"\ntrials = 1\n[grid]\nrule = ["Sign"]\nbetas = ["0.9 0.9"]')
 
 

@@ -127,7 +127,7 @@ def test_more_cells_and_more_trials_extend(made):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"seed": 1}, "made with seed 0, not 1; use that, or another store"),
+        ({"rng": 1}, "made with seed 0, not 1; use that, or another store"),
         ({"function": f"{TASKS}:logged"}, "made with function 'tasks:rows', not 'tasks:logged'"),
         ({"batched": True}, "made with batched False, not True"),
         ({"trials": 2}, "holds 3 trials for each cell, more than the 2 asked for"),
@@ -201,7 +201,7 @@ def test_a_store_that_was_deleted_stops_the_sweep(tmp_path):
     store = tmp_path / "s.db"
     with pytest.raises(OSError, match="deleted or moved while the sweep was writing"):
         hm.sweep(
-            f"{TASKS}:rows", {"a": 1}, 9, store=store, workers=0, batch=3, progress=lambda _: store.unlink()
+            f"{TASKS}:rows", {"a": 1}, 9, store=store, workers=0, batch=3, progress=lambda *_: store.unlink()
         )
 
 

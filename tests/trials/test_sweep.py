@@ -12,7 +12,9 @@ import pytest
 import hardmax as hm
 from hardmax.trials import work
 from hardmax.trials.backends.local import Here
+from hardmax.trials.plan import read_plan
 from hardmax.trials.provenance import load, named
+from hardmax.trials.sweep import watched_sweep
 
 TASKS = Path(__file__).with_name("tasks.py")
 GRID = {"a": [1, 2.5], "b": ["x", None]}
@@ -55,7 +57,7 @@ def test_a_part_of_the_grid_has_the_same_trials(plain):
     part = hm.sweep(f"{TASKS}:rows", [{"b": None, "a": 2.5}], 20, workers=0)
     whole = [row for row in comparable(plain) if row["a"] == "2.5" and row["b"] == "None"]
     assert comparable(part) == whole[:20]
-    other = hm.sweep(f"{TASKS}:rows", GRID, 5, seed=1, workers=0)
+    other = hm.sweep(f"{TASKS}:rows", GRID, 5, rng=1, workers=0)
     assert not set(other.column("count")) & set(plain.column("count"))
 
 
@@ -104,10 +106,10 @@ def test_failed_trials_run_again_only_if_asked(tmp_path):
     assert first.failed == sum(row["seed"] % 2 for row in first.rows()) > 0
     broken[0] = False
     assert hm.sweep(**call).failed == first.failed
-    told = []
-    last = hm.sweep(**call, retry_failed=True, progress=told.append)
+    calls = []
+    last = hm.sweep(**call, retry_failed=True, progress=lambda *call: calls.append(call))
     assert (last.done, last.failed, last.remaining) == (20, 0, 0)
-    assert (told[-1].done, told[-1].failed, told[-1].total, told[-1].remaining) == (20, 0, 20, 0.0)
+    assert calls[-1] == (20, 20)
     assert hm.trials.run_one(last, 0, 0) == {"x": next(last.rows())["seed"]}
     with pytest.raises(ValueError, match=r"function must be given.* a store is data"):
         hm.trials.run_one(tmp_path / "s.db", 0, 0)
@@ -177,16 +179,16 @@ def test_what_is_no_exception_ends_its_trial_only(batched):
 def test_a_watcher_can_stop_trials_that_never_end(tmp_path, monkeypatch):
     monkeypatch.setattr("hardmax.trials.sweep.BEAT", 0.1)
     (tmp_path / "endless.py").write_text("import time\ndef f(parameters, seed):\n    time.sleep(1e6)\n")
-    told = []
+    calls = []
 
-    def stop(progress):
-        told.append(progress)
-        if len(told) == 3:
+    def stop(done, total):
+        calls.append((done, total))
+        if len(calls) == 3:
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
         hm.sweep(f"{tmp_path / 'endless.py'}:f", {}, 2, workers=1, progress=stop)
-    assert {(each.done, each.failed, each.total) for each in told} == {(0, 0, 2)}
+    assert calls == [(0, 2)] * 3
 
 
 def test_exit_is_a_failure_and_interrupt_is_not():
@@ -222,8 +224,11 @@ def test_columns(plain):
 
 
 def test_progress_counts_up(plain):
-    told = []
-    hm.sweep(f"{TASKS}:rows", GRID, 50, workers=0, batch=30, progress=told.append)
+    calls, told = [], []
+    call = {"function": f"{TASKS}:rows", "grid": GRID, "trials": 50, "workers": 0, "batch": 30}
+    hm.sweep(**call, progress=lambda *call: calls.append(call))
+    assert calls == [(done, 200) for done in (30, 50, 80, 100, 130, 150, 180, 200)]
+    watched_sweep(**call, watch=told.append)
     assert [each.done + each.failed for each in told] == [30, 50, 80, 100, 130, 150, 180, 200]
     assert all(each.total == 200 and each.rate > 0 for each in told)
     assert (told[-1].done, told[-1].failed, told[-1].remaining) == (plain.done, plain.failed, 0)
@@ -256,7 +261,7 @@ def test_batches_grow_to_half_a_second_and_shrink_in_a_new_cell():
     "change, message",
     [
         ({"trials": 0}, "trials must be an integer of at least 1"),
-        ({"seed": -1}, "seed must be an integer of at least 0"),
+        ({"rng": -1}, "rng must be an integer of at least 0"),
         ({"workers": -1}, "workers must be an integer of at least 0"),
         ({"batch": 0}, "batch must be an integer of at least 1"),
         ({"backend": "slurm"}, "backend must be one of local, dask, ray, got 'slurm'"),
@@ -357,3 +362,48 @@ def test_one_batch_is_under_way_until_it_ends(monkeypatch):
     monkeypatch.setattr("hardmax.trials.sweep.Here", int)  # this pool counts as one with workers
     hm.sweep(f"{TASKS}:rows", {"a": [1]}, 9, batch=1)
     assert sizes == [1, 4, 4]
+
+
+# Seeds that version 0.2 gave to these cells, whose parameters it named rule, rate and epsilon.
+SEEDS = [
+    ("sphere", {"d": 2}, [8500628009960365659, 4695052941055434989]),
+    (
+        "sphere",
+        {"d": 5, "optimizer": "Adam", "lr": 0.1, "eps": 0.0},
+        [8297840921443624638, 5155593893382246871],
+    ),
+    ("gaussian", {"d": 3, "lr": 0.01}, [554918033505296848, 9220522145298968926]),
+    ("optimizers", {"lr": 0.1, "decay": 0.5}, [635415649432408529, 6503327411181658454]),
+    ("B-FIG-8", {"optimizer": "GD", "lr": 2.0}, [7744560708890280802, 3804310357631126282]),
+]
+
+
+@pytest.mark.parametrize("experiment, cell, expected", SEEDS)
+def test_seeds_of_version_0_2(experiment, cell, expected, tmp_path):
+    """The words of 0.3 and of 0.2 name one cell, in Python and in a file."""
+    for old in ({}, {"optimizer": "rule", "lr": "rate", "eps": "epsilon"}):
+        words = {old.get(name, name): value for name, value in cell.items()}
+        made = hm.sweep(experiment, words, 2, rng=7, workers=0)
+        assert [row["seed"] for row in made.rows()] == expected
+        assert {row["status"] for row in made.rows()} == {"done"}
+        lines = [f"{name} = {value!r}" for name, value in words.items()]
+        file = tmp_path / "file.toml"
+        file.write_text(
+            "\n".join([f"experiment = {experiment!r}", "trials = 2", "seed = 7", "[parameters]", *lines])
+        )
+        plan = read_plan(file)
+        again = hm.sweep(plan.function, plan.grid, plan.trials, rng=plan.seed, batched=True, workers=0)
+        assert [row["seed"] for row in again.rows()] == expected
+
+
+def test_built_in_experiments_refuse_other_names():
+    with pytest.raises(
+        ValueError, match="built-in experiment, got 'sphre'; the experiments are sphere, gaussian"
+    ):
+        hm.sweep("sphre", {"d": [2]}, 1, workers=0)
+    with pytest.raises(ValueError, match="lr and rate are one parameter; leave rate out"):
+        hm.sweep("sphere", {"lr": 0.1, "rate": 0.2}, 1, workers=0)
+    with pytest.raises(
+        ValueError, match=r"depth is not a parameter of sphere; .* of Normalized lr, decay, eps"
+    ):
+        hm.sweep("sphere", [{"depth": 2}], 1, workers=0)

@@ -102,7 +102,7 @@ class Stop(Exception):
 def test_a_batch_that_comes_twice_is_counted_once(plain, tmp_path):
     """What progress raises comes after its batch is written, which then is written once more."""
 
-    def stop(progress):
+    def stop(done, total):
         raise Stop
 
     call = {"function": kinds, "grid": GRID, "trials": TRIALS, "store": tmp_path / "s.db", "workers": 0}
@@ -170,7 +170,7 @@ def test_a_store_of_the_first_format_that_is_refused_stays_so(tmp_path):
     with pytest.raises(ValueError, match="was made by other code"):
         hm.sweep(kinds, GRID, 10, store=path, workers=0)
     with pytest.raises(ValueError, match="was made with seed 0, not 1"):
-        hm.sweep(kinds, GRID, 10, store=path, workers=0, seed=1)
+        hm.sweep(kinds, GRID, 10, store=path, workers=0, rng=1)
     assert schema_of(path) == '"hardmax.sweep/1"'
     hm.sweep(kinds, GRID, 10, store=path, workers=0, allow_changes=True).store.close()
     assert schema_of(path) == '"hardmax.sweep/2"'

@@ -24,9 +24,9 @@ from hardmax._lib.expect import _short, detached
 
 LARGEST = 2**63  # kernels count with 64 bits; seeds may be larger
 PLURAL = {"Constraints", "Orders", "Samples", "Sentences"}
-TOP_LEVEL = {"Constraints", "Corpus", "Loss", "MaxMargin", "Problem", "Run", "Selection", "Sweep"}
+TOP_LEVEL = {"Constraints", "Corpus", "LossFunction", "MaxMargin", "Problem", "Run", "Selection", "Sweep"}
 # What to pass where a class of hardmax is wanted, and how to get it.
-WORDS = {"Step": "a step rule such as hm.steps.Normalized(0.1)", "Module": "a torch.nn.Module"}
+WORDS = {"Optimizer": "an optimizer such as hm.optim.GD(lr=0.1)", "Module": "a torch.nn.Module"}
 SOURCES = {
     "Analysis": "make one with hm.nexttoken.analyze",
     "AttentionClassifier": "fit one with hm.text.AttentionClassifier().fit(texts, labels)",
@@ -35,13 +35,13 @@ SOURCES = {
     "KqStar": "make one with KqStar.of",
     "MaxMargin": "make one with hm.max_margin",
     "Module": "load the model first",
-    "Orders": "make them with hm.nexttoken.orders",
-    "Predictor": "train one with hm.nexttoken.train, or read a file with hm.nexttoken.load_model",
-    "Problem": "make one with Problem.from_scores, or read a file with Problem.load",
+    "Orders": "make them with hm.nexttoken.relations.orders",
+    "Predictor": "train one with hm.train(samples.model(), ...), or read a file with Predictor.load",
+    "Problem": "make one with Problem(keys, scores), or read a file with Problem.load",
     "Samples": "make them with Samples.from_sentences",
     "Sentences": "read them with hm.nexttoken.read_sentences",
-    "Step": "see hm.steps",
-    "TokenSelection": "make one with hm.embeddings.score_selection",
+    "Optimizer": "see hm.optim",
+    "TokenSelection": "make one with hm.embeddings.patterns.score_selection",
     "TwoLayerGram": "make one with TwoLayerGram.from_vectors",
     "Unmerged": "make one with Unmerged.random",
 }
@@ -292,7 +292,7 @@ def _refusal(name: str, kinds: list[Kind], value: Any) -> Exception:
     )
     remedy = "".join(f"; {kind.remedy}" for kind in kinds if kind.remedy)
     if name == "problem" and isinstance(value, (list, tuple)) and len(kinds) == 1:
-        remedy = "; pass several to descend_batch or max_margin_batch"
+        remedy = "; pass several to train or max_margin"
     named = any(kind.remedy for kind in kinds)  # an object; what is in it does not matter
     came = type(value).__name__ if named and value is not None else _short(value)
     text = f"{name} must be {words}, got {came}{remedy}"

@@ -131,11 +131,11 @@ def half_squares(rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
 
 
 @check_arguments
-def misalignment(p: Any, other: Any) -> float:
+def cosine_distance(p: Any, other: Any) -> float:
     """1 - cos between two directions, without the 1e-16 floor of computing a cosine.
 
     >>> import hardmax as hm
-    >>> f"{hm.misalignment([1.0, 0.0], [1.0, 1e-10]):.6g}"
+    >>> f"{hm.cosine_distance([1.0, 0.0], [1.0, 1e-10]):.6g}"
     '5e-21'
     """
     a, b = _unit("p", p), _unit("other", other)

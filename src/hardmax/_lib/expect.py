@@ -89,6 +89,12 @@ def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"{name} must be n inputs with {what}, got {_short(x)}")
     if len(x) == 0:
         raise ValueError(f"{name} must hold at least one input, got none")
+    first = detached(x[0]) if isinstance(x, list | tuple | np.ndarray) else None
+    if isinstance(first, Real) or (width and _is_flat(first)):
+        raise ValueError(
+            f"{name} must be n inputs with {what}, got {_short(x)}, which is one input; did you forget the "
+            "outer list of inputs?"
+        )
     inputs = []
     for i, rows in enumerate(x):
         if hasattr(rows, "__len__") and len(rows) == 0:
@@ -102,6 +108,12 @@ def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
     flat = np.concatenate(inputs)
     flat.setflags(write=False)
     return flat, _offsets(np.array([len(rows) for rows in inputs]))
+
+
+def _is_flat(rows: Any) -> bool:
+    """Whether it is a list of numbers."""
+    is_list = isinstance(rows, list | tuple) and len(rows) > 0
+    return isinstance(rows[0], Real) if is_list else isinstance(rows, np.ndarray) and rows.ndim == 1
 
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -25,6 +26,8 @@ def lazy(
             value: Any = import_module(f"{package}.{whole[name]}")
         elif name in names:
             value = getattr(import_module(f".{names[name]}", package), name)
+        elif find_spec(f"{package}.{name}") is not None:
+            value = import_module(f"{package}.{name}")  # a module whose names are not public
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)

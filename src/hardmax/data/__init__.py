@@ -6,10 +6,11 @@ from hardmax._lib.lazy import lazy
 _NAMES = {
     "Labelled": "reviews",
     "Review": "reviews",
+    "example": "small",
+    "examples": "small",
     "fig9_oracle": "generators",
     "find_reviews": "reviews",
     "gaussian": "generators",
-    "named": "small",
     "read_labelled": "reviews",
     "read_reviews": "reviews",
     "sphere": "generators",

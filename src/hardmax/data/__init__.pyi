@@ -8,4 +8,5 @@ from .reviews import Review as Review
 from .reviews import find_reviews as find_reviews
 from .reviews import read_labelled as read_labelled
 from .reviews import read_reviews as read_reviews
-from .small import named as named
+from .small import example as example
+from .small import examples as examples

@@ -38,7 +38,7 @@ def gaussian(
     """
     rng = generator(rng)
     shape = (whole("n", n, 1), whole("T", T, 1), whole("d", d, 1))
-    return Problem.from_scores(rng.normal(size=shape), rng.normal(size=shape[:2]), loss)
+    return Problem(rng.normal(size=shape), rng.normal(size=shape[:2]), loss)
 
 
 @check_arguments

@@ -1,7 +1,11 @@
-"""Small problems by name: the data of paper B's figures, and those on which part D is told."""
+"""Small problems by name: the data of figures, those of part D, and the files of ``examples``."""
 
 from __future__ import annotations
 
+import difflib
+import json
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from hardmax._lib.arguments import check_arguments
@@ -41,14 +45,14 @@ _CLUSTERS = [
 ]
 
 # The third input of B-FIG-3, whose scores come from a head.
-_THIRD = {"B-FIG-3a": [0.5, 1.0], "B-FIG-3b": [0.5, 1.5]}
+_THIRD = {"readout": [0.5, 1.0], "readout-slack": [0.5, 1.5]}
 
 # Keys and scores: of paper B's figures, and of part D.
 _SCORED: dict[str, tuple[Any, Any]] = {
-    "B-FIG-1a": (_TRIANGLE, [[1.0, 0.9, 0.9]]),
-    "B-FIG-1b": (_TRIANGLE, [[1.0, 0.9, 0.0]]),
-    "B-FIG-1c": (_CLUSTERS, [[1.0] + [0.5] * 6] * 3),
-    "B-FIG-8": ([[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], [[1.0, 0.0], [1.0, 0.0]]),
+    "triangle": (_TRIANGLE, [[1.0, 0.9, 0.9]]),
+    "triangle-local": (_TRIANGLE, [[1.0, 0.9, 0.0]]),
+    "clusters": (_CLUSTERS, [[1.0] + [0.5] * 6] * 3),
+    "two-inputs": ([[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], [[1.0, 0.0], [1.0, 0.0]]),
     "skew": ([[[2.0, 1.0], [0.0, 0.0]], [[1.0, 3.0], [0.0, 0.0]]], [[1.0, 0.0], [1.0, 0.0]]),
     "flat": ([[[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]], [[1.0, 0.0]]),
     "plane": (
@@ -151,15 +155,6 @@ _QUERIED: dict[str, tuple[Any, Any, Any]] = {
         [[-0.5, 2.0], [1.5, 1.5]],
         [[1.0, 0.0, 2.0], [2.0, 0.0, 1.0]],
     ),
-    "w33": (
-        [
-            [[-1.0, -1.0, 1.5], [-1.5, 0.5, 1.0], [-1.0, -2.0, -1.0]],
-            [[0.5, 0.0, -1.5], [-0.5, 0.5, -0.5], [0.5, 2.0, 0.5]],
-            [[-0.5, -1.5, -0.5], [0.0, 1.5, 1.0], [-0.5, 1.5, 0.0]],
-        ],
-        [[1.0, -1.5, -1.5], [-1.0, 1.5, 0.5], [1.5, 0.5, -0.5]],
-        [[0.0, 1.0, 2.0], [2.0, 0.0, 1.0], [0.0, 1.0, 2.0]],
-    ),
     "w44": (
         [
             [[0.0, 2.0, -1.5, 2.0], [-1.0, -0.5, 1.5, -0.5], [0.0, -2.0, 1.0, 0.0]],
@@ -173,30 +168,113 @@ _QUERIED: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-@check_arguments
-def named(name: str, loss: str | None = None) -> Problem:
-    """A small problem by its name.
+FILES = Path(__file__).with_name("examples")
 
-    ``B-FIG-1a``, ``1b``, ``1c``, ``3a``, ``3b`` and ``8`` are the data of paper B's figures. Those of part D,
-    where norms and optimisers part: ``skew``, ``flat``, ``plane``, ``space-a``, ``space-b``, ``triple`` and
-    ``ragged`` have scores; ``cycle``, ``dependent``, ``plane-plus`` and ``two-scc`` have labels that no
-    direction separates; ``w22``, ``w33`` and ``w44`` have queries. The loss is "logistic" unless given, of
-    labels "log".
+# Name: a line about it, and the id of the figure or the older name that also finds it.
+_EXAMPLES: dict[str, tuple[str, str]] = {
+    "two-inputs": (
+        "two inputs of two tokens in the plane; from some starts a worse token is kept",
+        "B-FIG-8",
+    ),
+    "three-inputs": ("three inputs of four tokens in the plane; three directions attract", ""),
+    "opposed": ("two inputs whose best tokens pull in opposite directions", ""),
+    "saddle": ("one input in the plane with a critical direction between two basins", ""),
+    "queries": ("three inputs of three tokens in space, a query each; a matrix is trained", "w33"),
+    "triangle": ("one input of three tokens in the plane with two different scores", "B-FIG-1a"),
+    "triangle-local": ("the triangle with three different scores; a worse token attracts too", "B-FIG-1b"),
+    "clusters": ("three inputs of seven tokens in three clusters; only the best tokens attract", "B-FIG-1c"),
+    "readout": ("three inputs of two tokens, scored by a readout v that can be trained", "B-FIG-3a"),
+    "readout-slack": ("the same with one token moved, so that its input does not bind", "B-FIG-3b"),
+    "skew": ("two inputs in the plane whose max margins differ between norms", ""),
+    "flat": ("one input in space whose l1 max margin has many minimizers", ""),
+    "plane": ("two inputs of three tokens in the plane on which optimizers differ", ""),
+    "space-a": ("two inputs of three tokens in space; sign descent and Adam select other tokens", ""),
+    "space-b": ("two inputs of three tokens in space on which optimizers differ", ""),
+    "triple": ("three inputs of two tokens in space", ""),
+    "ragged": ("four inputs of two to four tokens in four dimensions", ""),
+    "cycle": ("labels that no direction separates: two tokens are preferred both ways", ""),
+    "dependent": ("labels that no direction separates, with dependent keys", ""),
+    "plane-plus": ("labels of which a plane's part does not separate and the rest does", ""),
+    "two-scc": ("labels with two cycles of preferences", ""),
+    "w22": ("two inputs of three tokens in the plane, a query each", ""),
+    "w44": ("four inputs of three tokens in four dimensions, a query each", ""),
+}
+_OLDER = {older: name for name, (_, older) in _EXAMPLES.items() if older}
+
+
+class Examples(dict[str, str]):
+    """The names of the examples, each with a line about it.
 
     >>> import hardmax as hm
-    >>> hm.data.named("B-FIG-8").keys.tolist()
+    >>> found = hm.data.examples()
+    >>> found, found["opposed"]
+    (Examples(23 names), 'two inputs whose best tokens pull in opposite directions')
+    """
+
+    def __repr__(self) -> str:
+        return f"Examples({len(self)} names)"
+
+    def __str__(self) -> str:
+        width = max(map(len, self))
+        return "\n".join(f"{name:<{width}}  {line}" for name, line in self.items())
+
+
+def examples() -> Examples:
+    """List the small problems that `example` makes.
+
+    Returns:
+        A dict from each name to a line about it; printing it shows a table.
+
+    >>> import hardmax as hm
+    >>> print(hm.data.examples())  # doctest: +ELLIPSIS
+    two-inputs      two inputs of two tokens in the plane; from some starts a worse token is kept
+    three-inputs    three inputs of four tokens in the plane; three directions attract
+    ...
+    """
+    return Examples({name: line for name, (line, _) in _EXAMPLES.items()})
+
+
+@check_arguments
+def example(name: str, loss: str | None = None) -> Problem:
+    """Make a small problem by its name.
+
+    Args:
+        name: one of `examples`; the id of a figure, such as "B-FIG-8", finds its data.
+        loss: name of the loss; "logistic" by default, "log" for examples with labels, or that of the file.
+
+    Returns:
+        The problem.
+
+    Raises:
+        ValueError: if no example has this name.
+
+    See also: `examples`, which lists the names.
+
+    >>> import hardmax as hm
+    >>> hm.data.example("two-inputs").keys.tolist()
     [[1.0, 0.0], [0.0, 0.0], [-1.0, 1.0], [1.0, 0.0]]
-    >>> float(hm.max_margin(hm.data.named("skew"), norm="linf").margin), hm.data.named("cycle").loss.name
+    >>> float(hm.max_margin(hm.data.example("skew"), norm="linf").margin), hm.data.example("cycle").loss.name
     (3.0, 'log')
     """
-    if name in _SCORED:
-        return Problem.from_scores(*_SCORED[name], loss=loss or "logistic")
-    if name in _LABELED:
-        return Problem.from_scores(*_LABELED[name], loss=loss or "log")
-    if name in _QUERIED:
-        return Problem.from_queries(*_QUERIED[name], loss=loss or "logistic")
-    if name in _THIRD:
-        inputs = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], _THIRD[name]]]
-        return Problem.from_tokens(inputs, [1, -1, 1], head=[-1.0, 0.0], loss=loss or "logistic")
-    known = ", ".join([*_SCORED, *_THIRD, *_LABELED, *_QUERIED])
-    raise ValueError(f"name must be one of {known}, got {name!r}")
+    own = _OLDER.get(name, name)
+    if own not in _EXAMPLES:
+        near = difflib.get_close_matches(name, [*_EXAMPLES, *_OLDER], 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown example {name!r}.{hint} hm.data.examples() lists all names")
+    if own in _SCORED:
+        return Problem(*_SCORED[own], loss=loss or "logistic")
+    if own in _LABELED:
+        return Problem(*_LABELED[own], loss=loss or "log")
+    if own in _QUERIED:
+        return Problem.from_queries(*_QUERIED[own], loss=loss or "logistic")
+    if own in _THIRD:
+        inputs = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], _THIRD[own]]]
+        return Problem.from_tokens(inputs, [1, -1, 1], readout=[-1.0, 0.0], loss=loss or "logistic")
+    content = json.loads((FILES / f"{own}.json").read_text())
+    content["loss"] = loss or content.get("loss", "logistic")
+    return Problem.from_queries(**content) if "queries" in content else Problem(**content)
+
+
+def load_problem(file: str | PathLike[str]) -> Problem:
+    """Make the example of this name, or read a problem from a file: files have endings, and names do not."""
+    return example(str(file)) if str(file) in _EXAMPLES else Problem.load(Path(file))

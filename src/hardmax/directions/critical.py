@@ -50,7 +50,7 @@ class Corner:
     gap: Fraction | None
 
     @property
-    def norm(self) -> float:
+    def p_norm(self) -> float:
         """|q|, one over the margin of its direction."""
         return float(np.linalg.norm(self.q))
 
@@ -286,7 +286,7 @@ class CriticalDirection:
     """A direction critical at infinity: its selection, its least-margin rows and their exact multipliers.
 
     >>> import hardmax as hm
-    >>> saddle = hm.critical_directions(hm.data.named("B-FIG-1b")).directions[-1]
+    >>> saddle = hm.critical_directions(hm.data.example("B-FIG-1b")).directions[-1]
     >>> saddle.index, saddle.selection, saddle.rows, [round(float(m), 9) for m in saddle.multipliers]
     (1, (1,), ((0, 0), (0, 2)), [-0.1, 1.11])
     """
@@ -314,7 +314,7 @@ class CriticalDirections:
     that can count together; ``corners`` are the unit directions at which these were taken.
 
     >>> import hardmax as hm
-    >>> found = hm.critical_directions(hm.data.named("B-FIG-1b"))
+    >>> found = hm.critical_directions(hm.data.example("B-FIG-1b"))
     >>> [each.index for each in found.directions], found.sum, found.degenerate
     ([0, 0, 1], 1, ())
     """
@@ -344,7 +344,7 @@ def critical_directions(
     (n T^2)^d of them. Tokens with equal key and score count as one.
 
     >>> import hardmax as hm
-    >>> for each in hm.critical_directions(hm.data.named("B-FIG-1b")).directions:
+    >>> for each in hm.critical_directions(hm.data.example("B-FIG-1b")).directions:
     ...     each.index, each.direction.round(4).tolist(), each.selection
     (0, [-0.0995, 0.995], (0,))
     (0, [1.0, 0.0], (1,))
@@ -428,7 +428,7 @@ def _sign(selected: float, other: float) -> int:
 
 
 def _critical(corner: Corner, exponent: int) -> CriticalDirection:
-    norm = corner.norm
+    norm = corner.p_norm
     return CriticalDirection(
         corner.selection,
         corner.q / norm,
@@ -460,7 +460,9 @@ def _also(corner: Corner) -> str:
     if not corner.also:
         return ""
     (i, t), rows = corner.also[0], ", ".join(map(str, corner.rows))
-    return f"row ({i}, {t}) is as near as {rows} along {_shown(corner.q / corner.norm)}, without a multiplier"
+    return (
+        f"row ({i}, {t}) is as near as {rows} along {_shown(corner.q / corner.p_norm)}, without a multiplier"
+    )
 
 
 def _shown(q: Floats) -> str:
@@ -471,7 +473,7 @@ def _least(each: Corner | Tie) -> float:
     """The least gap between rows that count and rows that do not, along the unit direction."""
     if isinstance(each, Tie):
         return each.gap
-    return float(min(1, each.gap or 1)) / each.norm
+    return float(min(1, each.gap or 1)) / each.p_norm
 
 
 def _spread(geometry: Geometry, corners: list[Corner], ties: list[Tie]) -> float:

@@ -10,10 +10,10 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import misalignment
-from hardmax.directions.neighbors import Chosen, is_locally_optimal, row_gaps, solution, tight_rows
+from hardmax._lib.arrays import cosine_distance
+from hardmax.directions.neighbors import Chosen, attracts, row_gaps, solution, tight_rows
 from hardmax.problem import Problem
-from hardmax.problem.losses import Loss
+from hardmax.problem.losses import LossFunction
 from hardmax.problem.selection import Selection, selected_tokens, slot_gaps
 
 # A direction that someone computed is off by its own rounding, which nothing here can know: margins this near
@@ -30,7 +30,7 @@ class Direction:
     one token, ``unique`` is False, Gamma is 0 and the neighbours are the tied tokens.
 
     >>> import hardmax as hm
-    >>> hm.directions.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8]).selected.tokens
+    >>> hm.directions.directional_margin(hm.data.example("B-FIG-1b"), [0.6, 0.8]).selected.tokens
     (0,)
     """
 
@@ -50,7 +50,7 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) ->
     direction, right up to rounding. Copies of a token are one token.
 
     >>> import hardmax as hm
-    >>> found = hm.directions.directional_margin(hm.data.named("B-FIG-1b"), [0.6, 0.8])
+    >>> found = hm.directions.directional_margin(hm.data.example("B-FIG-1b"), [0.6, 0.8])
     >>> round(found.Gamma, 12), found.neighbors, found.neighbor_optimal, round(found.delta, 12)
     (0.14, ((0, 1),), True, 0.6)
     """
@@ -91,7 +91,7 @@ def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
     if not p.size:
         raise ValueError("p must have at least one number, got none")
     q = expect.finite_array("q", getattr(q, "direction", q), p.shape)
-    return misalignment(p, q) <= mu and float(np.linalg.norm(p)) >= R
+    return cosine_distance(p, q) <= mu and float(np.linalg.norm(p)) >= R
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class LocalConstants:
     with |q| = |p_mm|: c avg <= -<grad L(p), q> <= C avg, avg the mean softmax mass off the selected tokens.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> found = hm.directions.local_constants(problem, hm.max_margin(problem, [0, 1]))
     >>> found.delta, round(found.mu, 6), round(found.half_angle, 2), round(found.R_bar, 2)
     (0.5, 0.015625, 10.14, 10.4)
@@ -138,13 +138,13 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     |l'| is taken over [-B, B] with B the largest |score|, which holds every prediction.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-1b")
+    >>> problem = hm.data.example("B-FIG-1b")
     >>> found = hm.directions.local_constants(problem, [1])
     >>> round(found.R_bar, 2), round(found.c, 4), round(found.C, 3), round(found.A_bar, 4)
     (107.36, 0.0303, 1.316, 1.4866)
     """
     best = solution(problem, chosen).only_l2()
-    if not is_locally_optimal(problem, best):
+    if not attracts(problem, best).verdict:
         raise ValueError("max_margin must belong to a locally optimal selection: Lemma 7 speaks of no other")
     slack = best.decided.slack
     assert slack is not None
@@ -177,12 +177,12 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     )
 
 
-def slope_range(loss: Loss, B: float, lowest: float | None = None) -> tuple[float, float]:
+def slope_range(loss: LossFunction, B: float, lowest: float | None = None) -> tuple[float, float]:
     """Least and largest |l'| on [-B, B] (or [lowest, B]), over a grid with both ends: exact if monotone.
 
     >>> import hardmax as hm
     >>> from hardmax.directions.direction import slope_range
-    >>> [round(x, 4) for x in slope_range(hm.data.named("B-FIG-8").loss, 1.0)]
+    >>> [round(x, 4) for x in slope_range(hm.data.example("B-FIG-8").loss, 1.0)]
     [0.2689, 0.7311]
     """
     logs = loss.log_slopes(np.linspace(-B if lowest is None else lowest, B, 1001))

@@ -12,7 +12,7 @@ import numpy as np
 from hardmax._lib.notebook import Pictured, picture
 from hardmax.directions.enumerate import FeasibleSelection
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,15 +33,15 @@ class PlaneDisplay(Pictured):
     """Directions on the rim of a disc that shows the whole p-plane, then a panel of tokens per selection.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
-    >>> figure = hm.directions.PlaneDisplay.of(problem, list(hm.locally_optimal(problem))).plot()
+    >>> problem = hm.data.example("B-FIG-8")
+    >>> figure = hm.directions.PlaneDisplay.of(problem, list(hm.attractors(problem))).plot()
     >>> len(figure.axes)
     3
 
     Several paths show which starts go where:
 
-    >>> paths = [hm.descend(problem, steps=300, start=start) for start in ([0.0, 2.0], [2.0, -2.0])]
-    >>> len(hm.directions.PlaneDisplay.of(problem, list(hm.locally_optimal(problem)), paths).paths)
+    >>> paths = [hm.train(problem, hm.optim.Normalized(0.1), steps=300, start=start) for start in ([0.0, 2.0], [2.0, -2.0])]
+    >>> len(hm.directions.PlaneDisplay.of(problem, list(hm.attractors(problem)), paths).paths)
     2
     """
 
@@ -57,10 +57,10 @@ class PlaneDisplay(Pictured):
         if problem.d != 2:
             raise ValueError(f"a picture needs keys in 2 dimensions, got {problem.d}; leave the plot out")
         given = [] if paths is None else list(paths) if isinstance(paths, Sequence) else [paths]
-        disc = tuple(path.points / (1 + path.norms[:, None]) for path in given)
+        disc = tuple(path.points / (1 + path.p_norms[:, None]) for path in given)
 
         def rank(f: FeasibleSelection) -> tuple[bool, bool, float]:
-            return not f.locally_optimal, not f.globally_optimal, -f.max_margin.margin
+            return not f.attracts.verdict, not f.is_best, -f.max_margin.margin
 
         return cls(problem, tuple(sorted(found, key=rank)), disc)
 
@@ -104,8 +104,8 @@ class PlaneDisplay(Pictured):
             if f.direction is None:
                 continue
             x, y = f.direction
-            color, width = (ATTRACTS, 1.6) if f.locally_optimal else (OTHER, 0.8)
-            panel.plot([0, x], [0, y], "--" if f.globally_optimal else "-", color=color, linewidth=width)
+            color, width = (ATTRACTS, 1.6) if f.attracts.verdict else (OTHER, 0.8)
+            panel.plot([0, x], [0, y], "--" if f.is_best else "-", color=color, linewidth=width)
             if id(f) in names:
                 panel.text(1.12 * x, 1.12 * y, names[id(f)], ha="center", va="center", fontsize=9)
         for path in self.paths:
@@ -122,7 +122,7 @@ class PlaneDisplay(Pictured):
         every = problem.keys[problem.tokens]
         middle = (every.max(axis=0) + every.min(axis=0)) / 2
         reach = 0.62 * float(np.ptp(every, axis=0).max() or 1.0)
-        best = optimal_tokens(problem).sets
+        best = best_tokens(problem).sets
         direction = found.direction
         tight = {label[0] for label in found.max_margin.support}
         for i, keys in enumerate(problem.split(every)):
@@ -136,7 +136,7 @@ class PlaneDisplay(Pictured):
                 panel.plot(*key, marker, color=color, markerfacecolor=face, markersize=5.5, zorder=3)
             panel.plot(*keys[token], "o", color="black", markerfacecolor="none", markersize=11, zorder=4)
         if direction is not None:
-            color = ATTRACTS if found.locally_optimal else OTHER
+            color = ATTRACTS if found.attracts.verdict else OTHER
             arrow = {"arrowstyle": "-|>", "color": color, "alpha": 0.7, "linewidth": 1.6}
             half = 0.45 * reach * direction
             panel.annotate("", middle + half, middle - half, arrowprops=arrow, zorder=2)
@@ -144,8 +144,8 @@ class PlaneDisplay(Pictured):
         panel.set(xlim=bounds[0], ylim=bounds[1], aspect="equal")
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
-        kind = {True: "attracts", False: "does not attract", None: "in doubt"}[found.locally_optimal]
-        kind = "globally optimal" if found.globally_optimal else kind
+        kind = {True: "attracts", False: "does not attract", None: "in doubt"}[found.attracts.verdict]
+        kind = "globally optimal" if found.is_best else kind
         panel.set_title(f"({letter}) tokens {_text(found.selection)}\n{kind}", fontsize=10)
 
     @staticmethod

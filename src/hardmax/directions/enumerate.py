@@ -1,33 +1,36 @@
-"""Every feasible selection of a problem, and every one that attracts: generators with a budget (B-DEF-13)."""
+"""Every feasible selection of a problem, and every one that attracts, within a budget (B-DEF-13)."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, cmp_to_key
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.notebook import table
-from hardmax.directions.neighbors import Word, attracts, known_gap, unsettled
+from hardmax._lib.progress import Progress, by_share
+from hardmax.directions.neighbors import Attraction, known_gap, row_gaps
 from hardmax.directions.search import NodeBlock, Tree
-from hardmax.margin.att_svm import RESOLUTION
+from hardmax.margin.att_svm import RESOLUTION, best_max_margins
+from hardmax.margin.batch import measured_each
 from hardmax.margin.constraints import Floats, Ints
-from hardmax.margin.measure import Tight, enclose, measure
+from hardmax.margin.measure import Tight, enclose
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.rationals import integers
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import L2, kept, proves
 from hardmax.problem import Problem, need_problem
-from hardmax.problem.selection import optimal_tokens, slot_gaps
+from hardmax.problem.selection import best_tokens, slot_gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +70,8 @@ class Leaves:
         A = np.concatenate([tree.rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
         weights = block.weights[:, self._row_order()]
         norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
-        Mp = np.einsum("bmd,bd->bm", A, block.p)
-        u = np.einsum("bmd,bm->bd", A, weights)
-        norm_p, norm_u, gap = (np.sqrt(np.einsum("bd,bd->b", x, x)) for x in (block.p, u, block.p - u))
-        h, equal = np.ones_like(Mp), np.zeros(Mp.shape, dtype=bool)
-        measured = measure(Mp, h, equal, weights, norms, norm_p, norm_u, gap, tree.problem.d)
+        h, equal = np.ones_like(norms), np.zeros(norms.shape, dtype=bool)
+        measured = measured_each(A, h, equal, norms, block.p, weights)
         good = proves(measured)
         if tree.problem.gram is not None:
             good &= measured.lower > RESOLUTION * norms.max(axis=1)
@@ -245,52 +245,59 @@ def _compare(a: Point, b: Point) -> int:
 
 @dataclass(frozen=True, eq=False)
 class FeasibleSelection:
-    """A selection that some p makes, with its max-margin solution and what attracts about it.
+    """A selection that some p makes, with its max-margin solution and whether it attracts.
 
-    ``score_gap`` is the least score by which a selected token beats its SVM neighbours (inf without any; nan
-    where it is in doubt whether a row is tight, and so whether the selection is locally optimal, and where it
-    is tight at some of several optimal p).
+    ``score_gap`` is the least score by which a selected token beats its SVM neighbors: inf without any, nan
+    where it is not known which rows are tight, and where a row is tight at some of several optimal p.
+    ``is_best``: every selected token has the best score of its input.
 
     >>> import hardmax as hm
-    >>> found = next(hm.locally_optimal(hm.data.named("B-FIG-1b")))
-    >>> found.selection, found.max_margin.status, found.locally_optimal, found.globally_optimal
-    ((1,), 'certified', True, False)
+    >>> found = hm.attractors(hm.data.example("B-FIG-1b"))[0]
+    >>> found.selection, found.max_margin.status, found.attracts.value, found.is_best
+    ((1,), 'certified', 'strong', False)
     """
 
     selection: tuple[int, ...]
     max_margin: MaxMargin
     score_gap: float
-    globally_optimal: bool
+    is_best: bool
+
+    def __repr__(self) -> str:
+        best = ", best scores" if self.is_best else ""
+        return f"FeasibleSelection({self.selection}, margin={self.margin:.6g}, {self.attracts.value}{best})"
 
     @property
-    def locally_optimal(self) -> bool | None:
-        """Whether every selected token scores strictly above its neighbours; None if in doubt, or weak."""
-        return attracts(self.score_gap)
+    def attracts(self) -> Attraction:
+        """Whether every selected token scores strictly above its neighbors."""
+        if self.max_margin.is_feasible is False:
+            return Attraction.NO
+        return Attraction.of(self.max_margin, self.score_gap)
 
     @property
-    def word(self) -> Word:
-        """How it attracts: "strong", "weak", "no" or "doubtful", as `local_optimality` says."""
-        verdict = self.locally_optimal
-        return unsettled(self.max_margin) if verdict is None else "strong" if verdict else "no"
-
-    def _repr_html_(self) -> str:
-        best = self.max_margin
-        rows = [
-            ("tokens", " ".join(map(str, self.selection))),
-            ("margin", f"{best.margin:.6g} ({best.status}, {best.certificate})"),
-            ("attracts", "yes" if self.locally_optimal else "no" if self.word == "no" else self.word),
-            ("best scores", "yes" if self.globally_optimal else "no"),
-            ("direction", "none: p is zero" if self.direction is None else str(self.direction.round(6))),
-        ]
-        return table("FeasibleSelection", ["", ""], rows)
+    def margin(self) -> float:
+        """1/|p_mm|."""
+        return self.max_margin.margin
 
     @property
     def direction(self) -> Floats | None:
         """The unit vector of p_mm; None if p_mm is zero."""
         return self.max_margin.direction
 
+    def _repr_html_(self) -> str:
+        best = self.max_margin
+        rows = [
+            ("tokens", " ".join(map(str, self.selection))),
+            ("margin", f"{best.margin:.6g} ({best.status}, {best.arithmetic})"),
+            ("attracts", _said(self)),
+            ("best scores", "yes" if self.is_best else "no"),
+            ("direction", "none: p is zero" if self.direction is None else str(self.direction.round(6))),
+        ]
+        return table("FeasibleSelection", ["", ""], rows)
 
-Progress = Callable[[float], None]
+
+def _said(found: FeasibleSelection) -> str:
+    """Whether it attracts, in a word."""
+    return "yes" if found.attracts is Attraction.STRONG else found.attracts.value
 
 
 @dataclass(frozen=True)
@@ -312,17 +319,23 @@ class SearchBudget:
             raise ValueError(f"min_margin must be a number of at least 0, got {self.min_margin}")
 
 
-class Enumeration(Iterator[FeasibleSelection]):
-    """Yields feasible selections as they are found, and knows how far it got.
+HEAD = ("#", "tokens", "margin", "attracts", "best", "direction")
+SHOWN = 50  # rows of a printed table
 
-    ``status`` is "running", "complete" or "truncated", and then ``reason`` says by what: "limit", "seconds"
-    or "undecided" (selections too large for exact arithmetic, listed in ``undecided``). ``found`` counts the
-    feasible selections met so far, ``qps`` the hard-margin problems solved.
+
+class SelectionList(Sequence[FeasibleSelection]):
+    """Selections as a list that fills while it is iterated.
+
+    ``len``, ``repr``, printing and indices from the end complete the search, within ``limit`` and
+    ``seconds``. ``status`` is "running", "complete" or "truncated", ``reason`` what ended it early;
+    ``feasible`` counts the feasible selections met so far, ``problems_solved`` the problems solved for them.
 
     >>> import hardmax as hm
-    >>> search = hm.feasible_selections(hm.data.named("B-FIG-8"))
-    >>> len(list(search)), search.status, search.found
-    (4, 'complete', 4)
+    >>> found = hm.attractors(hm.data.example("B-FIG-8"))
+    >>> found
+    SelectionList(2 attract of 4 feasible, complete)
+    >>> found[-1].selection
+    (0, 1)
     """
 
     def __init__(
@@ -333,22 +346,25 @@ class Enumeration(Iterator[FeasibleSelection]):
         only_local: bool,
         progress: Progress | None,
         norm: Norm | str | float = "l2",
+        among: str = "all",
     ) -> None:
         self.status: Literal["running", "complete", "truncated"] = "running"
         self.reason: str | None = None
-        self.found = 0
-        self._budget, self._only_local, self._progress = budget, only_local, progress
-        self._best = [frozenset(tokens) for tokens in optimal_tokens(problem).sets]
-        self._problem = problem
+        self.feasible = 0
+        self.problem = problem
+        self._budget, self._only_local, self._report = budget, only_local, by_share(progress)
+        self._best = [frozenset(tokens) for tokens in best_tokens(problem).sets]
         self._norm = norm_of(norm)
         self._is_l2 = self._norm == L2
         self._tree = Tree(problem, budget.min_margin if self._is_l2 else 0.0)
         self._norm.refuse(self._tree.rows.constraints([]))
         self._leaves = Leaves(self._tree)
-        self._results = self._run()
+        self._known: list[FeasibleSelection] = []
+        self._failure: Exception | None = None
+        self._results = self._run() if among == "all" else self._run_best()
 
     @property
-    def qps(self) -> int:
+    def problems_solved(self) -> int:
         """Hard-margin problems solved so far."""
         return self._tree.qps
 
@@ -357,24 +373,82 @@ class Enumeration(Iterator[FeasibleSelection]):
         """Selections that neither floats nor exact arithmetic within its size settled."""
         return tuple(self._tree.undecided)
 
+    def _advance(self) -> bool:
+        """Search for one more; False at the end."""
+        if self._failure is not None:  # list() ignores a TypeError of len(), and would then miss the rest
+            raise self._failure
+        try:
+            for each in self._results:
+                self._known.append(each)
+                return True
+        except Exception as failure:
+            self._failure = failure
+            raise
+        return False
+
+    def _complete(self) -> list[FeasibleSelection]:
+        while self._advance():
+            pass
+        return self._known
+
+    def __iter__(self) -> Iterator[FeasibleSelection]:
+        k = 0
+        while k < len(self._known) or self._advance():
+            yield self._known[k]
+            k += 1
+
+    def __len__(self) -> int:
+        return len(self._complete())
+
+    def __bool__(self) -> bool:
+        return bool(self._known) or self._advance()
+
+    @overload
+    def __getitem__(self, at: int) -> FeasibleSelection: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[FeasibleSelection]: ...
+
+    def __getitem__(self, at: int | slice) -> FeasibleSelection | list[FeasibleSelection]:
+        if isinstance(at, slice) or at < 0:
+            return self._complete()[at]
+        while len(self._known) <= at and self._advance():
+            pass
+        return self._known[at]
+
+    def _counts(self) -> str:
+        count, status = len(self), self.status if self.reason is None else f"{self.status}: {self.reason}"
+        if self._only_local:
+            return f"{count} attract of {self.feasible} feasible, {status}"
+        return f"{count} selections, {status}"
+
+    def __repr__(self) -> str:
+        return f"SelectionList({self._counts()})"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
+        for k, each in enumerate(self[:SHOWN]):
+            along = "none" if each.direction is None else " ".join(f"{x:+.4f}" for x in each.direction[:6])
+            more = "" if each.direction is None or len(each.direction) <= 6 else " ..."
+            tokens, best = " ".join(map(str, each.selection)), "yes" if each.is_best else "no"
+            rows.append((str(k), tokens, f"{each.margin:.6g}", _said(each), best, along + more))
+        return rows
+
+    def __str__(self) -> str:
+        rows = [HEAD, *self._rows()]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(HEAD))]
+        lines = ["  ".join(x.ljust(w) for x, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, self._counts()])
+
     def _repr_html_(self) -> str:
-        # showing it must not use it up, so nothing is searched for
-        rows = [("status", self.status if self.reason is None else f"{self.status}: {self.reason}")]
-        rows += [("feasible so far", str(self.found)), ("problems solved", str(self.qps))]
-        return table("Enumeration", ["", ""], rows)
-
-    def __iter__(self) -> Enumeration:
-        return self
-
-    def __next__(self) -> FeasibleSelection:
-        return next(self._results)
+        return table(self._counts(), list(HEAD), self._rows())
 
     def _run(self) -> Iterator[FeasibleSelection]:
         seconds = self._budget.seconds
         self._end = None if seconds is None else time.monotonic() + seconds
         if not self._tree.order:
             leaves: Iterator[Leaf] = iter([self._leaves.nothing_to_select()])
-        elif self._problem.shape == (2,):
+        elif self.problem.shape == (2,):
             leaves = self._around()
         else:
             in_order = self._budget.top is not None and self._is_l2
@@ -387,12 +461,12 @@ class Enumeration(Iterator[FeasibleSelection]):
         for leaf in leaves:
             if leaf.best.margin_interval[1] < self._budget.min_margin:
                 continue
-            if self.found == self._budget.limit:
+            if self.feasible == self._budget.limit:
                 self._stop("limit")
                 break
-            self.found += 1
+            self.feasible += 1
             result = self._judge(leaf)
-            if result.locally_optimal is not False or not self._only_local:
+            if result.attracts is not Attraction.NO or not self._only_local:
                 yielded += 1
                 yield result
             if yielded == self._budget.top:
@@ -401,6 +475,19 @@ class Enumeration(Iterator[FeasibleSelection]):
             self.status = "complete"
             if self.undecided:
                 self._stop("undecided")
+
+    def _run_best(self) -> Iterator[FeasibleSelection]:
+        """Every combination of best-scoring tokens, the infeasible ones with their Farkas vector."""
+        for tokens, best in best_max_margins(self.problem, norm=self._norm):
+            if self.feasible == self._budget.limit:
+                self._stop("limit")
+                return
+            feasible = best.is_feasible is not False
+            self.feasible += feasible
+            known = feasible and best.slack is not None
+            gap = known_gap(best, row_gaps(self.problem, best)) if known else math.nan
+            yield FeasibleSelection(tokens, best, gap, True)
+        self.status = "complete"
 
     def _judge(self, leaf: Leaf) -> FeasibleSelection:
         best = all(t in tokens for t, tokens in zip(leaf.tokens, self._best, strict=True))
@@ -411,8 +498,7 @@ class Enumeration(Iterator[FeasibleSelection]):
 
     def _in_time(self, left: float) -> bool:
         """Report progress; False, once and for all, when the time is over."""
-        if self._progress is not None:
-            self._progress(1.0 - left)
+        self._report(1.0 - left)
         return self._has_time()
 
     def _has_time(self) -> bool:
@@ -478,7 +564,7 @@ class Enumeration(Iterator[FeasibleSelection]):
     def _around(self) -> Iterator[Leaf]:
         """The plane: the sweep names the feasible selections, each needs one solution."""
         tree = self._tree
-        keys = self._problem.split(self._problem.keys[tree.rows.slots])
+        keys = self.problem.split(self.problem.keys[tree.rows.slots])
         named = sweep([keys[i][tree.rows.names[i]] for i in tree.order], self._has_time)
         room, most = tree.room(tree.depth - 1), sum(len(tree.others[i]) for i in tree.order)
         leaves: list[Leaf] = []
@@ -496,7 +582,46 @@ class Enumeration(Iterator[FeasibleSelection]):
 
 
 @check_arguments
-def feasible_selections(
+def selections(
+    problem: Problem,
+    *,
+    among: Literal["all", "best"] = "all",
+    limit: int | None = None,
+    seconds: float | None = None,
+    min_margin: float = 0.0,
+    top: int | None = None,
+    progress: Progress | None = None,
+    norm: Norm | str | float = "l2",
+) -> SelectionList:
+    """Find every selection that some p makes, each with its certified max-margin solution.
+
+    There may be T^n of them; the result is a list that fills as it is iterated.
+
+    Args:
+        problem: whose tokens are selected.
+        among: "best" for the selections of best-scoring tokens alone, the infeasible ones included, each
+            with its Farkas vector.
+        limit: stop after this many feasible selections.
+        seconds: stop after this time.
+        min_margin: leave out smaller margins.
+        top: give that many of the largest margins, best first.
+        progress: called as ``progress(done, total)``.
+        norm: of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
+
+    >>> import hardmax as hm
+    >>> found = hm.selections(hm.data.example("B-FIG-1b"))
+    >>> sorted(each.selection for each in found), found.problems_solved
+    ([(0,), (1,), (2,)], 3)
+    >>> [each.margin for each in hm.selections(hm.data.example("B-FIG-1b"), among="best")]
+    [0.0989949493661166]
+    """
+    need_problem(problem)
+    budget = SearchBudget(limit, seconds, min_margin, top)
+    return SelectionList(problem, budget, only_local=False, progress=progress, norm=norm, among=among)
+
+
+@check_arguments
+def attractors(
     problem: Problem,
     *,
     limit: int | None = None,
@@ -505,8 +630,12 @@ def feasible_selections(
     top: int | None = None,
     progress: Progress | None = None,
     norm: Norm | str | float = "l2",
-) -> Enumeration:
-    """Every selection that some p makes, each with its certified max-margin solution; there may be T^n.
+) -> SelectionList:
+    """Find every selection that attracts training: the locally optimal ones (Definition 2).
+
+    ``limit`` counts feasible selections, because all have to be looked at: neighbors change with every
+    input. Selections whose ``attracts`` is UNDECIDED are listed too, which happens above 200 rows only, and
+    WEAK ones, in other norms than l2.
 
     Args:
         problem: whose tokens are selected.
@@ -514,41 +643,21 @@ def feasible_selections(
         seconds: stop after this time.
         min_margin: leave out smaller margins.
         top: give that many of the largest margins, best first.
-        progress: called with the share of the search that is done.
+        progress: called as ``progress(done, total)``.
         norm: of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
 
+    See also: `hm.attracts` for one selection, `hm.selections` for all that are feasible.
+
     >>> import hardmax as hm
-    >>> search = hm.feasible_selections(hm.data.named("B-FIG-1b"))
-    >>> sorted(found.selection for found in search), search.qps
-    ([(0,), (1,), (2,)], 3)
+    >>> found = hm.attractors(hm.data.example("B-FIG-8"))
+    >>> len(found), round(found[0].margin, 6)
+    (2, 0.316228)
+    >>> print(found)
+    #  tokens  margin    attracts  best  direction
+    0  0 0     0.316228  yes       yes   +0.3162 +0.9487
+    1  0 1     1         yes       no    +1.0000 +0.0000
+    2 attract of 4 feasible, complete
     """
     need_problem(problem)
     budget = SearchBudget(limit, seconds, min_margin, top)
-    return Enumeration(problem, budget, only_local=False, progress=progress, norm=norm)
-
-
-@check_arguments
-def locally_optimal(
-    problem: Problem,
-    *,
-    limit: int | None = None,
-    seconds: float | None = None,
-    min_margin: float = 0.0,
-    top: int | None = None,
-    progress: Progress | None = None,
-    norm: Norm | str | float = "l2",
-) -> Enumeration:
-    """Every locally optimal selection: the max-margin directions that attract (Definition 2).
-
-    Arguments as for `feasible_selections`; ``limit`` counts feasible selections, because all have to be
-    looked at: neighbours, and with them local optimality, change with every input. What is in doubt is listed
-    too, with ``locally_optimal`` None; that can happen above 200 rows only. So are weak ones, in other norms,
-    and ``word`` tells them apart.
-
-    >>> import hardmax as hm
-    >>> sorted(found.selection for found in hm.locally_optimal(hm.data.named("B-FIG-8")))
-    [(0, 0), (0, 1)]
-    """
-    need_problem(problem)
-    budget = SearchBudget(limit, seconds, min_margin, top)
-    return Enumeration(problem, budget, only_local=True, progress=progress, norm=norm)
+    return SelectionList(problem, budget, only_local=True, progress=progress, norm=norm)

@@ -10,7 +10,7 @@ from typing import Literal, cast
 import numpy as np
 
 from hardmax._lib.arguments import check_arguments
-from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.enumerate import selections
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.label_svm import InterpolatedMaxMargin, label_svm, rho_svm
 from hardmax.margin.solution import MaxMargin
@@ -27,11 +27,11 @@ def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool 
     whose multiplier is zero (B-ERR-13).
 
     >>> import hardmax as hm
-    >>> best = hm.directions.label_max_margin(hm.data.named("B-FIG-3a"), [1, 1, 1])
+    >>> best = hm.directions.label_max_margin(hm.data.example("B-FIG-3a"), [1, 1, 1])
     >>> best.p.round(12).tolist(), best.support
     ([0.0, 1.0], ((0,), (1,), (2,)))
     """
-    values, labels = problem.head.values, problem.head.labels
+    values, labels = problem.readout.values, problem.readout.labels
     if values is None or labels is None:
         raise ValueError("problem must have values and labels; make it with from_values or from_tokens")
     tokens = tuple(selection)
@@ -52,7 +52,7 @@ def relaxed_max_margin(
         exact: ask for rational numbers.
 
     >>> import hardmax as hm
-    >>> hm.directions.relaxed_max_margin(hm.data.named("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
+    >>> hm.directions.relaxed_max_margin(hm.data.example("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
     [1.0, -0.0]
     """
     tokens = leaders(problem, selection)
@@ -80,7 +80,7 @@ def interpolated_max_margin(
 
     >>> import numpy as np, hardmax as hm
     >>> tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
-    >>> problem = hm.Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
+    >>> problem = hm.Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
     >>> for rho in (1.0, 8.0):
     ...     limit = hm.directions.interpolated_max_margin(problem, rho, "best")
     ...     limit.selection, round(float(np.degrees(np.arctan2(*limit.direction[::-1]))), 1)
@@ -103,13 +103,13 @@ def largest_label_margins(problem: Problem) -> dict[tuple[int, ...], MaxMargin]:
     """The feasible selections whose values have the largest label margin, each with its label SVM.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_tokens([[[0.0], [1.0]], [[2.0], [1.0]]], labels=[1, 1], head=[1.0])
+    >>> problem = hm.Problem.from_tokens([[[0.0], [1.0]], [[2.0], [1.0]]], labels=[1, 1], readout=[1.0])
     >>> [(tokens, label.margin) for tokens, label in largest_label_margins(problem).items()]
     [((1, 0), 1.0)]
     """
     labels = {
         found.selection: label_max_margin(problem, found.selection)
-        for found in feasible_selections(problem)
+        for found in selections(problem)
         if found.direction is not None
     }
     separable = {tokens: label for tokens, label in labels.items() if label.is_certified}
@@ -142,7 +142,7 @@ def _gains(
     problem: Problem, tokens: tuple[int, ...], label: MaxMargin, rows: AttentionRows
 ) -> list[tuple[int, int]]:
     """The rows (input, row) whose rival has the larger label margin: attention on it lowers the risk."""
-    table, labels = problem.head.values, problem.head.labels
+    table, labels = problem.readout.values, problem.readout.labels
     assert table is not None
     assert labels is not None
     v = exactly(label)

@@ -1,4 +1,4 @@
-"""SVM neighbours of a selection, and local optimality (B-DEF-12).
+"""SVM neighbors of a selection, and whether it attracts (B-DEF-12).
 
 A neighbour's row is tight at p_mm, exactly. Rational solutions say which rows are; float solutions enclose
 every slack (`hardmax.margin.measure`), and what they leave open is settled in rational arithmetic, up to 200
@@ -8,9 +8,11 @@ gap, False if some row that is certainly tight has not, else None.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, cast
+from enum import Enum
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +24,9 @@ from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem, need_problem
-from hardmax.problem.selection import leaders, slot_gaps
+from hardmax.problem.selection import chosen_tokens, is_best, leaders, slot_gaps
+
+__all__ = ["Attraction", "Neighbors", "attracts", "is_best", "neighbors", "score_gap"]
 
 Chosen = MaxMargin | Iterable[int]  # a solution, or the tokens to solve for
 
@@ -34,7 +38,7 @@ class Neighbors:
     ``doubtful`` lists (i, t) of which it is not known; ``sets`` leaves them out.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> hm.neighbors(problem, hm.max_margin(problem, [0, 1])).pairs
     ((0, 1),)
     """
@@ -53,7 +57,7 @@ def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
     """The tokens that compete with a selection: (k_selected - k_t).p_mm = 1.
 
     >>> import hardmax as hm
-    >>> hm.neighbors(hm.data.named("B-FIG-1b"), [1]).sets
+    >>> hm.neighbors(hm.data.example("B-FIG-1b"), [1]).sets
     ((2,),)
     """
     need_problem(problem)
@@ -73,7 +77,7 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
     Where neighbours are in doubt it is a bound on the side that is known, and nan if not even its sign is.
 
     >>> import hardmax as hm
-    >>> hm.directions.score_gap(hm.data.named("B-FIG-1b"), [1])
+    >>> hm.directions.score_gap(hm.data.example("B-FIG-1b"), [1])
     0.9
     """
     best = solution(problem, chosen)
@@ -82,63 +86,70 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
     return known_gap(best, row_gaps(problem, best))
 
 
-@check_arguments
-def is_locally_optimal(
-    problem: Problem, chosen: Chosen, *, norm: Norm | str | float | None = None
-) -> bool | None:
-    """Whether the selection is feasible and each selected token scores strictly above its neighbours.
+class Attraction(Enum):
+    """Whether the direction of a selection attracts training (D-DEF-5).
 
-    ``chosen`` is a solution, or the tokens of a selection, in l2 unless ``norm`` names another. None: in
-    doubt, which in l2 happens above 200 rows only, or weak (`hardmax.directions.local_optimality` tells).
+    The optimal p may fill a face. STRONG: each selected token scores above the others of every row tight
+    anywhere on it. WEAK: only above those of the rows tight on all of it, which in l2 does not occur. NO: not
+    even that, or infeasible. UNDECIDED: it is not known which rows are tight, which happens above 200 rows
+    only. As a truth value only STRONG is true, and UNDECIDED raises a ValueError.
 
     >>> import hardmax as hm
-    >>> [hm.is_locally_optimal(hm.data.named("B-FIG-1b"), [t]) for t in range(3)]
-    [True, True, False]
+    >>> hm.directions.Attraction("strong"), bool(hm.directions.Attraction.NO)
+    (<Attraction.STRONG: 'strong'>, False)
+    """
+
+    STRONG = "strong"
+    WEAK = "weak"
+    NO = "no"
+    UNDECIDED = "undecided"
+
+    def __bool__(self) -> bool:
+        if self is Attraction.UNDECIDED:
+            raise ValueError("whether the selection attracts is undecided; compare it with Attraction.STRONG")
+        return self is Attraction.STRONG
+
+    @property
+    def verdict(self) -> bool | None:
+        """True for STRONG, False for NO, else None, as files write it."""
+        return {Attraction.STRONG: True, Attraction.NO: False}.get(self)
+
+    @property
+    def written(self) -> str:
+        """The word that files have for it."""
+        return "doubtful" if self is Attraction.UNDECIDED else self.value
+
+    @classmethod
+    def of(cls, best: MaxMargin, gap: float) -> Attraction:
+        """Judge a feasible selection by the least score gap over its tight rows."""
+        if not np.isnan(gap):
+            return cls.STRONG if gap > 0 else cls.NO
+        return cls.UNDECIDED if best.face is None else cls.WEAK
+
+
+@check_arguments
+def attracts(problem: Problem, selection: Any, *, norm: Norm | str | float | None = None) -> Attraction:
+    """Return whether training is attracted by a selection: it is feasible and beats its neighbors' scores.
+
+    Args:
+        problem: whose tokens are selected.
+        selection: one token per input, a run, or a solution of this problem.
+        norm: the norm of the max margin, l2 by default, or that of the solution.
+
+    See also: `hm.attractors`, which finds all of them.
+
+    >>> import hardmax as hm
+    >>> problem = hm.Problem([[[1.0, 0.0], [0.0, 0.0], [-0.5, -1.0]]], [[1.0, 0.0, 2.0]])
+    >>> [hm.attracts(problem, [0], norm=norm).value for norm in ("l1", "l2", "linf")]
+    ['strong', 'strong', 'weak']
+    >>> bool(hm.attracts(problem, [1]))
+    False
     """
     need_problem(problem)
-    best = solution(problem, chosen, norm)
+    best = solution(problem, selection, norm)
     if best.is_feasible is False:
-        return False
-    return None if best.slack is None else attracts(known_gap(best, row_gaps(problem, best)))
-
-
-Word = Literal["strong", "weak", "no", "doubtful"]
-
-
-@check_arguments
-def local_optimality(problem: Problem, chosen: Chosen, *, norm: Norm | str | float | None = None) -> Word:
-    """How a selection attracts in a norm, l2 by default (D-DEF-5): "strong", "weak", "no" or "doubtful".
-
-    The optimal p may fill a face. Strong: each selected token scores above the others of every row tight
-    anywhere on it. Weak: only above those of the rows tight on all of it. No: not even that, or infeasible.
-
-    >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [-0.5, -1.0]]], [[1.0, 0.0, 2.0]])
-    >>> [hm.directions.local_optimality(problem, [0], norm=norm) for norm in ("l1", "l2", "linf")]
-    ['strong', 'strong', 'weak']
-    """
-    best = solution(problem, chosen, norm)
-    verdict = is_locally_optimal(problem, best)
-    return unsettled(best) if verdict is None else "strong" if verdict else "no"
-
-
-def unsettled(best: MaxMargin) -> Literal["weak", "doubtful"]:
-    """Why it is not said whether a selection attracts: by its face, which is known, or by what is not.
-
-    >>> import hardmax as hm
-    >>> unsettled(hm.max_margin(hm.Constraints.dense([[1.0, 1.0]]), norm="l1"))
-    'weak'
-    """
-    return "doubtful" if best.face is None else "weak"
-
-
-def attracts(gap: float) -> bool | None:
-    """The verdict that a score gap stands for.
-
-    >>> attracts(0.5), attracts(0.0), attracts(float("nan"))
-    (True, False, None)
-    """
-    return None if np.isnan(gap) else bool(gap > 0)
+        return Attraction.NO
+    return Attraction.of(best, math.nan if best.slack is None else known_gap(best, row_gaps(problem, best)))
 
 
 def known_gap(best: MaxMargin, gaps: Floats) -> float:
@@ -159,11 +170,12 @@ def _range(gaps: Floats, tight: Tight) -> tuple[float, float]:
 def solution(problem: Problem, chosen: Chosen, norm: Norm | str | float | None = None) -> MaxMargin:
     """The solution meant: one of this problem as it is, or that of the tokens given, in l2 by default."""
     if not isinstance(chosen, MaxMargin):
-        return max_margin(problem, leaders(problem, chosen), norm="l2" if norm is None else norm)
+        tokens = leaders(problem, chosen_tokens(chosen))
+        return max_margin(problem, tokens, norm="l2" if norm is None else norm)
     selection_of(problem, chosen)
-    if norm is not None and norm_of(norm).name != chosen.norm_name:
+    if norm is not None and norm_of(norm).name != chosen.norm:
         raise ValueError(
-            f"norm must be that of the solution, {chosen.norm_name!r}, got {norm!r}; leave it out, or give "
+            f"norm must be that of the solution, {chosen.norm!r}, got {norm!r}; leave it out, or give "
             "the tokens instead"
         )
     return chosen
@@ -176,7 +188,7 @@ def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
 
     >>> import hardmax as hm
     >>> from hardmax.directions.neighbors import selection_of
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> selection_of(problem, hm.max_margin(problem, [0, 1]))
     (0, 1)
     """

@@ -26,7 +26,7 @@ class GeneralPosition:
     nothing to the contrary. ``witness`` is a set of dependent rows, as (input, selected token, other token).
 
     >>> import hardmax as hm
-    >>> hm.directions.general_position(hm.data.named("B-FIG-8")).holds
+    >>> hm.directions.general_position(hm.data.example("B-FIG-8")).holds
     True
     """
 
@@ -48,7 +48,7 @@ def general_position(
     the rank is taken in fractions, so the answer is exact for the floats given. Copies of a token are one.
 
     >>> import hardmax as hm
-    >>> line = hm.Problem.from_scores([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
+    >>> line = hm.Problem([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
     >>> hm.directions.general_position(line).witness
     ((0, 0, 1), (0, 0, 2))
     """

@@ -14,25 +14,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from hardmax._lib.arrays import exponent
-from hardmax._lib.kernels import kernel
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.kernel import CONTRADICTION, FOUND, active_set, work
+from hardmax.margin.kernel import CONTRADICTION, FOUND, active_sets
 from hardmax.margin.measure import EPS, rounding
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 
 _TINY = 1e-30  # rows shorter than this, keys being near 1, are left to `solve`, which scales each row
 _NUMBERS = 2_000_000  # in the rows of one block
-
-
-@kernel(cost=work)
-def _solve_each(A: Floats, norms: Floats, p: Floats, weights: Floats, verdicts: Ints) -> None:
-    B, m, _ = A.shape
-    h, equal = np.empty(m), np.zeros(m, np.bool_)
-    h[:] = 1.0
-    for b in range(B):
-        verdicts[b], _ = active_set(A[b], h, equal, norms[b], p[b], weights[b])
 
 
 def contradicts(A: Floats, y: Floats) -> Bools:
@@ -192,9 +182,9 @@ class Tree:
         doubtful = todo & kept & (tiny.any(axis=1) | (not self.is_faithful))
         run = np.flatnonzero(todo & kept & ~doubtful)
         if len(run):
-            verdicts = np.empty(len(run), dtype=np.int64)
+            verdicts, ones = np.full(len(run), FOUND), np.ones((len(run), A.shape[1]))
             found_p, found_weights = np.empty((len(run), d)), np.empty((len(run), A.shape[1]))
-            _solve_each(A[run], norms[run], found_p, found_weights, verdicts)
+            active_sets(A[run], ones, ones < 0, norms[run], found_p, found_weights, verdicts)
             p[run] = np.where((verdicts == FOUND)[:, None], found_p, 0.0)
             weights[run] = np.where((verdicts == FOUND)[:, None], found_weights, 0.0)
             proved = self._proved(A[run], found_weights, verdicts == CONTRADICTION)

@@ -23,7 +23,7 @@ class RunDisplay(Pictured):
     """Curves along a trajectory, ready to draw.
 
     >>> import hardmax as hm
-    >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=100)
+    >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=100)
     >>> figure = path.display(target=[-0.1, 1.0]).plot()
     >>> len(figure.axes)
     3
@@ -40,11 +40,13 @@ class RunDisplay(Pictured):
             seen = {"norm of p": path.observed.get("norms"), "risk": path.losses}
             return cls(path.clock, path.times, {name: x for name, x in seen.items() if x is not None})
         curves = {
-            "norm of p": path.norms,
-            "attention off the top token": np.array([path.defect(s) for s in range(len(path.points))]),
+            "norm of p": path.p_norms,
+            "attention off the top token": np.array(
+                [path.off_top_attention(s) for s in range(len(path.points))]
+            ),
         }
         if target is not None:
-            curves["1 - cos to the target"] = path.misalignments(target)
+            curves["1 - cos to the target"] = path.cosine_distances(target)
         return cls(path.clock, path.times, curves)
 
     def plot(self) -> Figure:

@@ -25,14 +25,14 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.dynamics.flows.arc import follow, stop_at
 from hardmax.dynamics.flows.field import accepted, crossing
 from hardmax.dynamics.flows.log_time import LogField
 from hardmax.dynamics.flows.norms import field_of, smooth
 from hardmax.dynamics.gradient import pull_of
+from hardmax.dynamics.models import Model
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.split import Split, beside, lifted
 from hardmax.problem import Problem, need_problem
 
 # Below this speed per arc length p may have come to rest, and the nearest stationary point is looked for.
@@ -47,18 +47,18 @@ Stop = Callable[[np.ndarray, int], float]
 
 @check_arguments
 def flow(
-    problem: Problem,
+    model: Problem | Model,
     *,
     clock: str = "log t",
     until_norm: float | None = None,
     until_log_time: float | None = None,
     until_length: float | None = None,
-    until_misalignment: tuple[Any, float] | None = None,
+    until_cosine_distance: tuple[Any, float] | None = None,
     record: Sequence[float] | None = None,
     start: Any = None,
-    split: Split | None = None,
     norm: Any = "l2",
     mirror: bool = False,
+    **options: Any,
 ) -> Run:
     """Gradient flow of p, to whichever of its ends comes first.
 
@@ -66,52 +66,54 @@ def flow(
     select one token, the event is "tie".
 
     Args:
-        problem: what is trained on.
+        model: a `Problem`, or `decomposition.remainder`, whose p_fin stays: what diverges flows beside it, at
+            any norm, and ends and lengths are those of what diverges.
         clock: "log t" for gradient flow dp/dt = -gradient, whose time outgrows any float; "arc length" for
             normalised gradient flow, dp/ds = -gradient/|gradient|: the same curve with the length s as time,
             the limit of normalised descent for small steps, s = rate times steps.
         until_norm: a norm of p; 1e6 if no end is given.
         until_log_time: a log t, on that clock.
         until_length: an arc length, on that clock.
-        until_misalignment: a direction and the 1 - cos to it to fall below.
+        until_cosine_distance: a direction and the 1 - cos to it to fall below.
         record: the arc lengths to keep, on that clock; every step of the integrator by default.
         start: p(0), the origin by default.
-        split: what `hm.decompose` says of the problem: p_fin stays, and what diverges flows beside it, at any
-            norm; ends and lengths are then those of what diverges.
         norm: the norm in which it is steepest descent with infinitely small steps, "l2" or another power in
             (1, inf) such as "l3" or 1.5: dp/dt = |g|* d, with g minus the gradient and d the step of norm 1
             that gains most. ``until_norm`` stays the length of p in l2.
         mirror: mirror flow of that power instead, d xi/dt = g with p_k = sign(xi_k) |xi_k|^(1/(power - 1)):
-            the limit of `hm.steps.Mirror(rate, power, normalized=False)` for small rates.
+            the limit of `hm.optim.Mirror(rate, power, normalized=False)` for small rates.
 
     >>> import hardmax as hm
-    >>> path = hm.flow(hm.data.named("B-FIG-8"), until_norm=1e6)
-    >>> path.selection().tokens, path.clock, path.event
+    >>> path = hm.flow(hm.data.example("B-FIG-8"), until_norm=1e6)
+    >>> path.selection, path.clock, path.event
     ((0, 0), 'log t', None)
-    >>> path.misalignment([1.0, 3.0]) < 1e-12
+    >>> path.cosine_distance([1.0, 3.0]) < 1e-12
     True
-    >>> along = hm.flow(hm.data.named("B-FIG-8"), clock="arc length", until_norm=1e6)
-    >>> round(along.times[-1]), along.misalignment(path) < 1e-20
+    >>> along = hm.flow(hm.data.example("B-FIG-8"), clock="arc length", until_norm=1e6)
+    >>> round(along.times[-1]), along.cosine_distance(path) < 1e-20
     (1000000, True)
-    >>> far = hm.flow(hm.data.named("triple"), norm="l3")
-    >>> best = hm.max_margin(far.problem, far.selection(), norm=far.norm_name)
-    >>> far.method, far.deficit(best) < 1e-5
+    >>> far = hm.flow(hm.data.example("triple"), norm="l3")
+    >>> best = hm.max_margin(far.problem, far.selection, norm=far.norm)
+    >>> far.method, far.margin_gap(best) < 1e-5
     ('gradient flow in l3', True)
     """
-    need_problem(problem)
     if mirror not in (False, True):
-        raise ValueError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
+        raise TypeError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
     ball = smooth(norm, clock, mirror)
-    if split is not None:
+    if isinstance(model, Model):
         if ball.name != "l2":
             raise ValueError(
-                f"norm must be l2 with split, got {ball.name}, whose flow would move the finite part too; "
-                "leave norm or split out"
+                f"norm must be l2 for a remainder, got {ball.name}, whose flow would move the finite part too; "
+                "leave norm out"
             )
-        ends_at: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
-        ends_at |= {"until_length": until_length, "until_misalignment": until_misalignment}
-        r = beside(split, problem, start)
-        return lifted(split, flow(split.late, clock=clock, record=record, start=r, **ends_at))
+        given: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
+        given |= {"until_length": until_length, "until_cosine_distance": until_cosine_distance}
+        given |= {"clock": None if clock == "log t" else clock, "record": record, "start": start, **options}
+        return model._flow(**{name: value for name, value in given.items() if value is not None})
+    if options:
+        raise TypeError(f"flow of a problem has no option {next(iter(options))!r}; leave it out")
+    need_problem(model)
+    problem = model
     p = problem.vector("start", start)
     problem.need_decreasing_loss()
     if clock not in ("log t", "arc length"):
@@ -121,15 +123,15 @@ def flow(
     if clock == "arc length" and until_log_time is not None:
         raise ValueError('until_log_time is a log t: say clock="log t", or give until_length')
     ends: list[Stop] = []
-    if all(end is None for end in (until_norm, until_log_time, until_length, until_misalignment)):
+    if all(end is None for end in (until_norm, until_log_time, until_length, until_cosine_distance)):
         until_norm = 1e6
     if until_norm is not None:
         limit = expect.positive("until_norm", until_norm)
         ends.append(lambda y, power: float(np.ldexp(limit, power)) - float(np.linalg.norm(y)))
-    if until_misalignment is not None:
-        target, value = until_misalignment
-        least = expect.positive("until_misalignment[1]", value)
-        ends.append(lambda y, power: misalignment(y, target) - least if y.any() else 1.0)
+    if until_cosine_distance is not None:
+        target, value = until_cosine_distance
+        least = expect.positive("until_cosine_distance[1]", value)
+        ends.append(lambda y, power: cosine_distance(y, target) - least if y.any() else 1.0)
     if clock == "arc length":
         return _whole(*follow(problem, p, ends, until_length, record), clock)
     field = field_of(problem, p, ball, mirror)
@@ -198,6 +200,6 @@ def _trajectory(field: LogField, points: list[np.ndarray], event: str | None) ->
 def _whole(problem: Problem, times: np.ndarray, points: np.ndarray, event: str | None, clock: str) -> Run:
     method = "gradient flow" if clock == "log t" else "normalised gradient flow"
     path = Run(problem, clock, times, points.astype(np.float64), event, method=method)
-    if event is None and path.p.any() and not path.selection().is_unique:
+    if event is None and path.p.any() and not path.selection.is_unique:
         return replace(path, event="tie")
     return path

@@ -13,10 +13,10 @@ from hardmax._lib.arrays import as_matrix, lengths
 from hardmax.dynamics.softmax import log_slopes, settle, take_logs
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import Scale, scaled
-from hardmax.problem.heads import Attention
 from hardmax.problem.keys import Dense, Keys
-from hardmax.problem.losses import Loss
+from hardmax.problem.losses import LossFunction
 from hardmax.problem.problem import Slots, slots_of
+from hardmax.problem.readouts import Attention
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Gradient:
     """Minus the gradient as a unit direction and the log of its norm; both survive any underflow.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
+    >>> problem = hm.Problem([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
     >>> g = hm.gradient(problem, [5000.0, 0.0])
     >>> g.direction.tolist(), round(float(g.log_norm), 3)
     ([1.0, 0.0], -5001.313)
@@ -116,13 +116,13 @@ def settle_gaps(
     problem: Problem, slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float = 0.0
 ) -> Settled:
     """The same from the logit gaps to given top slots, each plus ``shift``."""
-    if not problem.head.moves:
+    if not problem.readout.moves:
         settled = _settle(slots, gaps, tops, shift, slots.merge(problem.scores))
-        if problem.head.in_log is not None:
-            return _in_log(problem, problem.head.in_log, settled)
+        if problem.readout.in_log is not None:
+            return _in_log(problem, problem.readout.in_log, settled)
         return replace(settled, log_slopes=_log_slopes(problem, problem.loss, settled.u))
     plain = _settle(slots, gaps, tops, shift, np.zeros(len(gaps)))
-    h, u = problem.head.attend(attention_of(problem, plain))
+    h, u = problem.readout.attend(attention_of(problem, plain))
     settled = _settle(slots, gaps, tops, shift, h - plain.per_slot(h[tops]))
     return replace(settled, u=u, log_slopes=_log_slopes(problem, problem.loss, u))
 
@@ -134,7 +134,7 @@ def attention_of(problem: Problem, settled: Settled) -> Attention:
     return Attention(problem.tokens, slots.offsets, settled.shares, settled.tops, merged)
 
 
-def _in_log(problem: Problem, loss: Loss, settled: Settled) -> Settled:
+def _in_log(problem: Problem, loss: LossFunction, settled: Settled) -> Settled:
     """A settled point for a loss of log u."""
     left, u = settled.depth.copy(), np.empty(problem.n)
     take_logs(settled.tops, settled.scores, settled.lean, settled.shift, left, u)
@@ -144,14 +144,14 @@ def _in_log(problem: Problem, loss: Loss, settled: Settled) -> Settled:
 
 def risk_of(problem: Problem, settled: Settled) -> float:
     """The risk at a settled point."""
-    in_log = problem.head.in_log
+    in_log = problem.readout.in_log
     if in_log is not None and settled.log_u is not None:
         return problem.average(in_log.value(settled.log_u))
     return problem.average(problem.loss.value(settled.u))
 
 
-def _log_slopes(problem: Problem, loss: Loss, x: np.ndarray) -> np.ndarray:
-    if problem.head.moves and loss.is_compiled:  # such heads come with many inputs
+def _log_slopes(problem: Problem, loss: LossFunction, x: np.ndarray) -> np.ndarray:
+    if problem.readout.moves and loss.is_compiled:  # such heads come with many inputs
         slopes = np.empty(len(x))
         log_slopes(np.ascontiguousarray(x), loss.log_slope, slopes)
     else:
@@ -168,10 +168,10 @@ def _settle(slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float, scor
 
 def attended_values(problem: Problem, settled: Settled) -> tuple[np.ndarray, np.ndarray]:
     """z_i = sum_t s_it x_it of every input, and the values of the merged slots."""
-    if problem.head.values is None:
+    if problem.readout.values is None:
         raise ValueError("this problem has scores but no values; make it with from_values or from_tokens")
     at = attention_of(problem, settled)
-    values = at.rows(problem.head.values)
+    values = at.rows(problem.readout.values)
     return at.mean(values), values
 
 
@@ -195,12 +195,12 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
         return _head_pull(problem, settle_at(problem, p))
     if wrt != "W":
         raise ValueError(f'wrt must be "p", "v" or "W", got {wrt!r}')
-    values = problem.head.values
+    values = problem.readout.values
     if problem.key_map is None or values is None:
         raise ValueError("the gradient by W needs a problem made with from_tokens: keys W x of its values x")
     # Tokens with one key may have several values here (W = 0 is an example): only equal values are merged.
     scale = scaled(problem)
-    slots = replace(slots_of(replace(problem, table=Dense(values))), table=scale.problem.table)
+    slots = replace(slots_of(problem._with(table=Dense(values))), table=scale.problem.table)
     inner = pull_of(settle_at(problem, scale.point(p), slots), Dense(values), problem.total)
     length = float(lengths(p))
     if length == 0.0 or inner.is_stationary:
@@ -216,7 +216,7 @@ def pull_of(settled: Settled, table: Keys, total: float) -> Gradient:
 
 
 def _head_pull(problem: Problem, settled: Settled) -> Gradient:
-    linear = problem.head.linear
+    linear = problem.readout.linear
     if linear is None:
         raise ValueError(
             "the gradient by v needs a linear head; make the problem with from_values or from_tokens"
@@ -269,7 +269,7 @@ def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
     else:
         m = settled.per_input(settled.shares[:, None] * D)
         # du/dp of an input is C exp(depth) / mass, here without the shift; d log u/dp is that over u.
-        in_log = problem.head.in_log
+        in_log = problem.readout.in_log
         if in_log is None or settled.log_u is None:
             rates, log_du = problem.loss.slope_rates(settled.u), settled.depth - settled.log_mass
         else:
@@ -301,12 +301,12 @@ def hessian(problem: Problem, p: Any) -> np.ndarray:
     """Second derivative of the risk by p (B-DEF-4); entries underflow to zero where the risk is flat.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
-    >>> float(hm.hessian(problem, [0.0])[0, 0]) + 0.0   # an inflection point of the sigmoid
+    >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
+    >>> float(hm.dynamics.hessian(problem, [0.0])[0, 0]) + 0.0   # an inflection point of the sigmoid
     0.0
     """
     need_problem(problem)
-    if problem.head.moves:
+    if problem.readout.moves:
         raise ValueError(
             "the Hessian is for linear heads; a nonlinear head would need psi's second derivative"
         )

@@ -37,50 +37,50 @@ from hardmax.dynamics.loops import (
     rescale,
     step_factor,
 )
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import EVENTS, Rule, steps_to_record
 from hardmax.dynamics.softmax import settle
-from hardmax.dynamics.steps import Step
 from hardmax.dynamics.updates import UPDATE
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Scale, divided, moderate, scaled
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.kernels import gaps_to_top, gather
 from hardmax.problem.keys import Dense, Products
 from hardmax.problem.problem import slots_of
+from hardmax.problem.readouts import LinearReadout
 
 
-def with_head(problem: Problem, v: np.ndarray) -> Problem:
+def with_readout(problem: Problem, v: np.ndarray) -> Problem:
     """The same problem with another head v."""
-    if problem.head.linear is None:
+    if problem.readout.linear is None:
         raise ValueError("training v needs a linear head; make the problem with from_values or from_tokens")
-    return replace(problem, head=replace(problem.head.linear, v=v))
+    return problem._with(readout=replace(problem.readout.linear, v=v))
 
 
 def train_both(
     problem: Problem,
-    step_p: Step,
-    step_v: Step,
+    step_p: Optimizer,
+    step_v: Optimizer,
     steps: int,
     *,
-    start: Any,
-    record: int | Sequence[int] | None,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
 ) -> Run:
     """Steps of p and v together; v starts at the problem's head, and each has its own rule."""
     p = problem.vector("start", start)
-    with_head(problem, p)  # refuses other heads
+    with_readout(problem, p)  # refuses other heads
     if coordinates not in ("auto", "primal"):
         raise ValueError(f'coordinates must be "auto" or "primal" where v is trained, got {coordinates!r}')
     problem.need_decreasing_loss()
     for step, is_matrix in ((step_p, len(problem.shape) == 2), (step_v, False)):
         if step.of_matrix and not is_matrix:
             raise ValueError(
-                f"step must have a norm of vectors where v is trained, got {step.norm}; choose another"
+                f"optimizer must have a norm of vectors where v is trained, got {step.norm}; choose another"
             )
     kept = steps_to_record(record, steps)
-    scale, (by_head, head) = scaled(problem), scaled_head(problem)
-    seen, p = replace(scale.problem, head=head), np.array(scale.point(p, "start"))
+    scale, (by_head, head) = scaled(problem), scaled_readout(problem)
+    seen, p = scale.problem._with(readout=head), np.array(scale.point(p, "start"))
     rules = Rule.of(step_p, steps, scale), Rule.of(step_v, steps, replace(scale, exponent=by_head.exponent))
     points, heads = np.empty((len(kept), seen.d)), np.empty((len(kept), len(head.v)))
     large = isinstance(problem.table, Products) and problem.table.is_large
@@ -110,15 +110,17 @@ def train_both(
         status = _plain(seen, p, rules, kept, points, heads)
     points, heads = scale.back(points), by_head.back(heads)
     name = step_p.name if step_p.name == step_v.name else f"{step_p.name} of p, {step_v.name} of v"
-    return Run(problem, "step", kept, points, EVENTS[status], heads, f"joint {name}", step=(step_p, step_v))
+    return Run(
+        problem, "step", kept, points, EVENTS[status], heads, f"joint {name}", optimizer=(step_p, step_v)
+    )
 
 
-def scaled_head(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearHead]:
+def scaled_readout(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearReadout]:
     """The head with values of moderate size, or of size one: what keys are to p, values are to v."""
-    head = problem.head.linear
+    head = problem.readout.linear
     assert head is not None
     power = exponent(head.values)
-    scale = divided(replace(problem, table=Dense(head.values), W=None), power if to_one else moderate(power))
+    scale = divided(problem._with(table=Dense(head.values), W=None), power if to_one else moderate(power))
     return scale, replace(head, values=scale.problem.keys, v=scale.point(head.v, "head"))
 
 
@@ -248,15 +250,15 @@ def _plain(
     heads: np.ndarray,
 ) -> int:
     """The same steps for losses and rules that only Python can call."""
-    assert problem.head.linear is not None
-    v = problem.head.linear.v
+    assert problem.readout.linear is not None
+    v = problem.readout.linear.v
     rule_p, rule_v = rules
     state_p, state_v = rule_p.begin(p), rule_v.begin(v)
     for k in range(len(rule_p.rates) + 1):
         points[record >= k], heads[record >= k] = p, v
         if k == len(rule_p.rates):
             break
-        now = with_head(problem, v)
+        now = with_readout(problem, v)
         pull_p, pull_v = gradient(now, p), gradient(now, p, wrt="v")
         if pull_p.is_stationary and pull_v.is_stationary:
             return STATIONARY

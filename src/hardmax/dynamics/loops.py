@@ -110,7 +110,7 @@ def rescale(V):  # type: ignore[no-untyped-def]
 def move_by_rule(  # type: ignore[no-untyped-def]
     x, V, log_scale, rate, k, constants, update, state, unit, exponents, move
 ):
-    """Step k of x, where minus the gradient is exp(log_scale) V; the rule sees the user's units."""
+    """Optimizer k of x, where minus the gradient is exp(log_scale) V; the rule sees the user's units."""
     exponents[:] = log_scale + math.log(unit)
     update(V, exponents, constants, state, rate, k, move)
     for j in range(x.size):

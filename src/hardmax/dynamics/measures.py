@@ -28,7 +28,7 @@ def attention(problem: Problem, p: Any) -> list[np.ndarray]:
     """Softmax weights s_i of every input.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]])
+    >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
     >>> hm.attention(problem, [0.0])
     [array([0.5, 0.5])]
     """
@@ -38,12 +38,12 @@ def attention(problem: Problem, p: Any) -> list[np.ndarray]:
 
 
 @check_arguments
-def defect(problem: Problem, p: Any) -> float:
+def off_top_attention(problem: Problem, p: Any) -> float:
     """Mean over inputs of the attention not on the top token, without cancellation.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]])
-    >>> f"{hm.defect(problem, [60.0]):.4g}"
+    >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
+    >>> f"{hm.dynamics.off_top_attention(problem, [60.0]):.4g}"
     '8.757e-27'
     """
     need_problem(problem)
@@ -59,7 +59,7 @@ def predictions(problem: Problem, p: Any) -> np.ndarray:
 
     >>> import hardmax as hm
     >>> from hardmax.dynamics.measures import predictions
-    >>> predictions(hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]]), [0.0])
+    >>> predictions(hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]]), [0.0])
     array([0.5])
     """
     return settle_at(problem, problem.vector("p", p)).u
@@ -70,13 +70,13 @@ def attended(problem: Problem, p: Any, threshold: float) -> Selection:
 
     >>> import hardmax as hm
     >>> from hardmax.dynamics.measures import attended
-    >>> attended(hm.Problem.from_scores([[[1.0], [0.0], [-9.0]]], [[1.0, 0.0, 0.0]]), [1.0], 1e-3).sets
+    >>> attended(hm.Problem([[[1.0], [0.0], [-9.0]]], [[1.0, 0.0, 0.0]]), [1.0], 1e-3).sets
     ((0, 1),)
     """
     if expect.positive("threshold", threshold) > 1.0:
         raise ValueError(f"threshold must be a share of attention, at most 1, got {threshold!r}")
     shares = np.bincount(problem.groups, np.concatenate(attention(problem, p)), len(problem.tokens))
-    return Selection(tuple(tuple(np.flatnonzero(s >= threshold).tolist()) for s in problem.split(shares)))
+    return Selection(np.flatnonzero(s >= threshold).tolist() for s in problem.split(shares))
 
 
 @check_arguments
@@ -84,7 +84,7 @@ def soft_sparsity(s: Any) -> float:
     """Effective number of attended tokens, |s|_1 / |s|_2^2: 1 if one-hot, T if uniform (B-DEF-8).
 
     >>> import hardmax as hm
-    >>> hm.train.soft_sparsity([0.25, 0.25, 0.25, 0.25])
+    >>> hm.dynamics.soft_sparsity([0.25, 0.25, 0.25, 0.25])
     4.0
     """
     s = expect.finite_array("s", s, (None,))
@@ -96,12 +96,12 @@ def soft_sparsity(s: Any) -> float:
 
 
 @check_arguments
-def risk(problem: Problem, p: Any) -> float:
+def loss(problem: Problem, p: Any) -> float:
     """Mean loss over the inputs, or the sum of losses with the inputs' weights (B-DEF-1).
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
-    >>> hm.risk(problem, [0.0])
+    >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
+    >>> hm.loss(problem, [0.0])
     -0.5
     """
     need_problem(problem)
@@ -113,7 +113,7 @@ class SignedLog:
     """A number too small or too large for float64: its sign and the log of its size.
 
     >>> import hardmax as hm
-    >>> float(hm.train.SignedLog(-1, 0.0))
+    >>> float(hm.dynamics.SignedLog(-1, 0.0))
     -1.0
     """
 
@@ -137,22 +137,22 @@ class SignedLog:
 
 
 @check_arguments
-def excess_risk(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog:
+def excess_loss(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog:
     """Risk at p minus the risk of attending to one chosen token per input, in the log domain (B-DEF-5).
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
-    >>> e = hm.excess_risk(problem, [3000.0, 9000.0], selection=[0, 0])
+    >>> problem = hm.data.example("B-FIG-8")
+    >>> e = hm.dynamics.excess_loss(problem, [3000.0, 9000.0], selection=[0, 0])
     >>> e.sign, round(e.log, 6)
     (1, -3001.313262)
     """
     need_problem(problem)
     chosen = chosen_slots(problem, selection)
     settled = settle_at(problem, problem.vector("p", p))
-    if problem.head.in_log is not None:
+    if problem.readout.in_log is not None:
         return _label_excess(problem, settled, chosen)
-    if problem.head.moves:
-        scores = problem.head.vertex_predictions(problem.tokens, problem.offsets)[chosen]
+    if problem.readout.moves:
+        scores = problem.readout.vertex_predictions(problem.tokens, problem.offsets)[chosen]
         falls = _moving_falls(problem, settled, chosen)
     else:
         scores = problem.scores[chosen]
@@ -207,7 +207,7 @@ def _moving_falls(problem: Problem, settled: Settled, chosen: np.ndarray) -> lis
     total = np.zeros(problem.n)
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     for x, weight in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
-        h, _ = problem.head.attend(replace(at, shares=ends + x * (at.shares - ends)))
+        h, _ = problem.readout.attend(replace(at, shares=ends + x * (at.shares - ends)))
         total += weight * settled.per_input(parts * (h - settled.per_slot(h[start])))
     return [_signed(-fall, log) for fall, log in zip(total.tolist(), top.tolist(), strict=True)]
 
@@ -223,7 +223,7 @@ class Smoothness:
     """Lipschitz constants of the gradient by p: the paper's, and a tighter one (B-DEF-3, B-DEF-3T).
 
     >>> import hardmax as hm
-    >>> bound = hm.train.smoothness(hm.data.named("B-FIG-1b"))
+    >>> bound = hm.dynamics.smoothness(hm.data.example("B-FIG-1b"))
     >>> round(bound.L_p, 6), round(bound.tight, 6)
     (4.96045, 0.587031)
     """
@@ -239,11 +239,13 @@ def smoothness(problem: Problem) -> Smoothness:
     Both grow with the square of the keys; where they leave the range of float64 a ValueError says so.
 
     >>> import hardmax as hm
-    >>> hm.train.smoothness(hm.Problem.from_scores([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight
+    >>> hm.dynamics.smoothness(hm.Problem([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight
     0.25
     """
-    if problem.loss.constants is None and problem.head.in_log is None:
-        raise ValueError(f"loss {problem.loss.name!r} has no constants; give Loss(..., constants=...)")
+    if problem.loss.constants is None and problem.readout.in_log is None:
+        raise ValueError(
+            f"loss {problem.loss.name!r} has no constants; give LossFunction(..., constants=...)"
+        )
     scale = scaled(problem)
     within = _smoothness(scale.problem)
     L_p, tight = Scale.shift(within, 2 * scale.exponent, "the smoothness constants of keys of this size")
@@ -252,14 +254,14 @@ def smoothness(problem: Problem) -> Smoothness:
 
 def _smoothness(problem: Problem) -> np.ndarray:
     """(L_p, tight) for keys of moderate size."""
-    if problem.head.in_log is not None:  # a difference of two variances of k.q, each at most (range / 2)^2
+    if problem.readout.in_log is not None:  # a difference of two variances of k.q, each at most (range / 2)^2
         inputs = problem.split(problem.keys[problem.tokens])
         bound = problem.average(np.array([_diameter(own) ** 2 / 4 for own in inputs]))
         return np.array([bound, bound])
     assert problem.loss.constants is not None
     B = float(np.abs(problem.scores).max())
     M0, M1 = problem.loss.constants(-B, B)
-    head, W = problem.head.linear, problem.key_map
+    head, W = problem.readout.linear, problem.key_map
     paper: list[Any] = []
     tight: list[Any] = []
     for keys, gamma in zip(

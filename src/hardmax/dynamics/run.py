@@ -13,14 +13,21 @@ import numpy as np
 
 from hardmax._lib import expect, notebook
 from hardmax._lib.archive import read_arrays, write_arrays
-from hardmax._lib.arrays import as_matrix, lengths, misalignment
+from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
 from hardmax.dynamics.display import RunDisplay
 from hardmax.dynamics.gradient import risk_of, settle_at
-from hardmax.dynamics.measures import SignedLog, attended, attention, defect, excess_risk, predictions
+from hardmax.dynamics.measures import (
+    SignedLog,
+    attended,
+    attention,
+    excess_loss,
+    off_top_attention,
+    predictions,
+)
+from hardmax.dynamics.optim import Optimizer
+from hardmax.dynamics.optim.text import as_text, from_text
 from hardmax.dynamics.rules.running import descend_compiled, descend_plain, runs_compiled
-from hardmax.dynamics.schedule import Rule, need_step
-from hardmax.dynamics.steps import Step
-from hardmax.dynamics.steps.text import as_text, from_text
+from hardmax.dynamics.schedule import Rule, need_optimizer
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.norms import norm
 from hardmax.margin.norms.solving import proved_by
@@ -51,10 +58,10 @@ class Run:
     models extend this class.
 
     >>> import hardmax as hm
-    >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
+    >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000)
     >>> path
     Run(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
-    >>> path.selection().tokens
+    >>> path.selection
     (0,)
     """
 
@@ -63,23 +70,23 @@ class Run:
     times: np.ndarray  # (S,) steps, or log t
     points: Any  # (S, d), or None
     event: str | None = None
-    heads: np.ndarray | None = None  # (S, e), joint training only
+    v_points: np.ndarray | None = None  # (S, e), joint training only
     method: str = ""
     observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> one entry for each time
     end: np.ndarray | None = None  # (d,) the last point, where the others were not kept
-    step: Step | tuple[Step, Step] | None = None  # the rule, or that of p and that of v; None for a flow
+    optimizer: Optimizer | tuple[Optimizer, Optimizer] | None = None  # or those of p and v; None for a flow
     batch: int | None = None  # inputs of a step, in turn; None for all of them
-    flow_norm: str = "l2"  # the norm of a flow; a step knows its own
+    flow_norm: str = "l2"  # the norm of a flow; an optimizer knows its own
 
     def __repr__(self) -> str:
-        end = f"{self.clock} = {self._last_time:g}, |p| = {self.norm:g}"
+        end = f"{self.clock} = {self._last_time:g}, |p| = {self.p_norm:g}"
         return f"{type(self).__name__}({self.method} to {end}, event={self.event!r})"
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[str, Any]] = [(self.clock, self._last_time), ("|p|", self.norm)]
+        rows: list[tuple[str, Any]] = [(self.clock, self._last_time), ("|p|", self.p_norm)]
         if self.points is not None:
-            chosen = self.selection() if self.p.any() else "none: p is zero"
-            rows += [("tokens selected", chosen), ("attention off them", self.defect())]
+            chosen = self.selection if self.p.any() else "none: p is zero"
+            rows += [("tokens selected", chosen), ("attention off them", self.off_top_attention())]
         if len(self.losses):
             rows.append(("risk", float(self.losses[-1])))
         rows.append(("stopped by", self.event or "its end"))
@@ -116,25 +123,25 @@ class Run:
 
         >>> import hardmax as hm
         >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0, 0.0]], [[1.0, 0.0]])
-        >>> hm.descend(problem, steps=10).W_at(5).round(2).tolist()
+        >>> hm.train(problem, hm.optim.Normalized(0.1), steps=10).W_at(5).round(2).tolist()
         [[0.25, 0.25, 0.0], [-0.25, -0.25, 0.0]]
         """
         return as_matrix(self._point(at), self.problem.shape)
 
     @property
-    def norm_name(self) -> str | None:
+    def norm(self) -> str | None:
         """The norm whose max margin its geometry is about: that of the rule of p, or of the flow.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
-        >>> hm.flow(problem, norm=1.5).norm_name, hm.descend(problem, hm.steps.Sign(0.1)).norm_name
+        >>> problem = hm.data.example("B-FIG-8")
+        >>> hm.flow(problem, norm=1.5).norm, hm.train(problem, hm.optim.Sign(0.1)).norm
         ('l1.5', 'linf')
         """
-        rule = self.step[0] if isinstance(self.step, tuple) else self.step
+        rule = self.optimizer[0] if isinstance(self.optimizer, tuple) else self.optimizer
         return self.flow_norm if rule is None else rule.norm
 
     @property
-    def norm(self) -> float:
+    def p_norm(self) -> float:
         """|p| at the end."""
         return float(lengths(self.p))
 
@@ -144,7 +151,7 @@ class Run:
         if self.points is not None:
             return self.directions[-1]
         with np.errstate(invalid="ignore"):
-            return np.asarray(self.final, dtype=np.float64) / self.norm
+            return np.asarray(self.final, dtype=np.float64) / self.p_norm
 
     @property
     def logit_error(self) -> float:
@@ -153,85 +160,96 @@ class Run:
         It grows with |p|; at 1e12 about 1e-4 is left, while the direction keeps all its digits.
         """
         keys = self.problem.keys
-        return float(np.finfo(float).eps * self.norm * (2.0 * lengths(keys / 2 - keys[0] / 2)).max())
+        return float(np.finfo(float).eps * self.p_norm * (2.0 * lengths(keys / 2 - keys[0] / 2)).max())
 
     @cached_property
-    def norms(self) -> np.ndarray:
+    def p_norms(self) -> np.ndarray:
         """|p| at every snapshot; nan where it was neither kept nor observed."""
         if self.points is not None:
             return lengths(self.points)
         if "norms" in self.observed:
             return np.asarray(self.observed["norms"])
-        return np.append(np.full(max(len(self.times) - 1, 0), math.nan), self.norm)[: len(self.times)]
+        return np.append(np.full(max(len(self.times) - 1, 0), math.nan), self.p_norm)[: len(self.times)]
 
     @cached_property
     def directions(self) -> np.ndarray:
         """Unit vectors p/|p|; rows of nan where p is zero, which has no direction."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(self._every_point() / self.norms[:, None])
+            return np.asarray(self._every_point() / self.p_norms[:, None])
 
-    def misalignment(self, other: Any, at: int = -1) -> float:
+    def cosine_distance(self, other: Any, at: int = -1) -> float:
         """1 - cos of the angle to another direction, as half the squared distance of unit vectors.
 
         ``other`` is a vector of any length, a MaxMargin or another Run.
 
         >>> import hardmax as hm
-        >>> path = hm.descend(hm.data.named("B-FIG-1a"), hm.steps.Normalized(0.1), steps=1000)
-        >>> f"{path.misalignment([-0.1, 1.0]):.3g}"
+        >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000)
+        >>> f"{path.cosine_distance([-0.1, 1.0]):.3g}"
         '0.000256'
         """
-        return misalignment(self._point(at), other)
+        return cosine_distance(self._point(at), other)
 
-    def misalignments(self, other: Any) -> np.ndarray:
+    def cosine_distances(self, other: Any) -> np.ndarray:
         """1 - cos at every snapshot; nan where p is zero."""
-        return np.array([misalignment(p, other) if p.any() else math.nan for p in self._every_point()])
+        return np.array([cosine_distance(p, other) if p.any() else math.nan for p in self._every_point()])
 
-    def deficit(self, best: MaxMargin, at: int = -1) -> float:
-        """How far the direction is from a max margin, in the norm of that: see `MaxMargin.deficit`.
+    def margin_gap(self, best: MaxMargin, at: int = -1) -> float:
+        """How far the direction is from a max margin, in the norm of that: see `MaxMargin.margin_gap`.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
-        >>> run = hm.descend(problem, hm.steps.Sign(0.01), steps=10_000)
-        >>> f"{run.deficit(hm.max_margin(problem, run.selection(), norm=run.norm_name)):.3g}"
+        >>> problem = hm.data.example("B-FIG-8")
+        >>> run = hm.train(problem, hm.optim.Sign(0.01), steps=10_000)
+        >>> f"{run.margin_gap(hm.max_margin(problem, run.selection, norm=run.norm)):.3g}"
         '0.007'
         """
 
         if not isinstance(best, MaxMargin):
             raise ValueError(
                 f"best must be a MaxMargin, got {type(best).__name__}; make it with "
-                "hm.max_margin(problem, run.selection(), norm=run.norm_name)"
+                "hm.max_margin(problem, run.selection, norm=run.norm)"
             )
-        return best.deficit(self._point(at))
+        return best.margin_gap(self._point(at))
 
-    def certificate(self) -> MaxMargin:
+    def margin_bounds(self) -> MaxMargin:
         """What the run proves, without a solver, of the margin of what it selects in its norm (D-THM-3).
 
         Its p, with the weights its steps gave the rows as multipliers: the steps are taken once more to sum
         these. The interval holds for any run, and closes at any rate for GD, Normalized in l2 and Mirror.
 
         >>> import hardmax as hm
-        >>> problem = hm.data.named("B-FIG-8")
-        >>> proof = hm.descend(problem, hm.steps.Normalized(3.0), steps=10_000).certificate()
+        >>> problem = hm.data.example("B-FIG-8")
+        >>> proof = hm.train(problem, hm.optim.Normalized(3.0), steps=10_000).margin_bounds()
         >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
         ([0.3162, 0.31623], 0.316228)
         """
 
-        return certificate(self)
+        return margin_bounds(self)
 
     def forecast(self) -> Forecast:
         """What theory expects of the rule at its rate, for the tokens that were selected in the end.
 
         >>> import hardmax as hm
-        >>> run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Signum(0.1), steps=1000)
+        >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Signum(0.1), steps=1000)
         >>> run.forecast().is_beyond, run.event
         (False, None)
         """
         from hardmax.dynamics.laws.forecasting import forecast
 
-        return forecast(self.problem, need_step(self.step, "step of the run"), self.selection())
+        return forecast(self.problem, need_optimizer(self.optimizer, "optimizer of the run"), self.selection)
 
-    def selection(self, at: int = -1, tolerance: float = 1e-9) -> Selection:
-        """Tokens that p attends to most; ties are kept, and copies of a token are one token."""
+    @property
+    def selection(self) -> Selection:
+        """Tokens that p attends to most at the end; ties are kept, and copies of a token are one token."""
+        return self.selection_at(-1)
+
+    def selection_at(self, at: int, tolerance: float = 1e-9) -> Selection:
+        """Return the tokens that p attends to most at a snapshot.
+
+        >>> import hardmax as hm
+        >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.GD(lr=1.0), steps=1000)
+        >>> run.selection_at(1), run.selection
+        ((0, 0), (0, 0))
+        """
         return selected_tokens(self._problem(at), self._p(at), tolerance)
 
     @cached_property
@@ -242,8 +260,8 @@ class Run:
         stays so, but need not. The step is taken once more, so that any run can be asked.
 
         >>> import hardmax as hm
-        >>> run = hm.descend(hm.data.named("space-a"), hm.steps.Sign(0.1), steps=10_000)
-        >>> run.first_step.tokens, run.selection().tokens
+        >>> run = hm.train(hm.data.example("space-a"), hm.optim.Sign(0.1), steps=10_000)
+        >>> run.first_step.tokens, run.selection
         ((0, 0), (0, 1))
         """
         from hardmax.dynamics.laws.first_step import first_step
@@ -264,8 +282,8 @@ class Run:
         Another problem brings its own labels and values; where v was trained, the trained one is taken.
 
         >>> import hardmax as hm
-        >>> path = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=100)
-        >>> new = hm.Problem.from_scores([[[1.0, 0.0], [-1.0, 0.0]]], [[2.0, -3.0]])
+        >>> path = hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=100)
+        >>> new = hm.Problem([[[1.0, 0.0], [-1.0, 0.0]]], [[2.0, -3.0]])
         >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
         ([1.981], 1.0)
         """
@@ -275,9 +293,9 @@ class Run:
         """Share of inputs with a positive signed prediction, of those trained on or of another problem."""
         return float((self.predictions(inputs, at) > 0.0).mean())
 
-    def defect(self, at: int = -1) -> float:
+    def off_top_attention(self, at: int = -1) -> float:
         """Mean attention that is not on the top token."""
-        return defect(self._problem(at), self._p(at))
+        return off_top_attention(self._problem(at), self._p(at))
 
     @cached_property
     def losses(self) -> np.ndarray:
@@ -290,8 +308,8 @@ class Run:
 
     def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
         """Risk minus that of a selection (the one of the end by default), as sign and log."""
-        chosen = self.selection().tokens if selection is None else tuple(selection)
-        return excess_risk(self._problem(at), self._p(at), chosen)
+        chosen = self.selection.tokens if selection is None else tuple(selection)
+        return excess_loss(self._problem(at), self._p(at), chosen)
 
     def _point(self, at: int) -> np.ndarray:
         """The point of a snapshot."""
@@ -313,11 +331,11 @@ class Run:
     def _problem(self, at: int, inputs: Problem | None = None) -> Problem:
         """The problem, or one with other inputs, with the head of that snapshot."""
         problem = self.problem if inputs is None else inputs
-        if self.heads is None:
+        if self.v_points is None:
             return problem
-        from hardmax.dynamics.joint import with_head
+        from hardmax.dynamics.joint import with_readout
 
-        return with_head(problem, self.heads[at])
+        return with_readout(problem, self.v_points[at])
 
     def save(self, path: str | Path) -> None:
         """Write what every run has, the problem too, to one npz file; what a subclass adds is left out."""
@@ -331,7 +349,7 @@ class Run:
 
         >>> import hardmax as hm, tempfile, pathlib
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "path.npz"
-        >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=10).save(file)
+        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=10).save(file)
         >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """
@@ -356,11 +374,11 @@ def save(run: Run, points: np.ndarray | None, path: str | Path) -> None:
     arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(run.problem).items()}
     arrays |= {f"observed_{name}": a for name, a in run.observed.items()}
     arrays |= {"times": run.times, "clock": run.clock, "method": run.method}
-    arrays |= {"event": run.event or "", "step": as_text(run.step), "batch": run.batch or 0}
+    arrays |= {"event": run.event or "", "step": as_text(run.optimizer), "batch": run.batch or 0}
     arrays["flow_norm"] = run.flow_norm
     arrays |= {"end": run.final} if points is None else {"points": points}
-    if run.heads is not None:
-        arrays["heads"] = run.heads
+    if run.v_points is not None:
+        arrays["heads"] = run.v_points
     write_arrays(path, arrays)
 
 
@@ -401,17 +419,17 @@ def load(path: str | Path) -> Run:
     )
 
 
-def certificate(run: Run) -> MaxMargin:
+def margin_bounds(run: Run) -> MaxMargin:
     """The end of a run with the multipliers it collected, as an answer to its max-margin problem."""
-    step = run.step
-    if not isinstance(step, Step) or run.heads is not None:
+    step = run.optimizer
+    if not isinstance(step, Optimizer) or run.v_points is not None:
         raise ValueError(
             f"run must be a training of p by one step rule, got {run.method or 'a run without one'}; ask "
-            "max_margin(problem, run.selection())"
+            "max_margin(problem, run.selection)"
         )
     if not run.final.any():
         raise ValueError("run must have left the origin, got p = 0; take more steps")
-    tokens = run.selection().tokens
+    tokens = run.selection.tokens
     rows = AttentionRows(run.problem).constraints(enumerate(tokens))
     if not rows.count:
         raise ValueError("run must be on inputs with several tokens, got none; no row asks for a margin")
@@ -421,7 +439,7 @@ def certificate(run: Run) -> MaxMargin:
     return replace(proved_by(rows, step.norm, run.final, weights), selection=tokens)
 
 
-def _collected(run: Run, step: Step, labels: Sequence[Any]) -> np.ndarray:
+def _collected(run: Run, step: Optimizer, labels: Sequence[Any]) -> np.ndarray:
     """L of the rows (i, t): minus the weight that slot t of input i gathered, taking the steps once more."""
     problem, scale = run.problem, scaled(run.problem)
     slots = slots_of(scale.problem)

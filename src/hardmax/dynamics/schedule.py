@@ -11,11 +11,12 @@ import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import WrongType
 from hardmax.dynamics.gradient import Gradient
 from hardmax.dynamics.loops import ALONG, BY_RULE, DONE, NO_COMPETITOR, STATIONARY, UNIT_ALONG, step_factor
 from hardmax.dynamics.measures import smoothness
+from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.rules.loop import CYCLE, EXHAUSTED, RUNAWAY
-from hardmax.dynamics.steps import GD, Normalized, Step
 from hardmax.dynamics.updates import CompiledUpdate, nothing
 from hardmax.problem.coordinates import Scale
 
@@ -39,7 +40,7 @@ class Rule:
     there and brings the move back.
     """
 
-    step: Step
+    step: Optimizer
     kind: int
     rates: np.ndarray
     constants: np.ndarray
@@ -49,7 +50,9 @@ class Rule:
     shape: tuple[int, ...] = (0,)  # of what is trained, for rules of matrices
 
     @classmethod
-    def of(cls, step: Step, steps: int, scale: Scale, *, shift: int = 0, by_update: bool = False) -> Rule:
+    def of(
+        cls, step: Optimizer, steps: int, scale: Scale, *, shift: int = 0, by_update: bool = False
+    ) -> Rule:
         """The rule with one rate per step, times 2^shift, which may lie outside the range of float64.
 
         With ``by_update`` every rule runs by its update.
@@ -108,16 +111,16 @@ class Rule:
         return self.unit * move.ravel()
 
 
-def _plain_units(step: Step, scale: Scale) -> int:
+def _plain_units(step: Optimizer, scale: Scale) -> int:
     """The power of two between 1/L_p of the scaled problem and of the problem itself."""
-    return -2 * scale.exponent if isinstance(step.rate, str) else 0
+    return -2 * scale.exponent if isinstance(step.lr, str) else 0
 
 
-def need_step(step: Any, name: str = "step") -> Step:
+def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
     """A step rule, or a sentence that says where they are."""
-    if not isinstance(step, Step):
-        raise ValueError(
-            f"{name} must be a step rule such as hm.steps.Normalized(0.1), got {step!r:.60}; see hm.steps"
+    if not isinstance(step, Optimizer):
+        raise WrongType(
+            f"{name} must be an optimizer such as hm.optim.GD(lr=0.1), got {step!r:.60}; see hm.optim"
         )
     return step
 
@@ -127,23 +130,23 @@ def damping(epsilon: float, scale: Scale) -> float:
     return float(scale.shift(np.array(float(epsilon)), -scale.exponent, "epsilon"))
 
 
-def step_sizes(step: Step, steps: int, scale: Scale, normalized: bool, shift: int = 0) -> np.ndarray:
+def step_sizes(step: Optimizer, steps: int, scale: Scale, normalized: bool, shift: int = 0) -> np.ndarray:
     """One positive step size per step, times 2^shift and as the scaled problem takes it."""
-    rate = step.rate
+    rate = step.lr
     if isinstance(rate, str):
         # Plain descent divides by the square of the units already.
         rates, shift = np.full(steps, 1.0 / smoothness(scale.problem).L_p), shift - 2 * scale.exponent
     elif np.ndim(rate) == 0:
-        rates = np.full(steps, expect.positive("rate", rate))
+        rates = np.full(steps, expect.positive("lr", rate))
     else:
-        rates = expect.finite_array("rate", rate, (None,))
+        rates = expect.finite_array("lr", rate, (None,))
         if len(rates) != steps:
             raise ValueError(
-                f"rate must be one number or one for each of the {steps} steps, got {len(rates)}; give as "
+                f"lr must be one number or one for each of the {steps} steps, got {len(rates)}; give as "
                 "many, or a number and decay="
             )
         if (rates <= 0).any():
-            raise ValueError(f"rate must be positive at every step, got {rates[rates <= 0][0]:g}")
+            raise ValueError(f"lr must be positive at every step, got {rates[rates <= 0][0]:g}")
     if step.decay:
         rates = rates / np.arange(1.0, steps + 1.0) ** step.decay
     return scale.rates(rates, normalized, shift)

@@ -12,6 +12,7 @@ from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.dynamics.edges.steps import EdgeSteps
 from hardmax.dynamics.loops import BY_RULE, CANCELLED, UNIT_ALONG, descend_gram, descend_primal
+from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.rules.running import (
     can_compile,
     compiled_layout,
@@ -21,7 +22,6 @@ from hardmax.dynamics.rules.running import (
 )
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import EVENTS, Rule, step_sizes, steps_to_record
-from hardmax.dynamics.steps import GD, Normalized, Step
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, choose, differences, known, orthonormal_basis, scaled
 from hardmax.problem.keys import Dense, Products
@@ -34,11 +34,11 @@ Loop = Callable[[Problem, np.ndarray, Rule, np.ndarray, Coordinates, int], tuple
 
 def train_p(
     problem: Problem,
-    step: Step,
+    step: Optimizer,
     steps: int,
     *,
-    start: Any,
-    record: int | Sequence[int] | None,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
     shift: int = 0,
     batch: Any = None,
@@ -60,17 +60,19 @@ def train_p(
         )
     loop = fast_path(scale.problem, rule)
     points, event = loop(scale.problem, p, rule, kept, coordinates, batch if by_update else 0)
-    return Run(problem, "step", kept, scale.back(points), event, method=step.name, step=step, batch=batch)
+    return Run(
+        problem, "step", kept, scale.back(points), event, method=step.name, optimizer=step, batch=batch
+    )
 
 
 def points_from(
-    problem: Problem, step: Step, steps: int, starts: np.ndarray, record: Sequence[int] = ()
+    problem: Problem, step: Optimizer, steps: int, starts: np.ndarray, record: Sequence[int] = ()
 ) -> np.ndarray:
-    """(starts, points kept, d): what `descend` gives from each start, the problem prepared once for all.
+    """(starts, points kept, d): what `train` gives from each start, the problem prepared once for all.
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.dynamics.vector import points_from
-    >>> points_from(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), 100, np.eye(2)).shape
+    >>> points_from(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
     (2, 2, 2)
     """
     scale, kept = scaled(problem), steps_to_record(record, steps)
@@ -80,18 +82,18 @@ def points_from(
     return scale.back(np.stack([loop(scale.problem, p, rule, kept, "auto", 0)[0] for p in begun]))
 
 
-def need_shape(problem: Problem, step: Step) -> None:
+def need_shape(problem: Problem, step: Optimizer) -> None:
     """Refuse a rule of matrices where a vector is trained."""
     if step.of_matrix and len(problem.shape) != 2:
         raise ValueError(
-            f"step must have a norm of vectors for a p of shape {problem.shape}, got {type(step).__name__} "
+            f"optimizer must have a norm of vectors for a p of shape {problem.shape}, got {type(step).__name__} "
             f"in the {step.norm} norm; choose another norm, or make the problem with Problem.from_queries"
         )
 
 
 def fast_path(problem: Problem, rule: Rule) -> Loop:
     """The loop for this structure of problem and rule; the plain one can do everything."""
-    if problem.head.cross_entropy is not None and rule.kind == UNIT_ALONG and not rule.constants.any():
+    if problem.readout.cross_entropy is not None and rule.kind == UNIT_ALONG and not rule.constants.any():
         steps = EdgeSteps(problem)
         if steps.edges is not None:
             return steps.loop
@@ -148,7 +150,7 @@ class WeightRun(Run):
 
     >>> import hardmax as hm
     >>> problem = hm.data.sphere(n=2, T=3, d=4, rng=0)
-    >>> hm.descend(problem, steps=50, wrt="W", prompt=[1, 0, 0, 0]).W.shape
+    >>> hm.train(problem.matrix(prompt=[1, 0, 0, 0]), hm.optim.Normalized(0.1), steps=50).W.shape
     (4, 4)
     """
 
@@ -164,12 +166,12 @@ class WeightRun(Run):
 
 def train_W(
     problem: Problem,
-    step: Step,
+    step: Optimizer,
     steps: int,
     *,
     prompt: Any,
-    start: Any,
-    record: int | Sequence[int] | None,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
 ) -> WeightRun:
     """Steps of W with the prompt u fixed, in the Frobenius norm (B-DEF-1b).
@@ -178,15 +180,15 @@ def train_W(
     only along u: W(t) = W(0) + u (q(t) - q(0))' / |u|^2, and q follows descent on p with the tokens as keys
     and the step times |u|^2; for normalised descent times |u| (B-ERR-17).
     """
-    W, values = problem.key_map, problem.head.values
+    W, values = problem.key_map, problem.readout.values
     if W is None or values is None:
         raise ValueError(
             "training W needs a problem made with from_tokens: keys W x of its values x; where inputs have "
-            'queries (from_queries) p is W already: leave out wrt="W"'
+            "queries (from_queries) p is W already: train the problem"
         )
     if not isinstance(step, GD | Normalized) or step.norm != "l2":
         raise ValueError(
-            f"step must be GD or Normalized in l2 where W is trained, which map to steps of p, got "
+            f"optimizer must be GD or Normalized in l2 where W is trained, which map to steps of p, got "
             f"{type(step).__name__} in {step.norm}; train p instead"
         )
     if prompt is None:
@@ -195,21 +197,23 @@ def train_W(
     if not u.any():
         raise ValueError("prompt must not be zero: with it every attention logit is zero")
     W = W if start is None else expect.finite_array("start", start, W.shape)
-    seen = replace(problem, table=Dense(values), W=None)
+    seen = problem._with(table=Dense(values), W=None)
     # The step of q is the rate times |u| or its square, in a float and a power of two.
     power, times = exponent(u), 1 if isinstance(step, Normalized) else 2
     size, shift = float(np.linalg.norm(np.ldexp(u, -power))) ** times, power * times
     scale = scaled(problem)
-    if isinstance(step.rate, str):  # "1/L_p" is about the problem with its own W
+    if isinstance(step.lr, str):  # "1/L_p" is about the problem with its own W
         shift -= 2 * scale.exponent
     rates = step_sizes(step, steps, replace(scale, exponent=0), False)
     q = train_p(
         seen,
-        replace(step, rate=rates * size, decay=0.0),
+        replace(step, lr=rates * size, decay=0.0),
         steps,
         start=W.T @ u,
         record=record,
         shift=shift,
         coordinates=coordinates,
     )
-    return WeightRun(seen, q.clock, q.times, q.points, q.event, None, q.method, step=step, prompt=u, start=W)
+    return WeightRun(
+        seen, q.clock, q.times, q.points, q.event, None, q.method, optimizer=step, prompt=u, start=W
+    )

@@ -1,114 +1,36 @@
-"""Paper A, trained embeddings: corpora, models, the first step, and dynamics in any dimension."""
+"""Paper A, trained embeddings: corpora, models, the first step, and dynamics in any dimension.
 
-from hardmax.data.corpora.corpus import Corpus
-from hardmax.data.corpora.generators import KLevel, assumption_4_corpus
-from hardmax.data.corpora.statistics import Assumption4, Assumption4Witness, TokenStatistics, assumption_4
-from hardmax.data.text import TextCorpus, TextReport, imdb_corpus, text_corpus, yelp_corpus
-from hardmax.embeddings import key_query, one_layer
-from hardmax.embeddings.first_step import (
-    FirstStep,
-    FirstStepErrors,
-    InfiniteWidth,
-    InitialEvent,
-    first_step_errors,
-    infinite_width,
-    initial_event,
-    initial_event_from_gram,
-    initial_vectors,
-    take_first_step,
-)
-from hardmax.embeddings.gram import (
-    GramDescent,
-    GramFlow,
-    GramState,
-    conserved_spectrum,
-    descend_gram,
-    flow_gram,
-)
-from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings, train_two_layer
-from hardmax.embeddings.near_identity import StructuredState, draw_initial
-from hardmax.embeddings.one_layer import EmbeddingDescent, descend_embeddings
-from hardmax.embeddings.patterns import (
-    TokenSelection,
-    important_pattern,
-    local_gap,
-    pattern_max_margin,
-    realizable,
-    realizable_patterns,
-    score_selection,
-    token_selection,
-)
-from hardmax.embeddings.theorem5 import (
-    StrongConditions,
-    TheoremFive,
-    Thresholds,
-    run_theorem_5,
-    strong_conditions,
-    theorem_5_thresholds,
-)
-from hardmax.embeddings.two_layer import (
-    TwoLayer,
-    TwoLayerDescent,
-    TwoLayerGradients,
-    TwoLayerGram,
-    descend_two_layer,
-)
+`Corpus.model` makes what `hm.train` and `hm.flow` take.
+"""
 
-__all__ = [
-    "Assumption4",
-    "Assumption4Witness",
-    "Corpus",
-    "EmbeddingDescent",
-    "EmbeddingTraining",
-    "FirstStep",
-    "FirstStepErrors",
-    "GramDescent",
-    "GramFlow",
-    "GramState",
-    "InfiniteWidth",
-    "InitialEvent",
-    "KLevel",
-    "StrongConditions",
-    "StructuredState",
-    "TextCorpus",
-    "TextReport",
-    "TheoremFive",
-    "Thresholds",
-    "TokenSelection",
-    "TokenStatistics",
-    "TwoLayer",
-    "TwoLayerDescent",
-    "TwoLayerGradients",
-    "TwoLayerGram",
-    "assumption_4",
-    "assumption_4_corpus",
-    "conserved_spectrum",
-    "descend_embeddings",
-    "descend_gram",
-    "descend_two_layer",
-    "draw_initial",
-    "first_step_errors",
-    "flow_gram",
-    "imdb_corpus",
-    "important_pattern",
-    "infinite_width",
-    "initial_event",
-    "initial_event_from_gram",
-    "initial_vectors",
-    "key_query",
-    "local_gap",
-    "one_layer",
-    "pattern_max_margin",
-    "realizable",
-    "realizable_patterns",
-    "run_theorem_5",
-    "score_selection",
-    "strong_conditions",
-    "take_first_step",
-    "text_corpus",
-    "theorem_5_thresholds",
-    "token_selection",
-    "train_embeddings",
-    "train_two_layer",
-    "yelp_corpus",
-]
+from hardmax._lib.lazy import lazy
+
+# Public name -> the file it lives in, with a dot in front if that is in another package.
+_NAMES = {
+    "Assumption4": ".data.corpora.statistics",
+    "Corpus": ".data.corpora.corpus",
+    "EmbeddingDescent": "one_layer",
+    "EmbeddingModel": "models",
+    "EmbeddingTraining": "minibatch",
+    "FirstStep": "first_step",
+    "GramDescent": "gram",
+    "GramFlow": "gram",
+    "GramState": "gram",
+    "KLevel": ".data.corpora.generators",
+    "TextCorpus": ".data.text",
+    "TextReport": ".data.text",
+    "TokenSelection": "patterns",
+    "TwoLayerDescent": "two_layer",
+    "TwoLayerGram": "two_layer",
+    "assumption_4": ".data.corpora.statistics",
+    "assumption_4_corpus": ".data.corpora.generators",
+    "imdb_corpus": ".data.text",
+    "initial_vectors": "first_step",
+    "pattern_max_margin": "patterns",
+    "take_first_step": "first_step",
+    "text_corpus": ".data.text",
+    "token_selection": "patterns",
+    "yelp_corpus": ".data.text",
+}
+
+__getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -53,7 +53,8 @@ class InitialEvent:
     ``overlap`` is the largest of |E_s.v|, |E_s.p|, |p.v|, ``norm`` the largest of |E_s|, |p|.
 
     >>> import hardmax as hm
-    >>> event = hm.embeddings.initial_event(*hm.embeddings.initial_vectors(20, 256, rng=0), delta=0.1)
+    >>> from hardmax.embeddings.first_step import initial_event
+    >>> event = initial_event(*hm.embeddings.initial_vectors(20, 256, rng=0), delta=0.1)
     >>> event.holds, round(event.overlap_bound, 4)
     (True, 0.2546)
     """
@@ -74,7 +75,7 @@ def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
     """The event (14) on vectors; its probability is at least 1 - delta for those of `initial_vectors`.
 
     >>> import hardmax as hm
-    >>> hm.embeddings.initial_event([[2.0, 0.0]], [0.0, 2.1], [1.0, 0.0], delta=0.1).holds
+    >>> hm.embeddings.first_step.initial_event([[2.0, 0.0]], [0.0, 2.1], [1.0, 0.0], delta=0.1).holds
     False
     """
     E = expect.finite_array("E", E, (None, None))
@@ -88,8 +89,8 @@ def initial_event_from_gram(
 ) -> InitialEvent:
     """The same from inner products: |E_s|^2, E p, E v, |p|^2 and p.v; d may be any Python integer.
 
-    >>> import hardmax as hm
-    >>> hm.embeddings.initial_event_from_gram([1.0], [1e-31], [1e-30], 1.0, 0.0, d=10**60, delta=0.01).holds
+    >>> from hardmax.embeddings.first_step import initial_event_from_gram
+    >>> initial_event_from_gram([1.0], [1e-31], [1e-30], 1.0, 0.0, d=10**60, delta=0.01).holds
     True
     """
     diagonal = expect.finite_array("diagonal", diagonal, (None,))
@@ -110,7 +111,8 @@ class FirstStepErrors:
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> a, c = np.array([1.0, -2.0, 0.0]) * 1e-30, np.array([3.0, 0.0, 1.0]) * 1e-30
-    >>> found = hm.embeddings.first_step_errors(corpus, np.eye(3), a, c, 1.0, rho=0.0, nu=1.0, first_rate=64)
+    >>> from hardmax.embeddings.first_step import first_step_errors
+    >>> found = first_step_errors(corpus, np.eye(3), a, c, 1.0, rho=0.0, nu=1.0, first_rate=64)
     >>> (found.r * 1e30).round(12).tolist(), f"{found.largest / found.bound(10**60):.1e}"
     ([-0.0625, 0.09375, -0.34375], '3.6e-17')
     """
@@ -186,7 +188,8 @@ def first_step_errors(
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> zero = np.zeros(3)   # infinite width: nothing but alpha is learnt
-    >>> hm.embeddings.first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, first_rate=64).largest
+    >>> from hardmax.embeddings.first_step import first_step_errors
+    >>> first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, first_rate=64).largest
     0.0
     """
     K = expect.finite_array("K", K, (corpus.S, corpus.S))
@@ -227,7 +230,7 @@ class InfiniteWidth:
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.infinite_width(corpus, first_rate=64)
+    >>> limit = hm.embeddings.first_step.infinite_width(corpus, first_rate=64)
     >>> limit.c.tolist(), limit.E[1].tolist()
     ([8.0, -8.0, 0.0], [0.0, 1.0, 0.0, -8.0])
     >>> hm.flow(corpus.problem(limit.E, limit.v), until_norm=1e3).direction.round(3).tolist()
@@ -278,7 +281,7 @@ def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.infinite_width(corpus, 16)
+    >>> limit = hm.embeddings.first_step.infinite_width(corpus, 16)
     >>> point = hm.embeddings.one_layer.evaluate(corpus, limit.a, limit.c)
     >>> round(point.loss, 6)
     0.313262

@@ -23,9 +23,9 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import isometric_keys
 from hardmax._lib.scales import read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import take_steps
-from hardmax.dynamics.steps import GD
 from hardmax.embeddings import one_layer
 from hardmax.problem import Problem
 
@@ -155,7 +155,7 @@ class GramRun(Run):
     state: GramState = field(kw_only=True)  # at the end
 
     @property
-    def norm(self) -> float:
+    def p_norm(self) -> float:
         """|p| at the end."""
         return self.state.p_norm
 
@@ -181,7 +181,7 @@ class GramDescent(GramRun):
     >>> from hardmax.embeddings.gram import GramState, descend_gram
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> run = descend_gram(corpus, GramState.infinite(3), steps=40, rate=2.0)
-    >>> bool(run.losses[0] > 0.69), bool(run.losses[-1] < 0.1), run.selection().tokens
+    >>> bool(run.losses[0] > 0.69), bool(run.losses[-1] < 0.1), run.selection
     (True, True, (0, 0))
     """
 
@@ -212,14 +212,14 @@ def descend_gram(
     """Full-batch gradient descent on what ``train`` names, by inner products; the rest stays as given.
 
     The same path as `descend_embeddings` on vectors with these inner products, whatever their dimension.
-    ``record`` is as in `hardmax.descend`; ``scale`` is a positive factor before the logits a, 1 by default.
+    ``record`` is as in `hardmax.train`; ``scale`` is a positive factor before the logits a, 1 by default.
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.embeddings.gram import GramState, descend_gram
     >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
     >>> E, p, v = hm.embeddings.initial_vectors(corpus.S, 100, rng=1)
     >>> run = descend_gram(corpus, GramState.from_vectors(E, p, v), steps=100, rate=0.1)
-    >>> same = hm.embeddings.descend_embeddings(corpus, E, p, v, steps=100, rate=0.1)
+    >>> same = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=100, rate=0.1)
     >>> bool(np.abs(run.a[-1] - same.a[-1]).max() < 1e-13)
     True
     """

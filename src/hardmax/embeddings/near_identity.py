@@ -105,7 +105,7 @@ class StructuredState:
         >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
         >>> state, _ = StructuredState.infinite(3).first_step(corpus, first_rate=64)
         >>> path = hm.flow(state.problem(corpus), until_norm=1e6, start=state.p)
-        >>> path.misalignment([1, 1, -2, 0, 0]) < 1e-11
+        >>> path.cosine_distance([1, 1, -2, 0, 0]) < 1e-11
         True
         """
         return corpus.problem(self.E, self.v)

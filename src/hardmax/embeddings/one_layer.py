@@ -25,10 +25,10 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, njit
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import take_steps
 from hardmax.dynamics.softmax import settle
-from hardmax.dynamics.steps import GD
 from hardmax.problem.losses import as_loss
 
 # Twice the spread of the logits plus the size of the values: below this no term of A underflows.
@@ -308,8 +308,9 @@ class EmbeddingDescent(Run):
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> run = hm.embeddings.descend_embeddings(corpus, np.eye(3), [0, 0, 0], [1, -1, 0], steps=50, rate=0.5)
-    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection().tokens
+    >>> model = corpus.model(start=(np.eye(3), [0, 0, 0], [1, -1, 0]), blocks=("E", "p"))
+    >>> run = hm.train(model, hm.optim.GD(0.5), steps=50)
+    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection
     (True, [1.02, 1.02, -2.039], (0, 0))
     """
 
@@ -344,12 +345,12 @@ def descend_embeddings(
     """Train what ``train`` names by plain gradient descent, all at once; the rest stays as given.
 
     A step costs two products with E and, if E is trained, an update of rank two. ``record`` is as in
-    `hardmax.descend`, ``scale`` as in `train_embeddings`.
+    `hardmax.train`, ``scale`` as in `train_embeddings`.
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
     >>> E, p, v = hm.embeddings.initial_vectors(3, 8, rng=0)
-    >>> run = hm.embeddings.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
+    >>> run = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
     >>> bool(np.allclose(run.p, p + E.T @ run.beta)), bool(abs(run.beta.sum()) < 1e-15)
     (True, True)
     """

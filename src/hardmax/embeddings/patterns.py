@@ -89,7 +89,7 @@ def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> hm.embeddings.score_selection(corpus, [1.0, 2.0, 1.0]).selected
+    >>> hm.embeddings.patterns.score_selection(corpus, [1.0, 2.0, 1.0]).selected
     ((0, 2), (1,))
     """
     scores = expect.finite_array("scores", scores, (corpus.S,))
@@ -102,7 +102,7 @@ def important_pattern(corpus: Corpus) -> Pattern:
     """The pattern that selects exactly the important token of every sequence; it needs Assumption 4.
 
     >>> import hardmax as hm
-    >>> hm.embeddings.important_pattern(hm.Corpus.from_sequences(["good film", "bad film"], [1, -1]))
+    >>> hm.embeddings.patterns.important_pattern(hm.Corpus.from_sequences(["good film", "bad film"], [1, -1]))
     ((0,), (2,))
     """
     found = assumption_4(corpus)
@@ -128,7 +128,7 @@ def pattern_max_margin(
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> E = hm.embeddings.infinite_width(corpus, 64).E
+    >>> E = hm.embeddings.first_step.infinite_width(corpus, 64).E
     >>> solve = hm.embeddings.pattern_max_margin
     >>> [str(solve(corpus, Z, E, exact=True).exact.norm_squared) for Z in ([[0], [1]], [[0, 2], [1]])]
     ['2/3', '22/129']
@@ -150,8 +150,9 @@ def local_gap(corpus: Corpus, c: Any, selection: TokenSelection) -> float:
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.infinite_width(corpus, 64)
-    >>> hm.embeddings.local_gap(corpus, limit.c, hm.embeddings.score_selection(corpus, [1.0, 1.0, 0.0]))
+    >>> limit = hm.embeddings.first_step.infinite_width(corpus, 64)
+    >>> from hardmax.embeddings.patterns import local_gap, score_selection
+    >>> local_gap(corpus, limit.c, score_selection(corpus, [1.0, 1.0, 0.0]))
     8.0
     """
     c = expect.finite_array("c", c, (corpus.S,))
@@ -260,9 +261,9 @@ def realizable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> hm.embeddings.realizable(corpus, [[0], [1]])
+    >>> hm.embeddings.patterns.realizable(corpus, [[0], [1]])
     True
-    >>> hm.embeddings.realizable(corpus, [[0], [1]], E=[[1], [-1], [0]])
+    >>> hm.embeddings.patterns.realizable(corpus, [[0], [1]], E=[[1], [-1], [0]])
     False
     """
     sequences = distinct_tokens(corpus)
@@ -286,7 +287,7 @@ def realizable_patterns(
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> list(hm.embeddings.realizable_patterns(corpus, containing=[0, 1]))
+    >>> list(hm.embeddings.patterns.realizable_patterns(corpus, containing=[0, 1]))
     [((0,), (1,)), ((0,), (1, 2)), ((0, 2), (1,)), ((0, 2), (1, 2))]
     """
     sequences = distinct_tokens(corpus)

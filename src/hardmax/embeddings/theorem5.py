@@ -145,7 +145,7 @@ class StrongConditions:
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.theorem5 import strong_conditions
-    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[2.0, 0.0]])
+    >>> problem = hm.Problem([[[1.0, 0.0], [0.0, 0.0]]], [[2.0, 0.0]])
     >>> found = strong_conditions(problem, [0], start=[1.0, 0.0])
     >>> found.lead, round(found.loss, 4), round(found.loss_bound, 4), found.rank, found.holds
     (2.0, 0.2084, 0.6931, 1, False)
@@ -171,7 +171,7 @@ def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.theorem5 import strong_conditions
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.infinite_width(corpus, first_rate=64)
+    >>> limit = hm.embeddings.first_step.infinite_width(corpus, first_rate=64)
     >>> strong_conditions(corpus.problem(limit.E, limit.v), [0, 0]).holds
     True
     """
@@ -245,7 +245,7 @@ class TheoremFive:
     @property
     def misalignment_p(self) -> float:
         """Part (2): 1 - cos of p with the max-margin direction of its own selection; nan if there is none."""
-        return self.path.misalignment(self.best) if self.best.direction is not None else math.nan
+        return self.path.cosine_distance(self.best) if self.best.direction is not None else math.nan
 
     @property
     def loss(self) -> float:

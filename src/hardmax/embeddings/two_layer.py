@@ -23,9 +23,9 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import take_steps
-from hardmax.dynamics.steps import GD
 from hardmax.embeddings.gram import GramState, read_names
 from hardmax.embeddings.minibatch.result import two_layers
 from hardmax.embeddings.one_layer import (
@@ -43,7 +43,7 @@ class TwoLayerGradients(NamedTuple):
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> found = hm.embeddings.TwoLayer().gradients(corpus, np.eye(3), [1, 0, 0], [1, 0, -1])
+    >>> found = hm.embeddings.two_layer.TwoLayer().gradients(corpus, np.eye(3), [1, 0, 0], [1, 0, -1])
     >>> found.E.shape, found.p.shape, found.gain.shape
     ((3, 3), (3,), (0,))
     """
@@ -67,7 +67,7 @@ class TwoLayer:
 
     >>> import numpy as np, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> hm.embeddings.TwoLayer().predict(corpus, np.eye(3), [0, 0, 0], [1, 0, -1]).round(4).tolist()
+    >>> hm.embeddings.two_layer.TwoLayer().predict(corpus, np.eye(3), [0, 0, 0], [1, 0, -1]).round(4).tolist()
     [1.3147, -1.3147]
     """
 
@@ -87,7 +87,7 @@ class TwoLayer:
 
         >>> import numpy as np, hardmax as hm
         >>> corpus = hm.Corpus.from_sequences([[0, 1, 1]], [1])
-        >>> hm.embeddings.TwoLayer().predict(corpus, np.eye(2), [0, 0], [1, 0]).round(4).tolist()
+        >>> hm.embeddings.two_layer.TwoLayer().predict(corpus, np.eye(2), [0, 0], [1, 0]).round(4).tolist()
         [-0.3333]
         """
         E, p, v = read_vectors(corpus, E, p, v)
@@ -99,7 +99,7 @@ class TwoLayer:
 
         >>> import numpy as np, hardmax as hm
         >>> corpus = hm.Corpus.from_sequences([[0, 1, 1]], [1])
-        >>> hm.embeddings.TwoLayer().attention(corpus, np.eye(2), [0, 0], [1, 0]).round(4).tolist()
+        >>> hm.embeddings.two_layer.TwoLayer().attention(corpus, np.eye(2), [0, 0], [1, 0]).round(4).tolist()
         [0.3333, 0.6667]
         """
         E, p, v = read_vectors(corpus, E, p, v)
@@ -110,7 +110,8 @@ class TwoLayer:
 
         >>> import numpy as np, hardmax as hm
         >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-        >>> round(hm.embeddings.TwoLayer().gradients(corpus, np.eye(3), [0, 0, 0], [1, 0, -1]).loss, 4)
+        >>> from hardmax.embeddings.two_layer import TwoLayer
+        >>> round(TwoLayer().gradients(corpus, np.eye(3), [0, 0, 0], [1, 0, -1]).loss, 4)
         0.2379
         """
         E, p, v = read_vectors(corpus, E, p, v)
@@ -353,7 +354,7 @@ class TwoLayerDescent(Run):
     state: TwoLayerGram = field(kw_only=True)
 
     @property
-    def norm(self) -> float:
+    def p_norm(self) -> float:
         """|p| at the end."""
         return self.state.one_layer.p_norm
 

@@ -1,17 +1,26 @@
-"""Types of the public names: the same as the table in __init__.py."""
+"""The public names of this package: read by type checkers, and by `lazy_loader` at run time."""
 
 from .cone import LocalPath as LocalPath
 from .cone import local_path as local_path
 from .decomposition import Decomposition as Decomposition
-from .decomposition import decompose as decompose
 from .global_path import RegularizationPath as RegularizationPath
 from .global_path import regularization_path as regularization_path
-from .head_path import JointPath as JointPath
-from .head_path import joint_path as joint_path
 from .late import LateComparison as LateComparison
 from .late import LateResidual as LateResidual
 from .late import late_residual as late_residual
 from .late import path_offset as path_offset
+from .laws import Forecast as Forecast
+from .laws import RateWarning as RateWarning
+from .laws import adam_growth as adam_growth
+from .laws import adam_limit as adam_limit
+from .laws import adam_waiting as adam_waiting
+from .laws import critical_rate as critical_rate
+from .laws import forecast as forecast
+from .laws import freezing_rate as freezing_rate
+from .laws import mirror_onset as mirror_onset
+from .laws import runaway_rate as runaway_rate
+from .readout_path import JointPath as JointPath
+from .readout_path import joint_path as joint_path
 from .stationary import basin_boundary as basin_boundary
 from .surviving import Survivors as Survivors
 from .surviving import survivors as survivors

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import lengths, misalignment
+from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax.dynamics.gradient import pull_of, settle_at
 from hardmax.limits.searching import Landscape, minimize
 from hardmax.problem import Problem
@@ -34,7 +34,7 @@ class LocalPath:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import local_path
-    >>> path = local_path(hm.data.named("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
+    >>> path = local_path(hm.data.example("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
     >>> np.degrees(path.angles).round(3).tolist(), path.is_bounded, path.tends_to_q
     ([0.045, 0.0], False, True)
     """
@@ -61,7 +61,7 @@ class LocalPath:
     @property
     def angles(self) -> np.ndarray:
         """Angle of p(R) to q in radians."""
-        return np.array([_angle(misalignment(p, self.q)) for p in self.points])
+        return np.array([_angle(cosine_distance(p, self.q)) for p in self.points])
 
     @property
     def is_bounded(self) -> bool:
@@ -100,7 +100,7 @@ def local_path(
 
     >>> import hardmax as hm
     >>> from hardmax.limits import local_path
-    >>> path = local_path(hm.data.named("B-FIG-1b"), [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
+    >>> path = local_path(hm.data.example("B-FIG-1b"), [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
     >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbours score higher: it stays behind
     ([20.0, 20.0], [-1.0, -1.0])
     """
@@ -169,7 +169,7 @@ class _Cone:
         found.append(best)
         if self.landscape.excess(best[None])[0][0] > 0.0:
             polished = minimize(self.landscape.expanded, best, R).p
-            if misalignment(polished, self.q) <= 2.0 * math.sin(0.5 * self.half) ** 2:
+            if cosine_distance(polished, self.q) <= 2.0 * math.sin(0.5 * self.half) ** 2:
                 found.append(polished)
         return found
 

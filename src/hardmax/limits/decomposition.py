@@ -16,6 +16,7 @@ from hardmax._lib.arrays import polar
 from hardmax._lib.notebook import table
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import Expansion, expand, risk_of, settle_at
+from hardmax.dynamics.models import Remainder
 from hardmax.limits.partition import Partition, partition
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Label
@@ -23,10 +24,10 @@ from hardmax.margin.norms import Norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import scaled
-from hardmax.problem.heads import Labels, Scores, has_one_label
 from hardmax.problem.keys import Dense, OneHot
 from hardmax.problem.problem import slots_of
-from hardmax.problem.selection import leaders, optimal_tokens
+from hardmax.problem.readouts import Labels, Scores, has_one_label
+from hardmax.problem.selection import best_tokens, leaders
 
 ROUNDS = 1_000
 ENOUGH = 1e-4  # of the fall that the slope promises
@@ -49,15 +50,14 @@ def restricted(problem: Problem, kept: np.ndarray) -> Problem:
     """The same problem with some of its slots, at least one of every input.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [2.0]]], [[1, 0, 0]], loss="log")
+    >>> problem = hm.Problem([[[1.0], [0.0], [2.0]]], [[1, 0, 0]], loss="log")
     >>> restricted(problem, np.array([True, False, True])).keys[[0, 2]].tolist()
     [[1.0], [2.0]]
     """
-    return replace(
-        problem,
+    return problem._with(
         tokens=problem.tokens[kept],
         offsets=np.concatenate([[0], np.cumsum(np.add.reduceat(kept.astype(np.intp), problem.offsets[:-1]))]),
-        head=problem.head.restricted(kept),
+        readout=problem.readout.restricted(kept),
         counts=None if problem.counts is None else problem.counts[kept],
     )
 
@@ -66,7 +66,7 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
     """The minimiser over the columns' span of a convex log loss that is coercive there.
 
     >>> import hardmax as hm
-    >>> tied = hm.Problem.from_scores([[[1.0], [0.0]]] * 3, [[1, 0], [1, 0], [0, 1]], loss="log")
+    >>> tied = hm.Problem([[[1.0], [0.0]]] * 3, [[1, 0], [1, 0], [0, 1]], loss="log")
     >>> found = convex_minimum(tied, np.eye(1))
     >>> round(float(found.p[0]), 12) == round(math.log(2), 12), found.radius < 1e-14
     (True, True)
@@ -77,7 +77,7 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
     scale = scaled(problem, to_one=True)
     slots = slots_of(scale.problem)
     table = Dense(np.ascontiguousarray(scale.problem.keys @ S))
-    seen, slots = replace(scale.problem, table=table, W=None), replace(slots, table=table)
+    seen, slots = scale.problem._with(table=table, W=None), replace(slots, table=table)
     inputs = np.split(slots.keys[slots.tokens], slots.offsets[1:-1])
     y, least = np.zeros(S.shape[1]), math.inf
     settled = settle_at(seen, y, slots)
@@ -130,11 +130,11 @@ def local_minimum(problem: Problem, start: np.ndarray | None = None) -> Finite |
     """Where gradient flow from the origin or a start rests, for a risk that need not be convex, if it does.
 
     >>> import hardmax as hm
-    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
+    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
     >>> local_minimum(opposed).p.round(4).tolist()
     [-0.6921]
     """
-    if problem.head.moves:
+    if problem.readout.moves:
         return None
     run = flow(problem, start=start)
     if run.event not in ("stationary point", "no competing token"):
@@ -162,7 +162,7 @@ class Decomposition:
 
     >>> import hardmax as hm
     >>> a, b, c = [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]
-    >>> problem = hm.Problem.from_scores([[a, b], [a, b], [b, a], [a, b, c]],
+    >>> problem = hm.Problem([[a, b], [a, b], [b, a], [a, b, c]],
     ...                                  [[1, 0], [1, 0], [1, 0], [1, 0, 0]], loss="log")
     >>> found = hm.decompose(problem)
     >>> found
@@ -276,7 +276,7 @@ class Decomposition:
 
         >>> import hardmax as hm
         >>> keys = [[[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]]
-        >>> found = hm.decompose(hm.Problem.from_scores(keys, [[1, 0]] * 3, loss="log"))
+        >>> found = hm.decompose(hm.Problem(keys, [[1, 0]] * 3, loss="log"))
         >>> found.max_margin("linf").p.tolist()
         [0.0, 1.0]
         """
@@ -286,13 +286,25 @@ class Decomposition:
         """p as a sum of its part in S, which tends to p_fin, and the rest, which goes along p_mm.
 
         >>> import hardmax as hm
-        >>> tied = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]] * 2, [[1, 0], [0, 1]], loss="log")
+        >>> tied = hm.Problem([[[1.0, 0.0], [0.0, 0.0]]] * 2, [[1, 0], [0, 1]], loss="log")
         >>> [part.tolist() for part in hm.decompose(tied).parts([3.0, 4.0])]
         [[3.0, 0.0], [0.0, 4.0]]
         """
         p = self.problem.vector("p", p)
         inside = self.S @ (self.S.T @ p)
         return inside, p - inside
+
+    @property
+    def remainder(self) -> Remainder:
+        """The model of what diverges, for `hm.train` and `hm.flow`: p_fin stays, the rest moves beside it.
+
+        >>> import hardmax as hm
+        >>> found = hm.decompose(hm.data.example("cycle"))
+        >>> run = hm.flow(found.remainder, until_norm=1e6)
+        >>> run.cosine_distance(found.direction) < 1e-9
+        True
+        """
+        return Remainder(self)
 
     @cached_property
     def late(self) -> Problem:
@@ -304,7 +316,7 @@ class Decomposition:
 
         >>> import hardmax as hm
         >>> line = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
-        >>> found = hm.decompose(hm.Problem.from_scores(line, [[1, 0]] * 3, loss="log"))
+        >>> found = hm.decompose(hm.Problem(line, [[1, 0]] * 3, loss="log"))
         >>> hm.flow(found.late, until_norm=1e6).direction.tolist()
         [0.0, 1.0]
         """
@@ -324,19 +336,19 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
 
     >>> import hardmax as hm
     >>> keys = [[[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
-    >>> found = hm.decompose(hm.Problem.from_scores(keys, [[1, 0]] * 3, loss="log"))
+    >>> found = hm.decompose(hm.Problem(keys, [[1, 0]] * 3, loss="log"))
     >>> found.kind, found.bound, [str(y) for y in found.circulation]
     ('mixed', ((0, 1), (1, 1)), ['1', '1'])
     """
     need_problem(problem)
-    best = optimal_tokens(problem)
+    best = best_tokens(problem)
     if selection is None and not best.is_unique:
         raise ValueError(
             "selection must be one token per input where the best-scoring ones tie, got none; say which is "
             "meant"
         )
     tokens = leaders(problem, best if selection is None else selection)
-    scores = problem.head.vertex_predictions(problem.tokens, problem.offsets)
+    scores = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
     labelled = has_one_label(problem) and all(scores[problem.offsets[:-1] + np.array(tokens)] == 1.0)
     return Decomposition(problem, tokens, _partition(problem, tokens), not labelled)
 
@@ -379,7 +391,7 @@ def _late(found: Decomposition) -> Problem:
     problem, p = found.problem, found.p_fin
     if not found.separable:
         raise ValueError("problem must have a separable row to be trained beyond p_fin, got a bounded one")
-    if p is None or problem.head.moves:
+    if p is None or problem.readout.moves:
         raise ValueError(
             "problem must have fixed scores and a p_fin that was found, got none; train the problem itself"
         )
@@ -410,13 +422,13 @@ def _late(found: Decomposition) -> Problem:
         inputs.append(i)
     flat = np.concatenate(scores)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    if problem.head.in_log is None:
+    if problem.readout.in_log is None:
         head = Scores(flat, problem.loss)
     else:  # what the bound tokens take from the label is a constant, the infimum of the risk
         flat = np.zeros(len(flat))
         flat[offsets[:-1]] = 1.0
         head = Labels(flat)
-    late = Problem(Dense(np.concatenate(rows)), np.arange(len(flat)), offsets, head)
+    late = Problem._flat(Dense(np.concatenate(rows)), np.arange(len(flat)), offsets, head)
     return late.weighted(weights[inputs], np.concatenate(masses))
 
 

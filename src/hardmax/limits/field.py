@@ -75,7 +75,7 @@ class DescentField:
 
     >>> import hardmax as hm
     >>> from hardmax.limits.field import DescentField
-    >>> problem = hm.data.named("B-FIG-1b")
+    >>> problem = hm.data.example("B-FIG-1b")
     >>> field = DescentField(problem)
     >>> there = field.at([[3.0 * field.unit, 4.0 * field.unit]])[0]
     >>> bool(abs(there - hm.gradient(problem, [3.0, 4.0]).direction).max() < 1e-15)
@@ -89,7 +89,7 @@ class DescentField:
         power = exponent(problem.keys)
         self.unit = math.ldexp(1.0, power)
         keys = np.ascontiguousarray(np.ldexp(problem.keys, -power) @ self.basis)
-        self.problem = replace(problem, table=Dense(keys), W=None)
+        self.problem = problem._with(table=Dense(keys), W=None)
         self.slots = replace(slots, table=Dense(keys))
         self._scores = np.ascontiguousarray(self.slots.merge(problem.scores))
 
@@ -125,7 +125,7 @@ def degree(field: DescentField, radius: float, corners: np.ndarray) -> int | Non
 
     >>> import hardmax as hm
     >>> from hardmax.limits.field import DescentField, degree
-    >>> problem = hm.data.named("B-FIG-1b")
+    >>> problem = hm.data.example("B-FIG-1b")
     >>> found = hm.critical_directions(problem)
     >>> degree(DescentField(problem), 1000.0, found.corners), 1 - found.sum
     (0, 0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import lengths, misalignment
+from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax.limits.late import path_offset
 from hardmax.limits.searching import (
     NOISE,
@@ -26,7 +26,7 @@ from hardmax.margin.att_svm import max_margin
 from hardmax.margin.sets import SetMaxMargin, set_max_margin
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import scaled
-from hardmax.problem.selection import chosen_slots, optimal_tokens, selected_tokens
+from hardmax.problem.selection import best_tokens, chosen_slots, selected_tokens
 
 # Starts agree when they end this close, in radians: what B-ALG-1 asks of a path that is to be believed.
 AGREE = 1e-6
@@ -51,7 +51,7 @@ class RegularizationPath:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import regularization_path
-    >>> path = regularization_path(hm.data.named("B-FIG-8"), [10.0, 100.0])
+    >>> path = regularization_path(hm.data.example("B-FIG-8"), [10.0, 100.0])
     >>> np.degrees(path.angle([1.0, 3.0])).round(4).tolist(), path.is_reliable.all().item()
     ([1.5846, 0.1533], True)
     """
@@ -79,15 +79,15 @@ class RegularizationPath:
 
     def angle(self, other: Any) -> np.ndarray:
         """Angle in radians to a direction (a vector or a MaxMargin), at every radius; nan where p is zero."""
-        return 2.0 * np.arcsin(np.sqrt(self.misalignments(other) / 2.0))
+        return 2.0 * np.arcsin(np.sqrt(self.cosine_distances(other) / 2.0))
 
-    def misalignment(self, other: Any, at: int = -1) -> float:
+    def cosine_distance(self, other: Any, at: int = -1) -> float:
         """1 - cos to a direction (a vector, a MaxMargin or a run) at one radius, the last by default."""
-        return misalignment(self.points[at], other)
+        return cosine_distance(self.points[at], other)
 
-    def misalignments(self, other: Any) -> np.ndarray:
+    def cosine_distances(self, other: Any) -> np.ndarray:
         """1 - cos to a direction, at every radius; nan where p is zero."""
-        return np.array([misalignment(p, other) if p.any() else math.nan for p in self.points])
+        return np.array([cosine_distance(p, other) if p.any() else math.nan for p in self.points])
 
 
 @check_arguments
@@ -109,7 +109,7 @@ def regularization_path(
 
     >>> import hardmax as hm
     >>> from hardmax.limits import regularization_path
-    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
+    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
     >>> path = regularization_path(opposed, [10.0])     # no p separates the best tokens: a finite minimiser
     >>> path.points.round(4).tolist(), path.interior.tolist()
     ([[-0.6921]], [True])
@@ -152,7 +152,7 @@ class _Winner:
 
 class _PathSearch:
     def __init__(self, problem: Problem, starts: int, rng: int | np.random.Generator) -> None:
-        best = optimal_tokens(problem).sets
+        best = best_tokens(problem).sets
         self.landscape = Landscape(problem, [tokens[0] for tokens in best])
         if all(len(tokens) == size for tokens, size in zip(best, problem.sizes.tolist(), strict=True)):
             raise ValueError("problem must have a token that scores below another of its input, got none")
@@ -244,7 +244,10 @@ class _PathSearch:
         best = max_margin(problem, chosen) if chosen.is_unique else None
         if best is None or best.direction is None:
             return []
-        if problem.head.in_log is not None and not problem.scores[chosen_slots(problem, chosen.tokens)].all():
+        if (
+            problem.readout.in_log is not None
+            and not problem.scores[chosen_slots(problem, chosen.tokens)].all()
+        ):
             return []  # without its label an input has no floor
         own = Landscape(problem, chosen.tokens)
         starts = [winner.p, self.landscape.basis.T @ best.direction * R]

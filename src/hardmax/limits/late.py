@@ -45,7 +45,7 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     its neighbours: then every support row carries the same weight in the limit, which fixes w.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> hm.limits.path_offset(problem, hm.max_margin(problem, [0, 0])).round(7).tolist()
     [-0.2541894, 0.0847298]
     """
@@ -89,7 +89,7 @@ def support_weights(problem: Problem, max_margin: MaxMargin) -> tuple[Ints, Floa
     inputs = np.array([i for i, _ in labels], dtype=np.intp)
     losers = problem.offsets[:-1][inputs] + np.array([t for _, t in labels], dtype=np.intp)
     copies = np.log(np.bincount(problem.groups, problem.counts)[problem.groups])
-    u = problem.head.vertex_predictions(problem.tokens, problem.offsets)[chosen]
+    u = problem.readout.vertex_predictions(problem.tokens, problem.offsets)[chosen]
     slopes = problem.loss.log_slopes(u[inputs]) + problem.log_weights[inputs]
     return near, slopes + np.log(gaps) + copies[losers] - copies[chosen][inputs]
 
@@ -113,7 +113,7 @@ class LateResidual:
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import max_margin
     >>> from hardmax.limits import late_residual
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> late = late_residual(problem, max_margin(problem, [0, 0]))
     >>> late.status, late.w.round(7).tolist(), round(late.eta_c, 6)
     ('independent', [-0.2541894, 0.0847298], 0.301169)
@@ -153,7 +153,7 @@ class LateResidual:
     def flow_point(self, log_time: float, point: Any = None) -> np.ndarray:
         """Where gradient flow is at a late log t; ``point`` is an earlier late point of it."""
         best = self.max_margin
-        along = log_time - math.log(self.problem.total) + self.floor - 2.0 * math.log(best.norm)
+        along = log_time - math.log(self.problem.total) + self.floor - 2.0 * math.log(best.p_norm)
         return along * best.need() + self.residual(point)
 
     def compare(self, trajectory: Run) -> LateComparison:
@@ -162,7 +162,7 @@ class LateResidual:
         >>> import hardmax as hm
         >>> from hardmax.margin.att_svm import max_margin
         >>> from hardmax.limits import late_residual
-        >>> problem = hm.data.named("B-FIG-8")
+        >>> problem = hm.data.example("B-FIG-8")
         >>> late = late_residual(problem, max_margin(problem, [0, 0]))
         >>> late.compare(hm.flow(problem, until_norm=1e3)).distances[-1] < 1e-6
         np.True_
@@ -174,14 +174,14 @@ class LateResidual:
             )
         beside = np.array([self._beside(p) for p in trajectory.points])
         off = beside @ self.span - self.span.T @ self.w
-        half = int(np.argmax(trajectory.norms >= 0.5 * trajectory.norms[-1]))
+        half = int(np.argmax(trajectory.p_norms >= 0.5 * trajectory.p_norms[-1]))
         drift = self.frozen(trajectory.p) - self.frozen(trajectory.points[half])
         return LateComparison(
-            trajectory.norms,
+            trajectory.p_norms,
             lengths(off),
             float(lengths(drift)),
-            trajectory.misalignment(self.max_margin),
-            self.predicted_misalignment(trajectory.norm, trajectory.points[half]),
+            trajectory.cosine_distance(self.max_margin),
+            self.predicted_misalignment(trajectory.p_norm, trajectory.points[half]),
             _swing(trajectory, beside),
         )
 
@@ -202,11 +202,11 @@ class LateComparison:
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import max_margin
     >>> from hardmax.limits import late_residual
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> late = late_residual(problem, max_margin(problem, [0, 0]))
     >>> for factor in (0.97, 1.03):
-    ...     step = hm.steps.Normalized(factor * late.eta_c)
-    ...     path = hm.descend(problem, step, steps=4000, record=range(3990, 4001))
+    ...     step = hm.optim.Normalized(factor * late.eta_c)
+    ...     path = hm.train(problem, step, steps=4000, record=range(3990, 4001))
     ...     round(late.compare(path).swing, 2), round(late.compare(path).ratio, 3)
     (0.0, 1.0)
     (0.07, 1.295)
@@ -235,7 +235,7 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import max_margin
     >>> from hardmax.limits import late_residual
-    >>> problem = hm.data.named("B-FIG-1a")
+    >>> problem = hm.data.example("B-FIG-1a")
     >>> late_residual(problem, max_margin(problem)).eta_c   # one support row: nothing swings
     inf
     """
@@ -305,7 +305,7 @@ def _swing(trajectory: Run, beside: np.ndarray) -> float:
         return math.nan
     last = float(lengths(beside[-1] - beside[-2]))
     around = float(lengths(beside[-1] - beside[-3]))
-    return last if last > 1e-9 * trajectory.norm and around < 0.1 * last else 0.0
+    return last if last > 1e-9 * trajectory.p_norm and around < 0.1 * last else 0.0
 
 
 class LateMap:
@@ -313,7 +313,7 @@ class LateMap:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits.late import LateMap
-    >>> problem = hm.Problem.from_scores([[[0, 0], [-1, -1], [-1, 3]]], [[1, 0, 0]])
+    >>> problem = hm.Problem([[[0, 0], [-1, -1], [-1, 3]]], [[1, 0, 0]])
     >>> late = hm.limits.late_residual(problem, hm.max_margin(problem))
     >>> orbit = LateMap(late).orbit(2.5 * late.eta_c, late.w @ late.span + 0.01, 2000, 8)[:, 0]
     >>> [period for period in (1, 2, 4) if np.allclose(orbit[period:], orbit[:-period], atol=1e-9)]
@@ -324,7 +324,7 @@ class LateMap:
         best = late.max_margin
         near, self.log_c = support_weights(late.problem, best)
         self.rows = best.constraints.rows()[near] @ late.span  # (k, r), the parts across p_mm
-        self.length = best.norm
+        self.length = best.p_norm
         self.d = late.span.shape[1]
 
     def step(self, z: np.ndarray, rate: np.ndarray | float) -> np.ndarray:

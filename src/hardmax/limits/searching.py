@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.enumerate import selections
 from hardmax.dynamics.gradient import expand, settle_at
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import orthonormal_basis
@@ -52,7 +52,7 @@ class Landscape:
         self.selection = tuple(int(t) for t in selection)
         self.basis = orthonormal_basis(slots) if basis is None else basis
         keys = np.ascontiguousarray(problem.keys @ self.basis)
-        self.reduced = replace(problem, table=Dense(keys), W=None)
+        self.reduced = problem._with(table=Dense(keys), W=None)
         self.slots: Slots = replace(slots, table=Dense(keys))
         chosen = chosen_slots(problem, self.selection)
         self.scores = problem.scores[chosen]
@@ -74,7 +74,7 @@ class Landscape:
         return points @ self.basis.T
 
     def excess(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(sign, log|E|) at points (m, d): `hm.excess_risk` for many points.
+        """(sign, log|E|) at points (m, d): `hm.dynamics.excess_loss` for many points.
 
         Differences are taken to the reference token, so that nothing cancels when it scores best.
         """
@@ -245,8 +245,8 @@ LOOKED_AT = 1000
 
 def attracting_directions(problem: Problem, count: int) -> list[np.ndarray]:
     """Directions of feasible p_mm, locally optimal ones first, and among equals the larger margin first."""
-    found = [each for each in feasible_selections(problem, limit=LOOKED_AT) if each.direction is not None]
-    found.sort(key=lambda each: (not each.locally_optimal, -each.max_margin.margin))
+    found = [each for each in selections(problem, limit=LOOKED_AT) if each.direction is not None]
+    found.sort(key=lambda each: (not each.attracts.verdict, -each.max_margin.margin))
     return [each.direction for each in found[:count] if each.direction is not None]
 
 

@@ -50,9 +50,8 @@ def stationary_points(
 
     >>> import hardmax as hm
     >>> from hardmax.limits.field import DescentField
-    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
-    >>> found = stationary_points(DescentField(opposed), 100.0, [])
-    >>> [(each.p.round(5).tolist(), each.index) for each in found]
+    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
+    >>> [(each.p.round(5).tolist(), each.index) for each in stationary_points(DescentField(opposed), 100.0, [])]
     [([-0.69209], 0)]
     """
     found: list[StationaryPoint] = []
@@ -156,7 +155,7 @@ def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import basin_boundary
-    >>> x, y = basin_boundary(hm.data.named("B-FIG-1b"), [20.0, 1.5], [20.0, 2.0], tolerance=1e-4)
+    >>> x, y = basin_boundary(hm.data.example("B-FIG-1b"), [20.0, 1.5], [20.0, 2.0], tolerance=1e-4)
     >>> bool(abs(y - (0.1 * x + np.log(90 / 111))) < 1e-4)
     True
     """
@@ -171,7 +170,7 @@ def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float
     norm = FAR * max(1.0, float(np.linalg.norm(near)), float(np.linalg.norm(far)))
 
     def end(p: np.ndarray) -> tuple[tuple[int, ...], ...]:
-        return flow(problem, start=p, until_norm=norm).selection().sets
+        return flow(problem, start=p, until_norm=norm).selection.sets
 
     home = end(near)
     if end(far) == home:

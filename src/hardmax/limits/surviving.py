@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax._lib.notebook import table
 from hardmax.dynamics.measures import attended, attention
 from hardmax.limits.decomposition import Decomposition, decompose
@@ -25,11 +25,11 @@ class Survivors:
     ``sets`` are the tokens with attention above 1e-3. If training keeps these, rows from the best of them to
     the others inside a set are bound and rows to the outside separable, p tends to a minimum of the risk
     among the survivors on the bound rows' span (``error`` is the distance to it, None if none is found) and
-    along ``decomposition.p_mm`` beside it (``misalignment``, 1 - cos; None if nothing diverges).
+    along ``decomposition.p_mm`` beside it (``cosine_distance``, 1 - cos; None if nothing diverges).
 
     >>> import hardmax as hm
-    >>> found = hm.limits.survivors(hm.data.named("cycle"), [7.0, 6.0, -14.0])
-    >>> found.sets.sets, found.verdict, found.misalignment < 1e-3
+    >>> found = hm.limits.survivors(hm.data.example("cycle"), [7.0, 6.0, -14.0])
+    >>> found.sets.sets, found.verdict, found.cosine_distance < 1e-3
     (((0, 1), (0, 1), (0, 1), (0, 1)), 'consistent', True)
     """
 
@@ -37,7 +37,7 @@ class Survivors:
     decomposition: Decomposition
     largest_between: float  # attention of a token that neither survives nor is gone; 0 if there is none
     error: float | None
-    misalignment: float | None
+    cosine_distance: float | None
 
     @property
     def verdict(self) -> str:
@@ -67,8 +67,12 @@ class Survivors:
         return ""
 
     def _repr_html_(self) -> str:
-        rows = [("survivors", self.sets), ("verdict", self.verdict), ("because", self.reason or "-")]
-        rows += [("distance to p_fin", self.error), ("1 - cos to p_mm", self.misalignment)]
+        rows: list[tuple[str, Any]] = [
+            ("survivors", self.sets),
+            ("verdict", self.verdict),
+            ("because", self.reason or "-"),
+        ]
+        rows += [("distance to p_fin", self.error), ("1 - cos to p_mm", self.cosine_distance)]
         return table("Survivors", ["", ""], rows)
 
 
@@ -77,7 +81,7 @@ def survivors(problem: Problem, p: Any) -> Survivors:
     """Compare the tokens that p attends to with those that its rows bind (D-CONJ-5).
 
     >>> import hardmax as hm
-    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
+    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
     >>> hm.limits.survivors(opposed, hm.flow(opposed).p).verdict
     'finite'
     """
@@ -85,11 +89,11 @@ def survivors(problem: Problem, p: Any) -> Survivors:
     sets = attended(problem, p, ALIVE)
     shares = np.bincount(problem.groups, np.concatenate(attention(problem, p)), len(problem.tokens))
     between = shares[(shares > GONE) & (shares < ALIVE)]
-    scores = problem.split(problem.head.vertex_predictions(problem.tokens, problem.offsets))
+    scores = problem.split(problem.readout.vertex_predictions(problem.tokens, problem.offsets))
     best = [max(alive, key=lambda t, own=own: own[t]) for alive, own in zip(sets.sets, scores, strict=True)]  # type: ignore[misc]
     found = decompose(problem, best)
     inside, rest = found.parts(p)
     found = replace(found, start=inside)
     error = None if found.p_fin is None else float(np.linalg.norm(inside - found.p_fin))
-    off = None if found.direction is None or not rest.any() else misalignment(rest, found.direction)
+    off = None if found.direction is None or not rest.any() else cosine_distance(rest, found.direction)
     return Survivors(sets, found, float(between.max(initial=0.0)), error, off)

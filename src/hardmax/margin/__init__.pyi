@@ -1,4 +1,4 @@
-"""Types of the public names: the same as the table in __init__.py."""
+"""The public names of this package: read by type checkers, and by `lazy_loader` at run time."""
 
 from .certificates.checking import Ball as Ball
 from .label_svm import InterpolatedMaxMargin as InterpolatedMaxMargin

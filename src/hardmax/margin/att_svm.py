@@ -1,14 +1,16 @@
-"""ATT-SVM (B-DEF-10): the max-margin problem of a selection, and the public verb `max_margin`."""
+"""ATT-SVM (B-DEF-10): the max-margin problem of a selection, and `hm.max_margin`."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, overload
 
 import numpy as np
 
-from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Ints, Label
 from hardmax.margin.norms import Norm
@@ -17,34 +19,66 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.keys import Products
-from hardmax.problem.selection import leaders, optimal_tokens
+from hardmax.problem.selection import best_tokens, chosen_tokens, leaders
 
 RESOLUTION = 1e-6  # margins below this, relative to the longest row, may come from rounding a Gram matrix
 
 
-@check_arguments
+@overload
 def max_margin(
     problem: Problem | Constraints,
-    selection: Iterable[int] | None = None,
+    selection: Any = None,
     *,
     exact: bool = False,
     norm: Norm | str | float = "l2",
-) -> MaxMargin:
-    """The shortest p by which every selected key beats the other keys of its input by 1, or a proof of none.
+    workers: int | None = None,
+) -> MaxMargin: ...
 
-    Rows are labelled (i, t). Copies of a token (equal key and score) are one token, named by the lowest
-    index; a twin of the selected key with another score makes the selection infeasible. Inputs with one token
-    ask for nothing, and p is zero if no input does.
+
+@overload
+def max_margin(
+    problem: Sequence[Problem] | Sequence[Constraints],
+    selection: Sequence[Any] | None = None,
+    *,
+    exact: bool = False,
+    norm: Norm | str | float = "l2",
+    workers: int | None = None,
+) -> list[MaxMargin]: ...
+
+
+@check_arguments
+def max_margin(
+    problem: Problem | Constraints | Sequence[Problem] | Sequence[Constraints],
+    selection: Any = None,
+    *,
+    exact: bool = False,
+    norm: Norm | str | float = "l2",
+    workers: int | None = None,
+) -> MaxMargin | list[MaxMargin]:
+    """Return the shortest p by which every selected key beats the other keys of its input by 1.
+
+    Rows are labeled (i, t). Copies of a token (equal key and score) are one token, named by the lowest index;
+    a twin of the selected key with another score makes the selection infeasible. Inputs with one token add no
+    constraints; without any constraint p is zero.
+
+    A list of problems gives a list of solutions, computed on all cores, each with its certificate. l1, l2 and
+    linf are compiled; in l1 and linf an optimum that is proved to be the only one comes in floats and makes
+    its ``face`` when that is needed.
 
     Args:
-        problem: or `Constraints`, which are solved as they are.
-        selection: one token per input, as numbers or as a `Selection` without ties; the best-scoring tokens
-            by default.
-        exact: ask for rational numbers.
-        norm: in which p is shortest: "l1", "l2", "linf", or a power such as "l1.5" or 1.5.
+        problem: a `Problem`, or `Constraints` to solve directly, or a list of either.
+        selection: one token per input, or a run or another result, whose selection is taken; "best" for the
+            selection of best-scoring tokens with the largest margin; by default the best-scoring tokens,
+            which must not tie. For a list of problems, a list.
+        exact: compute in rational numbers.
+        norm: the norm in which p is shortest: "l1", "l2", "linf", or a power such as "l1.5" or 1.5.
+        workers: threads for a list; one for each core by default.
+
+    Returns:
+        A `MaxMargin`, which proves that p is optimal or that there is none; or a list of them.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> best = hm.max_margin(problem, [0, 0])
     >>> best.p.round(12).tolist(), best.support
     ([1.0, 3.0], ((0, 1), (1, 1)))
@@ -52,58 +86,56 @@ def max_margin(
     Fraction(1, 1)
     >>> hm.max_margin(problem, [0, 0], norm="l1")
     MaxMargin(certified, l1 margin=0.25, support=((0, 1), (1, 1)))
+    >>> [round(each.margin, 6) for each in hm.max_margin([problem, problem], [[0, 0], [0, 1]])]
+    [0.316228, 1.0]
     """
+    if not isinstance(problem, Problem | Constraints):
+        return _solve_list(list(problem), selection, exact, norm, workers)
+    if workers is not None:
+        raise ValueError("workers must be None for one problem; give a list of problems")
     if isinstance(problem, Constraints):
         if selection is not None:
             raise ValueError("selection must be None with Constraints, whose rows say what is selected")
         return solve_in(problem, norm, exact)
-    need_problem(problem)
-    tokens = leaders(problem, optimal_tokens(problem) if selection is None else selection)
+    if isinstance(selection, str) and selection == "best":
+        return max((best for _, best in best_max_margins(problem, exact=exact, norm=norm)), key=_margin)
+    tokens = leaders(problem, best_tokens(problem) if selection is None else chosen_tokens(selection))
     return AttentionRows(problem).solve(list(enumerate(tokens)), exact, norm).selecting(tokens)
 
 
-@check_arguments
-def max_margin_batch(
-    problems: Sequence[Problem] | Sequence[Constraints],
-    selections: Sequence[Iterable[int]] | None = None,
-    workers: int | None = None,
-    norm: Norm | str | float = "l2",
+def _margin(best: MaxMargin) -> float:
+    """The margin of a solution, where an undecided one counts with what is proved."""
+    return best.margin_interval[0] if best.p_norm != 0 else math.inf
+
+
+def _solve_list(
+    problems: list[Any], selections: Any, exact: bool, norm: Norm | str | float, workers: int | None
 ) -> list[MaxMargin]:
-    """`max_margin` of many small problems in one call, on all cores, each with its certificate.
-
-    l1, l2 and linf are compiled. In l1 and linf an optimum that is proved to be the only one comes in floats
-    and makes its ``face`` when it is asked for; any other comes in fractions, as from `max_margin`. Further
-    norms are solved one by one.
-
-    Args:
-        problems: or a list of `Constraints`.
-        selections: one per problem; none with `Constraints`, whose rows say what is selected.
-        workers: the number of threads; one for each core by default.
-        norm: in which each p is shortest, as for `max_margin`.
-
-    >>> import hardmax as hm
-    >>> problems = list(hm.data.fig9_oracle(d=100, trials=20))
-    >>> paths = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=200)
-    >>> best = hm.max_margin_batch(problems, [path.selection() for path in paths])
-    >>> all(each.is_certified for each in best)
-    True
-    >>> [best.margin for best in hm.max_margin_batch([hm.Constraints.dense([[2.0]])])]
-    [2.0]
-    """
-    if isinstance(problems, Problem | Constraints):
-        raise ValueError("problems must be a list, got one problem; call max_margin")
     given = [each for each in problems if isinstance(each, Constraints)]
     if given:
         if len(given) < len(problems) or selections is not None:
-            raise ValueError("problems must be Problems with selections, or Constraints alone, got both")
+            raise ValueError(
+                "problem must be a list of Problems, or of Constraints without selections, got both"
+            )
+        if exact:
+            return [solve_in(each, norm, exact) for each in given]
         return solve_batch(given, workers=workers, norm=norm)
     posed = [each for each in problems if isinstance(each, Problem)]
     if len(posed) < len(problems):
-        raise ValueError("problems must be a list of Problem or of Constraints, got something else in it")
-    if selections is None or len(problems) != len(selections):
-        got = "none" if selections is None else len(selections)
-        raise ValueError(f"selections must be {len(problems)}, one per problem, got {got}")
-    chosen = [leaders(problem, each) for problem, each in zip(posed, selections, strict=True)]
+        raise WrongType("problem must be a list of Problem or of Constraints, got something else in it")
+    listed = isinstance(selections, Sequence) and not isinstance(selections, str)
+    if listed and len(problems) != len(selections):
+        raise ValueError(
+            f"selection must be {len(problems)} selections, one per problem, got {len(selections)}"
+        )
+    wanted = list(selections) if listed else [selections] * len(problems)
+    if exact or "best" in [each for each in wanted if isinstance(each, str)]:
+        pairs = zip(posed, wanted, strict=True)
+        return [max_margin(problem, each, exact=exact, norm=norm) for problem, each in pairs]
+    chosen = [
+        leaders(problem, best_tokens(problem) if each is None else chosen_tokens(each))
+        for problem, each in zip(posed, wanted, strict=True)
+    ]
     rows = [AttentionRows(problem) for problem in posed]
     dense = [k for k, problem in enumerate(posed) if problem.gram is None]
     posed_rows = [rows[k].constraints(enumerate(chosen[k])) for k in dense]
@@ -114,31 +146,26 @@ def max_margin_batch(
     ]
 
 
-@check_arguments
-def global_max_margins(
+def best_max_margins(
     problem: Problem,
     *,
     exact: bool = False,
     known: Mapping[tuple[int, ...], MaxMargin] | None = None,
     norm: Norm | str | float = "l2",
 ) -> Iterator[tuple[tuple[int, ...], MaxMargin]]:
-    """Each selection of best-scoring tokens with its solution, or with its Farkas vector (B-DEF-11).
+    """Yield each selection of best-scoring tokens with its solution, or with its Farkas vector (B-DEF-11).
 
-    There is one selection without ties; with ties there are as many as combinations of tied tokens.
-
-    Args:
-        problem: whose best-scoring tokens are meant.
-        exact: ask for rational numbers.
-        known: solutions by their selection, which are not computed again.
-        norm: in which p is shortest, as for `max_margin`.
+    There is one selection without ties, else one for every combination of tied tokens. Solutions in
+    ``known``, by their selection, are not computed again.
 
     >>> import hardmax as hm
-    >>> [(tokens, best.status) for tokens, best in hm.global_max_margins(hm.data.named("B-FIG-8"))]
+    >>> from hardmax.margin.att_svm import best_max_margins
+    >>> [(tokens, best.status) for tokens, best in best_max_margins(hm.data.example("B-FIG-8"))]
     [((0, 0), 'certified')]
     """
     need_problem(problem)
     rows, known = AttentionRows(problem), known or {}
-    for tokens in itertools.product(*optimal_tokens(problem).sets):
+    for tokens in itertools.product(*best_tokens(problem).sets):
         if tokens in known:
             yield tokens, known[tokens]
         else:
@@ -156,7 +183,7 @@ class AttentionRows:
 
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import AttentionRows
-    >>> AttentionRows(hm.data.named("B-FIG-8")).constraints([(1, 0)]).labels
+    >>> AttentionRows(hm.data.example("B-FIG-8")).constraints([(1, 0)]).labels
     ((1, 1),)
     """
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax._lib import expect
-from hardmax._lib.kernels import kernel
 from hardmax._lib.parallel import cores
 from hardmax.margin.constraints import Bools, Constraints, Floats
-from hardmax.margin.kernel import FOUND, active_set, dot, work
-from hardmax.margin.measure import measure
+from hardmax.margin.kernel import FOUND, SKIPPED, active_sets, combine_each
+from hardmax.margin.measure import Measured, measure
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
@@ -23,38 +22,16 @@ _TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
 _CHUNK = 64
 
 
-@kernel(cost=work)
-def _solve_each(
-    A: Floats,
-    h: Floats,
-    equal: Bools,
-    norms: Floats,
-    p: Floats,
-    weights: Floats,
-    Mp: Floats,
-    sizes: Floats,
-    found: Bools,
-) -> None:
-    """Serial loop over problems; ``sizes`` receives |p|, |u| and |p - u|, u the combined rows."""
-    B, m, d = A.shape
-    u = np.empty(d)
-    for b in range(B):
-        if not found[b]:
-            continue
-        verdict, _ = active_set(A[b], h[b], equal[b], norms[b], p[b], weights[b])
-        found[b] = verdict == FOUND
-        for x in range(d):
-            u[x] = 0.0
-        for j in range(m):
-            Mp[b, j] = dot(A[b, j], p[b])
-            if weights[b, j] != 0.0:
-                row, weight = A[b, j], weights[b, j]
-                for x in range(d):
-                    u[x] += weight * row[x]
-        sizes[b, 0], sizes[b, 1] = np.sqrt(dot(p[b], p[b])), np.sqrt(dot(u, u))
-        for x in range(d):
-            u[x] -= p[b, x]
-        sizes[b, 2] = np.sqrt(dot(u, u))
+def measured_each(A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats) -> Measured:
+    """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers.
+
+    >>> one = np.ones((1, 1))
+    >>> measured_each(2 * one[None], one, one < 0, 2 * one, one / 2, one / 4).kkt.tolist()
+    [0.0]
+    """
+    Mp, sizes = np.zeros(h.shape), np.ones((len(A), 3))
+    combine_each(A, p, weights, Mp, sizes)
+    return measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], A.shape[2])
 
 
 def solve_batch(
@@ -118,17 +95,17 @@ def _solve_stack(
     norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
     tame = (norms > 1 / _TAME) & (norms < _TAME) & ((h == 0) | (np.abs(h) > 1 / _TAME)) & (np.abs(h) < _TAME)
     found = tame.all(axis=1) & h.any(axis=1)
-    p, weights, Mp, sizes = np.zeros((B, d)), np.zeros((B, m)), np.zeros((B, m)), np.ones((B, 3))
+    p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(found, FOUND, SKIPPED)
 
     def work(start: int) -> None:
         of = slice(start, start + _CHUNK)
-        _solve_each(A[of], h[of], equal[of], norms[of], p[of], weights[of], Mp[of], sizes[of], found[of])
+        active_sets(A[of], h[of], equal[of], norms[of], p[of], weights[of], verdicts[of])
 
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     with ThreadPoolExecutor(max_workers=count) as pool:
         list(pool.map(work, range(0, B, _CHUNK)))
-    measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
-    good = found & proves(measured)
+    measured = measured_each(A, h, equal, norms, p, weights)
+    good = (verdicts == FOUND) & proves(measured)
     kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
     return [
         MaxMargin(c, "certified", "float", p[b], weights[b], (lower[b], upper[b]), kkt[b])

@@ -17,7 +17,7 @@ import numpy as np
 from hardmax._lib.kernels import kernel
 from hardmax.margin.constraints import Bools, Floats, Ints
 
-FOUND, CONTRADICTION, STUCK = 0, 1, 2
+FOUND, CONTRADICTION, STUCK, SKIPPED = 0, 1, 2, 3
 _POOL, _SHORT = 2048, 128
 _FEASIBLE = 1e-13  # a violation below this, relative to |row||p|, is rounding
 _DEPENDENT = 1e-11  # what is left of a row after projection, relative to its length
@@ -300,3 +300,48 @@ def active_set(
             length = _drop(Q, R, active, weights, coefficients, left, k, block)
             k -= 1
     return STUCK, limit
+
+
+@kernel(cost=work)
+def active_sets(
+    A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats, verdicts: Ints
+) -> None:
+    """`active_set` of each of a stack of problems, one after the other; ``verdicts`` of SKIPPED stay.
+
+    >>> p, weights, verdicts = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1, np.int64)
+    >>> one, two = np.ones((1, 1)), np.full((1, 1), 2.0)
+    >>> active_sets(two[None], one, one < 0, two, p, weights, verdicts)
+    >>> p.tolist(), verdicts.tolist()
+    ([[0.5]], [0])
+    """
+    for b in range(A.shape[0]):
+        if verdicts[b] != SKIPPED:
+            verdicts[b], _ = active_set(A[b], h[b], equal[b], norms[b], p[b], weights[b])
+
+
+@kernel(cost=work)
+def combine_each(A: Floats, p: Floats, weights: Floats, Mp: Floats, sizes: Floats) -> None:
+    """Fill ``Mp`` with row . p of each of a stack of problems, ``sizes`` with |p|, |u| and |p - u|.
+
+    u is what the weights combine the rows to.
+
+    >>> Mp, sizes = np.zeros((1, 1)), np.zeros((1, 3))
+    >>> combine_each(np.array([[[2.0]]]), np.array([[0.5]]), np.array([[0.25]]), Mp, sizes)
+    >>> Mp.tolist(), sizes.tolist()
+    ([[1.0]], [[0.5, 0.5, 0.0]])
+    """
+    B, m, d = A.shape
+    u = np.empty(d)
+    for b in range(B):
+        for x in range(d):
+            u[x] = 0.0
+        for j in range(m):
+            Mp[b, j] = dot(A[b, j], p[b])
+            if weights[b, j] != 0.0:
+                row, weight = A[b, j], weights[b, j]
+                for x in range(d):
+                    u[x] += weight * row[x]
+        sizes[b, 0], sizes[b, 1] = np.sqrt(dot(p[b], p[b])), np.sqrt(dot(u, u))
+        for x in range(d):
+            u[x] -= p[b, x]
+        sizes[b, 2] = np.sqrt(dot(u, u))

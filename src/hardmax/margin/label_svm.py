@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
+from hardmax.problem.selection import Selection
 
 
 def label_svm(features: ArrayLike, labels: ArrayLike, exact: bool = False) -> MaxMargin:
@@ -36,7 +37,7 @@ def relaxed_svm(
 ) -> MaxMargin:
     """B-DEF-14 (10): rows of support inputs ``>= 1``, of the others ``>= 0``; one (rows, d) array per input.
 
-    >>> relaxed_svm([[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]], support={0, 1}).norm
+    >>> relaxed_svm([[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]], support={0, 1}).p_norm
     1.0
     """
     rows = _StackedRows.of(rows_by_input, support)
@@ -55,7 +56,7 @@ class InterpolatedMaxMargin:
     others, and m.
 
     >>> import hardmax as hm
-    >>> limit = hm.directions.interpolated_max_margin(hm.data.named("B-FIG-3b"), rho=2.0, selection="best")
+    >>> limit = hm.directions.interpolated_max_margin(hm.data.example("B-FIG-3b"), rho=2.0, selection="best")
     >>> limit.selection, limit.direction.round(12).tolist(), round(limit.rho_star, 12)
     ((1, 1, 1), [1.0, -0.0], 1.0)
     """
@@ -77,7 +78,7 @@ class InterpolatedMaxMargin:
     @property
     def selection(self) -> tuple[int, ...]:
         """The tokens that attention selects, one per input."""
-        return tuple(self.solution.selection or ())
+        return Selection(self.solution.selection or ()).tokens
 
 
 def rho_svm(
@@ -140,7 +141,7 @@ def _largest_margin(
     low, high, m = 0.0, relaxed.margin, relaxed.margin
     for _ in range(200):
         solution = solve(rows.bounded(np.maximum(0.0, 1.0 - give / m)))
-        feasible = solution.is_certified and solution.norm * m <= 1
+        feasible = solution.is_certified and solution.p_norm * m <= 1
         low, high = (max(low, m), high) if feasible else (low, min(high, m))
         step = _newton(rows.M, give, solution, m) if solution.is_certified else None
         after = step if step is not None and low <= step <= high else 0.5 * (low + high)
@@ -170,10 +171,10 @@ def _largest_gain(
 
     low, high = 0.0, float(rows.M[row] @ before.direction)
     solution = at(low)
-    if not (solution.is_certified and solution.norm <= 1):
+    if not (solution.is_certified and solution.p_norm <= 1):
         while high - low > 4e-16 * max(high, 1e-300) and low < (middle := 0.5 * (low + high)) < high:
             trial = at(middle)
-            low, high = (low, middle) if trial.is_certified and trial.norm <= 1 else (middle, high)
+            low, high = (low, middle) if trial.is_certified and trial.p_norm <= 1 else (middle, high)
         solution = at(high)
     if solution.direction is None:
         return before

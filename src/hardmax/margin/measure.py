@@ -210,7 +210,7 @@ def enclose_many(solutions: Sequence[MaxMargin]) -> None:
     groups: dict[tuple[int, ...], list[MaxMargin]] = {}
     for best in solutions:
         c = best.constraints
-        if best.certificate == "float" and best.p is not None and c.origin is None and c.count:
+        if best.arithmetic == "float" and best.p is not None and c.origin is None and c.count:
             groups.setdefault((c.count, best.p.size), []).append(best)
     for members in groups.values():
         rows, p = (

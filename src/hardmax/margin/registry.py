@@ -137,7 +137,7 @@ class Norm(ABC):
 
         ``parts`` gives, per coordinate, the sum of the sizes of what F is summed from.
         """
-        raise ValueError(f"norm must have a flow, got {self.name}, which has none; call hm.descend instead")
+        raise ValueError(f"norm must have a flow, got {self.name}, which has none; call hm.train instead")
 
     def check_flow(self) -> None:
         """Refuse a flow in a norm without one."""

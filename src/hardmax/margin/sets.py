@@ -14,7 +14,7 @@ from hardmax.margin.constraints import Floats
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import exactly, solve
 from hardmax.problem import Problem
-from hardmax.problem.selection import Selection, optimal_tokens
+from hardmax.problem.selection import Selection, best_tokens
 
 SAME = 1e-7  # minimisers this near to each other, relatively, are one where only floats know them
 
@@ -30,7 +30,7 @@ class SetMaxMargin:
     of choices that contradict themselves, one of which is in every choice.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
+    >>> problem = hm.Problem([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
     >>> sorted(p.tolist() for p in hm.margin.set_max_margin(problem).minimizers)
     [[-1.0], [1.0]]
     """
@@ -40,14 +40,14 @@ class SetMaxMargin:
     refuted: tuple[MaxMargin, ...] = ()
 
     @property
-    def norm(self) -> float:
+    def p_norm(self) -> float:
         """Length of the minimisers."""
-        return min((best.norm for best in self.solutions), default=np.inf)
+        return min((best.p_norm for best in self.solutions), default=np.inf)
 
     @property
     def margin(self) -> float:
         """1/norm."""
-        return 1 / self.norm if self.norm else np.inf
+        return 1 / self.p_norm if self.p_norm else np.inf
 
     @property
     def minimizers(self) -> tuple[Floats, ...]:
@@ -69,7 +69,7 @@ def set_max_margin(
     choices of one token per set, cut where a partial choice is already longer than the best full one.
 
     >>> import hardmax as hm
-    >>> hm.margin.set_max_margin(hm.data.named("B-FIG-1a"), sets=[[0, 1]]).solutions[0].selection.tokens
+    >>> hm.margin.set_max_margin(hm.data.example("B-FIG-1a"), sets=[[0, 1]]).solutions[0].selection.tokens
     (0,)
     """
     search = _Search(problem, _checked(problem, sets), exact)
@@ -149,12 +149,12 @@ def _same(a: MaxMargin, b: MaxMargin) -> bool:
     first, second = exactly(a), exactly(b)
     if first is not None and second is not None and first.p is not None:
         return bool(first.p == second.p)
-    return bool(np.linalg.norm(a.need() - b.need()) <= SAME * a.norm)
+    return bool(np.linalg.norm(a.need() - b.need()) <= SAME * a.p_norm)
 
 
 def _checked(problem: Problem, sets: Selection | Iterable[Iterable[int]] | None) -> list[tuple[int, ...]]:
     if sets is None:
-        sets = optimal_tokens(problem)
+        sets = best_tokens(problem)
     given = sets.sets if isinstance(sets, Selection) else sets
     made = [tuple(int(t) for t in tokens) for tokens in given]
     if len(made) != problem.n:

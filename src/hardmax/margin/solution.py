@@ -51,8 +51,8 @@ def certificate_of(best: MaxMargin) -> dict[str, Any]:
     content: dict[str, Any] = {
         "schema": "hardmax.certificate/1",
         "status": best.status,
-        "certificate": best.certificate,
-        "norm_name": best.norm_name,
+        "certificate": best.arithmetic,
+        "norm_name": best.norm,
         "table": None if tokens is None else [texts(row) for row in tokens],
         "gram": None if c.token_gram is None else [texts(row) for row in c.token_gram],
         "plus": c.plus.tolist(),
@@ -68,7 +68,7 @@ def certificate_of(best: MaxMargin) -> dict[str, Any]:
         "norm_squared": None if exact is None or infeasible else str(exact.norm_squared),
         "margin_interval": texts(best.margin_interval),
     }
-    content |= norm(best.norm_name).certificate(best)
+    content |= norm(best.norm).certificate(best)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
 
@@ -90,13 +90,13 @@ class MaxMargin:
     """Minimum-norm ``p`` with its proof, or a proof that there is none.
 
     ``status``: "certified" (p is optimal to a relative 1e-9, or exactly), "infeasible" (``farkas`` proves
-    it) or "undecided" (only ``margin_interval`` is known). ``certificate``: "exact" if rational numbers
+    it) or "undecided" (only ``margin_interval`` is known). ``arithmetic``: "exact" if rational numbers
     back the status (``exact``), else "float". ``p`` is None in Gram form, where ``coefficients`` hold the
     solution; where a matrix is unknown, p is that matrix read row by row, and ``W`` the matrix itself.
     ``kkt`` is the largest relative residual of primal feasibility, stationarity and complementarity; 0 for
     exact certificates. ``selection`` is what it selects, one token per input, or a `Selection` of sets where
     several tie; None for a solution of `Constraints`. Where a p is needed, `need` gives it or says why there
-    is none. ``norm_name`` is the norm that is least; in l1 and linf several p may be optimal: p is the
+    is none. ``norm`` is the norm that is least; in l1 and linf several p may be optimal: p is the
     shortest of them in l2, and ``face`` knows all.
 
     >>> import hardmax as hm
@@ -109,7 +109,7 @@ class MaxMargin:
 
     constraints: Constraints
     status: Literal["certified", "infeasible", "undecided"]
-    certificate: Literal["float", "exact"]
+    arithmetic: Literal["float", "exact"]
     p: Floats | None
     multipliers: Floats | None
     margin_interval: tuple[float, float]
@@ -117,21 +117,21 @@ class MaxMargin:
     farkas: Floats | None = None
     exact: Exact | None = None
     selection: tuple[int, ...] | Selection | None = None
-    norm_name: str = "l2"
+    norm: str = "l2"
 
     def __repr__(self) -> str:
         tight = f", support={self.support}" if self.is_certified and len(self.support) <= 8 else ""
-        norm = "" if self.norm_name == "l2" else f"{self.norm_name} "
+        norm = "" if self.norm == "l2" else f"{self.norm} "
         return f"MaxMargin({self.status}, {norm}margin={self.margin:.6g}{tight})"
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[str, Any]] = [("status", f"{self.status} ({self.certificate})")]
+        rows: list[tuple[str, Any]] = [("status", f"{self.status} ({self.arithmetic})")]
         if self.farkas is not None:
             rows.append(("rows that cancel", int(np.count_nonzero(self.farkas))))
         else:
             low, high = self.margin_interval
             rows += [("margin", self.margin), ("proved to lie in", f"{low!r} to {high!r}")]
-            rows += [("|p|" if self.norm_name == "l2" else f"|p| in {self.norm_name}", self.norm)]
+            rows += [("|p|" if self.norm == "l2" else f"|p| in {self.norm}", self.p_norm)]
             rows += [("residual (kkt)", self.kkt)]
             rows.append(
                 ("support", ", ".join(map(str, self.support[:SHOWN])) + ", ..." * (len(self.support) > SHOWN))
@@ -171,8 +171,8 @@ class MaxMargin:
 
     def only_l2(self) -> MaxMargin:
         """This solution; a ValueError in another norm than l2, for statements that are about l2 alone."""
-        if self.norm_name != "l2":
-            raise ValueError(f"max_margin must be in l2, got {self.norm_name}; leave norm out of max_margin")
+        if self.norm != "l2":
+            raise ValueError(f"max_margin must be in l2, got {self.norm}; leave norm out of max_margin")
         return self
 
     @property
@@ -185,14 +185,14 @@ class MaxMargin:
         return numbers.reshape(self.constraints.shape)
 
     @cached_property
-    def norm(self) -> float:
+    def p_norm(self) -> float:
         """|p| in its norm: 0 if no row asks for anything, inf if infeasible, nan if nothing is known."""
         if self.status == "infeasible":
             return math.inf
         if self.exact is not None:
             return root(self.exact.norm_squared)
         if self.p is not None:
-            return norm(self.norm_name).value(self.p.reshape(self.constraints.shape))
+            return norm(self.norm).value(self.p.reshape(self.constraints.shape))
         if self.multipliers is None:
             return math.nan
         gram = self.constraints.gram()
@@ -201,7 +201,7 @@ class MaxMargin:
     @property
     def margin(self) -> float:
         """1/|p|: inf if no row asks for anything, 0 if infeasible."""
-        return math.inf if self.norm == 0 else 1 / self.norm
+        return math.inf if self.p_norm == 0 else 1 / self.p_norm
 
     @cached_property
     def direction(self) -> Floats | None:
@@ -227,7 +227,7 @@ class MaxMargin:
 
         None in other norms than l2, where p is no combination of the rows.
         """
-        return self.multipliers if self.norm_name == "l2" else None
+        return self.multipliers if self.norm == "l2" else None
 
     def selecting(self, tokens: tuple[int, ...] | Selection) -> MaxMargin:
         """The same solution as that of a selection; what it has found out about itself stays known.
@@ -245,24 +245,24 @@ class MaxMargin:
         """All optimal p, in l1 and linf up to 200 rows and 40 entries of p; else None.
 
         It is made in fractions: with the solution by `max_margin`, when it is asked for by
-        `max_margin_batch` and by enumerations.
+        `max_margin` and by enumerations.
         """
-        return norm(self.norm_name).face(self) if self.is_certified and self.norm != 0 else None
+        return norm(self.norm).face(self) if self.is_certified and self.p_norm != 0 else None
 
     @cached_property
     def unique(self) -> bool | None:
         """Whether no other p is optimal; None if that is not known."""
         if self.face is not None:
             return self.face.unique
-        return True if self.is_certified and norm(self.norm_name).strictly_convex else None
+        return True if self.is_certified and norm(self.norm).strictly_convex else None
 
-    def deficit(self, u: ArrayLike) -> float:
+    def margin_gap(self, u: ArrayLike) -> float:
         """How far the direction u is from optimal: 1 - min_j row_j.u / (h_j |u| margin), in its norm.
 
         Zero exactly if u is optimal; above 1 if u violates a row.
 
         >>> import hardmax as hm
-        >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]]), norm="linf").deficit([1.0, 0.5])
+        >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]]), norm="linf").margin_gap([1.0, 0.5])
         0.25
         """
         asks = self.constraints.h > 0
@@ -270,11 +270,11 @@ class MaxMargin:
         size = math.prod(self.constraints.shape)
         if direction.size != size or not direction.any() or self.margin in (0.0, math.inf):
             raise ValueError(
-                f"deficit must have a direction u of {size} numbers, not all zero, and a margin, "
+                f"margin_gap needs a direction u of {size} numbers, not all zero, and a margin, "
                 f"got {direction.size} numbers and a margin of {self.margin:.6g}"
             )
         reach = float((self.constraints.along(direction)[asks] / self.constraints.h[asks]).min())
-        length = norm(self.norm_name).value(direction.reshape(self.constraints.shape))
+        length = norm(self.norm).value(direction.reshape(self.constraints.shape))
         return 1 - reach / (length * self.margin)
 
     @cached_property
@@ -291,12 +291,12 @@ class MaxMargin:
     @cached_property
     def enclosure(self) -> Tight:
         """Which rows are tight, and which may be, as far as this solution tells (`margin.measure`)."""
-        return norm(self.norm_name).enclose(self)
+        return norm(self.norm).enclose(self)
 
     @cached_property
     def decided(self) -> MaxMargin:
         """This solution or, if it leaves open which rows are tight, the rational one, up to 200 rows."""
-        return norm(self.norm_name).decide(self)
+        return norm(self.norm).decide(self)
 
     @property
     def tight(self) -> Bools:

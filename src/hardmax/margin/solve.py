@@ -370,8 +370,8 @@ class Euclidean(Norm):
         """By intervals for the slacks, or exactly where p is (`margin.measure`)."""
         c, weights = best.constraints, best.multipliers
         none = np.zeros(c.count, dtype=bool)
-        if best.slack is None or weights is None or best.norm == 0:
-            return Tight(none, ~none if math.isnan(best.norm) else none)
+        if best.slack is None or weights is None or best.p_norm == 0:
+            return Tight(none, ~none if math.isnan(best.p_norm) else none)
         if best.exact is not None and c.origin is None:
             tight = np.array(best.exact.tight, dtype=bool)
             return Tight(tight, tight)

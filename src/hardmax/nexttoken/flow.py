@@ -14,7 +14,7 @@ from hardmax.dynamics.flows.arc import FIRST, follow
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @check_arguments

@@ -25,7 +25,8 @@ class Structure:
 
     ``length[s]`` is that of the longest raw sentence that begins with s, 0 if none does.
 
-    >>> from hardmax.nexttoken import analyze, structure
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.generators import structure
     >>> svop = structure(analyze(["S V O P", "V O P", "O P P", "P S V"]))
     >>> svop.lag.tolist(), svop.length.tolist()
     ([0, 0, 0, 1], [4, 3, 3, 3])
@@ -40,12 +41,13 @@ class Structure:
     @property
     def optimal(self) -> Ints:
         """The token o_q = n^(-lag)(q) that decides under each query, -1 where there is none."""
-        return optimal_tokens(self.n, self.lag)
+        return best_tokens(self.n, self.lag)
 
     def sentences(self) -> list[list[int]]:
         """The longest raw sentence of every start, regenerated; the samples are those of the dataset.
 
-        >>> from hardmax.nexttoken import analyze, structure
+        >>> from hardmax.nexttoken import analyze
+        >>> from hardmax.nexttoken.generators import structure
         >>> structure(analyze(["a b b", "b a"])).sentences()
         [[0, 1, 1], [1, 0]]
         """
@@ -57,7 +59,8 @@ class Structure:
 def structure(analysis: Analysis) -> Structure:
     """Permutation, lags and lengths of a legal dataset.
 
-    >>> from hardmax.nexttoken import analyze, structure
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.generators import structure
     >>> structure(analyze(["a b", "b a"])).lag.tolist()
     [-1, -1]
     """
@@ -95,12 +98,12 @@ def chain(n: list[int], optimal: list[int], start: int, length: int, *, balanced
     return sentence
 
 
-def optimal_tokens(n: Ints, lag: Ints) -> Ints:
+def best_tokens(n: Ints, lag: Ints) -> Ints:
     """o_q = n^(-lag[q])(q) for a permutation n; -1 where lag is -1.
 
     >>> import numpy as np
-    >>> from hardmax.nexttoken.generators import optimal_tokens
-    >>> optimal_tokens(np.array([1, 2, 0]), np.array([0, 1, -1])).tolist()
+    >>> from hardmax.nexttoken.generators import best_tokens
+    >>> best_tokens(np.array([1, 2, 0]), np.array([0, 1, -1])).tolist()
     [0, 0, -1]
     """
     back = np.empty_like(n)
@@ -189,7 +192,7 @@ def generate(
     draw = _source(rng)
     n = _permutation(V, permutation, draw)
     lag = np.array([0 if draw.random() < lag0 else draw.randint(1, max_lag) for _ in range(V)])
-    following, optimal = n.tolist(), optimal_tokens(n, lag).tolist()
+    following, optimal = n.tolist(), best_tokens(n, lag).tolist()
     sentences = []
     for start in range(V):
         sentence = chain(following, optimal, start, max_length, balanced=assumption3)
@@ -209,7 +212,8 @@ def generate_by_rejection(
     Over a random permutation n, `steps` times a random sentence is offered n(x) of one of its tokens; it
     takes it if no token becomes confused. Assumption 3 may fail.
 
-    >>> from hardmax.nexttoken import analyze, generate_by_rejection
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.generators import generate_by_rejection
     >>> analyze(generate_by_rejection(5, rng=0)).legal
     True
     """

@@ -24,7 +24,7 @@ from hardmax.limits.late import ZERO, late_risk
 from hardmax.limits.searching import minimize
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @dataclass(frozen=True, eq=False)

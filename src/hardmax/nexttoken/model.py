@@ -18,7 +18,7 @@ from hardmax._lib import expect
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.pairs import Floats, pairs_of
 from hardmax.nexttoken.stages import StageTwo, gradient_ov
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,11 @@ import numpy as np
 
 from hardmax._lib import archive, expect
 from hardmax._lib.archive import Arrays, decoded, demand, encoded, read_arrays, refused, write_arrays
-from hardmax._lib.arguments import check_arguments
 from hardmax.nexttoken.pairs import Ints, Pairs
 from hardmax.nexttoken.predict import Predictor
 from hardmax.nexttoken.relations import Orders
 from hardmax.nexttoken.training import Training
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,8 @@ class Reached:
 
     ``data`` is a digest of the samples, their frequencies and the collocation.
 
-    >>> from hardmax.nexttoken import Samples, train
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.training import train
     >>> from hardmax.nexttoken.model_file import Reached
     >>> samples = Samples.from_sentences(["a b b", "b a"])
     >>> half = Reached.by(train(samples, steps=450))
@@ -57,7 +57,8 @@ _SHARED = {"data": "the sentences", "margin": "stage 1", "rate": "the step of st
 def digest(pairs: Pairs) -> str:
     """A digest of all that stage 2 sees of a dataset.
 
-    >>> from hardmax.nexttoken import Pairs, Samples
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.pairs import Pairs
     >>> from hardmax.nexttoken.model_file import digest
     >>> once, twice = (Pairs.of(Samples.from_sentences(raw)) for raw in (["a b b"], ["a b b", "a b b"]))
     >>> digest(once) == digest(twice)
@@ -81,22 +82,8 @@ FORMAT = "hardmax.ntp-model/1"
 LARGEST_VALUE = 1e100  # of W_kq, whose square is a number too; no training gets there
 
 
-@check_arguments
-def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | None = None) -> None:
-    """Write a model; the name may end in anything. With ``reached``, training can go on from the file.
-
-    A file of this name is replaced when the new one is whole, so that an interrupt leaves one or the other.
-
-    >>> import pathlib, tempfile
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.model_file import load_model, save_model
-    >>> from hardmax.nexttoken.training import train
-    >>> model = train(Samples.from_sentences(["a b b", "b a"])).predictor
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_model(pathlib.Path(folder, "model.npz"), model)
-    ...     load_model(pathlib.Path(folder, "model.npz")).predict("a b").next(1)[0][0]
-    'b'
-    """
+def save(path: str | PathLike[str], model: Predictor, reached: Reached | None = None) -> None:
+    """Write a model atomically; with ``reached``, training can be resumed from the file."""
     head: dict[str, Any] = {"format": FORMAT, "vocabulary": model.vocabulary, "margin": model.W_ov.margin}
     if reached is not None:
         head["reached"] = asdict(reached)
@@ -113,32 +100,16 @@ def save_model(path: str | PathLike[str], model: Predictor, reached: Reached | N
     write_arrays(path, arrays, packed=True)
 
 
-@check_arguments
-def load_model(path: str | PathLike[str]) -> Predictor:
-    """Read what `save_model` wrote.
-
-    >>> import pathlib, tempfile
-    >>> from hardmax.nexttoken.model_file import load_model
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = pathlib.Path(folder, "notes.txt").write_text("no model")
-    ...     load_model(pathlib.Path(folder, "notes.txt"))
-    Traceback (most recent call last):
-    ...
-    ValueError: .../notes.txt must be a model written by hardmax ntp train, got another file
-    """
-    return load_reached(path)[0]
-
-
 def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
     """The model of a file and how far it was trained; None if the file does not say.
 
     >>> import pathlib, tempfile
-    >>> from hardmax.nexttoken import Samples, save_model, train
-    >>> from hardmax.nexttoken.model_file import load_reached
-    >>> from hardmax.nexttoken.model_file import Reached
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.model_file import Reached, load_reached, save
+    >>> from hardmax.nexttoken.training import train
     >>> run = train(Samples.from_sentences(["a b b", "b a"]), steps=450)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_model(pathlib.Path(folder, "half.npz"), run.predictor, Reached.by(run))
+    ...     save(pathlib.Path(folder, "half.npz"), run.predictor, Reached.by(run))
     ...     load_reached(pathlib.Path(folder, "half.npz"))[1].steps
     450
     """

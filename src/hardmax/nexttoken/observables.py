@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.heads import OutputValue, best_loss
+from hardmax.problem.readouts import OutputValue, best_loss
 
 
 def log_masses(pairs: Pairs, a: Any) -> Floats:
@@ -224,7 +224,7 @@ def observe(stage: StageTwo, star: KqStar, times: Any, points: Any) -> Observabl
         rows.append(
             (
                 float(np.sqrt(a @ a)),
-                star.misalignment(a),
+                star.cosine_distance(a),
                 loss(pairs, W_ov, a),
                 log_excess_loss(pairs, W_ov, a),
                 accuracy(pairs, a),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.special import softmax
 from hardmax._lib.arguments import check_arguments
 from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, Orders
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Regenerated:
 
     ``candidates`` are the tokens of the sentence that may decide, ``reason`` says why these.
 
-    >>> from hardmax.nexttoken import analyze, regenerate
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.predict import regenerate
     >>> swap = analyze(["a b", "b a"])
     >>> regenerate(swap.n, swap.orders, [0, 0])
     Regenerated(next=1, rule='unique', candidates=(0,), reason='the sentence holds one kind of token')
@@ -42,7 +44,8 @@ def regenerate(n: NDArray[np.int64], orders: Orders, sentence: Sequence[int]) ->
     nothing is known under this query (Theorem 3). If those left lead to different tokens, the rule is
     ``ambiguous``.
 
-    >>> from hardmax.nexttoken import analyze, regenerate
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.predict import regenerate
     >>> svop = analyze(["S V O P", "V O P", "O P P", "P S V"])
     >>> regenerate(svop.n, svop.orders, [2, 0, 3]).next     # O S P: O is optimal under P
     3
@@ -152,6 +155,33 @@ class Predictor:
     orders: Orders
     star: Floats | None = None
     residual: Floats | None = None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to one file, which `load` reads; the name may have any ending.
+
+        >>> import pathlib, tempfile
+        >>> from hardmax.nexttoken import Predictor, Samples
+        >>> from hardmax.nexttoken.training import train
+        >>> model = train(Samples.from_sentences(["a b b", "b a"])).predictor
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(pathlib.Path(folder, "model.npz"))
+        ...     Predictor.load(pathlib.Path(folder, "model.npz")).predict("a b").next(1)[0][0]
+        'b'
+        """
+        from hardmax.nexttoken.model_file import save
+
+        save(path, self)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Predictor:
+        """Read a model that `save` or ``hardmax ntp train`` wrote.
+
+        Raises:
+            ValueError: if the file holds something else.
+        """
+        from hardmax.nexttoken.model_file import load_reached
+
+        return load_reached(path)[0]
 
     def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
         """The next token of a sentence, given as words in a string, a list of words, or a list of numbers of

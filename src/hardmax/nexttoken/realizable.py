@@ -63,7 +63,7 @@ class RealizablePart:
     ``whole`` raw sentences are kept whole and ``cut`` only in their beginnings; ``samples`` of ``of_samples``
     are kept, counted as often as they occur.
 
-    >>> from hardmax.nexttoken import realizable_part
+    >>> from hardmax.nexttoken.realizable import realizable_part
     >>> part = realizable_part(["a b b", "a b c", "b a", "c c"])
     >>> [part.sentences.words(i) for i in range(part.sentences.n)], part.samples, part.of_samples
     ([['a', 'b', 'b'], ['a', 'b'], ['b', 'a'], ['c', 'c']], 5, 6)
@@ -88,7 +88,8 @@ def realizable_part(data: Dataset, *, repair: bool = False) -> RealizablePart:
     With `repair`, tokens need not form cycles: the last one of a chain may lack a next token, and `analyze`
     needs `repair` too.
 
-    >>> from hardmax.nexttoken import analyze, realizable_part
+    >>> from hardmax.nexttoken import analyze
+    >>> from hardmax.nexttoken.realizable import realizable_part
     >>> part = realizable_part(["a b c", "b a b", "a c", "c d"])
     >>> [part.sentences.words(i) for i in range(part.sentences.n)], analyze(part.sentences).realizable
     ([['a', 'b'], ['b', 'a', 'b']], True)

@@ -20,7 +20,8 @@ MISSING = -1
 def collocation(data: Samples | Trie) -> NDArray[np.int64]:
     """n(x) for every token x, -1 where no sentence begins with x or where [x] has several next tokens.
 
-    >>> from hardmax.nexttoken import Samples, collocation
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import collocation
     >>> collocation(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).tolist()
     [1, 2, 3, 0]
     >>> collocation(Samples.from_sentences(["a b", "a c", "b c"])).tolist()
@@ -38,7 +39,8 @@ def collocation(data: Samples | Trie) -> NDArray[np.int64]:
 def never_first(trie: Trie) -> NDArray[np.int64]:
     """The tokens that begin no sentence of two tokens or more.
 
-    >>> from hardmax.nexttoken import Sentences, Trie
+    >>> from hardmax.data.sentences.trie import Trie
+    >>> from hardmax.nexttoken import Sentences
     >>> from hardmax.nexttoken.relations import never_first
     >>> never_first(Trie.build(Sentences.from_lists(["a b", "c"]))).tolist()
     [1, 2]
@@ -55,7 +57,7 @@ def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
     the orders do not change: the tokens given away here are never next tokens.
 
     >>> import numpy as np
-    >>> from hardmax.nexttoken import complete
+    >>> from hardmax.nexttoken.relations import complete
     >>> complete(np.array([1, 2, -1])).tolist()
     [1, 2, 0]
     """
@@ -76,7 +78,8 @@ class Orders:
 
     ``witness[k]`` is the first sample that gives it, as a node of the trie.
 
-    >>> from hardmax.nexttoken import Samples, orders
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import orders
     >>> found = orders(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
     >>> found.edges()
     {0: [(0, 3)], 1: [(1, 0)], 2: [(2, 0), (2, 1)], 3: [(2, 3)]}
@@ -93,7 +96,8 @@ class Orders:
     def edges(self) -> dict[int, list[tuple[int, int]]]:
         """The relations (above, below) of each query that has any; what `kq_star` takes.
 
-        >>> from hardmax.nexttoken import Samples, orders
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.relations import orders
         >>> orders(Samples.from_sentences(["a b b", "b a"])).edges()
         {1: [(0, 1)]}
         """
@@ -105,7 +109,8 @@ class Orders:
     def types(self, query: int) -> list[str]:
         """C-DEF-TYPES: the type of every token under a query; each token has exactly one.
 
-        >>> from hardmax.nexttoken import Samples, orders
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.relations import orders
         >>> orders(Samples.from_sentences(["a b b", "b a"])).types(1)
         ['optimal', 'non_optimal']
         """
@@ -119,7 +124,8 @@ class Orders:
     def of_type(self, name: str) -> tuple[Ints, Ints]:
         """All (query, token) of a type other than non_comparable, sorted.
 
-        >>> from hardmax.nexttoken import Samples, orders
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.relations import orders
         >>> [pair.tolist() for pair in orders(Samples.from_sentences(["a b b", "b a"])).of_type("optimal")]
         [[1], [0]]
         """
@@ -217,7 +223,8 @@ class Gatherer:
 def orders(data: Samples | Trie, n: Ints | None = None) -> Orders:
     """The orders of a dataset under its collocation, or under `n`, say one that was completed.
 
-    >>> from hardmax.nexttoken import Samples, orders
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import orders
     >>> orders(Samples.from_sentences(["p q q", "r p q p", "q r"])).edges()
     {0: [(0, 2)], 1: [(0, 1), (2, 0), (2, 1)]}
     """
@@ -243,7 +250,8 @@ def components(data: Orders | Samples | Trie, n: Ints | None = None) -> dict[int
     The orders are those of the collocation, or of `n`; where the next token itself is what attention has to
     find, n is ``numpy.arange(V)``.
 
-    >>> from hardmax.nexttoken import Samples, components
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import components
     >>> components(Samples.from_sentences(["A B B", "C A B C", "B C"]))
     {1: [(0, 1)]}
     >>> components(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))

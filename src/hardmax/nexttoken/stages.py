@@ -17,7 +17,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.edges.steps import EdgeSteps
 from hardmax.nexttoken.pairs import Floats, Pairs
-from hardmax.problem.heads import OutputValue, checked, star_norm
+from hardmax.problem.readouts import OutputValue, checked, star_norm
 
 
 def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:

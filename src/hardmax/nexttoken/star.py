@@ -194,7 +194,7 @@ class KqStar:
         above = np.array([w.numerator for w in self.exact], dtype=np.longdouble)
         return above / np.array([w.denominator for w in self.exact], dtype=np.longdouble)
 
-    def misalignment(self, other: Any) -> float:
+    def cosine_distance(self, other: Any) -> float:
         """1 - cos between pairs' values and W_kq*; nan if either is zero or missing."""
         a = np.asarray(other, dtype=np.longdouble)
         size = np.sqrt(a @ a)

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.progress import Progress
 from hardmax.data.sentences.samples import Samples
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import steps_to_record
@@ -22,7 +23,7 @@ from hardmax.nexttoken.predict import Prediction, Predictor
 from hardmax.nexttoken.relations import Orders, orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.heads import OutputValue, best_loss, star_norm
+from hardmax.problem.readouts import OutputValue, best_loss, star_norm
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
 STEPS, FIRST_RATE, RATE = 900, 0.2, 0.05
@@ -179,7 +180,7 @@ class Training(Run):
     @property
     def misalignment_kq(self) -> float:
         """1 - cos(W_kq, W_kq*) at the end; nan where there is no W_kq*."""
-        return self.star.misalignment(self.a)
+        return self.star.cosine_distance(self.a)
 
     @cached_property
     def masses(self) -> Floats:
@@ -216,7 +217,7 @@ class Training(Run):
 
     @property
     def conditions(self) -> dict[str, tuple[float, float]]:
-        """Step sizes and the bounds that the proofs put on them, by name: (step, bound).
+        """Optimizer sizes and the bounds that the proofs put on them, by name: (step, bound).
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.training import train
@@ -248,7 +249,7 @@ def train(
     start: Any = None,
     after: int = 0,
     n: Ints | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Training:
     """Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalised steps of W_kq.
@@ -256,8 +257,8 @@ def train(
     Rates default to those of the paper's experiment scaled to |V|. ``W_ov`` replaces stage 1, ``start`` (one
     value per pair, or a V x V table) the zero of stage 2, ``n`` the collocation. If ``start`` was reached
     ``after`` so many steps, only the others are taken: to the same bits as in one go. ``record`` is every how
-    many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is told of steps
-    done; ``stop`` is asked now and then, and its yes ends the run there.
+    many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is called
+    as ``progress(done, total)``; ``stop`` is called now and then, and if it returns true the run ends there.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
@@ -287,7 +288,7 @@ def train(
             taken, plain = stage.descend(a, rate, some)
             done, signed = done + taken, signed + plain
             if progress:
-                progress(taken)
+                progress(done, steps)
             if taken < some:
                 event = "stationary point"
                 break

@@ -23,7 +23,7 @@ from hardmax.dynamics.run import Run
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Floats, pairs_of
 from hardmax.nexttoken.star import KqStar
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 
 @check_arguments
@@ -130,7 +130,7 @@ class Comparison(Run):
     >>> run = train_jointly(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), 200, 0.1)
     >>> bool(run.losses[-1] < 0.1 * run.losses[0]), 0 < run.misalignment_kq < 1
     (True, True)
-    >>> run.selection().is_unique
+    >>> run.selection.is_unique
     True
     """
 
@@ -144,7 +144,7 @@ class Comparison(Run):
         """The run that ended there, with the loss at the start and after every step."""
         model = _merged(weights).model
         problem = model.samples.problem(model.B)
-        head = problem.head.cross_entropy
+        head = problem.readout.cross_entropy
         assert head is not None
         return cls(
             problem,

@@ -1,5 +1,5 @@
 """The papers: a folder for each with its statements and figures, and what checks, draws and hunts them."""
 
-from hardmax.papers.registry import Paper
+import lazy_loader
 
-__all__ = ["Paper"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

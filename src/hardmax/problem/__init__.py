@@ -1,4 +1,4 @@
-"""The problem: keys, tokens with multiplicities, inputs, and a head that scores them."""
+"""The problem: keys, tokens with multiplicities, inputs, and a readout that scores them."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ __all__ = ["Problem", "need_problem"]
 
 
 def need_problem(problem: Any) -> None:
-    """Refuse what is no Problem in words, before some attribute of it is missed."""
+    """Refuse what is not a Problem, before some attribute of it is missed."""
     if not isinstance(problem, Problem):
         raise ValueError(
             f"problem must be a hardmax.Problem, got {type(problem).__name__}; make one with "
-            "Problem.from_scores, or read a file with Problem.load"
+            "Problem(keys, scores), or read a file with Problem.load"
         )

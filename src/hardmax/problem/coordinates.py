@@ -7,7 +7,7 @@ the logits of the rows and their inner products are needed, so that a step does 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -116,7 +116,7 @@ class Scale:
         return points
 
     def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0, name: str = "rate") -> np.ndarray:
-        """Step sizes times 2^shift, for the scaled problem."""
+        """Optimizer sizes times 2^shift, for the scaled problem."""
         power = self.exponent * (1 if normalized else 2) + shift
         scaled = self.shift(rates, power, f"{name} is too large for keys of this size: the first step")
         if power and (scaled < np.finfo(float).tiny).any():
@@ -156,4 +156,4 @@ def divided(problem: Problem, power: int) -> Scale:
         return Scale(problem, 0)
     W = problem.key_map
     W = None if W is None else np.ldexp(W, -power)
-    return Scale(replace(problem, table=problem.table.over(power), W=W), power)
+    return Scale(problem._with(table=problem.table.over(power), W=W), power)

@@ -16,9 +16,9 @@ from hardmax._lib.archive import Arrays, read_arrays, write_arrays
 from hardmax._lib.files import whole_text
 from hardmax._lib.reading import LARGEST_JSON, read_bytes, read_json
 from hardmax.problem import Problem
-from hardmax.problem.heads import CrossEntropy, Head, LinearHead, OutputValue, scored
 from hardmax.problem.keys import Dense, Gram, Keys, OneHot, Products
 from hardmax.problem.losses import LOSSES, as_loss
+from hardmax.problem.readouts import CrossEntropy, LinearReadout, OutputValue, Readout, scored
 
 _JSON_NAMES = {"keys", "tokens", "queries", "scores", "values", "labels", "head", "loss", "counts", "weights"}
 _NEXT_TOKEN = {"collocation", "words", "targets", "queries", "margin", "entries"}
@@ -69,7 +69,7 @@ def problem_arrays(problem: Problem) -> dict[str, Any]:
     for name in ("W", "gram", "counts", "weights"):
         if getattr(problem, name) is not None:
             arrays[name] = getattr(problem, name)
-    return arrays | problem.head.arrays()
+    return arrays | problem.readout.arrays()
 
 
 def _saved_loss(problem: Problem) -> str:
@@ -101,7 +101,7 @@ def problem_of_arrays(arrays: Arrays, path: Path) -> Problem:
         _one_query(table.query[tokens], offsets, path)
     head = _head(arrays, table, tokens, offsets)
     W = _map(arrays, head, table, path)
-    problem = Problem(table, tokens.astype(np.intp), offsets, head, W)
+    problem = Problem._flat(table, tokens.astype(np.intp), offsets, head, W)
     return problem.weighted(arrays.get("weights"), arrays.get("counts"))
 
 
@@ -134,7 +134,7 @@ def _one_query(query: np.ndarray, offsets: np.ndarray, path: Path) -> None:
         raise ValueError(f"{path}: query_of must be one query in each input, got several; give an input each")
 
 
-def _head(arrays: Arrays, table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Head:
+def _head(arrays: Arrays, table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Readout:
     loss = str(arrays.get("loss", "logistic"))
     if "scores" in arrays:
         return scored(expect.finite_array("scores", arrays["scores"], (len(tokens),)), offsets, loss)
@@ -143,10 +143,10 @@ def _head(arrays: Arrays, table: Keys, tokens: np.ndarray, offsets: np.ndarray) 
     values = expect.finite_array("values", arrays["values"], (table.shape[0], None))
     labels = expect.signs("labels", arrays["labels"], len(offsets) - 1)
     v = expect.finite_array("head", arrays["head"], (values.shape[1],))
-    return LinearHead(values, labels, v, as_loss(loss))
+    return LinearReadout(values, labels, v, as_loss(loss))
 
 
-def _cross_entropy(arrays: Arrays, N: int, n: int) -> Head:
+def _cross_entropy(arrays: Arrays, N: int, n: int) -> Readout:
     """The head of a next-token problem."""
     collocation = arrays["collocation"]
     if ("margin" in arrays) == ("entries" in arrays):
@@ -163,7 +163,7 @@ def _cross_entropy(arrays: Arrays, N: int, n: int) -> Head:
     return CrossEntropy(W_ov, found["words"], found["targets"], found.get("queries"))
 
 
-def _map(arrays: Arrays, head: Head, table: Keys, path: Path) -> Any:
+def _map(arrays: Arrays, head: Readout, table: Keys, path: Path) -> Any:
     """W, where the file has one: the map from values to keys."""
     if "W" not in arrays:
         return None
@@ -226,13 +226,14 @@ def _posed(content: dict[str, Any], loss: str) -> Problem | None:
     """The problem of a JSON object, by the names it has; None if they make none."""
     names = content.keys() - {"loss", "counts", "weights"}
     if names == {"keys", "scores"}:
-        return Problem.from_scores(content["keys"], content["scores"], loss)
+        return Problem(content["keys"], content["scores"], loss)
     if names == {"keys", "values", "labels", "head"}:
         return Problem.from_values(
             content["keys"], content["values"], content["labels"], content["head"], loss
         )
     if names in ({"tokens", "queries", "scores"}, {"tokens", "queries", "labels", "head"}):
-        return Problem.from_queries(**{name: content[name] for name in names}, loss=loss)
+        given = {"readout" if name == "head" else name: content[name] for name in names}
+        return Problem.from_queries(**given, loss=loss)
     return None
 
 
@@ -260,7 +261,7 @@ def _as_json(problem: Problem) -> dict[str, Any]:
     def rows(table: np.ndarray) -> list[Any]:
         return [part.tolist() for part in problem.split(table[problem.tokens])]
 
-    table, linear = problem.table, problem.head.linear
+    table, linear = problem.table, problem.readout.linear
     if isinstance(table, Products):
         queries = table.right[table.query[problem.tokens[problem.offsets[:-1]]]]
         content: dict[str, Any] = {"tokens": rows(table.left[table.token]), "queries": queries.tolist()}
@@ -274,8 +275,8 @@ def _as_json(problem: Problem) -> dict[str, Any]:
     if linear is not None:
         content |= {"labels": linear.labels.tolist(), "head": linear.v.tolist()}
         return content if isinstance(table, Products) else content | {"values": rows(linear.values)}
-    problem.head.arrays()  # refuses what no file can hold
-    if problem.head.moves:
+    problem.readout.arrays()  # refuses what no file can hold
+    if problem.readout.moves:
         raise ValueError("scores that move with the attention have no form in JSON; save the problem as .npz")
     return content | {"scores": [part.tolist() for part in problem.split(problem.scores)]}
 
@@ -324,4 +325,4 @@ def _problem(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) ->
         scores.setdefault(name, []).append(score)
     if not keys:
         raise ValueError(f"{path} holds no token: the first line is followed by none; {_PAGE}")
-    return Problem.from_scores(list(keys.values()), list(scores.values()))
+    return Problem(list(keys.values()), list(scores.values()))

@@ -47,7 +47,7 @@ class CompiledSlope:
 
 
 @dataclass(frozen=True)
-class Loss:
+class LossFunction:
     """A strictly decreasing loss l(u) of the signed prediction u.
 
     ``log_slope`` is log|l'(u)| for one number u. Compiled by numba it runs inside the kernels (the fast
@@ -57,9 +57,9 @@ class Loss:
     ``constants(lo, hi)`` gives (M0, M1) on [lo, hi]: the Lipschitz constant and the size of l'.
 
     >>> import numpy as np, hardmax as hm
-    >>> cauchy = hm.Loss("cauchy", value=lambda u: np.pi / 2 - np.arctan(u),
+    >>> cauchy = hm.LossFunction("cauchy", value=lambda u: np.pi / 2 - np.arctan(u),
     ...                  log_slope=lambda u: -np.log1p(u * u))
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]], loss=cauchy)
+    >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]], loss=cauchy)
     >>> bool(hm.gradient(problem, [0.0]).direction[0] > 0)
     True
     """
@@ -85,8 +85,8 @@ class Loss:
         nowhere by more than rounding. One number (lo = hi) stands for a small interval around it.
 
         >>> import numpy as np, hardmax as hm
-        >>> rising = hm.Loss("rising", value=lambda u: u, log_slope=lambda u: 0.0)
-        >>> rising.decreases(-1.0, 1.0), hm.Problem.from_scores([[[1.0]]], [[1.0]]).loss.decreases(-1.0, 1.0)
+        >>> rising = hm.LossFunction("rising", value=lambda u: u, log_slope=lambda u: 0.0)
+        >>> rising.decreases(-1.0, 1.0), hm.Problem([[[1.0]]], [[1.0]]).loss.decreases(-1.0, 1.0)
         (False, True)
         """
         if LOSSES.get(self.name) is self:
@@ -144,17 +144,19 @@ def _is_jitted(function: Any) -> bool:
     return bool(is_jitted(function))
 
 
-def as_loss(loss: str | Loss) -> Loss:
+def as_loss(loss: str | LossFunction) -> LossFunction:
     """The built-in loss of that name, or the loss itself; the log loss has a head of its own."""
     if loss is LOG or loss == "log":
         raise ValueError(
             'loss must be a function of any prediction here, got "log", which is for scores of 0 and 1; make '
-            'the problem with Problem.from_scores(keys, scores, loss="log")'
+            'the problem with Problem(keys, scores, loss="log")'
         )
-    if isinstance(loss, Loss):
+    if isinstance(loss, LossFunction):
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a hardmax.Loss, got {loss!r:.60}")
+        raise ValueError(
+            f"loss must be one of {', '.join(LOSSES)} or a hardmax.LossFunction, got {loss!r:.60}"
+        )
     return LOSSES[loss]
 
 
@@ -216,13 +218,13 @@ def _log_log_slope(u: float) -> float:
 
 
 def _log_log_mean(score: float, fall: float) -> float:
-    """Where u underflows the loss is not known by u; see `hardmax.problem.heads`."""
+    """Where u underflows the loss is not known by u; see `hardmax.problem.readouts`."""
     ratio = -fall / score
     return math.log(-math.log1p(ratio) / fall) if ratio > -1.0 else math.inf
 
 
 # Of the attention u > 0 on a label, where a number is enough; the core takes it as a function of log u.
-LOG = Loss(
+LOG = LossFunction(
     "log",
     value=lambda u: -np.log(u),
     log_slope=CompiledSlope(_log_log_slope, cache=True),
@@ -230,8 +232,8 @@ LOG = Loss(
     log_mean=_log_log_mean,
 )
 
-LOSSES: dict[str, Loss] = {
-    "logistic": Loss(
+LOSSES: dict[str, LossFunction] = {
+    "logistic": LossFunction(
         "logistic",
         value=lambda u: np.logaddexp(0.0, -u),
         log_slope=CompiledSlope(_logistic_log_slope, cache=True),
@@ -239,7 +241,7 @@ LOSSES: dict[str, Loss] = {
         constants=lambda lo, hi: (0.25, 1.0),
         log_mean=_logistic_log_mean,
     ),
-    "exponential": Loss(
+    "exponential": LossFunction(
         "exponential",
         value=lambda u: np.exp(-u),
         log_slope=CompiledSlope(_exponential_log_slope, cache=True),
@@ -247,7 +249,7 @@ LOSSES: dict[str, Loss] = {
         constants=lambda lo, hi: (math.exp(-lo), math.exp(-lo)),
         log_mean=_exponential_log_mean,
     ),
-    "correlation": Loss(
+    "correlation": LossFunction(
         "correlation",
         value=lambda u: -u,
         log_slope=CompiledSlope(_correlation_log_slope, cache=True),

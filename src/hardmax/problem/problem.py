@@ -1,24 +1,28 @@
-"""Problem: keys, head, and which tokens stand in which input; what every solver and every dynamic takes."""
+"""Problem: keys, readout, and the tokens of each input; what every solver and every dynamic takes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._lib import expect, notebook
-from hardmax.problem.heads import Head, linear_head, nonlinear_head, scored_head
+from hardmax._lib.arguments import WrongType
 from hardmax.problem.keys import Dense, Gram, Keys, outer_products
-from hardmax.problem.losses import LOSSES, Loss
+from hardmax.problem.losses import LOSSES, LossFunction
+from hardmax.problem.readouts import Readout, linear_readout, nonlinear_readout, scored_readout
+
+if TYPE_CHECKING:
+    from hardmax.dynamics.models import Factors, Joint, Matrix
 
 
 class Layout:
-    """The part of a `Problem` that needs no head."""
+    """The part of a `Problem` that needs no readout."""
 
     table: Keys
     tokens: np.ndarray
@@ -182,20 +186,24 @@ def slots_of(problem: Problem) -> Slots:
     return Slots(table, problem.tokens[kept], offsets, counts, np.flatnonzero(kept), group, own)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Problem(Layout):
-    """Inputs i = 1..n, each a list of tokens with keys, and a head that scores them (B-DEF-1).
+    """Inputs i = 1..n, each a list of tokens with keys, and a readout that scores them (B-DEF-1).
 
-    Tokens stand in a table: slot l of the flat list is row ``tokens[l]`` of ``keys``, and input i holds the
-    slots ``offsets[i]:offsets[i+1]``. Inputs may differ in length; a token may be shared between inputs.
-    ``counts`` say how many times the token of a slot stands there, ``weights`` what an input weighs in the
-    risk, which is their sum of losses; without weights the risk is the mean (see `weighted`).
-    Make one with `from_scores`, `from_values`, `from_tokens`, `from_queries`, `from_psi`, `from_gram`,
-    `from_head` or `load`.
+    Inputs may differ in length. The arrays are flat: slot l of all inputs in a row is row ``tokens[l]`` of
+    ``keys``, and input i has the slots ``offsets[i]:offsets[i+1]``. ``counts`` are multiplicities of tokens,
+    ``weights`` those of inputs in the loss (see `weighted`); without weights the loss is the mean.
+
+    Args:
+        keys: (n, T, d), or n arrays (T_i, d).
+        scores: one number per token (B-DEF-1a).
+        loss: a name, or a `LossFunction`. With "log" scores are 1 on the tokens of an input's label and 0
+            elsewhere, and the loss is minus the log of the attention on the label (D-DEF-7).
+
+    See also: `from_values`, `from_tokens`, `from_queries`, `from_psi`, `from_gram`, `from_readout`, `load`.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores(keys=[[[1, 0], [0, 0]], [[-1, 1], [1, 0], [0, 2]]],
-    ...                                  scores=[[1, 0], [1, 0, 0]])
+    >>> problem = hm.Problem(keys=[[[1, 0], [0, 0]], [[-1, 1], [1, 0], [0, 2]]], scores=[[1, 0], [1, 0, 0]])
     >>> problem
     Problem(n=2, T=2..3, d=2, loss='logistic')
     >>> problem.sizes.tolist()
@@ -205,47 +213,63 @@ class Problem(Layout):
     table: Keys  # of N tokens, in d dimensions
     tokens: np.ndarray  # (L,) row of the table at each slot
     offsets: np.ndarray  # (n + 1,)
-    head: Head
+    readout: Readout
     W: np.ndarray | None = None  # set when keys = tokens W'
     counts: np.ndarray | None = None  # (L,) multiplicities; None where all are 1
     weights: np.ndarray | None = None  # (n,) of the inputs; None for the mean over them
 
     # -- constructors -------------------------------------------------------------------------------------
 
-    @classmethod
-    def from_scores(cls, keys: Any, scores: Any, loss: str | Loss = "logistic") -> Problem:
-        """Keys (n, T, d), or n arrays (T_i, d), and one score per token (B-DEF-1a).
-
-        With ``loss="log"`` scores are 1 on the tokens of an input's label and 0 elsewhere, and the loss is
-        minus the log of the attention on the label (D-DEF-7).
-
-        >>> import hardmax as hm
-        >>> hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]], loss="exponential").loss.name
-        'exponential'
-        """
+    def __init__(self, keys: Any, scores: Any, loss: str | LossFunction = "logistic") -> None:
         table, offsets = expect.ragged("keys", keys, width=True)
-        return cls(Dense(table), all_slots(offsets), offsets, scored_head(scores, offsets, loss))
+        self._fill(Dense(table), all_slots(offsets), offsets, scored_readout(scores, offsets, loss))
+
+    def _fill(self, *values: Any, **named: Any) -> None:
+        for field, value in zip(fields(self), values, strict=False):
+            object.__setattr__(self, field.name, value)
+        for name, value in named.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def _flat(
+        cls,
+        table: Keys,
+        tokens: np.ndarray,
+        offsets: np.ndarray,
+        readout: Readout,
+        W: np.ndarray | None = None,
+        counts: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> Problem:
+        """Make a problem from its flat arrays."""
+        made = cls.__new__(cls)
+        made._fill(table, tokens, offsets, readout, W, counts, weights)
+        return made
+
+    def _with(self, **changed: Any) -> Problem:
+        """Copy the problem with some of its fields changed."""
+        return self._flat(**{field.name: getattr(self, field.name) for field in fields(self)} | changed)
 
     @classmethod
     def from_values(
-        cls, keys: Any, values: Any, labels: Any, head: Any, loss: str | Loss = "logistic"
+        cls, keys: Any, values: Any, labels: Any, readout: Any, loss: str | LossFunction = "logistic"
     ) -> Problem:
-        """Keys and values of every token, a label per input and the head v: scores are Y v.x.
+        """Keys and values of every token, a label per input and the readout v: scores are Y v.x.
 
         >>> import hardmax as hm
         >>> keys = [[[1.0, 0.0], [0.0, 0.0]]]
-        >>> hm.Problem.from_values(keys, values=[[[3.0], [2.0]]], labels=[-1], head=[1.0]).scores
+        >>> hm.Problem.from_values(keys, values=[[[3.0], [2.0]]], labels=[-1], readout=[1.0]).scores
         array([-3., -2.])
         """
         table, offsets = expect.ragged("keys", keys, width=True)
         value_table, value_offsets = expect.ragged("values", values, width=True)
         expect.same_tokens("values", value_offsets, offsets)
-        linear = linear_head(value_table, offsets, labels, head, loss)
-        return cls(Dense(table), all_slots(offsets), offsets, linear)
+        linear = linear_readout(value_table, offsets, labels, readout, loss)
+        return cls._flat(Dense(table), all_slots(offsets), offsets, linear)
 
     @classmethod
     def from_tokens(
-        cls, tokens: Any, labels: Any, head: Any, W: Any = None, loss: str | Loss = "logistic"
+        cls, tokens: Any, labels: Any, readout: Any, W: Any = None, loss: str | LossFunction = "logistic"
     ) -> Problem:
         """Tokens x that are the values and, through k = W x, the keys; W is the identity if absent.
 
@@ -255,8 +279,8 @@ class Problem(Layout):
         [[2.0, 1.0], [1.0, 0.0]]
         """
         table, offsets = expect.ragged("tokens", tokens, width=True)
-        linear = linear_head(table, offsets, labels, head, loss)
-        return cls(Dense(table), all_slots(offsets), offsets, linear)._tied(W)
+        linear = linear_readout(table, offsets, labels, readout, loss)
+        return cls._flat(Dense(table), all_slots(offsets), offsets, linear)._tied(W)
 
     @classmethod
     def from_queries(
@@ -266,8 +290,8 @@ class Problem(Layout):
         scores: Any = None,
         *,
         labels: Any = None,
-        head: Any = None,
-        loss: str | Loss = "logistic",
+        readout: Any = None,
+        loss: str | LossFunction = "logistic",
     ) -> Problem:
         """Tokens x and a query z per input: the logit is x'Wz, and what is trained is W (D-DEF-1).
 
@@ -278,8 +302,8 @@ class Problem(Layout):
             queries: n vectors of d_z numbers, or "first" or "last" for the first or last token of each input;
                 an input that is seen with several queries is given once for each.
             scores: one number per token, or
-            labels, head: +1 or -1 per input and a vector v: the score of a token is Y v.x.
-            loss: a name, or a `Loss`.
+            labels, readout: +1 or -1 per input and a vector v: the score of a token is Y v.x.
+            loss: a name, or a `LossFunction`.
 
         >>> import hardmax as hm
         >>> tokens = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 1.0]]]
@@ -291,14 +315,14 @@ class Problem(Layout):
         """
         x, offsets = expect.ragged("tokens", tokens, width=True)
         table = outer_products(x, offsets, queries)
-        if (scores is None) == (labels is None and head is None):
+        if (scores is None) == (labels is None and readout is None):
             got = "none" if scores is None else "both"
-            raise ValueError(f"scores, or labels and head, must be given, got {got}; give one of the two")
+            raise ValueError(f"scores, or labels and readout, must be given, got {got}; give one of the two")
         if scores is None:
-            made: Head = linear_head(x, offsets, labels, head, loss)
+            made: Readout = linear_readout(x, offsets, labels, readout, loss)
         else:
-            made = scored_head(scores, offsets, loss, "tokens")
-        return cls(table, all_slots(offsets), offsets, made)
+            made = scored_readout(scores, offsets, loss, "tokens")
+        return cls._flat(table, all_slots(offsets), offsets, made)
 
     @classmethod
     def from_psi(
@@ -309,23 +333,23 @@ class Problem(Layout):
         psi: Callable[[np.ndarray], np.ndarray],
         psi_gradient: Callable[[np.ndarray], np.ndarray],
         W: Any = None,
-        loss: str | Loss = "logistic",
+        loss: str | LossFunction = "logistic",
     ) -> Problem:
-        """Keys, values, labels and a nonlinear head psi with its gradient, both on (n, e) arrays (B-DEF-1d).
+        """Keys, values, labels and a nonlinear readout psi with its gradient, both on (n, e) arrays (B-DEF-1d).
 
         Where the keys equal the values, ``W`` maps them to the keys W x, as in `from_tokens`.
 
         >>> import numpy as np, hardmax as hm
         >>> x = [[[1.0], [0.0]]]
         >>> cube = hm.Problem.from_psi(x, x, [1], lambda z: z[:, 0] ** 3, lambda z: 3 * z ** 2)
-        >>> round(hm.risk(cube, [0.0]), 4)
+        >>> round(hm.loss(cube, [0.0]), 4)
         0.6326
         """
         table, offsets = expect.ragged("keys", keys, width=True)
         value_table, value_offsets = expect.ragged("values", values, width=True)
         expect.same_tokens("values", value_offsets, offsets)
-        head = nonlinear_head(value_table, offsets, labels, psi, psi_gradient, loss)
-        problem = cls(Dense(table), all_slots(offsets), offsets, head)
+        readout = nonlinear_readout(value_table, offsets, labels, psi, psi_gradient, loss)
+        problem = cls._flat(Dense(table), all_slots(offsets), offsets, readout)
         if np.array_equal(table, value_table):
             return problem._tied(W)
         if W is not None:
@@ -334,7 +358,7 @@ class Problem(Layout):
 
     @classmethod
     def from_gram(
-        cls, gram: Any, inputs: Sequence[Sequence[int]], scores: Any, loss: str | Loss = "logistic"
+        cls, gram: Any, inputs: Sequence[Sequence[int]], scores: Any, loss: str | LossFunction = "logistic"
     ) -> Problem:
         """Inner products of N tokens and, per input, the list of its tokens: the dimension may be anything.
 
@@ -351,24 +375,24 @@ class Problem(Layout):
         tokens = flat.astype(np.intp)
         if (tokens != flat).any() or (tokens < 0).any() or (tokens >= N).any():
             raise ValueError(f"inputs must hold token numbers from 0 to {N - 1} (the size of gram)")
-        return cls(table, tokens, offsets, scored_head(scores, offsets, loss))
+        return cls._flat(table, tokens, offsets, scored_readout(scores, offsets, loss))
 
     @classmethod
-    def from_head(cls, keys: Any, head: Head) -> Problem:
-        """Keys (n, T, d), or n arrays (T_i, d), and a head of your own: see `hardmax.problem.heads.Head`.
+    def from_readout(cls, keys: Any, readout: Readout) -> Problem:
+        """Keys (n, T, d), or n arrays (T_i, d), and a readout of your own, see `hm.readouts.Readout`.
 
-        Row l of the head's tables belongs to the l-th token, counted through all inputs.
+        Row l of the readout's tables belongs to the l-th token, counted through all inputs.
 
         >>> import hardmax as hm
-        >>> keys, scores = [[[1.0], [0.0]]], hm.Problem.from_scores([[[1.0], [0.0]]], [[1.0, 0.0]]).head
-        >>> hm.risk(hm.Problem.from_head(keys, scores), [0.0]) == hm.risk(
-        ...     hm.Problem.from_scores(keys, [[1.0, 0.0]]), [0.0])
+        >>> keys, scores = [[[1.0], [0.0]]], hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]]).readout
+        >>> hm.loss(hm.Problem.from_readout(keys, scores), [0.0]) == hm.loss(
+        ...     hm.Problem(keys, [[1.0, 0.0]]), [0.0])
         True
         """
-        if not isinstance(head, Head):
-            raise ValueError(f"head must be a hardmax.problem.heads.Head, got {type(head).__name__}")
+        if not isinstance(readout, Readout):
+            raise WrongType(f"readout must be a hardmax.readouts.Readout, got {type(readout).__name__}")
         table, offsets = expect.ragged("keys", keys, width=True)
-        return cls(Dense(table), all_slots(offsets), offsets, head)
+        return cls._flat(Dense(table), all_slots(offsets), offsets, readout)
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
@@ -406,7 +430,7 @@ class Problem(Layout):
 
     def _repr_html_(self) -> str:
         best = ["moves"] * self.n
-        if not self.head.moves:
+        if not self.readout.moves:
             best = [f"{part.max():.6g}" for part in self.split(self.scores)]
         tokens = self.sizes if self.counts is None else np.add.reduceat(self.counts, self.offsets[:-1])
         columns: list[tuple[str, Sequence[Any]]] = [
@@ -420,25 +444,25 @@ class Problem(Layout):
         return notebook.table(repr(self), [name for name, _ in columns], rows)
 
     @property
-    def loss(self) -> Loss:
-        """The loss of the head."""
-        return self.head.loss
+    def loss(self) -> LossFunction:
+        """The loss function of the readout."""
+        return self.readout.loss
 
     @property
     def kernel_slope(self) -> tuple[Any, bool]:
         """log|l'| as kernels take it, and whether as a function of log u instead of u."""
-        in_log = self.head.in_log
+        in_log = self.readout.in_log
         return (self.loss.log_slope, False) if in_log is None else (in_log.log_slope, True)
 
     @cached_property
     def scores(self) -> np.ndarray:
         """gamma of every slot; refused where the scores move with the attention."""
-        return self.head.fixed_scores(self.tokens, self.offsets)
+        return self.readout.fixed_scores(self.tokens, self.offsets)
 
     @cached_property
     def prediction_range(self) -> tuple[float, float]:
         """Least and largest signed prediction that one token alone gives."""
-        alone = self.head.vertex_predictions(self.tokens, self.offsets)
+        alone = self.readout.vertex_predictions(self.tokens, self.offsets)
         return float(alone.min()), float(alone.max())
 
     @cached_property
@@ -454,7 +478,7 @@ class Problem(Layout):
             lo, hi = self.prediction_range
             raise ValueError(
                 f"loss {self.loss.name!r} must decrease on the range of the predictions, [{lo:g}, {hi:g}], "
-                "and its values do not fall everywhere there (see Loss.decreases); give a decreasing loss, "
+                "and its values do not fall everywhere there (see LossFunction.decreases); give a decreasing loss, "
                 "with the scores or labels turned round if yours increases"
             )
 
@@ -467,11 +491,11 @@ class Problem(Layout):
         attention, equal values stand for equal scores.
 
         >>> import hardmax as hm
-        >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [1.0], [1.0]]], [[2.0, 0.0, 2.0, 5.0]])
+        >>> problem = hm.Problem([[[1.0], [0.0], [1.0], [1.0]]], [[2.0, 0.0, 2.0, 5.0]])
         >>> problem.groups.tolist()
         [0, 1, 0, 3]
         """
-        marks = np.ascontiguousarray(self.head.marks(self.tokens, self.offsets))
+        marks = np.ascontiguousarray(self.readout.marks(self.tokens, self.offsets))
         groups = self.table.leaders(self.tokens, self.offsets, marks)
         groups.setflags(write=False)
         return groups
@@ -483,32 +507,71 @@ class Problem(Layout):
         slot, as copies of it would.
 
         >>> import hardmax as hm
-        >>> problem = hm.Problem.from_scores([[[1.0], [0.0]], [[0.0], [1.0]]], [[1.0, 0.0], [1.0, 0.0]])
+        >>> problem = hm.Problem([[[1.0], [0.0]], [[0.0], [1.0]]], [[1.0, 0.0], [1.0, 0.0]])
         >>> twice = problem.weighted(weights=[2.0, 1.0], counts=[1, 1, 3, 1])
-        >>> hm.attention(twice, [0.0])[1].tolist(), round(hm.risk(twice, [0.0]), 6)
+        >>> hm.attention(twice, [0.0])[1].tolist(), round(hm.loss(twice, [0.0]), 6)
         ([0.75, 0.25], 1.335025)
         """
         changed = self
         if weights is not None:
-            changed = replace(changed, weights=expect.positives("weights", weights, self.n))
+            changed = changed._with(weights=expect.positives("weights", weights, self.n))
         if counts is not None:
-            changed = replace(changed, counts=expect.positives("counts", counts, len(self.tokens)))
+            changed = changed._with(counts=expect.positives("counts", counts, len(self.tokens)))
         return changed
 
     def _tied(self, W: Any) -> Problem:
         """The same problem with keys W x of its own values x."""
-        values = self.head.values
+        values = self.readout.values
         assert values is not None
         if W is None:
-            return replace(self, table=Dense(values))
+            return self._with(table=Dense(values))
         W = expect.finite_array("W", W, (None, values.shape[1]))
         keys = values @ W.T
         keys.setflags(write=False)
-        return replace(self, table=Dense(keys), W=W)
+        return self._with(table=Dense(keys), W=W)
+
+    # -- models: what is trained, where it is not p ------------------------------------------------------
+
+    def joint(self) -> Joint:
+        """Return the model of p and the readout's v, trained together (B-DEF-1c).
+
+        >>> import hardmax as hm
+        >>> model = hm.data.example("B-FIG-3a").joint()
+        >>> hm.train(model, hm.optim.Normalized(lr=0.1), steps=10).v_points.shape
+        (11, 2)
+        """
+        from hardmax.dynamics.models import Joint
+
+        return Joint(self)
+
+    def matrix(self, prompt: Any = None) -> Matrix:
+        """Return the model of W, where the keys are W x, with the prompt u fixed (B-DEF-1b).
+
+        >>> import hardmax as hm
+        >>> model = hm.data.sphere(n=2, T=3, d=4, rng=0).matrix(prompt=[1, 0, 0, 0])
+        >>> hm.train(model, hm.optim.GD(lr=0.1), steps=10).W.shape
+        (4, 4)
+        """
+        from hardmax.dynamics.models import Matrix
+
+        return Matrix(self, prompt)
+
+    def factors(self, rank: int) -> Factors:
+        """Return the model of K and Q with ``rank`` columns each, where inputs have queries and W = K Q'.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0]], [[1.0, 0.0]])
+        >>> start = [[0.1], [0.0]], [[0.1], [0.2]]
+        >>> hm.train(problem.factors(rank=1), hm.optim.GD(lr=0.1), steps=10, start=start).K.shape
+        (2, 1)
+        """
+        from hardmax.dynamics.models import Factors
+
+        return Factors(self, rank)
 
     @property
     def key_map(self) -> np.ndarray | None:
         """W where the keys are known to be W x of the values x, else None."""
-        if self.W is None and isinstance(self.table, Dense) and self.table.table is self.head.values:
+        if self.W is None and isinstance(self.table, Dense) and self.table.table is self.readout.values:
             return np.eye(self.d)
         return self.W

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,25 +14,41 @@ from hardmax._lib.notebook import table
 from hardmax.problem import Problem, need_problem
 
 
-@dataclass(frozen=True)
-class Selection:
-    """For each input the token selected, or the tokens that tie.
+class Selection(tuple[int | tuple[int, ...], ...]):
+    """For each input the token selected, or a tuple of the tokens that tie.
+
+    ``tokens`` is the selection where every input selects one token, and raises on a tie; ``sets`` has a tuple
+    of tokens for every input.
 
     >>> import hardmax as hm
-    >>> hm.Selection(((0,), (2,))).tokens
-    (0, 2)
+    >>> selection = hm.Selection([0, 2, (1, 3)])
+    >>> selection, selection.is_unique, selection.sets
+    ((0, 2, (1, 3)), False, ((0,), (2,), (1, 3)))
     """
 
-    sets: tuple[tuple[int, ...], ...]
+    __slots__ = ()
+
+    def __new__(cls, entries: Iterable[int | Iterable[int]]) -> Selection:
+        sets = (tuple(each) if isinstance(each, Iterable) else (each,) for each in entries)
+        return super().__new__(cls, (tied[0] if len(tied) == 1 else tied for tied in sets))
+
+    @property
+    def sets(self) -> tuple[tuple[int, ...], ...]:
+        """The tokens of every input: one, or those that tie."""
+        return tuple(each if isinstance(each, tuple) else (each,) for each in self)
 
     @property
     def is_unique(self) -> bool:
         """Whether every input selects exactly one token."""
-        return all(len(s) == 1 for s in self.sets)
+        return not any(isinstance(each, tuple) for each in self)
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """One token per input; a ValueError names the first tie."""
+        """One token per input.
+
+        Raises:
+            ValueError: some input does not select one token.
+        """
         for i, tied in enumerate(self.sets):
             if len(tied) != 1:
                 raise ValueError(f"input {i} does not select one token: {list(tied)} tie; decide which one")
@@ -46,12 +61,6 @@ class Selection:
         rows = ((i, " or ".join(map(str, tied))) for i, tied in enumerate(self.sets))
         return table("Selection", ["input", "token"], rows)
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.tokens)
-
-    def __len__(self) -> int:
-        return len(self.sets)
-
 
 @check_arguments
 def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Selection:
@@ -60,7 +69,7 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
     Copies of a token (equal key and equal score) are one token, named by the lowest index.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]], [[1.0, 0.0, 0.5]])
+    >>> problem = hm.Problem([[[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]], [[1.0, 0.0, 0.5]])
     >>> hm.selected_tokens(problem, [1.0, 0.0]).sets
     ((0, 2),)
     """
@@ -74,49 +83,54 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
         gaps, reach = problem.table.lags(tokens, q)
         tied = np.unique(groups[gaps >= gaps.max() - tolerance * (length * reach)]) - start
         sets.append(tuple(int(t) for t in tied))
-    return Selection(tuple(sets))
+    return Selection(sets)
 
 
 @check_arguments
-def optimal_tokens(problem: Problem) -> Selection:
+def best_tokens(problem: Problem) -> Selection:
     """The tokens with the best score of each input; copies of a token are one, named by the lowest index.
 
     Where scores move with the attention, best is the token with the largest prediction by itself.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0]], [[2.0], [0.0]]], [[1.0, 0.0], [3.0, 3.0]])
-    >>> hm.optimal_tokens(problem).sets
+    >>> problem = hm.Problem([[[1.0], [0.0]], [[2.0], [0.0]]], [[1.0, 0.0], [3.0, 3.0]])
+    >>> hm.best_tokens(problem).sets
     ((0,), (0, 1))
     """
     need_problem(problem)
-    alone = problem.head.vertex_predictions(problem.tokens, problem.offsets)
+    alone = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
     largest = np.repeat(np.maximum.reduceat(alone, problem.offsets[:-1]), problem.sizes)
     best = (alone == largest) & (problem.groups == np.arange(len(alone)))
-    return Selection(tuple(tuple(np.flatnonzero(own).tolist()) for own in problem.split(best)))
+    return Selection(np.flatnonzero(own).tolist() for own in problem.split(best))
 
 
 @check_arguments
-def is_globally_optimal(problem: Problem, selection: Any) -> bool:
+def is_best(problem: Problem, selection: Any) -> bool:
     """Whether every input selects one of its best-scoring tokens; tokens, or the MaxMargin of a selection.
 
     >>> import hardmax as hm
-    >>> hm.is_globally_optimal(hm.data.named("B-FIG-8"), [0, 1])
+    >>> hm.directions.is_best(hm.data.example("B-FIG-8"), [0, 1])
     False
     """
     need_problem(problem)
-    tokens = getattr(selection, "selection", selection)
+    tokens = chosen_tokens(selection)
     if tokens is None:
         raise ValueError("selection must be tokens, got a solution of Constraints, which names none")
-    alone = problem.head.vertex_predictions(problem.tokens, problem.offsets)
+    alone = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
     return not (np.repeat(alone[_slots(problem, tokens)], problem.sizes) < alone).any()
 
 
-def leaders(problem: Problem, selection: Iterable[int]) -> tuple[int, ...]:
+def chosen_tokens(chosen: Any) -> Any:
+    """Return the selection of a run or of another result; tokens are returned as they are."""
+    return getattr(chosen, "selection", chosen)
+
+
+def leaders(problem: Problem, selection: Iterable[int] | Selection) -> tuple[int, ...]:
     """A selection by the names of its tokens: the lowest index of a token that stands several times.
 
     >>> import hardmax as hm
     >>> from hardmax.problem.selection import leaders
-    >>> leaders(hm.Problem.from_scores([[[1.0], [0.0], [1.0]]], [[2.0, 0.0, 2.0]]), [2])
+    >>> leaders(hm.Problem([[[1.0], [0.0], [1.0]]], [[2.0, 0.0, 2.0]]), [2])
     (0,)
     """
     slots = problem.groups[_slots(problem, selection)]
@@ -130,7 +144,7 @@ def score_gaps(problem: Problem, reference: Any) -> np.ndarray:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.problem.selection import score_gaps
-    >>> score_gaps(hm.data.named("B-FIG-1b"), np.array([0.9])).round(3).tolist()
+    >>> score_gaps(hm.data.example("B-FIG-1b"), np.array([0.9])).round(3).tolist()
     [-0.1, 0.0, 0.9]
     """
     with np.errstate(over="ignore"):
@@ -143,13 +157,15 @@ def slot_gaps(problem: Problem, selection: Iterable[int]) -> np.ndarray:
 
     >>> import hardmax as hm
     >>> from hardmax.problem.selection import slot_gaps
-    >>> slot_gaps(hm.data.named("B-FIG-8"), [0, 1]).tolist()
+    >>> slot_gaps(hm.data.example("B-FIG-8"), [0, 1]).tolist()
     [0.0, 1.0, -1.0, 0.0]
     """
-    return problem.head.vertex_gaps(problem.tokens, problem.offsets, _slots(problem, selection))
+    return problem.readout.vertex_gaps(problem.tokens, problem.offsets, _slots(problem, selection))
 
 
 def _slots(problem: Problem, selection: Any) -> np.ndarray:
+    if isinstance(selection, Selection):
+        return chosen_slots(problem, selection.tokens)
     try:
         tokens = tuple(selection)
     except TypeError:

@@ -10,10 +10,10 @@ from hardmax._lib.lazy import lazy
 _NAMES = {
     "AttentionClassifier": "classifier",
     "Explanation": "explanations",
-    "Important": "explanations",
-    "Kept": "explanations",
     "NgramVectorizer": "counting.vectorizer",
     "TextStatistics": "statistics",
+    "TokenRanking": "explanations",
+    "TopKReport": "explanations",
     "WordMap": "word_map",
 }
 

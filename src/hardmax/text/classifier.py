@@ -17,17 +17,17 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.tokens import mapped
 from hardmax.text.counting.vectorizer import NgramVectorizer, workers
 from hardmax.text.inputs import ClassLabels, holds_texts, read_labels, read_weights
 from hardmax.text.statistics import TextStatistics, corpus_of
-from hardmax.text.training import Progress, State, TextRows, TextTraining, printed, train, usual
+from hardmax.text.training import Report, State, TextRows, TextTraining, printed, train, usual
 
 if TYPE_CHECKING:
-    from hardmax.text.explanations import Explanation, Important, Kept
+    from hardmax.text.explanations import Explanation, TokenRanking, TopKReport
     from hardmax.text.word_map import WordMap
 
 
@@ -185,9 +185,9 @@ def train_full(
     labels: ClassLabels,
     d: int,
     epochs: int | None,
-    rate: float | None,
+    lr: float | None,
     seed: int,
-    progress: Progress | None,
+    report: Report | None,
 ) -> EmbeddingTraining:
     """Train E, p and v on texts of two classes that hold a token; the others say nothing to this model."""
     if len(labels.classes) != 2:
@@ -198,14 +198,14 @@ def train_full(
     held = matrix.getnnz(axis=1) > 0
     corpus = Corpus.from_counts(matrix[held], 2 * labels.codes[held] - 1)
     passes = EPOCHS if epochs is None else epochs
-    tell = None if progress is None else lambda done, loss: progress(done, passes, loss, None)
+    progress = None if report is None else lambda done, total: report(done, total, None, None)
     return train_embeddings(
         corpus,
         expect.whole("dimension", d, 1),
-        AdamW(RATE if rate is None else rate),
+        AdamW(RATE if lr is None else lr),
         epochs=passes,
         rng=seed,
-        progress=tell,
+        progress=progress,
     )
 
 
@@ -229,10 +229,11 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         solver: "sgd" begins at the classes' log-count ratios, "adagrad" at zero; "embeddings" trains the full
             model with E, for two classes; "auto" is the first with n-grams and the second without.
         epochs: passes over the texts; by default 5 to 8, more for small corpora.
-        rate, attention_rate: step sizes of values and of logits; the solver's own by default.
+        lr, attention_lr: learning rates of values and of logits; the solver's own by default.
         dropout: share of tokens that a step leaves out; 0.3, or 0 where texts have fewer than 20, by default.
-        sparse: None; a whole number k: predict from the k most telling tokens alone, and train two more
-            passes so; or a number such as 0.1: a penalty on the entropy of attention.
+        top_k: number of tokens per text to predict from, the ones that contribute most; two more passes
+            are trained on these tokens alone. None reads all tokens.
+        entropy_penalty: weight of a penalty on the entropy of attention, for example 0.1. Excludes ``top_k``.
         class_weight: None, "balanced" or a weight per class.
         early_stopping, validation_fraction, patience: hold out a part, end after so many passes without a
             better score on it, and keep the best.
@@ -262,10 +263,11 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         min_df: float = 2,
         solver: str = "auto",
         epochs: int | None = None,
-        rate: float | None = None,
-        attention_rate: float | None = None,
+        lr: float | None = None,
+        attention_lr: float | None = None,
         dropout: float | None = None,
-        sparse: float | None = None,
+        top_k: int | None = None,
+        entropy_penalty: float | None = None,
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -282,10 +284,11 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         self.min_df = min_df
         self.solver = solver
         self.epochs = epochs
-        self.rate = rate
-        self.attention_rate = attention_rate
+        self.lr = lr
+        self.attention_lr = attention_lr
         self.dropout = dropout
-        self.sparse = sparse
+        self.top_k = top_k
+        self.entropy_penalty = entropy_penalty
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -303,7 +306,7 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         """Train on texts (or lists of words, or counts) and their labels."""
         return self._fit(X, y, sample_weight, printed(time.monotonic()) if self.verbose else None)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, progress: Progress | None) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, report: Report | None) -> Self:
         before = self._state if self.warm_start and hasattr(self, "_state") else None
         given = self._options()
         rows = self._rows(X, learn=before is None)
@@ -318,7 +321,7 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         self._count(rows, labels, weights)
         self._corpus = corpus_of(rows, labels.codes, len(labels.classes))
         if self._chosen_solver == "embeddings":
-            return self._fit_embeddings(rows, labels, seed, progress)
+            return self._fit_embeddings(rows, labels, seed, report)
         settings = usual(self._chosen_solver, rows, **given)
         state = before or State.begin(settings.rule, self._counts, self._shares)
         chosen, part, score = np.arange(len(rows)), rows, None
@@ -340,7 +343,7 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
             score=score,
             patience=expect.whole("patience", self.patience, 1),
             checkpoint=self.checkpoint,
-            progress=progress,
+            report=report,
         )
         return self._finish(done)
 
@@ -406,11 +409,8 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         self._model = np.column_stack([masses, np.vstack([self.values_, self.background_])])
         return self
 
-    def _fit_embeddings(
-        self, rows: TextRows, labels: ClassLabels, seed: int, progress: Progress | None
-    ) -> Self:
-
-        self.embeddings_ = train_full(rows, labels, self.dimension, self.epochs, self.rate, seed, progress)
+    def _fit_embeddings(self, rows: TextRows, labels: ClassLabels, seed: int, report: Report | None) -> Self:
+        self.embeddings_ = train_full(rows, labels, self.dimension, self.epochs, self.lr, seed, report)
         self.attention_ = self.embeddings_.a.copy()
         self.values_, self.background_ = self.embeddings_.c[:, None].copy(), np.zeros(1)
         self.n_iter_, self.loss_curve_, self.validation_scores_ = self.embeddings_.epochs, [], []
@@ -422,23 +422,27 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         given: dict[str, Any] = {}
         if self.epochs is not None:
             given["epochs"] = expect.whole("epochs", self.epochs, 1)
-        for name in ("rate", "attention_rate"):
+        for name, setting in (
+            ("lr", "rate"),
+            ("attention_lr", "attention_rate"),
+            ("entropy_penalty", "entropy"),
+        ):
             if getattr(self, name) is not None:
-                given[name] = expect.nonnegative(name, getattr(self, name))
+                given[setting] = expect.nonnegative(name, getattr(self, name))
         if self.dropout is not None:
             given["dropout"] = expect.nonnegative("dropout", self.dropout)
             if given["dropout"] >= 1.0:
                 raise ValueError(f"dropout must be a share below 1, got {self.dropout!r}")
         if self._top:
             given["top"] = self._top
-        elif self.sparse is not None:
-            given["entropy"] = expect.nonnegative("sparse", self.sparse)
+            if self.entropy_penalty is not None:
+                raise ValueError("top_k and entropy_penalty must not be given together; choose one of them")
         return given
 
     @property
     def _top(self) -> int:
         """Tokens that a prediction is made from; 0 for all."""
-        return expect.whole("sparse", self.sparse, 1) if isinstance(self.sparse, int | np.integer) else 0
+        return 0 if self.top_k is None else expect.whole("top_k", self.top_k, 1)
 
     @property
     def _chosen_solver(self) -> str:
@@ -479,19 +483,37 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         check_is_fitted(self, "attention_")
         return explain(self, text, label)
 
-    def important(self, n: int = 10, label: Any = None) -> Important:
-        """The tokens that the model selects for a class, or for each."""
-        from hardmax.text.explanations import important
+    def top_tokens(self, n: int = 10, label: Any = None) -> TokenRanking:
+        """Rank the tokens that the model selects for a class, or for each class.
+
+        Args:
+            n: number of tokens per class.
+            label: the class; all classes by default.
+
+        Returns:
+            The ranking; its ``words`` are ordered by class and then by weight.
+        """
+        from hardmax.text.explanations import top_tokens
 
         check_is_fitted(self, "attention_")
-        return important(self, n, label)
+        return top_tokens(self, n, label)
 
-    def keep_top(self, X: Any, k: int = 10, y: Any = None, by: str = "contribution") -> Kept:
-        """Predictions from the k tokens of each text with most "contribution" or "attention" alone."""
-        from hardmax.text.explanations import keep_top
+    def evaluate_top_k(self, X: Any, y: Any = None, k: int = 10, by: str = "contribution") -> TopKReport:
+        """Predict from the k most important tokens of each text alone.
+
+        Args:
+            X: texts, as in `predict`.
+            y: labels; without them the report has no accuracies.
+            k: number of tokens to keep per text.
+            by: what ranks the tokens of a text, "contribution" or "attention".
+
+        Returns:
+            The predictions, their accuracy and how often they agree with those from all tokens.
+        """
+        from hardmax.text.explanations import evaluate_top_k
 
         check_is_fitted(self, "attention_")
-        return keep_top(self, X, k, y, by)
+        return evaluate_top_k(self, X, y, k, by)
 
     def word_map(self, label: Any = None) -> WordMap:
         """Value against attention of all tokens, as in paper A's first figure."""

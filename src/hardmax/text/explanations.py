@@ -288,13 +288,13 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Important(Shown):
+class TokenRanking(Shown):
     """The tokens that a model selects for its classes: the largest attention times value, e^logit value.
 
     >>> import hardmax as hm
     >>> texts, labels = ["good film", "a good one", "bad film", "a bad one"] * 5, ["+", "+", "-", "-"] * 5
     >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, labels)
-    >>> [(each.token, each.label, each.posterior, each.occurrences) for each in model.important(1).words]
+    >>> [(each.token, each.label, each.posterior, each.occurrences) for each in model.top_tokens(1).words]
     [('good', '+', 1.0, 10.0), ('bad', '-', 1.0, 10.0)]
     """
 
@@ -323,7 +323,7 @@ class Important(Shown):
         return "The tokens that matter"
 
 
-def important(model: AttentionClassifier, n: int = 10, label: Any = None) -> Important:
+def top_tokens(model: AttentionClassifier, n: int = 10, label: Any = None) -> TokenRanking:
     """The n tokens with the largest attention times value for a class, or for each class."""
     n = expect.whole("n", n, 1)
     classes = range(len(model.classes_)) if label is None else [class_number(model, label)]
@@ -347,11 +347,11 @@ def important(model: AttentionClassifier, n: int = 10, label: Any = None) -> Imp
             for j in best.tolist()
             if np.isfinite(pull[j])
         ]
-    return Important(tuple(found))
+    return TokenRanking(tuple(found))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Kept(Shown):
+class TopKReport(Shown):
     """Predictions from the k tokens of each text that tell most, and what is lost by reading no others.
 
     ``agreement`` is the share of texts whose class stays the same; ``attended`` the mean share of attention
@@ -361,7 +361,7 @@ class Kept(Shown):
     >>> import hardmax as hm
     >>> texts, labels = ["good film", "a good one", "bad film", "a bad one"] * 5, ["+", "+", "-", "-"] * 5
     >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, labels)
-    >>> kept = model.keep_top(texts, k=1, y=labels)
+    >>> kept = model.evaluate_top_k(texts, labels, k=1)
     >>> kept.accuracy, kept.full_accuracy, kept.agreement
     (1.0, 1.0, 1.0)
     """
@@ -402,9 +402,9 @@ class Kept(Shown):
         return f"From {self.k} tokens alone"
 
 
-def keep_top(
-    model: AttentionClassifier, X: Any, k: int = 10, y: Any = None, by: str = "contribution"
-) -> Kept:
+def evaluate_top_k(
+    model: AttentionClassifier, X: Any, y: Any = None, k: int = 10, by: str = "contribution"
+) -> TopKReport:
     """Predict from k tokens of each text: the most telling ("contribution") or the most attended."""
     k = expect.whole("k", k, 1)
     expect.one_of("by", by, ("contribution", "attention"))
@@ -421,7 +421,7 @@ def keep_top(
             raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(truth)}")
         found["accuracy"] = float(np.mean(model.classes_[short] == truth))
         found["full_accuracy"] = float(np.mean(model.classes_[full] == truth))
-    return Kept(
+    return TopKReport(
         k,
         by,
         model.classes_[short],

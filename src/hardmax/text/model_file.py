@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FORMAT = "hardmax.text-model/1"
 FAMILY = FORMAT.rpartition("/")[0]
+NAMES = {"lr": "rate", "attention_lr": "attention_rate"}  # parameters that files name as 0.2 did
 SLACK = 16  # times that the type of texts may be wider than the longest of them, which was left out
 
 
@@ -29,7 +30,9 @@ def save(model: AttentionClassifier, path: str | PathLike[str]) -> None:
             f"vectorizer must be an NgramVectorizer to be saved without pickles, got "
             f"{type(vectorizer).__name__}; use joblib.dump, and load only files that you trust"
         )
-    params = {name: each for name, each in model.get_params(deep=False).items() if name != "vectorizer"}
+    params = {NAMES.get(name, name): each for name, each in model.get_params(deep=False).items()}
+    del params["vectorizer"], params["top_k"], params["entropy_penalty"]
+    params["sparse"] = model.top_k if model.entropy_penalty is None else float(model.entropy_penalty)
     head: dict[str, Any] = {"format": FORMAT, "version": __version__}
     head["params"] = {name: _plain(each) for name, each in params.items()}
     classes = model.classes_.tolist()
@@ -98,6 +101,9 @@ def _model(head: dict[str, Any], arrays: Arrays) -> AttentionClassifier:
 
     params = dict(head["params"])
     params["ngram_range"] = tuple(params["ngram_range"])
+    sparse = params.pop("sparse")  # a whole number is top_k, another number the entropy penalty
+    params["entropy_penalty" if isinstance(sparse, float) else "top_k"] = sparse
+    params |= {name: params.pop(old) for name, old in NAMES.items()}
     model = AttentionClassifier(**params)
     model.classes_ = _classes(head["classes"], head["kind"])
     model.attention_, model.values_ = arrays["attention"], arrays["values"]

@@ -201,7 +201,7 @@ class TextTraining:
     scores: tuple[float, ...] = ()
 
 
-Progress = Callable[[int, int, float, float | None], None]  # pass, of how many, loss, held-out score
+Report = Callable[[int, int, float | None, float | None], None]  # pass, passes, loss, held-out score
 
 
 def passes(n: int, usual: int) -> int:
@@ -224,7 +224,7 @@ def train(
     score: Callable[[State], float] | None = None,
     patience: int = 0,
     checkpoint: str | PathLike[str] | None = None,
-    progress: Progress | None = None,
+    report: Report | None = None,
 ) -> TextTraining:
     """Go through the texts some times, in a new order each time.
 
@@ -236,7 +236,7 @@ def train(
         score: of a held-out part; training ends with the best state, after ``patience`` passes without one.
         patience: how many.
         checkpoint: a file that gets the state after each pass, and from which training goes on.
-        progress: told of each pass.
+        report: called after each pass.
     """
     losses: list[float] = []
     scores: list[float] = []
@@ -274,8 +274,8 @@ def train(
             scores.append(score(state))
             if scores[-1] >= max(scores):
                 best = state.copy()
-        if progress is not None:
-            progress(epoch + 1, settings.passes, losses[-1], scores[-1] if scores else None)
+        if report is not None:
+            report(epoch + 1, settings.passes, losses[-1], scores[-1] if scores else None)
         if kept is not None:
             kept.write(state.arrays, losses)
         if scores and epoch - int(np.argmax(scores)) >= patience:
@@ -283,14 +283,15 @@ def train(
     return TextTraining(best if scores else state, tuple(losses), tuple(scores))
 
 
-def printed(start: float) -> Progress:
-    """Progress for a person: a line per pass."""
+def printed(start: float) -> Report:
+    """Return a report that prints a line per pass."""
 
-    def tell(epoch: int, of: int, loss: float, score: float | None) -> None:
-        held = "" if score is None else f", held-out score {score:.4f}"
-        print(f"pass {epoch} of {of}: loss {loss:.4f}{held}, {time.monotonic() - start:.1f} s", flush=True)
+    def report(epoch: int, total: int, loss: float | None, score: float | None) -> None:
+        line = "" if loss is None else f" loss {loss:.4f},"
+        held = "" if score is None else f" held-out score {score:.4f},"
+        print(f"pass {epoch} of {total}:{line}{held} {time.monotonic() - start:.1f} s", flush=True)
 
-    return tell
+    return report
 
 
 def usual(solver: str, rows: TextRows, **given: Any) -> Settings:

@@ -18,6 +18,7 @@ from torch import nn
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.parallel import cores, serial_blas
+from hardmax._lib.progress import Progress
 from hardmax.torch.layers import AttentionLayer, attention_layers
 from hardmax.torch.probing.as_heads import finite, heads_of
 from hardmax.torch.probing.heads import NULL, ProbedHead, ProbeSettings, probe_head
@@ -45,7 +46,7 @@ def probe(
     heads: int | None = None,
     workers: int | None = None,
     rng: int = 0,
-    told: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Heads:
     """Probe every head: hardness, selection, and its distance to the max margin, beside random heads.
 
@@ -66,7 +67,7 @@ def probe(
             `head_dim`.
         workers: threads; as many as there are cores by default.
         rng: seed of the random heads.
-        told: is called with the number of heads done and in all.
+        progress: called as ``progress(done, total)`` with numbers of heads.
 
     >>> import torch, hardmax as hm
     >>> _ = torch.manual_seed(0)
@@ -105,7 +106,7 @@ def probe(
                     repeated = second[h].logits, second[h].inputs.visible, twice[1]
                 yield partial(probe_head, head, settings, (numbers[k], h), found[k].name, padded, repeated)
 
-    probed = _run(jobs(), sum(found[k].heads for k in usable), workers, told)
+    probed = _run(jobs(), sum(found[k].heads for k in usable), workers, progress)
     return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
 
 
@@ -120,10 +121,7 @@ def _numbers(model: nn.Module, found: list[AttentionLayer], heads: int | None) -
 
 
 def _run(
-    jobs: Iterator[Callable[[], ProbedHead]],
-    total: int,
-    workers: int | None,
-    told: Callable[[int, int], None] | None,
+    jobs: Iterator[Callable[[], ProbedHead]], total: int, workers: int | None, progress: Progress | None
 ) -> list[ProbedHead]:
     """Heads in order, whatever the number of threads; few are held at a time: each has tables of its own."""
     count = cores() if workers is None else expect.whole("workers", workers, 1)
@@ -136,8 +134,8 @@ def _run(
                     waiting.append(pool.submit(job))
                 if waiting and (job is None or len(waiting) > 2 * count):
                     done.append(waiting.popleft().result())
-                    if told is not None:
-                        told(len(done), total)
+                    if progress is not None:
+                        progress(len(done), total)
         except BaseException:
             for each in waiting:
                 each.cancel()

@@ -19,7 +19,7 @@ from hardmax.torch.embedding_models import NextToken, OneLayer, QueryAttention, 
 def problem_of(module: nn.Module, batch: Any) -> Problem:
     """The problem of a module on a batch: its attention weights are what is trained, all the rest is fixed.
 
-    Where the module stands in it is `hm.torch.point_of`: `hm.risk(problem, point)` is the module's loss.
+    Where the module stands in it is `hm.torch.point_of`: `hm.loss(problem, point)` is the module's loss.
 
     Args:
         module: one of the models of `hm.torch`.
@@ -31,7 +31,7 @@ def problem_of(module: nn.Module, batch: Any) -> Problem:
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
     >>> model = hm.torch.OneLayer(torch.eye(3), torch.zeros(3), torch.tensor([1.0, 0.0, -1.0]))
     >>> problem = hm.torch.problem_of(model, corpus)
-    >>> hm.risk(problem, hm.torch.point_of(model, problem)) - model.loss(corpus).item() < 1e-7
+    >>> hm.loss(problem, hm.torch.point_of(model, problem)) - model.loss(corpus).item() < 1e-7
     True
     >>> hm.max_margin(problem).p.round(6).tolist()
     [0.333333, -0.666667, 0.333333]
@@ -49,7 +49,7 @@ def problem_of(module: nn.Module, batch: Any) -> Problem:
         return Problem.from_tokens(_inputs(tokens, mask), labels, _array(module.v), W=W)
     if isinstance(module, QueryAttention):
         tokens, queries, labels, mask = _parts(batch, 3, "(tokens, queries, labels)")
-        return Problem.from_queries(_inputs(tokens, mask), queries, labels=labels, head=_array(module.v))
+        return Problem.from_queries(_inputs(tokens, mask), queries, labels=labels, readout=_array(module.v))
     raise _refused(module)
 
 
@@ -71,7 +71,7 @@ def point_of(module: nn.Module, problem: Problem) -> np.ndarray:
     if isinstance(module, QueryAttention):
         return _array(module.matrix()).ravel()
     if isinstance(module, NextToken):
-        head = problem.head.cross_entropy
+        head = problem.readout.cross_entropy
         if head is None:
             raise ValueError(
                 f"problem must be that of {type(module).__name__}, got {problem!r}; see problem_of"

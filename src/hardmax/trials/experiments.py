@@ -17,42 +17,44 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax._lib.arrays import lengths, misalignment
+from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
-from hardmax.data.small import named
+from hardmax.data.small import example
 from hardmax.directions.neighbors import known_gap, row_gaps
-from hardmax.dynamics.descent import descend_batch, descend_quietly
+from hardmax.dynamics.optim import Adam, Coordinate, Mirror, Normalized, Optimizer, Sign, Signum
+from hardmax.dynamics.optim.text import RULES as ALL
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Adam, Coordinate, Mirror, Normalized, Sign, Signum, Step
-from hardmax.dynamics.steps.text import RULES as ALL
+from hardmax.dynamics.train import train, train_quietly
 from hardmax.limits.late import late_residual
-from hardmax.margin.att_svm import max_margin_batch
+from hardmax.margin.att_svm import max_margin
 from hardmax.margin.measure import enclose_many
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.losses import as_loss
 from hardmax.problem.selection import slot_gaps
+from hardmax.trials.grid import STORED
 
 # Rules of matrices are left out: the experiments draw keys of a vector p.
 RULES = {name: rule for name, rule in ALL.items() if name not in ("Spectral", "Muon")}
+SPOKEN = {old: name for name, old in STORED.items()}
 RATE = 1.0  # where none is given, as in B-FIG-9
 STEP = Normalized(RATE)
 
 
 def rule_parameters(name: Any) -> tuple[str, ...]:
-    """The parameters that a rule has, by its name.
+    """Return the parameters of an optimizer as stores name them.
 
     >>> from hardmax.trials.experiments import rule_parameters
     >>> rule_parameters("Mirror")
     ('rate', 'decay', 'power', 'normalized')
     """
     if name not in RULES:
-        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {name!r:.60}; choose one of these")
-    return tuple(each.name for each in fields(RULES[name]))
+        raise ValueError(f"optimizer must be one of {', '.join(RULES)}, got {name!r:.60}")
+    return tuple(STORED.get(each.name, each.name) for each in fields(RULES[name]))
 
 
-def rule_of(parameters: Mapping[str, Any]) -> Step:
+def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
     """The rule that a cell asks for; normalised gradient descent by default.
 
     >>> from hardmax.trials.experiments import rule_of
@@ -60,31 +62,31 @@ def rule_of(parameters: Mapping[str, Any]) -> Step:
     Adam(rate=0.01, decay=0.0, betas=(0.9, 0.99), epsilon=1e-08)
     """
     name = parameters.get("rule", "Normalized")
-    given = {each: parameters[each] for each in rule_parameters(name) if each in parameters}
+    stored = rule_parameters(name)
+    given = {"rate": RATE, **{each: parameters[each] for each in stored if each in parameters}}
     if isinstance(given.get("betas"), str):
         try:
             given["betas"] = tuple(float(word) for word in given["betas"].split())
         except ValueError:
             raise ValueError(f"betas must be two numbers in one text, got {given['betas']!r:.60}") from None
     try:
-        return RULES[name](**{"rate": RATE, **given})
+        own = {STORED.get(each.name, each.name): each.name for each in fields(RULES[name])}
+        return RULES[name](**{own[each]: value for each, value in given.items()})
     except TypeError:
-        missing = [
-            each for each in rule_parameters(name) if each not in given and each not in ("rate", "decay")
-        ]
-        raise ValueError(f"rule {name} needs {', '.join(missing)}; give it beside the rule") from None
+        missing = [SPOKEN.get(each, each) for each in stored if each not in given and each != "decay"]
+        raise ValueError(f"optimizer {name} requires {', '.join(missing)}") from None
 
 
 REACHED = 0.05  # the largest deficit that counts as at the max margin
 BASE = "normalized"  # the rule that the others' selections are compared with
 
-BY_OPTIMIZER: dict[str, Callable[[float, float], Step]] = {
+BY_OPTIMIZER: dict[str, Callable[[float, float], Optimizer]] = {
     "coordinate": lambda rate, decay: Coordinate(rate, decay=decay),
     "normalized": lambda rate, decay: Normalized(rate, decay=decay),
     "mirror3": lambda rate, decay: Mirror(rate, 3.0, decay=decay),
     "sign": lambda rate, decay: Sign(rate, decay=decay),
     "signum": lambda rate, decay: Signum(rate, 0.9, decay=decay),
-    "adam": lambda rate, decay: Adam(rate, (0.9, 0.99), epsilon=0.0, decay=decay),
+    "adam": lambda rate, decay: Adam(rate, (0.9, 0.99), eps=0.0, decay=decay),
 }
 
 
@@ -105,7 +107,7 @@ def compare(
 
     >>> import hardmax as hm
     >>> from hardmax.trials.experiments import compare
-    >>> row = compare([hm.data.named("space-a")], steps=1000)[0]
+    >>> row = compare([hm.data.example("space-a")], steps=1000)[0]
     >>> [name for name in ("normalized", "sign", "adam", "sign_parts", "adam_parts") if row[name]]
     ['normalized', 'sign', 'adam', 'sign_parts', 'adam_parts']
     """
@@ -115,8 +117,8 @@ def compare(
         step = rule(rate, decay)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rates beyond a threshold are part of the question
-            runs = descend_batch(problems, step, steps=steps, workers=1)
-        chosen[name] = [str(run.selection()) for run in runs]
+            runs = train(problems, step, steps=steps, workers=1)
+        chosen[name] = [str(run.selection) for run in runs]
         for row, reached in zip(rows, _reached(runs, step.norm), strict=True):
             row[name] = reached
     for at, row in enumerate(rows):
@@ -128,14 +130,16 @@ def compare(
 
 def _reached(runs: Sequence[Run], norm: str) -> list[bool]:
     """Whether each run is at the max margin of what it selects; not where tokens tie or none is found."""
-    selections = [run.selection() for run in runs]
+    selections = [run.selection for run in runs]
     clear = [at for at, each in enumerate(selections) if all(len(tied) == 1 for tied in each.sets)]
-    found = max_margin_batch(
+    found = max_margin(
         [runs[at].problem for at in clear], [selections[at].tokens for at in clear], workers=1, norm=norm
     )
     reached = [False] * len(runs)
     for at, best in zip(clear, found, strict=True):
-        reached[at] = bool(best.is_certified and best.p is not None and best.deficit(runs[at].p) <= REACHED)
+        reached[at] = bool(
+            best.is_certified and best.p is not None and best.margin_gap(runs[at].p) <= REACHED
+        )
     return reached
 
 
@@ -205,7 +209,7 @@ class PointBlock:
         near = self.leads <= np.repeat(reach, self._sizes, axis=1)
         clear = near.sum(axis=1) == len(self._sizes)
         return [
-            tuple((t,) for t in tops) if alone else path.selection().sets
+            tuple((t,) for t in tops) if alone else path.selection.sets
             for path, tops, alone in zip(self.paths, self.tops.tolist(), clear.tolist(), strict=True)
         ]
 
@@ -257,7 +261,7 @@ def blocks(paths: Sequence[Run]) -> Iterator[PointBlock]:
     >>> import hardmax as hm
     >>> from hardmax.trials.experiments import blocks
     >>> problems = [hm.data.sphere(2, 3, d, rng=0) for d in (2, 5, 2)]
-    >>> [block.members for block in blocks(hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=10))]
+    >>> [block.members for block in blocks(hm.train(problems, hm.optim.Normalized(1.0), steps=10))]
     [[0, 2], [1]]
     """
     groups: dict[tuple[bytes, int], list[int]] = {}
@@ -294,7 +298,7 @@ COLUMNS = (*MEASURE, "deficit", "event", "eta_ratio")  # the last take longer, o
 
 def outcomes(
     problems: Sequence[Problem],
-    step: Step = STEP,
+    step: Optimizer = STEP,
     *,
     steps: int = 1000,
     starts: Sequence[Any] | None = None,
@@ -331,12 +335,11 @@ def outcomes(
     rows: list[dict[str, Any]] = [{} for _ in problems]
     with serial_blas():  # sums must not depend on how many threads a process has
         if starts is None:
-            paths = descend_batch(problems, step, steps=steps, workers=workers)
+            paths = train(problems, step, steps=steps, workers=workers)
         else:
             pairs = zip(problems, starts, strict=True)
             paths = [
-                descend_quietly(problem, step, steps=steps, start=start, record=())
-                for problem, start in pairs
+                train_quietly(problem, step, steps=steps, start=start, record=()) for problem, start in pairs
             ]
         for block in blocks(paths):
             columns = _columns(block, measure, step, workers)
@@ -353,7 +356,7 @@ def check_columns(measure: Sequence[str]) -> None:
 
 
 def _columns(
-    block: PointBlock, measure: Sequence[str], step: Step, workers: int | None
+    block: PointBlock, measure: Sequence[str], step: Optimizer, workers: int | None
 ) -> dict[str, list[Any]]:
     """The columns of a block, at least those asked for."""
     defects = block.defects
@@ -363,12 +366,12 @@ def _columns(
         "saturated": saturated.tolist(),
         "defect": defects.tolist(),
         "selection": [" ".join("=".join(map(str, tied)) for tied in chosen) for chosen in selections],
-        "norm": [path.norm for path in block.paths],
+        "norm": [path.p_norm for path in block.paths],
         "event": [path.event for path in block.paths],
     }
     if "deficit" in measure:
         columns["deficit"] = [
-            math.nan if each is None or not p.any() else each.deficit(p)
+            math.nan if each is None or not p.any() else each.margin_gap(p)
             for p, each in zip(block.points, _directions(block, selections, workers, step.norm), strict=True)
         ]
     if set(measure) <= columns.keys():
@@ -383,14 +386,14 @@ def _columns(
         "score_gap": gaps.tolist(),
         "margin": [math.nan if each is None else each.margin for each in best],
         "misalignment": [
-            math.nan if each is None or each.direction is None or not p.any() else misalignment(p, each)
+            math.nan if each is None or each.direction is None or not p.any() else cosine_distance(p, each)
             for p, each in zip(block.points, best, strict=True)
         ],
     }
     if "eta_ratio" in measure:
         rate = step.constant_rate if isinstance(step, Normalized) and step.norm == "l2" else math.nan
         columns["eta_ratio"] = [
-            rate / late_residual(path.problem, each).eta_c if good and each and each.norm else math.nan
+            rate / late_residual(path.problem, each).eta_c if good and each and each.p_norm else math.nan
             for path, each, good in zip(block.paths, best, columns["locally_optimal"], strict=True)
         ]
     return columns
@@ -404,11 +407,11 @@ def _directions(
 ) -> list[MaxMargin | None]:
     """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]
-    found = max_margin_batch(
+    found = max_margin(
         [block.paths[at].problem for at in unique],
         [[t for (t,) in selections[at]] for at in unique],
-        workers,
-        norm,
+        workers=workers,
+        norm=norm,
     )
     best: list[MaxMargin | None] = [None] * len(selections)
     for at, each in zip(unique, found, strict=True):
@@ -433,8 +436,9 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     (``n``, ``T``, ``d``); "fig9-oracle" takes problem ``number`` of the fixed stream of ``d``; the id of a
     figure, as in "B-FIG-8", is that figure's data, where only the start is random. ``start`` is the standard
     deviation of the coordinates of p(0), or p(0) itself as text, "2 0": 0 by default, 1 for a figure's data.
-    ``rule`` names a rule of `hm.steps`, "Normalized" by default, whose parameters stand beside it: ``rate``,
-    1 by default, ``decay``, ``power`` and so on, ``betas`` as one text. ``steps`` and ``measure``, names in
+    ``rule`` (in sweep files ``optimizer``) names an optimizer, "Normalized" by default, whose parameters are
+    given next to it: ``rate`` (``lr``), 1 by default, ``decay``, ``power``, ``betas`` as one text, and so on.
+    ``steps`` and ``measure``, names in
     one text, are those of `outcomes`; ``loss`` names a loss. "optimizers" compares rules on "gaussian"
     problems (trials/experiments.py), and has ``rate``, ``decay`` and ``steps``.
 
@@ -452,7 +456,7 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     if experiment in RANDOM:
         problems = [RANDOM[experiment](**own, rng=rng) for rng in chance]
     else:
-        problems = [_of_stream(**own) if experiment == STREAM else named(experiment, **own)] * len(chance)
+        problems = [_of_stream(**own) if experiment == STREAM else example(experiment, **own)] * len(chance)
     start = parameters.get("start", 1.0 if experiment in FIGURES else 0.0)
     starts = None
     if isinstance(start, str):
@@ -470,8 +474,8 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     >>> from hardmax.trials.experiments import check_parameters
     >>> check_parameters({"experiment": "sphere", "n": 2, "depth": 3})
     Traceback (most recent call last):
-    ValueError: depth is not a parameter of sphere; it has n, T, d, loss, steps, start, measure, rule, and of
-    Normalized rate, decay, epsilon, norm
+    ValueError: depth is not a parameter of sphere; it has n, T, d, loss, steps, start, measure, optimizer,
+    and of Normalized lr, decay, eps, norm
     """
     experiment = parameters.get("experiment")
     if experiment not in EXPERIMENTS:
@@ -482,19 +486,23 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
         of_rule = rule_parameters(rule)
     for name, value in parameters.items():
         if name not in (*known, *of_rule, "experiment"):
-            more = f", and of {rule} {', '.join(of_rule)}" if of_rule else ""
-            raise ValueError(f"{name} is not a parameter of {experiment}; it has {', '.join(known)}{more}")
+            more = f", and of {rule} {_spoken(of_rule)}" if of_rule else ""
+            raise ValueError(f"{name} is not a parameter of {experiment}; it has {_spoken(known)}{more}")
         if name in LEAST:
             expect.whole(name, value, LEAST[name])
     if experiment == STREAM and not {"d", "number"} <= parameters.keys():
         raise ValueError(f"{STREAM} needs d and number, which counts the problems of that d's stream from 0")
-    if isinstance(rule_of(parameters).rate, str):
-        raise ValueError(f"rate must be a positive number, got {parameters['rate']!r}")
+    if isinstance(rule_of(parameters).lr, str):
+        raise ValueError(f"lr must be a positive number, got {parameters['rate']!r}")
     as_loss(parameters.get("loss", "logistic"))
     check_columns(_measured(parameters))
     start = parameters.get("start", 0)
     _numbers(start) if isinstance(start, str) else expect.finite_array("start", start, ())
     return experiment
+
+
+def _spoken(names: Sequence[str]) -> str:
+    return ", ".join(SPOKEN.get(name, name) for name in names)
 
 
 def _own(experiment: str) -> tuple[str, ...]:

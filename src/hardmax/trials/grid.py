@@ -22,6 +22,8 @@ Parameters = dict[str, Scalar]
 
 # Columns that every table of trials has besides parameters and results.
 RESERVED = ("cell", "trial", "seed", "status", "error")
+# Parameters of the built-in experiments, and their names in stores: those of 0.2, which seeds are made of.
+STORED = {"optimizer": "rule", "lr": "rate", "eps": "epsilon"}
 MOST = 10_000_000  # cells: each is a row of the store
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hardmax._lib import expect
 from hardmax._lib.reading import read_bytes
-from hardmax.trials.grid import MOST, Grid
+from hardmax.trials.grid import MOST, STORED, Grid
 from hardmax.trials.provenance import Function, load
 
 LARGEST = 2**24  # bytes of a file
@@ -128,12 +128,11 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
             raise ValueError(f"batched must be true or false, got {_short(batched)}")
         function = _own(path, content["function"], allow)
     grid = _grid(content, fixed)
-    cells = Grid(grid)
     if function == BUILT_IN:
-        from hardmax.trials.experiments import check_parameters
-
-        for cell in cells:
-            check_parameters(cell)
+        grid = _stored(grid)
+        _check_built_in(grid)
+    else:
+        Grid(grid)  # refuses what is not a grid
     options = {name: content[name] for name in ("workers", "batch", "retries") if name in content}
     for name, value in options.items():
         expect.whole(name, value, 0 if name == "retries" else 1)
@@ -144,6 +143,48 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
     trials = expect.whole("trials", content.get("trials"), 1)
     seed = expect.whole("seed", content.get("seed", 0))
     return Plan(path, function, batched, grid, trials, seed, options)
+
+
+def built_in_cells(
+    experiment: str, grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return the grid of a built-in experiment as a sweep takes it, checked.
+
+    >>> from hardmax.trials.plan import built_in_cells
+    >>> built_in_cells("sphere", {"d": [2, 5], "lr": 0.1})
+    {'experiment': 'sphere', 'd': [2, 5], 'rate': 0.1}
+    """
+    from hardmax.trials.experiments import EXPERIMENTS
+
+    if experiment not in EXPERIMENTS:
+        raise ValueError(
+            "function must be 'module:name', 'file.py:name' or a built-in experiment, got "
+            f"{_short(experiment)}; the experiments are {', '.join(EXPERIMENTS)}"
+        )
+    cells: dict[str, Any] | list[dict[str, Any]]
+    if isinstance(grid, Mapping):
+        cells = _stored({"experiment": experiment, **grid})
+    else:
+        cells = _stored([{"experiment": experiment, **cell} for cell in grid])
+    _check_built_in(cells)
+    return cells
+
+
+def _stored(grid: Any) -> Any:
+    """Replace the names of parameters by those of stores, in a table or in a list of tables."""
+    if isinstance(grid, list):
+        return [_stored(cell) for cell in grid]
+    for name, old in STORED.items():
+        if name in grid and old in grid:
+            raise ValueError(f"{name} and {old} are one parameter; leave {old} out")
+    return {STORED.get(name, name): value for name, value in grid.items()}
+
+
+def _check_built_in(grid: Any) -> None:
+    from hardmax.trials.experiments import check_parameters
+
+    for cell in Grid(grid):
+        check_parameters(cell)
 
 
 def _grid(content: Mapping[str, Any], fixed: dict[str, Any]) -> dict[str, list[Any]] | list[dict[str, Any]]:

@@ -12,29 +12,20 @@ from typing import Any
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.pool import WorkerDied
+from hardmax._lib.progress import Progress
 from hardmax.trials.backends import Backend, check_place, open_backend
 from hardmax.trials.backends.local import Here
 from hardmax.trials.grid import Grid, cell_key, seeds
+from hardmax.trials.plan import BUILT_IN, built_in_cells
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
 from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
-from hardmax.trials.work import (
-    FAILED,
-    Batch,
-    Clock,
-    First,
-    Job,
-    Progress,
-    Report,
-    Sizes,
-    TrialOutcome,
-    report,
-)
+from hardmax.trials.work import FAILED, Batch, Clock, First, Job, Pace, Report, Sizes, TrialOutcome, report
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000
 BATCH = 1_000_000  # trials, whose rows are held in memory
-BEAT = 1.0  # seconds after which progress is told although no batch has ended
+BEAT = 1.0  # seconds after which progress is reported although no batch has ended
 LOST = "the worker died while it ran this trial"
 
 
@@ -45,44 +36,47 @@ def sweep(
     trials: int,
     *,
     store: str | os.PathLike[str] | None = None,
-    seed: int = 0,
+    rng: int = 0,
     batched: bool = False,
     backend: str = "local",
     address: str | None = None,
     workers: int | None = None,
     batch: int | None = None,
     retries: int = 2,
-    progress: Callable[[Progress], object] | None = None,
+    progress: Progress | None = None,
     data_files: Iterable[str | os.PathLike[str]] = (),
     retry_failed: bool = False,
     allow_changes: bool = False,
 ) -> Sweep:
     """Run ``function(parameters, seed)`` for each cell of ``grid``, ``trials`` times, and keep the rows.
 
-    The function returns a dict of scalars (bool, int, float, str or None). With ``batched`` it is called as
-    ``function(parameters, seeds)`` for several trials of one cell and returns a list of such dicts; a row
+    A built-in experiment is given by its name: "sphere" and "gaussian" train on random problems, "optimizers"
+    compares optimizers on them, and the id of a figure, such as "B-FIG-8", trains from random starts.
+
+    Your own function returns a dict of scalars (bool, int, float, str or None). With ``batched`` it is called
+    as ``function(parameters, seeds)`` for several trials of one cell and returns a list of such dicts; a row
     must not depend on which seeds come with its own. Workers find the function by its name, so it has to
     stand in a file; "module:name" and "path/to/file.py:name" will do too. A lambda, or a function of a
     notebook, runs in this process with ``workers=0``.
 
-    A trial's seed follows from the root ``seed``, the cell's parameters and the trial's number alone (see
+    A trial's seed follows from the root ``rng``, the cell's parameters and the trial's number alone (see
     `hardmax.trials.grid`). Every worker uses one thread. A trial that raises is recorded as failed.
 
     Args:
-        function: what a trial is.
+        function: a function, "module:name", "path/to/file.py:name", or the name of a built-in experiment.
         grid: names to lists of values (all combinations), or a list of cells.
-        trials: of each cell.
+        trials: number of trials per cell.
         store: a file that keeps the results; if it exists, only what is missing is run, and more cells and
             more trials extend it. Without one the results are kept in memory.
-        seed: the root of all seeds.
+        rng: root of all seeds, which the store keeps.
         batched: the function takes several trials of a cell at once.
         backend: "local", "dask" or "ray"; these two start a cluster on this machine, or join another.
         address: of the cluster to join.
         workers: processes, one for each core by default.
         batch: trials in a batch; by default as many as take about half a second. Results do not depend on it.
         retries: how often a trial whose worker died is tried again.
-        progress: called after each batch, and every second while none ends, with a
-            `hardmax.trials.work.Progress`; what it raises stops the sweep.
+        progress: called as ``progress(done, total)`` after each batch, and every second while none ends;
+            ``done`` includes failed trials. An exception that it raises stops the sweep.
         data_files: what the function reads, so that a change of it is noticed.
         retry_failed: run failed trials of the store again.
         allow_changes: go on although code, libraries or data files changed.
@@ -95,12 +89,53 @@ def sweep(
     >>> [str(cell.of["heads"]) for cell in result.summary()]
     ['12 of 200 (3.1% to 10.2%)', '105 of 200 (45.3% to 59.6%)']
     """
+    watch = None if progress is None else lambda pace: progress(pace.done + pace.failed, pace.total)
+    return watched_sweep(
+        function,
+        grid,
+        trials,
+        store=store,
+        rng=rng,
+        batched=batched,
+        backend=backend,
+        address=address,
+        workers=workers,
+        batch=batch,
+        retries=retries,
+        watch=watch,
+        data_files=data_files,
+        retry_failed=retry_failed,
+        allow_changes=allow_changes,
+    )
+
+
+def watched_sweep(
+    function: Function | str,
+    grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    trials: int,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    rng: int = 0,
+    batched: bool = False,
+    backend: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    batch: int | None = None,
+    retries: int = 2,
+    watch: Callable[[Pace], object] | None = None,
+    data_files: Iterable[str | os.PathLike[str]] = (),
+    retry_failed: bool = False,
+    allow_changes: bool = False,
+) -> Sweep:
+    """Run a sweep as `sweep` does; ``watch`` also receives the rate and the seconds that remain."""
     refuse_while_loading()
     trials = _at_most(MOST, "trials", expect.whole("trials", trials, 1))
-    seed = expect.whole("seed", seed)
+    seed = expect.whole("rng", rng)
     retries = expect.whole("retries", retries)
     workers = None if workers is None else _at_most(WORKERS, "workers", expect.whole("workers", workers))
     sizes = Sizes(None if batch is None else _at_most(BATCH, "batch", expect.whole("batch", batch, 1)))
+    if isinstance(function, str) and ":" not in function:
+        function, grid, batched = BUILT_IN, built_in_cells(function, grid), True
     cells = Grid(grid)
     made, name = named(function)
     _check_place(name, backend, workers, address)
@@ -121,7 +156,7 @@ def sweep(
             clock = Clock(done, failed, total)
             try:
                 first = First(alone=address is None and not isinstance(pool, Here))
-                drive = _Drive(opened, session, pool, sizes, clock, progress, seed, retries, first)
+                drive = _Drive(opened, session, pool, sizes, clock, watch, seed, retries, first)
                 drive.run(_missing(opened, trials, sizes, retry_failed))
             finally:
                 pool.close()
@@ -181,7 +216,7 @@ class _Drive:
     pool: Backend
     sizes: Sizes
     clock: Clock
-    progress: Callable[[Progress], object] | None
+    watch: Callable[[Pace], object] | None
     seed: int
     retries: int
     first: First
@@ -206,8 +241,8 @@ class _Drive:
                     self.first.ends()
                 if not finished:
                     self._count(0, 0)  # whoever watches may stop a sweep whose trials never end
-        except BaseException:  # an interrupt, an error of a worker's machine, or what progress raised
-            silent = replace(self, progress=None)
+        except BaseException:  # an interrupt, an error of a worker's machine, or what the callback raised
+            silent = replace(self, watch=None)
             with suppress(Exception):
                 for handle in self.pool.wait(flights, 0.0) if flights else ():
                     silent._settle(handle, flights[handle], again)
@@ -235,9 +270,9 @@ class _Drive:
         self._count(len(said.outcomes) - failed, failed)
 
     def _count(self, done: int, failed: int) -> None:
-        progress = self.clock.count(done, failed)._replace(compiling=self.first.compiles)
-        if self.progress is not None:
-            self.progress(progress)
+        pace = self.clock.count(done, failed)._replace(compiling=self.first.compiles)
+        if self.watch is not None:
+            self.watch(pace)
 
     def _lost(self, batch: Batch, how: str) -> TrialOutcome:
         (seed,) = seeds(self.seed, cell_key(batch.parameters), batch.start, batch.stop)

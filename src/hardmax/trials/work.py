@@ -211,7 +211,7 @@ IDLE = 5.0  # seconds without compiling, for a worker that starts, after which a
 WINDOW = 30.0  # seconds over which the rate is measured
 
 
-class Progress(NamedTuple):
+class Pace(NamedTuple):
     """How far a sweep is: counts of trials, finished trials per second, and the seconds that remain.
 
     ``remaining`` is infinite until a trial is finished. While ``compiling`` only one worker is at work: it
@@ -290,7 +290,7 @@ class Clock:
         self.total = total
         self.past: deque[tuple[float, int]] = deque([(time.monotonic(), done + failed)])
 
-    def count(self, done: int, failed: int) -> Progress:
+    def count(self, done: int, failed: int) -> Pace:
         """Count trials that were just finished."""
         self.done += done
         self.failed += failed
@@ -301,4 +301,4 @@ class Clock:
         since, before = self.past[0]
         rate = (settled - before) / max(now - since, 1e-9)
         remaining = (self.total - settled) / rate if rate > 0 else float("inf")
-        return Progress(self.done, self.failed, self.total, rate, remaining)
+        return Pace(self.done, self.failed, self.total, rate, remaining)

@@ -91,19 +91,20 @@ def good_files(folder: Path) -> None:
     """One whole file of every kind."""
     from hardmax import Problem
     from hardmax.app import cli
-    from hardmax.data import named
+    from hardmax.data import example
     from hardmax.margin.att_svm import max_margin
-    from hardmax.nexttoken import Samples, save_model, train
-    from hardmax.nexttoken.model_file import Reached
+    from hardmax.nexttoken import Samples
+    from hardmax.nexttoken.model_file import Reached, save
+    from hardmax.nexttoken.training import train
 
     (folder / "problem.json").write_text(json.dumps(PROBLEM))
     (folder / "linear.json").write_text(json.dumps(LINEAR))
     Problem.load(folder / "problem.json").save(folder / "problem.npz")
     Problem.load(folder / "linear.json").save(folder / "linear.npz")
     for exact, chosen in ((True, [0, 0]), (False, [0, 0])):
-        max_margin(named("B-FIG-8"), chosen, exact=exact).save(folder / f"proof-{exact}.json")
+        max_margin(example("B-FIG-8"), chosen, exact=exact).save(folder / f"proof-{exact}.json")
     run = train(Samples.from_sentences(SENTENCES.splitlines()), steps=5)
-    save_model(folder / "model.npz", run.predictor, Reached.by(run))
+    save(folder / "model.npz", run.predictor, Reached.by(run))
     (folder / "words.txt").write_text(SENTENCES)
     (folder / "words.json").write_text(json.dumps([line.split() for line in SENTENCES.splitlines()]))
     (folder / "plan.toml").write_text(PLAN)

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from hardmax.app import cli
-from hardmax.data import named
+from hardmax.data import example
 from hardmax.margin.att_svm import max_margin
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "certify.schema.json").read_text())
@@ -27,7 +27,7 @@ def certify(capsys):
 @pytest.fixture
 def proof(tmp_path):
     file = tmp_path / "proof.json"
-    max_margin(named("B-FIG-8"), [0, 0], exact=True).save(file)
+    max_margin(example("B-FIG-8"), [0, 0], exact=True).save(file)
     return file
 
 

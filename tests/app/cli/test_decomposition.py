@@ -24,7 +24,7 @@ def solved(tmp_path, capsys):
 
 
 def test_log_loss_on_file(solved, oracles):
-    code, out = solved(hm.data.named("two-scc"), "--json")
+    code, out = solved(hm.data.example("two-scc"), "--json")
     answer, expected = json.loads(out), oracles["d"]["nonseparable"]["two-scc"]
     jsonschema.validate(answer, SCHEMA)
     found = answer["decomposition"]
@@ -39,7 +39,7 @@ def test_log_loss_on_file(solved, oracles):
 
 
 def test_what_is_printed(solved):
-    code, out = solved(hm.data.named("cycle"))
+    code, out = solved(hm.data.example("cycle"))
     assert code == 0
     assert "their rows: 4 bound, 1 separable (certified). Training from any start" in out
     assert "p_fin = +0.5493 -0.5493 +0.0000" in out
@@ -47,12 +47,12 @@ def test_what_is_printed(solved):
 
 
 def test_scores_are_local_and_separable_data_have_none(solved):
-    opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
+    opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
     answer = json.loads(solved(opposed, "--json")[1])
     jsonschema.validate(answer, SCHEMA)
     found = answer["decomposition"]
     assert (found["scope"], found["kind"], found["p_fin"], found["p_mm"]) == ("local", "bounded", None, None)
-    assert "decomposition" not in json.loads(solved(hm.data.named("B-FIG-8"), "--json")[1])
+    assert "decomposition" not in json.loads(solved(hm.data.example("B-FIG-8"), "--json")[1])
 
 
 def test_sentences(tmp_path, capsys):

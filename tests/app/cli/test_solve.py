@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.app import cli
-from hardmax.data import named, sphere
+from hardmax.data import example, sphere
 from hardmax.margin.certificates.checking import certify
 from hardmax.problem import Problem
 
@@ -43,7 +43,7 @@ def solve(tmp_path, capsys, validated):
 
 
 def test_locally_optimal_by_default_and_all_on_request(solve):
-    code, answer, err = solve(named("B-FIG-8"))
+    code, answer, err = solve(example("B-FIG-8"))
     assert (code, err) == (0, "")
     assert (answer["status"], answer["feasible"], answer["qps"]) == ("complete", 4, 4)
     assert {tuple(s["selection"]) for s in answer["selections"]} == {(0, 0), (0, 1)}
@@ -56,13 +56,13 @@ def test_locally_optimal_by_default_and_all_on_request(solve):
     assert best["kkt"] <= 1e-12
     assert answer["global"] == [{"selection": [0, 0], "feasible": True}]
     assert answer["flow"] is None
-    _, answer, _ = solve(named("B-FIG-8"), "--all")
+    _, answer, _ = solve(example("B-FIG-8"), "--all")
     assert len(answer["selections"]) == 4
     assert sum(s["locally_optimal"] for s in answer["selections"]) == 2
 
 
 def test_exact(solve):
-    _, answer, _ = solve(named("B-FIG-8"), "--exact")
+    _, answer, _ = solve(example("B-FIG-8"), "--exact")
     assert {s["certificate"] for s in answer["selections"]} == {"exact"}
     assert all(s["kkt"] == 0 for s in answer["selections"])
 
@@ -84,7 +84,7 @@ def test_a_small_slack_is_no_tight_row(solve, options):
 def test_a_doubtful_verdict_is_said(solve, monkeypatch, tmp_path, capsys):
     """With exact arithmetic out of reach a row that may be tight leaves it open; --exact settles it."""
     monkeypatch.setattr("hardmax.margin.solve.EXACT_ROWS", 0)
-    problem = Problem.from_scores([[[0.0, 0.0], [-3.0, 0.0], [-3.0, 7.0]]], [[1.0, 0.0, 2.0]])
+    problem = Problem([[[0.0, 0.0], [-3.0, 0.0], [-3.0, 7.0]]], [[1.0, 0.0, 2.0]])
     code, answer, _ = solve(problem)
     assert (code, answer["status"]) == (3, "truncated")
     open_one = next(s for s in answer["selections"] if s["selection"] == [0])
@@ -164,7 +164,7 @@ def test_infeasible_data_come_with_a_proof(solve):
 
 
 def test_ties_are_all_listed(solve):
-    problem = Problem.from_scores([[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]] * 2, [[1.0, 1.0, 0.0]] * 2)
+    problem = Problem([[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]] * 2, [[1.0, 1.0, 0.0]] * 2)
     code, answer, _ = solve(problem)
     assert code == 0
     assert [(g["selection"], g["feasible"]) for g in answer["global"]] == [
@@ -187,7 +187,7 @@ def test_a_budget_that_runs_out(solve, budget):
 
 
 def test_flow_names_where_it_goes(solve, tmp_path):
-    code, answer, _ = solve(named("B-FIG-8"), "--flow")
+    code, answer, _ = solve(example("B-FIG-8"), "--flow")
     assert code == 0
     flow = answer["flow"]
     assert (flow["start"], flow["clock"], flow["event"]) == ("zero", "log t", None)
@@ -195,14 +195,14 @@ def test_flow_names_where_it_goes(solve, tmp_path):
     assert flow["selection"] == answer["selections"][flow["nearest"]]["selection"] == [0, 0]
     assert flow["norm"] == pytest.approx(1e6)
     assert flow["misalignment"] < 1e-12
-    assert flow["misalignment"] == pytest.approx(misalignment(flow["direction"], [1.0, 3.0]), abs=1e-16)
+    assert flow["misalignment"] == pytest.approx(cosine_distance(flow["direction"], [1.0, 3.0]), abs=1e-16)
     for name, write in (
         ("p.json", lambda f: f.write_text("[4, 0]")),
         ("p.npy", lambda f: np.save(f, [4.0, 0.0])),
     ):
         start = tmp_path / name
         write(start)
-        _, answer, _ = solve(named("B-FIG-8"), "--flow", "--start", str(start))
+        _, answer, _ = solve(example("B-FIG-8"), "--flow", "--start", str(start))
         assert answer["flow"]["selection"] == [0, 1]
         assert answer["flow"]["start"] == str(start)
 
@@ -228,7 +228,7 @@ def test_flow_without_an_attractor_has_no_nearest(solve):
 
 def test_certificates_are_valid(solve, tmp_path):
     folder = tmp_path / "proofs"
-    _, _, err = solve(named("B-FIG-8"), "--all", "--certificates", str(folder))
+    _, _, err = solve(example("B-FIG-8"), "--all", "--certificates", str(folder))
     assert "certify" in err
     assert len(list(folder.iterdir())) == 4
     assert all(certify(file)["valid"] for file in folder.iterdir())
@@ -352,7 +352,7 @@ def test_interrupt_keeps_what_was_found(solve, monkeypatch, where):
         monkeypatch.setattr(
             Enumeration, "__next__", lambda self: _interrupt() if next(count) == 2 else original(self)
         )
-    code, answer, err = solve(named("B-FIG-8"), "--all", "--flow")
+    code, answer, err = solve(example("B-FIG-8"), "--all", "--flow")
     assert code == 130
     assert answer["status"] == "truncated"
     assert answer["flow"] is None
@@ -394,9 +394,7 @@ cli.main()
 def test_an_undecided_verdict_is_incomplete(solve, monkeypatch, tmp_path, capsys):
     """With exact arithmetic out of reach, a margin of 1e-17 stays open and is said to be."""
     monkeypatch.setattr("hardmax.margin.solve.EXACT_ROWS", 0)
-    problem = Problem.from_scores(
-        [[[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [1.0, 2.0**-60, 0.0]]], [[0.0, 0.0, 1.0]]
-    )
+    problem = Problem([[[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [1.0, 2.0**-60, 0.0]]], [[0.0, 0.0, 1.0]])
     code, answer, _ = solve(problem)
     assert code == 3
     assert answer["global"] == [{"selection": [2], "feasible": None, "status": "undecided"}]
@@ -409,7 +407,7 @@ def test_an_undecided_verdict_is_incomplete(solve, monkeypatch, tmp_path, capsys
 
 
 def test_critical_directions_with_their_index(solve, capsys):
-    code, answer, _ = solve(named("B-FIG-1b"), "--critical")
+    code, answer, _ = solve(example("B-FIG-1b"), "--critical")
     found = answer["critical"]
     assert (code, found["status"], found["sum"], found["degenerate"]) == (0, "complete", 1, [])
     assert [each["index"] for each in found["directions"]] == [0, 0, 1]
@@ -417,9 +415,9 @@ def test_critical_directions_with_their_index(solve, capsys):
     assert saddle["direction"] == pytest.approx([1 / np.sqrt(1.01), 0.1 / np.sqrt(1.01)])
     assert (saddle["selection"], saddle["rows"]) == ([1], [[0, 0], [0, 2]])
     assert saddle["multipliers"] == pytest.approx([-0.1, 1.11])
-    code, answer, _ = solve(named("B-FIG-1a"), "--critical")
+    code, answer, _ = solve(example("B-FIG-1a"), "--critical")
     assert (code, answer["critical"]["degenerate"][0]) == (0, "input 0: tokens 1 and 2 have one score")
-    assert "critical" not in solve(named("B-FIG-1a"))[1]
+    assert "critical" not in solve(example("B-FIG-1a"))[1]
     assert cli.run(["solve", str(ROOT / "examples" / "saddle.json"), "--critical"]) == 0
     out = capsys.readouterr().out
     assert "finite stationary points must sum to 1 - 1 = 0" in out

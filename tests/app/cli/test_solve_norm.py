@@ -68,16 +68,16 @@ def test_mistakes(file, options, sentence, capsys):
 
 def test_exact_and_python(file):
     found = hm.solve(file, norm="linf", exact=True)
-    assert found.norm_name == "linf"
-    assert {each.max_margin.certificate for each in found.selections} == {"exact"}
-    strong = next(each for each in found.selections if each.locally_optimal)
+    assert found.norm == "linf"
+    assert {each.max_margin.arithmetic for each in found.selections} == {"exact"}
+    strong = next(each for each in found.selections if each.attracts.verdict)
     with pytest.raises(ValueError, match="max_margin must be in l2, got linf; leave norm out of max_margin"):
         hm.directions.local_constants(found.problem, strong.max_margin)
 
 
 def test_the_flow_is_that_of_the_norm() -> None:
-    found = hm.solve(hm.data.named("skew"), norm="l3", flow=True)
-    assert found.flow.path.norm_name == "l3"
+    found = hm.solve(hm.data.example("skew"), norm="l3", flow=True)
+    assert found.flow.path.norm == "l3"
     assert found.flow.misalignment < 1e-9
     with pytest.raises(ValueError, match=r"Sign\(rate, decay=0.5\)"):
-        hm.solve(hm.data.named("skew"), norm="linf", flow=True)
+        hm.solve(hm.data.example("skew"), norm="linf", flow=True)

@@ -21,7 +21,7 @@ from hardmax.app import cli
 from hardmax.app.cli.sweep import _Watch
 from hardmax.trials import summary
 from hardmax.trials.experiments import built_in, outcomes
-from hardmax.trials.work import Progress
+from hardmax.trials.work import Pace
 
 OWN = """
 import math, random, time
@@ -382,9 +382,9 @@ def test_a_table_of_many_results_fits_80_columns():
 @pytest.mark.parametrize(
     "progress, words",
     [
-        (Progress(0, 0, 400, 0.0, math.inf), "0 of 400 trials, none finished yet"),
-        (Progress(0, 0, 400, 0.0, math.inf, compiling=True), "0 of 400 trials, compiling kernels"),
-        (Progress(4, 1, 400, 0.5, 790.0), "5 of 400 trials, 1 failed, 0.5 trials/s, 13 min left"),
+        (Pace(0, 0, 400, 0.0, math.inf), "0 of 400 trials, none finished yet"),
+        (Pace(0, 0, 400, 0.0, math.inf, compiling=True), "0 of 400 trials, compiling kernels"),
+        (Pace(4, 1, 400, 0.5, 790.0), "5 of 400 trials, 1 failed, 0.5 trials/s, 13 min left"),
     ],
 )
 def test_progress_is_never_infinite(progress, words):

@@ -154,7 +154,7 @@ def test_python_passes_a_selection():
     assert first.advice.endswith('add given={"selection": [0, 1]}')
     (second,) = hm.verify("B-THM-3", on=problem, given={"selection": [0, 1]}).checks
     assert second.advice is None
-    same_keys = hm.Problem.from_scores([[[1.0], [1.0]]], [[1.0, 0.0]])
+    same_keys = hm.Problem([[[1.0], [1.0]]], [[1.0, 0.0]])
     (third,) = hm.verify("B-THM-1", on=same_keys).checks
     assert third.advice == "the best tokens cannot be separated, and no selection was found that can."
 

@@ -136,7 +136,7 @@ def test_a_fresh_installation_answers_while_it_compiles(browser, tmp_path):
     shown = told(page)
     moved = shown["state"]["problem"]
     assert moved["keys"][0][0] != [-0.1, 1.0]
-    found = hm.solve(hm.Problem.from_scores(moved["keys"], moved["scores"]))
+    found = hm.solve(hm.Problem(moved["keys"], moved["scores"]))
     assert [each["margin"] for each in shown["solved"]["selections"]] == [
         each.max_margin.margin for each in found.selections
     ]
@@ -168,7 +168,7 @@ def test_a_dragged_token_changes_the_directions(opened):
     shown = told(page)
     moved = shown["state"]["problem"]
     assert moved["keys"][1][0] != [-1.0, 1.0]
-    found = hm.solve(hm.Problem.from_scores(moved["keys"], moved["scores"]))
+    found = hm.solve(hm.Problem(moved["keys"], moved["scores"]))
     assert [each["selection"] for each in shown["solved"]["selections"]] == [
         list(s.selection) for s in found.selections
     ]
@@ -179,14 +179,14 @@ def test_a_dragged_token_changes_the_directions(opened):
     assert f"{found.selections[0].max_margin.margin:.4g}" in row.inner_text()
     assert "✓ proved" in row.inner_text()
     run = next(run for run in shown["runs"] if run["rule"] == "adam")
-    again = hm.descend(
-        hm.Problem.from_scores(moved["keys"], moved["scores"]),
-        hm.steps.Adam(0.1),
+    again = hm.train(
+        hm.Problem(moved["keys"], moved["scores"]),
+        hm.optim.Adam(0.1),
         steps=10_000,
         start=shown["state"]["starts"][0],
     )
-    assert run["norm"] == again.norm
-    assert run["selection"] == list(again.selection().tokens)
+    assert run["norm"] == again.p_norm
+    assert run["selection"] == list(again.selection)
 
 
 def test_press_and_hold_starts_training_there(opened):
@@ -203,10 +203,10 @@ def test_press_and_hold_starts_training_there(opened):
     shown = told(page)
     (start,) = shown["state"]["starts"]
     assert start[0] > 0 > start[1]
-    flow = hm.flow(hm.data.named("B-FIG-1b"), until_log_time=1e6, start=start)
+    flow = hm.flow(hm.data.example("B-FIG-1b"), until_log_time=1e6, start=start)
     (run,) = shown["runs"]
-    assert run["selection"] == list(flow.selection().tokens) == [1]
-    assert run["norm"] == flow.norm
+    assert run["selection"] == list(flow.selection) == [1]
+    assert run["norm"] == flow.p_norm
     assert shown["field"]["cells"] == 96
     assert {k for row in shown["field"]["grid"] for k in row} == {0, 1}
 
@@ -219,7 +219,7 @@ def test_time_goes_to_e_to_the_million(opened):
     slider.fill("0")
     shares = [row.get_attribute("aria-label") for row in page.locator(".hmx-row").all()]
     start = told(page)["state"]["starts"][0]
-    (own,) = hm.attention(hm.data.named("B-FIG-1a"), start)
+    (own,) = hm.attention(hm.data.example("B-FIG-1a"), start)
     assert shares == ["input 0: " + ", ".join(f"token {t} {round(100 * s)}%" for t, s in enumerate(own))]
 
 
@@ -259,7 +259,7 @@ def test_controls_change_what_is_asked(opened):
     settle(page)
     shown = told(page)
     assert shown["state"]["rules"] == ["gd", "normalized", "adam"]
-    found = hm.solve(hm.data.named("B-FIG-8", loss="exponential"), norm="linf")
+    found = hm.solve(hm.data.example("B-FIG-8", loss="exponential"), norm="linf")
     assert shown["solved"]["norm_name"] == "linf"
     assert [each["margin"] for each in shown["solved"]["selections"]] == [
         s.max_margin.margin for s in found.selections
@@ -302,7 +302,7 @@ def test_sentences(opened):
     assert page.locator(".hmx-verdict").inner_text().startswith("✓ Realizable")
     assert page.locator(".hmx-graph").count() == 4
     sentences = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we eat"]
-    run = hm.nexttoken.train(hm.nexttoken.Samples.from_sentences(sentences), steps=4000, rate=0.05)
+    run = hm.nexttoken.training.train(hm.nexttoken.Samples.from_sentences(sentences), steps=4000, rate=0.05)
     page.get_by_label("Prompt").fill("we eat bread")
     settle(page)
     told = run.predict("we eat bread")
@@ -324,7 +324,9 @@ def test_words(opened):
     settle(page)
     found = page.evaluate("document.querySelector('.hmx').playground.scenes.words.told().found")
     corpus = hm.Corpus.from_sequences(["a good film", "a bad film"] * 8, [1, -1] * 8)
-    trained = hm.embeddings.train_embeddings(corpus, 64, hm.steps.AdamW(0.01), epochs=50, batch=64, rng=0)
+    trained = hm.embeddings.minibatch.train_embeddings(
+        corpus, 64, hm.optim.AdamW(0.01), epochs=50, batch=64, rng=0
+    )
     assert found["words"] == list(corpus.vocabulary)
     assert found["loss"] == trained.loss
     assert all(

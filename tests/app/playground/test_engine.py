@@ -19,7 +19,7 @@ BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_directions_are_those_of_solve(norm):
     told = answer({"ask": "solve", "problem": B8, "norm": norm})
-    found = hm.solve(hm.data.named("B-FIG-8"), norm=norm)
+    found = hm.solve(hm.data.example("B-FIG-8"), norm=norm)
     assert [each["selection"] for each in told["selections"]] == [s.selection for s in found.selections]
     for each, own in zip(told["selections"], found.selections, strict=True):
         assert each["margin"] == own.max_margin.margin
@@ -29,7 +29,7 @@ def test_directions_are_those_of_solve(norm):
 
 def test_bands_lie_where_the_rows_are_tight():
     """The rival of a support row lies on the lower line of its input's band, all others below it."""
-    problem = hm.data.named("B-FIG-1c")
+    problem = hm.data.example("B-FIG-1c")
     told = answer({"ask": "solve", "problem": links.state_of(problem)["problem"]})["selections"][0]
     unit = np.array(told["direction"])
     for i, (keys, (high, low)) in enumerate(zip(problem.split(problem.keys), told["bands"], strict=True)):
@@ -47,17 +47,17 @@ def test_training_is_that_of_flow_and_descend(scenes):
         run["rule"]: run
         for run in answer({"ask": "train", **state, "rules": ["flow", "gd", "sign", "adam"]})["runs"]
     }
-    problem, start = hm.data.named("B-FIG-8"), state["starts"][0]
+    problem, start = hm.data.example("B-FIG-8"), state["starts"][0]
     flow = hm.flow(problem, until_log_time=1e6, start=start)
-    assert runs["flow"]["norm"] == flow.norm
+    assert runs["flow"]["norm"] == flow.p_norm
     assert runs["flow"]["log_time"] == pytest.approx(1e6)
-    assert runs["flow"]["selection"] == flow.selection().tokens == (0, 0)
-    adam = hm.descend(problem, hm.steps.Adam(0.1), steps=10_000, start=start)
-    assert runs["adam"]["norm"] == adam.norm
-    assert runs["adam"]["selection"] == runs["sign"]["selection"] == adam.selection().tokens == (0, 1)
+    assert runs["flow"]["selection"] == flow.selection == (0, 0)
+    adam = hm.train(problem, hm.optim.Adam(0.1), steps=10_000, start=start)
+    assert runs["adam"]["norm"] == adam.p_norm
+    assert runs["adam"]["selection"] == runs["sign"]["selection"] == adam.selection == (0, 1)
     assert runs["gd"]["selection"] == (0, 0)
     frames = runs["flow"]["frames"]
-    assert frames["losses"][0] == hm.risk(problem, start)
+    assert frames["losses"][0] == hm.loss(problem, start)
     first = hm.attention(problem, start)
     assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(frames["attention"][0], first, strict=True))
     # far beyond any float: the loss is above its limit by e^(-1e5) and less
@@ -74,15 +74,15 @@ def test_every_rule_of_the_page_trains():
 
 def test_the_field_says_where_starts_end():
     told = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 1})
-    problem = hm.data.named("B-FIG-8")
-    listed = [each.selection for each in hm.locally_optimal(problem)]
+    problem = hm.data.example("B-FIG-8")
+    listed = [each.selection for each in hm.attractors(problem)]
     n = told["cells"]
     assert n == 12
     assert len(told["grid"]) == len(told["grid"][0]) == 13
     for j, i in [(0, 0), (12, 0), (3, 9), (6, 12), (0, 12), (12, 12)]:
         start = [3.2 * (2 * i / n - 1), 3.2 * (2 * j / n - 1)]
-        run = hm.descend(problem, hm.steps.Normalized(0.02), steps=3000, start=start)
-        assert listed[told["grid"][j][i]] == run.selection().tokens
+        run = hm.train(problem, hm.optim.Normalized(0.02), steps=3000, start=start)
+        assert listed[told["grid"][j][i]] == run.selection
     known = told["grid"].tolist()
     finer = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 2, "known": known})
     whole = answer({"ask": "field", "problem": B8, "span": 3.2, "level": 2})
@@ -93,20 +93,20 @@ def test_the_field_says_where_starts_end():
 
 @pytest.mark.parametrize("name", basins.FIELDS)
 def test_starts_are_judged_by_the_runs_of_descend(name):
-    """The prepared loop gives the points of `hm.descend` to the bit, for every rule of the field."""
+    """The prepared loop gives the points of `hm.train` to the bit, for every rule of the field."""
     problem = hm.data.sphere(n=3, T=4, d=2, rng=5)
     starts = np.random.default_rng(0).normal(size=(4, 2))
     step = plane.rule("normalized" if name == "flow" else name, 0.1)
     points = points_from(problem, step, 60, starts, record=[54])
     for start, found in zip(starts, points, strict=True):
-        run = hm.descend(problem, step, steps=60, start=start, record=[54])
+        run = hm.train(problem, step, steps=60, start=start, record=[54])
         assert np.array_equal(found, run.points)
 
 
 def test_a_start_is_judged_only_where_training_drives_it_on():
     """B-FIG-1b has a slow border: decided starts end where a long run ends, the others say undecided."""
-    problem, span = hm.data.named("B-FIG-1b"), 3.2
-    rows = [each.max_margin.constraints.rows() for each in hm.locally_optimal(problem)]
+    problem, span = hm.data.example("B-FIG-1b"), 3.2
+    rows = [each.max_margin.constraints.rows() for each in hm.attractors(problem)]
     judge = basins.Judge(problem, plane.rule("normalized", basins.TRAVEL * span / basins.STEPS), rows)
     starts = basins._places(24, span).reshape(-1, 2)
     short = judge.ends(starts)
@@ -138,7 +138,7 @@ def test_the_usual_gradient_lies_where_the_softmax_is_saturated(scenes):
     assert middle["off"] < 1e-10
     lies = [each for each in needles if each["off"] is None or each["off"] > 0.01]
     assert len(lies) > 50
-    problem = hm.Problem.from_scores(state["problem"]["keys"], state["problem"]["scores"])
+    problem = hm.Problem(state["problem"]["keys"], state["problem"]["scores"])
     for each in lies[:5]:  # the exact one agrees with the direction that many digits give
         assert np.allclose(each["exact"], digits_50(problem, each["at"]), atol=1e-9)
 
@@ -176,7 +176,7 @@ def test_sentences_are_those_of_ntp_check():
 
 def test_sentences_are_learnt_and_continued():
     learnt = answer({"ask": "learn", "sentences": BREAD})
-    run = hm.nexttoken.train(hm.nexttoken.Samples.from_sentences(BREAD), steps=4000, rate=0.05)
+    run = hm.nexttoken.training.train(hm.nexttoken.Samples.from_sentences(BREAD), steps=4000, rate=0.05)
     assert learnt["loss"] == run.loss
     assert learnt["misalignment"] == run.misalignment_kq
     first, last = learnt["frames"][0], learnt["frames"][-1]
@@ -200,7 +200,9 @@ def test_words_are_trained_as_embeddings():
     assert last["good"] > 0 > last["bad"]
     assert told["posterior"].tolist() == [0.0, 1.0, 0.0, -1.0]
     corpus = hm.Corpus.from_sequences([text for text, _ in texts], [y for _, y in texts])
-    trained = hm.embeddings.train_embeddings(corpus, 64, hm.steps.AdamW(0.1), epochs=20, batch=64, rng=0)
+    trained = hm.embeddings.minibatch.train_embeddings(
+        corpus, 64, hm.optim.AdamW(0.1), epochs=20, batch=64, rng=0
+    )
     assert told["loss"] == trained.loss
 
 
@@ -212,11 +214,11 @@ def test_copied_python_makes_the_same_picture(scenes, capsys, monkeypatch):
     lines = answer({"ask": "python", "state": state})["lines"]
     room = {}
     exec("\n".join(lines), room)
-    assert room["runs"]["adam"][0].selection().tokens == (0, 1)
-    assert room["runs"]["gd"][0].selection().tokens == (0, 0)
+    assert room["runs"]["adam"][0].selection == (0, 1)
+    assert room["runs"]["gd"][0].selection == (0, 0)
     assert "adam ['0 1']" in capsys.readouterr().out
     told = answer({"ask": "train", **state})["runs"]
-    assert [run["norm"] for run in told] == [runs[0].norm for runs in room["runs"].values()]
+    assert [run["norm"] for run in told] == [runs[0].p_norm for runs in room["runs"].values()]
     assert np.array_equal(room["grid"], answer({"ask": "field", **state, "rule": "flow", "level": 4})["grid"])
     # paths, two directions, two inputs and the field, within the page's window
     (axes,) = room["figure"].axes
@@ -256,8 +258,8 @@ def test_a_link_holds_the_state(scenes):
 
 def test_a_file_with_a_number_sign_in_its_name_is_not_a_link(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    hm.data.named("B-FIG-8").save("my#1.json")
-    hm.data.named("B-FIG-8").save("#1.json")
+    hm.data.example("B-FIG-8").save("my#1.json")
+    hm.data.example("B-FIG-8").save("#1.json")
     (tmp_path / "all#notes").write_text("not a problem")
     for name in ("my#1.json", "#1.json", str(tmp_path / "my#1.json")):
         assert links.state_of(name)["problem"]["keys"] == B8["keys"]
@@ -283,7 +285,7 @@ def test_a_file_of_a_problem_or_of_sentences_opens(tmp_path):
     file = tmp_path / "mine.txt"
     file.write_text("\n".join(BREAD))
     assert links.state_of(file)["sentences"] == BREAD
-    hm.data.named("B-FIG-8").save(tmp_path / "b8.json")
+    hm.data.example("B-FIG-8").save(tmp_path / "b8.json")
     assert links.state_of(str(tmp_path / "b8.json"))["problem"]["keys"] == B8["keys"]
 
 

@@ -38,7 +38,7 @@ for (const line of require("fs").readFileSync(0, "utf8").split("\\n").filter(Boo
 def exported(tmp_path_factory):
     """The page of the two inputs of figure 8 of the max-margin paper."""
     path = tmp_path_factory.mktemp("page") / "page.html"
-    export_page(path, hm.data.named("B-FIG-8"))
+    export_page(path, hm.data.example("B-FIG-8"))
     return path
 
 
@@ -99,9 +99,9 @@ def test_the_planar_engine_agrees_with_python_on_random_problems():
     asked, known = [], []
     for k in range(PROBLEMS):
         drawn = draw(rng, k)
-        problem = hm.Problem.from_scores(drawn["keys"], drawn["scores"], drawn["loss"])
+        problem = hm.Problem(drawn["keys"], drawn["scores"], drawn["loss"])
         run = hm.flow(problem, until_norm=1e4, until_log_time=1e6)
-        known.append((list(hm.locally_optimal(problem)), run))
+        known.append((list(hm.attractors(problem)), run))
         asked.append({"problem": drawn, "end": float(run.times[-1])})
     engine = (ROOT / "src/hardmax/app/playground/front/engine.js").read_text()
     lines = "\n".join(map(json.dumps, asked))
@@ -118,7 +118,7 @@ def test_the_planar_engine_agrees_with_python_on_random_problems():
             assert abs(each.max_margin.margin - margin) < 1e-9, f"seed 7, problem {k}"
         if run.event in ("stationary point", "precision exhausted"):
             continue  # Python's flow stopped there; the page's goes on to the same time
-        assert hm.misalignment(np.array(got["p"]), run.p) < 1e-12, f"seed 7, problem {k}"
+        assert hm.cosine_distance(np.array(got["p"]), run.p) < 1e-12, f"seed 7, problem {k}"
 
 
 @pytest.mark.extra
@@ -169,8 +169,8 @@ class TestInABrowser:
         opened.wait_for_selector(".hmx[data-idle='yes']")
         shown = self.told(opened)
         posed = shown["state"]["problem"]
-        problem = hm.Problem.from_scores(posed["keys"], posed["scores"], posed["loss"])
-        expected = {tuple(each.selection): each.max_margin.margin for each in hm.locally_optimal(problem)}
+        problem = hm.Problem(posed["keys"], posed["scores"], posed["loss"])
+        expected = {tuple(each.selection): each.max_margin.margin for each in hm.attractors(problem)}
         got = {tuple(each["selection"]): each["margin"] for each in shown["solved"]["selections"]}
         assert got.keys() == expected.keys()
         assert all(abs(got[each] - expected[each]) < 1e-9 for each in got)
@@ -202,7 +202,7 @@ class TestInABrowser:
         assert opened.complaints == []
 
     def test_a_link_carries_its_state_and_a_damaged_one_a_message(self, opened):
-        state = plane_state(hm.data.named("B-FIG-1b"))
+        state = plane_state(hm.data.example("B-FIG-1b"))
         shown = opened(encoded(state))
         assert self.told(shown)["state"]["problem"] == state["problem"]
         broken = opened("#eyJzY2Vu")

@@ -61,4 +61,4 @@ def test_what_cannot_be_served_is_refused():
     with pytest.raises(ValueError, match="port must be a whole number from 0 to 65535, got 70000"):
         hm.playground.serve(port=70000)
     with pytest.raises(ValueError, match=r"problem must have keys in 2 dimensions, got 9|needs"):
-        hm.playground.serve(hm.data.named("w33"))
+        hm.playground.serve(hm.data.example("w33"))

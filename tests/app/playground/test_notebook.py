@@ -17,7 +17,7 @@ pytest.importorskip("anywidget", reason="anywidget is not installed: make test-e
 pytest.importorskip("jupyterlab", reason="jupyterlab is not installed: make test-extras installs it")
 
 CELLS = [
-    'import hardmax as hm\nwidget = hm.play(hm.data.named("B-FIG-8"))\nwidget',
+    'import hardmax as hm\nwidget = hm.play(hm.data.example("B-FIG-8"))\nwidget',
     'print("KEYS", widget.state["problem"]["keys"])',
 ]
 TOKEN = "secret"
@@ -81,7 +81,7 @@ def test_a_notebook_shows_the_widget_and_learns_of_changes(lab, browser):
     page.wait_for_timeout(500)
     page.wait_for_selector(".hmx[data-idle='yes']", timeout=120_000)
     assert page.locator(".hmx-direction").count() == 2
-    found = hm.solve(hm.data.named("B-FIG-8"))
+    found = hm.solve(hm.data.example("B-FIG-8"))
     shown = page.locator(".hmx-direction").first.inner_text()
     assert f"{found.selections[0].max_margin.margin:.4g}" in shown
     token = page.locator("[data-token='1.0']")
@@ -93,7 +93,7 @@ def test_a_notebook_shows_the_widget_and_learns_of_changes(lab, browser):
     told = page.evaluate("document.querySelector('.hmx').playground.scenes.plane.told().solved.selections")
     keys = page.evaluate("document.querySelector('.hmx').playground.app.state.problem.keys")
     assert keys[1][0][0] == pytest.approx(-1.0 - 5 * 3.2 / 50, abs=1e-3)
-    moved = hm.solve(hm.Problem.from_scores(keys, [[1.0, 0.0], [1.0, 0.0]]))
+    moved = hm.solve(hm.Problem(keys, [[1.0, 0.0], [1.0, 0.0]]))
     assert [each["margin"] for each in told] == [each.max_margin.margin for each in moved.selections]
     page.locator(".jp-CodeCell .cm-content").nth(1).click()
     page.keyboard.press("Shift+Enter")

@@ -50,7 +50,7 @@ def test_verify(command, valid_json):
 
 def test_verify_on_own_data(command, valid_json, tmp_path):
     file = tmp_path / "own.json"
-    hm.data.named("B-FIG-1b").save(file)
+    hm.data.example("B-FIG-1b").save(file)
     found = hm.verify("B-ASM-B", on=file)
     agree(
         found,
@@ -59,17 +59,17 @@ def test_verify_on_own_data(command, valid_json, tmp_path):
         valid_json,
     )
     assert (found.exit_code, found.checks[0].expected) == (1, None)
-    [same] = hm.verify("B-ASM-B", on=hm.data.named("B-FIG-1b")).checks
+    [same] = hm.verify("B-ASM-B", on=hm.data.example("B-FIG-1b")).checks
     assert (same.check.verdict, same.check.witness) == ("fails", found.checks[0].check.witness)
     with pytest.raises(ValueError, match="ids must name the statements"):
-        hm.verify(on=hm.data.named("B-FIG-1b"))
+        hm.verify(on=hm.data.example("B-FIG-1b"))
     with pytest.raises(ValueError, match="near it are B-ASM-B"):
         hm.verify("B-ASM-BB")
 
 
 def test_certify(command, valid_json, tmp_path):
     file = tmp_path / "proof.json"
-    hm.max_margin(hm.data.named("B-FIG-8"), [0, 0], exact=True).save(file)
+    hm.max_margin(hm.data.example("B-FIG-8"), [0, 0], exact=True).save(file)
     found = hm.certify(file)
     agree(found, command("certify", file), command("certify", file, "--json"), valid_json)
     assert found == hm.certify(json.loads(file.read_text())) == hm.certify(str(file))
@@ -79,7 +79,7 @@ def test_certify(command, valid_json, tmp_path):
     assert (found.valid, found.exit_code, found.what) == (False, 1, "nothing")
     agree(found, command("certify", file), command("certify", file, "--json"), valid_json)
     with pytest.raises(ValueError, match=r"certificate must be the name of a file .* got MaxMargin"):
-        hm.certify(hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]))
+        hm.certify(hm.max_margin(hm.data.example("B-FIG-8"), [0, 0]))
     with pytest.raises(ValueError, match="is not a certificate"):
         hm.certify(ROOT / "examples" / "opposed.json")
 

@@ -150,10 +150,10 @@ def test_after_the_doctor_nothing_that_commands_use_is_left_to_compile(command, 
     before = Compiled.count
     problem = hm.data.sphere(n=3, T=4, d=2, rng=1)
     hm.flow(problem, until_norm=10.0)
-    list(hm.feasible_selections(problem))
-    hm.descend(problem, hm.steps.Normalized(0.1), steps=3)
+    list(hm.selections(problem))
+    hm.train(problem, hm.optim.Normalized(0.1), steps=3)
     hm.critical_directions(problem)
-    hm.descend_batch([problem] * 2, hm.steps.Adam(0.1), steps=3)
+    hm.train([problem] * 2, hm.optim.Adam(0.1), steps=3)
     assert Compiled.count == before
 
 

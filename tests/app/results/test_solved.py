@@ -51,7 +51,7 @@ def test_the_table_is_as_wide_as_the_terminal(width, monkeypatch, command):
 
 
 def test_a_notebook_shows_the_table_and_the_picture():
-    found = hm.solve(hm.data.named("B-FIG-8"), flow=True)
+    found = hm.solve(hm.data.example("B-FIG-8"), flow=True)
     shown = found._repr_html_()
     text = re.sub(r"<[^>]+>", "", shown[: shown.index("</pre>")])
     assert text.replace("&gt;", ">") == f"{found}\n"
@@ -70,7 +70,7 @@ def test_no_picture_outside_the_plane():
 def test_words_of_a_name_are_no_markup(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = "<b>[bold]x.json"
-    hm.data.named("B-FIG-1a").save(file)
+    hm.data.example("B-FIG-1a").save(file)
     found = hm.solve(file)
     assert str(found).startswith("<b>[bold]x.json: n = 1")
     assert "&lt;b&gt;[bold]x.json: n = 1" in found._repr_html_()
@@ -94,7 +94,7 @@ def solved(monkeypatch):
 def test_what_the_enumeration_certified_is_not_solved_again(solved, d):
     """The selection of best-scoring tokens was solved a second time after the search had certified it."""
     problem = hm.data.sphere(n=2, T=3, d=d, rng=1)
-    by_search = [f.max_margin for f in hm.feasible_selections(problem) if f.globally_optimal]
+    by_search = [f.max_margin for f in hm.selections(problem) if f.is_best]
     assert len(by_search) == 1
     solved.clear()
     found = hm.solve(problem, all=True)
@@ -105,7 +105,7 @@ def test_what_the_enumeration_certified_is_not_solved_again(solved, d):
 
 def test_tied_best_tokens_are_not_solved_again(solved):
     keys = [[[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [[0.0, 2.0], [2.0, 0.0], [-2.0, -1.0]]]
-    problem = hm.Problem.from_scores(keys, [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
+    problem = hm.Problem(keys, [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
     found = hm.solve(problem)
     feasible = [tokens for tokens, best in found.best if best.is_feasible]
     refuted = [tokens for tokens, best in found.best if best.is_feasible is False]
@@ -117,14 +117,14 @@ def test_exact_solves_each_listed_selection_once(solved):
     problem = hm.data.sphere(n=2, T=3, d=3, rng=1)
     found = hm.solve(problem, all=True, exact=True)
     assert solved == [True] * len(found.selections)
-    assert {each.max_margin.certificate for each in found.selections} == {"exact"}
-    assert found.best[0][1].certificate == "exact"
+    assert {each.max_margin.arithmetic for each in found.selections} == {"exact"}
+    assert found.best[0][1].arithmetic == "exact"
 
 
 def test_known_solutions_are_handed_back():
-    problem = hm.data.named("B-FIG-8")
-    [(tokens, best)] = hm.global_max_margins(problem)
-    [(again, same)] = hm.global_max_margins(problem, known={tokens: best})
+    problem = hm.data.example("B-FIG-8")
+    [(tokens, best)] = hm.best_max_margins(problem)
+    [(again, same)] = hm.best_max_margins(problem, known={tokens: best})
     assert again == tokens
     assert same is best
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.nexttoken import Samples, Sentences, Trie, analyze, collocation, complete
+from hardmax.data.sentences.trie import Trie
+from hardmax.nexttoken import Samples, Sentences, analyze
+from hardmax.nexttoken.relations import collocation, complete
 
 corpora = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=7), min_size=1, max_size=12).filter(
     lambda sentences: max(map(len, sentences)) > 1

@@ -52,7 +52,7 @@ def test_every_step_by_hand(tmp_path: Path, stopwords: Path, vocabulary: Path) -
         ("zzz", -1),  # [UNK], and rare
     ]
     file = write_reviews(tmp_path / "six.csv", rows)
-    made = text_corpus(file, stopwords=stopwords, tokenizer=vocabulary, least=2, workers=1)
+    made = text_corpus(file, stopwords=stopwords, tokenizer=vocabulary, min_count=2, workers=1)
     assert made.corpus.vocabulary == ("act", "good", "film", "bad")
     assert made.corpus.matrix.toarray().tolist() == [[1, 2, 1, 0], [1, 0, 1, 2], [0, 1, 0, 0]]
     assert made.corpus.labels.tolist() == [1, -1, 1]
@@ -71,12 +71,12 @@ def test_every_step_by_hand(tmp_path: Path, stopwords: Path, vocabulary: Path) -
         vocabulary=4,
     )
     # The cut comes before the purge: what is cut does not make a token frequent.
-    cut = text_corpus(file, stopwords=stopwords, tokenizer=vocabulary, least=2, most=2, workers=1)
+    cut = text_corpus(file, stopwords=stopwords, tokenizer=vocabulary, min_count=2, max_tokens=2, workers=1)
     assert bags_of(cut.corpus) == ([{"act": 1, "good": 1}, {"act": 1}, {"good": 1}], [1, -1, 1])
     assert (cut.report.tokens, cut.report.cut, cut.report.purged, cut.report.kept) == (10, 4, 2, 4)
-    whole = text_corpus(file, stopwords=stopwords, stem=False, least=1, workers=1)
+    whole = text_corpus(file, stopwords=stopwords, stem=False, min_count=1, workers=1)
     assert whole.corpus.vocabulary == ("acting", "good", "films", "bad", "acted", "film", "zzz")
-    sizes = text_corpus(file, stopwords=stopwords, least=1, characters=(1, 11), workers=1)
+    sizes = text_corpus(file, stopwords=stopwords, min_count=1, char_range=(1, 11), workers=1)
     assert (sizes.report.short, sizes.report.long, sizes.report.emptied) == (1, 2, 1)
     assert sizes.places.tolist() == [4, 5]
 
@@ -128,7 +128,9 @@ def test_short_way_is_the_plain_loop(
     file.write_text("".join(lines))
     reviews += [("film", 1), ("film", -1), ("film", 1)]
     whole = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
-    made = text_corpus(file, stopwords=stopwords, tokenizer=vocabulary, least=least, most=most, workers=1)
+    made = text_corpus(
+        file, stopwords=stopwords, tokenizer=vocabulary, min_count=least, max_tokens=most, workers=1
+    )
     assert bags_of(made.corpus) == plain_loop(reviews, STOP, whole, least, most)
     report = made.report
     assert report.tokens - report.cut - report.purged == report.kept
@@ -162,11 +164,11 @@ def test_workers_and_chunks_do_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabulary: Path, stopwords: Path
 ) -> None:
     file = write_reviews(tmp_path / "some.csv", synthetic(400, seed=0))
-    options = {"stopwords": stopwords, "tokenizer": vocabulary, "least": 5}
-    shares: list[float] = []
-    one = text_corpus(file, workers=1, progress=shares.append, **options)  # type: ignore[arg-type]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
+    options = {"stopwords": stopwords, "tokenizer": vocabulary, "min_count": 5}
+    calls: list[tuple[int, int]] = []
+    one = text_corpus(file, workers=1, progress=lambda *call: calls.append(call), **options)  # type: ignore[arg-type]
+    assert calls == sorted(calls)
+    assert calls[-1] == (1000, 1000)
     monkeypatch.setattr(gathering, "CHUNK", 2500)
     monkeypatch.setattr("hardmax.data.text.making.BLOCK", 50)
     monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "other"))
@@ -185,7 +187,7 @@ def test_own_function_as_tokenizer(tmp_path: Path, stopwords: Path, cache: Path)
         words = text.split()
         return [f"{a}_{b}" for a, b in itertools.pairwise(words)]
 
-    made = text_corpus(file, stopwords=stopwords, tokenizer=pairs, least=2, most=9)
+    made = text_corpus(file, stopwords=stopwords, tokenizer=pairs, min_count=2, max_tokens=9)
     assert bags_of(made.corpus) == plain_loop(synthetic(30, seed=1), STOP, pairs, 2, 9)
     assert not list(cache.rglob("corpus-*"))  # a function has no content to be found by
     # numbers, a text's letters, the keys of what transformers' tokenizers answer, and nothing
@@ -196,14 +198,14 @@ def test_own_function_as_tokenizer(tmp_path: Path, stopwords: Path, cache: Path)
 
 def test_sample(tmp_path: Path) -> None:
     file = write_reviews(tmp_path / "some.csv", [(f"good film{k}", 1 - 2 * (k % 2)) for k in range(200)])
-    drawn = [text_corpus(file, least=1, sample=40, rng=seed, workers=1) for seed in (0, 0, 1)]
+    drawn = [text_corpus(file, min_count=1, sample=40, rng=seed, workers=1) for seed in (0, 0, 1)]
     assert_same(drawn[0], drawn[1])
     assert drawn[0].places.tolist() != drawn[2].places.tolist()
     for made in drawn:
         assert made.report.unsampled == 160
         assert (np.diff(made.places) > 0).all()
         assert 60 < made.places.mean() < 140  # uniform: 99.5 +- 9 expected
-    assert text_corpus(file, least=1, sample=200, workers=1).report.unsampled == 0
+    assert text_corpus(file, min_count=1, sample=200, workers=1).report.unsampled == 0
 
 
 def test_the_paper_s_settings(tmp_path: Path, vocabulary: Path) -> None:
@@ -214,9 +216,9 @@ def test_the_paper_s_settings(tmp_path: Path, vocabulary: Path) -> None:
     assert (yelp.report.unlabelled, yelp.report.short, yelp.report.long) == (1, 1, 1)
     assert yelp.report.notes == ()
     (tmp_path / "IMDB Dataset.csv").write_text("review,sentiment\nActors acted,positive\nBad,negative\n")
-    assert hm.embeddings.imdb_corpus(tmp_path, least=1).corpus.vocabulary == ("act", "##or", "bad")
+    assert hm.embeddings.imdb_corpus(tmp_path, min_count=1).corpus.vocabulary == ("act", "##or", "bad")
     vocabulary.unlink()
-    bare = hm.embeddings.imdb_corpus(tmp_path, least=1)
+    bare = hm.embeddings.imdb_corpus(tmp_path, min_count=1)
     assert bare.corpus.vocabulary == ("actor", "act", "bad")
     assert "tokens are stems" in bare.report.notes[0]
     assert "note: tokens are stems" in str(bare.report)
@@ -225,11 +227,11 @@ def test_the_paper_s_settings(tmp_path: Path, vocabulary: Path) -> None:
 def test_refusals(tmp_path: Path, stopwords: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_reviews(tmp_path / "two.csv", [("good film", 1), ("bad film", -1)])
     wrong: list[tuple[str, dict[str, object]]] = [
-        ("least: no token occurs at least 50 times among 4, the most frequent occurs 2", {}),
-        ("characters must be a tuple of 2 values", {"characters": 5}),
-        ("characters must be the least and the most", {"characters": (5, 1)}),
-        ("no review is left of 2: 0 without a label, 2 too short", {"characters": (100, 200)}),
-        ("most must be an integer of at least 1", {"most": 0}),
+        ("min_count: no token occurs at least 50 times among 4, the most frequent occurs 2", {}),
+        ("char_range must be a tuple of 2 values", {"char_range": 5}),
+        ("char_range must be the shortest and the longest", {"char_range": (5, 1)}),
+        ("no review is left of 2: 0 without a label, 2 too short", {"char_range": (100, 200)}),
+        ("max_tokens must be an integer of at least 1", {"max_tokens": 0}),
         ("workers must be", {"workers": 0}),
         ("tokenizer must be 'words', a function, or a WordPiece vocabulary", {"tokenizer": "nowhere.txt"}),
         ("is no WordPiece vocabulary", {"tokenizer": stopwords}),
@@ -246,22 +248,22 @@ def test_refusals(tmp_path: Path, stopwords: Path, monkeypatch: pytest.MonkeyPat
         text_corpus([file, tmp_path / "nowhere.csv"])
     with pytest.raises(ValueError, match="at least one file"):
         text_corpus([])
-    alike = text_corpus(write_reviews(tmp_path / "alike.csv", [("good", 1), ("fine", 1)]), least=1)
+    alike = text_corpus(write_reviews(tmp_path / "alike.csv", [("good", 1), ("fine", 1)]), min_count=1)
     assert alike.report.notes == ("all 2 reviews of the corpus have the label +1",)
     apostrophe = tmp_path / "stop2.txt"
     apostrophe.write_text("don't\nthe\n")
-    noted = text_corpus(file, stopwords=apostrophe, least=1).report.notes
+    noted = text_corpus(file, stopwords=apostrophe, min_count=1).report.notes
     assert len(noted) == 1
     assert noted[0].startswith('1 of 2 stop words hold punctuation, such as "don\'t"')
     for package, options in {
-        "snowballstemmer": {"stopwords": stopwords, "most": 7},
+        "snowballstemmer": {"stopwords": stopwords, "max_tokens": 7},
         "sklearn.feature_extraction.text": {},
         "tokenizers": {"tokenizer": write_vocabulary(tmp_path)},
     }.items():
         with monkeypatch.context() as patched:
             patched.setitem(sys.modules, package, None)
             with pytest.raises(ValueError, match=re.escape(install("text"))):
-                text_corpus(file, least=1, **options)  # type: ignore[arg-type]
+                text_corpus(file, min_count=1, **options)  # type: ignore[arg-type]
 
 
 def write_vocabulary(folder: Path) -> Path:
@@ -282,7 +284,7 @@ def test_real_reviews(shared_data: Path, tmp_path: Path) -> None:
     file = write_reviews(tmp_path / "slice.csv", some)
     vocabulary = shared_data / "bert-base-uncased-vocab.txt"
     nltk = shared_data / "nltk_stopwords_english.txt"
-    made = text_corpus(file, tokenizer=vocabulary, stopwords=nltk, least=5, most=200)
+    made = text_corpus(file, tokenizer=vocabulary, stopwords=nltk, min_count=5, max_tokens=200)
     whole = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
     assert bags_of(made.corpus) == plain_loop(some, set(nltk.read_text().split()), whole, 5, 200)
     assert made.report.cut > 0

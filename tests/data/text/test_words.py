@@ -26,12 +26,14 @@ def made(tmp_path_factory):
     file = tmp_path_factory.mktemp("words") / "mine.csv"
     lines = [f'"{text}",{"positive" if label > 0 else "negative"}' for text, label in REVIEWS]
     file.write_text("\n".join(["text,label", *lines]))
-    return text_corpus(file, least=1)
+    return text_corpus(file, min_count=1)
 
 
 @pytest.fixture(scope="module")
 def trained(made):
-    return hm.embeddings.train_embeddings(made.corpus, 16, hm.steps.AdamW(0.05), epochs=100, batch=3, rng=0)
+    return hm.embeddings.minibatch.train_embeddings(
+        made.corpus, 16, hm.optim.AdamW(0.05), epochs=100, batch=3, rng=0
+    )
 
 
 def test_words_are_shown_as_written_and_not_as_stems(made):
@@ -43,7 +45,7 @@ def test_words_are_shown_as_written_and_not_as_stems(made):
 def test_the_cache_gives_the_same_words_back(made, tmp_path):
     file = tmp_path / "again.csv"
     file.write_text("text,label\nReally good,positive\nMoney,negative\n")
-    first, second = text_corpus(file, least=1), text_corpus(file, least=1)
+    first, second = text_corpus(file, min_count=1), text_corpus(file, min_count=1)
     assert first.corpus.written == second.corpus.written == ("really", "good", "money")
     assert second.tokens(["MONEY!"]) == [["monei"]]
 
@@ -134,14 +136,16 @@ def test_what_cannot_be_predicted_is_said(trained):
     with pytest.raises(ValueError, match="sequences"):
         trained.predict([3])
     numbers = hm.Corpus.from_sequences([[0, 1], [2, 1]], [1, -1])
-    plain = hm.embeddings.train_embeddings(numbers, 4, hm.steps.AdamW(0.1), epochs=2, batch=2, rng=0)
+    plain = hm.embeddings.minibatch.train_embeddings(
+        numbers, 4, hm.optim.AdamW(0.1), epochs=2, batch=2, rng=0
+    )
     with pytest.raises(ValueError, match="give token numbers"):
         plain.predict(["a b"])
     assert len(plain.predict([[0, 1]])) == 1
 
 
 def test_a_default_that_leaves_next_to_nothing_is_warned_of(tmp_path):
-    """200 reviews, and least=50 leaves a handful of their tokens."""
+    """200 reviews, and min_count=50 leaves a handful of their tokens."""
     rng = np.random.default_rng(0)
     words = [f"word{k}" for k in range(400)]
     lines = [
@@ -150,10 +154,10 @@ def test_a_default_that_leaves_next_to_nothing_is_warned_of(tmp_path):
     file = tmp_path / "few.csv"
     file.write_text("\n".join(["text,label", *lines]))
     with pytest.warns(
-        UserWarning, match=r"least=50 leaves 1 of \d+ distinct tokens.*such as least=2"
+        UserWarning, match=r"min_count=50 leaves 1 of \d+ distinct tokens.*such as min_count=2"
     ) as told:
         made = text_corpus(file)
     assert str(told[0].message) in made.report.notes
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert text_corpus(file, least=2).report.notes == ()
+        assert text_corpus(file, min_count=2).report.notes == ()

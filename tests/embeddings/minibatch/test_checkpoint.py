@@ -28,11 +28,11 @@ def run_with(path: Path | None, epochs: int, **more: Any) -> Any:
         batch=3,
         milestones=(3,),
         checkpoint=path,
-        **{"step": hm.steps.AdamW(0.02), "rng": 4, "checkpoint_every": 2, **more},
+        **{"step": hm.optim.AdamW(0.02), "rng": 4, "checkpoint_every": 2, **more},
     )
 
 
-@pytest.mark.parametrize("step", [hm.steps.AdamW(0.02), hm.steps.SGD(0.02)])
+@pytest.mark.parametrize("step", [hm.optim.AdamW(0.02), hm.optim.SGD(0.02)])
 def test_more_epochs_go_on_from_the_end(tmp_path, step):
     path = tmp_path / "run.npz"
     run_with(path, 3, step=step)
@@ -48,7 +48,7 @@ def test_checkpoint_of_another_training_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     run_with(path, 2)
     with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*weight_decay"):
-        run_with(path, 2, step=hm.steps.AdamW(0.02, weight_decay=0.5))
+        run_with(path, 2, step=hm.optim.AdamW(0.02, weight_decay=0.5))
     with pytest.raises(ValueError, match=r"\(another rng, d or start\); name another file"):
         run_with(path, 2, rng=9)
     whole = path.read_bytes()
@@ -89,7 +89,7 @@ def test_checkpoint_that_was_tampered_with_is_refused(tmp_path):
 def test_checkpoint_folder_is_checked_before_the_first_epoch(tmp_path):
     seen: list[int] = []
     with pytest.raises(ValueError, match="checkpoint must lie in a folder that can be written"):
-        run_with(tmp_path / "no" / "run.npz", 2, progress=lambda epoch, loss: seen.append(epoch))
+        run_with(tmp_path / "no" / "run.npz", 2, progress=lambda epoch, total: seen.append(epoch))
     assert not seen
 
 
@@ -131,9 +131,9 @@ import sys
 import hardmax as hm
 from hardmax.embeddings.minibatch import train_embeddings
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-step = hm.steps.AdamW(1e-3)
+step = hm.optim.AdamW(1e-3)
 train_embeddings(corpus, 24, step, epochs=int(sys.argv[2]), batch=24, rng=3, checkpoint=sys.argv[1],
-                 checkpoint_every=3, progress=lambda epoch, loss: print(epoch, flush=True))
+                 checkpoint_every=3, progress=lambda epoch, total: print(epoch, flush=True))
 """
 
 
@@ -155,7 +155,7 @@ def test_kill_then_resume_gives_the_same_bits(tmp_path):
     assert done >= 18
     assert done % 3 == 0
     corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-    options: dict[str, Any] = {"step": hm.steps.AdamW(1e-3), "epochs": done + 5, "batch": 24, "rng": 3}
+    options: dict[str, Any] = {"step": hm.optim.AdamW(1e-3), "epochs": done + 5, "batch": 24, "rng": 3}
     resumed = train_embeddings(corpus, 24, **options, checkpoint=path, checkpoint_every=3)
     straight = train_embeddings(corpus, 24, **options)
     for name in ("E", "p", "v", "a", "c", "losses"):

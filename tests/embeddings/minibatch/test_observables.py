@@ -13,7 +13,7 @@ from hardmax.embeddings.minibatch import train_embeddings
 def test_observables():
     model = hm.embeddings.KLevel.surrogate()
     corpus = model.draw(400, rng=2)
-    end = train_embeddings(corpus, 32, hm.steps.AdamW(1e-2), epochs=12, batch=64, rng=3)
+    end = train_embeddings(corpus, 32, hm.optim.AdamW(1e-2), epochs=12, batch=64, rng=3)
     seen = corpus.statistics.total > 0
     x = corpus.posterior_difference[seen]
     assert end.r_v == pytest.approx(spearmanr(x, end.c[seen]).statistic)
@@ -33,7 +33,7 @@ def test_observables():
     assert [each.epochs for each in end.snapshots] == [0, 1, 2, 5, 10, 12]
     E, p, _ = hm.embeddings.initial_vectors(corpus.S, 32, rng=3)
     np.testing.assert_allclose(end.snapshots[0].a, E @ p, atol=1e-6)
-    early = train_embeddings(corpus, 32, hm.steps.AdamW(1e-2), epochs=5, batch=64, rng=3)
+    early = train_embeddings(corpus, 32, hm.optim.AdamW(1e-2), epochs=5, batch=64, rng=3)
     assert end.snapshots[3].c.tobytes() == early.c.tobytes()
     assert end.snapshots[3].r_v == early.r_v < end.r_v == end.snapshots[-1].r_v
     assert np.isnan(end.sign_accuracy(beyond=1.0))
@@ -44,5 +44,5 @@ def test_observables():
 
 def test_unbalanced_labels_are_centred():
     corpus = hm.Corpus.from_sequences([[0, 1], [0, 1], [0, 2]], [1, 1, -1])
-    end = train_embeddings(corpus, 4, hm.steps.AdamW(0.01), epochs=1, rng=0)
+    end = train_embeddings(corpus, 4, hm.optim.AdamW(0.01), epochs=1, rng=0)
     np.testing.assert_allclose(end.x, [0, 2 / 3, -4 / 3], atol=1e-15)

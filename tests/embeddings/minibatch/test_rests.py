@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.kernels import REST, extend_rests
 from hardmax.embeddings.minibatch.loop import epoch_batches
@@ -19,7 +19,7 @@ from hardmax.embeddings.minibatch.train import OneLayerModel, renumbered
 
 def summed_up(rule: AdamW, first: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """The scalars of some steps in a row, and what `extend_rests` makes of them."""
-    k_at = np.array([rule.scalars(first + i, rule.rate) for i in range(steps)])
+    k_at = np.array([rule.scalars(first + i, rule.lr) for i in range(steps)])
     rests = np.zeros((steps, REST))
     for last in range(steps):
         extend_rests(k_at, last, rests)
@@ -39,7 +39,7 @@ def test_the_series_and_its_remainder_enclose_the_steps(first, steps, betas, dec
     k_at, rests = summed_up(rule, first, steps)
     m, s, x = 1.0, 10.0**size, 0.7
     root = math.sqrt(s) * k_at[0, 5]
-    u = 1 / (root + rule.epsilon)
+    u = 1 / (root + rule.eps)
     series = u * sum(c * (root * u) ** n for n, c in enumerate(rests[0, 4:]))
     beyond = u * rests[0, 3] * rests[0, 4]
     end, fade, fade2 = x, 1.0, 1.0
@@ -78,7 +78,7 @@ def test_rows_move_as_if_all_moved_at_every_step():
     for epoch in range(epochs):
         for part in epoch_batches(corpus, 1, seed, epoch):
             count += 1
-            keep, gain, hold, gain2, rate, scale, eps = step.scalars(count, step.rate)
+            keep, gain, hold, gain2, rate, scale, eps = step.scalars(count, step.lr)
             for y, g, m, s in zip(x, hm.embeddings.one_layer.gradients(part, *x), first, second, strict=True):
                 m += gain * (g - m)
                 s *= hold

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import train as steps
 from hardmax.embeddings.minibatch.kernels import TILE
 from hardmax.embeddings.minibatch.train import OneLayerModel

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch.loop import epoch_order
 
 from ..conftest import Instance, numbers
@@ -66,7 +66,7 @@ def test_gradient_is_the_closed_form(
     """Also with inner products of the order of 1000, where every row of the softmax is saturated."""
     monkeypatch.setattr(two_layer_step, "GROUP", numbers_per_group)
     at = uneven._replace(E=uneven.E * scale)
-    want = hm.embeddings.TwoLayer().gradients(*at)
+    want = hm.embeddings.two_layer.TwoLayer().gradients(*at)
     loss, found = gradients(at, monkeypatch)
     assert loss == pytest.approx(want.loss, rel=1e-13)
     np.testing.assert_allclose(found, np.vstack([want.E, want.p, want.v]), rtol=1e-9, atol=1e-13)
@@ -123,7 +123,7 @@ def test_equals_torch_step_by_step(uneven: Instance, batch: int) -> None:
         np.testing.assert_allclose(np.vstack([got.E, got.p, got.v]), want, rtol=0, atol=1e-12)
         np.testing.assert_allclose([got.a, got.c], [got.E @ got.p, got.E @ got.v], rtol=0, atol=1e-13)
         assert len(got.losses) == -(-uneven.corpus.n // batch) * epochs
-    want_loss = hm.embeddings.TwoLayer().gradients(uneven.corpus, got.E, got.p, got.v).loss
+    want_loss = hm.embeddings.two_layer.TwoLayer().gradients(uneven.corpus, got.E, got.p, got.v).loss
     assert got.loss == pytest.approx(want_loss, rel=1e-13)
 
 
@@ -163,9 +163,9 @@ import sys
 import hardmax as hm
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
-step = hm.steps.AdamW(1e-2)
+step = hm.optim.AdamW(1e-2)
 train_two_layer(corpus, 40, step, epochs=10**6, batch=24, rng=3, milestones=(5,), checkpoint=sys.argv[1],
-                checkpoint_every=3, progress=lambda epoch, loss: print(epoch, flush=True))
+                checkpoint_every=3, progress=lambda epoch, total: print(epoch, flush=True))
 """
 
 
@@ -190,7 +190,7 @@ def test_kill_then_resume_gives_the_same_bits(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*weight_decay"):
         surrogate_run(done + 4, path, step=AdamW(1e-2, weight_decay=0.5))
     with pytest.raises(ValueError, match=r"model: two layers there, one layer here"):
-        hm.embeddings.train_embeddings(
+        hm.embeddings.minibatch.train_embeddings(
             straight.corpus, 40, AdamW(1e-2), batch=24, rng=3, milestones=(5,), epochs=1, checkpoint=path
         )
 
@@ -215,7 +215,7 @@ def test_surrogate_learns_as_the_specification_saw() -> None:
     ("change", "message"),
     [
         ({"dtype": "float16"}, "dtype must be one of"),
-        ({"step": hm.steps.SGD(0.1)}, "step must be hm.steps.AdamW for the two-layer model, got SGD"),
+        ({"step": hm.optim.SGD(0.1)}, "step must be hm.optim.AdamW for the two-layer model, got SGD"),
         ({"start": (np.zeros((30, 3)), np.zeros(3), np.zeros(3))}, "start must hold vectors of d = 6"),
     ],
 )

@@ -17,10 +17,10 @@ import time
 from typing import Any
 
 import numpy as np
+from hardmax.papers.checking.check_statement import Check, check_statement
 
 import hardmax as hm
-from hardmax.papers.checking import checks
-from hardmax.papers.checking.check import Check, check
+from hardmax.papers.checking.check import statements
 from hardmax.papers.hunting.space import FIXED, LABELS, QUERIES
 
 # Samples are as small as those of a hunt: many problems show more than many draws.
@@ -56,7 +56,7 @@ def draw_problem(seed: int) -> hm.Problem:
         scores = rng.integers(0, 3, size=(n, T)) + 10.0 ** rng.uniform(-9, -2) * rng.normal(size=(n, T))
     scale = 10.0 ** rng.uniform(-3, 3) if seed % 7 == 0 else 1.0
     loss = ("logistic", "exponential", "correlation")[int(rng.integers(3))]
-    return hm.Problem.from_scores(scale * keys, scores, loss)
+    return hm.Problem(scale * keys, scores, loss)
 
 
 def subject_of(id: str, seed: int) -> hm.Problem:
@@ -70,14 +70,14 @@ def subject_of(id: str, seed: int) -> hm.Problem:
         rng = np.random.default_rng([19, seed])
         n, T, d = (int(x) for x in rng.integers([2, 2, 2], [6, 4, 4], size=3))
         scores = np.eye(T)[rng.integers(T, size=n)]
-        return hm.Problem.from_scores(rng.integers(-1, 2, size=(n, T, d)).astype(float), scores, loss="log")
+        return hm.Problem(rng.integers(-1, 2, size=(n, T, d)).astype(float), scores, loss="log")
     return draw_problem(seed)
 
 
 def options_of(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
     """What the statement must be told, drawn; selections are feasible ones where there are any."""
     rng = np.random.default_rng([16, seed])
-    feasible = [found.selection for found in hm.feasible_selections(problem, limit=20)]
+    feasible = [found.selection for found in hm.selections(problem, limit=20)]
     chosen = feasible[int(rng.integers(len(feasible)))] if feasible else (0,) * problem.n
     given: dict[str, Any] = {
         "selection": chosen,
@@ -86,7 +86,7 @@ def options_of(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
         "rho": float(rng.uniform(0.2, 3.0)),
         "start": rng.normal(size=problem.d),
     }
-    parameters = list(inspect.signature(checks()[id].test).parameters.values())[1:]
+    parameters = list(inspect.signature(statements()[id].test).parameters.values())[1:]
     asked = {p.name: given[p.name] for p in parameters if p.default is p.empty and p.name in given}
     if id == "B-THM-6":
         asked["rho"] = given["rho"]
@@ -98,7 +98,7 @@ def options_of(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
 def verdict_of(id: str, seed: int) -> Check:
     """One statement on one problem."""
     problem = subject_of(id, seed)
-    return check(id, problem, **options_of(id, problem, seed))
+    return check_statement(id, problem, **options_of(id, problem, seed))
 
 
 def main() -> int:
@@ -107,7 +107,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first problem")
     parser.add_argument("--id", action="append", help="only these statements")
     asked = parser.parse_args()
-    ids = asked.id or [id for id in checks() if id[0] in "BD"]
+    ids = asked.id or [id for id in statements() if id[0] in "BD"]
     counts: dict[str, collections.Counter[str]] = {id: collections.Counter() for id in ids}
     seconds: collections.Counter[str] = collections.Counter()
     failed = []

@@ -21,13 +21,13 @@ def draw(d: int, seed: int) -> hm.Problem:
     sizes = [T, *rng.integers(1, T + 1, size=n - 1)] if seed % 3 == 0 else [T] * n
     loss = ("logistic", "exponential", "correlation")[seed % 3]
     keys = [rng.normal(size=(size, d)) for size in sizes]
-    return hm.Problem.from_scores(keys, [rng.normal(size=len(k)) for k in keys], loss)
+    return hm.Problem(keys, [rng.normal(size=len(k)) for k in keys], loss)
 
 
 def verdicts(d: int, count: int) -> Iterator[tuple[int, Check]]:
     """The check on the first draws of a dimension."""
     for seed in range(count):
-        yield seed, hm.check("B-NEW-4", draw(d, seed))
+        yield seed, hm.check_statement("B-NEW-4", draw(d, seed))
 
 
 def main(planar: int, spatial: int) -> int:

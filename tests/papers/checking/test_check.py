@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb
+from hardmax.papers.checking.check_statement import Outcome, outcome_of, paper_verdict_of, verdict_of
 
 import hardmax as hm
-from hardmax.papers.checking import Hypothesis, check, checks
-from hardmax.papers.checking.check import Outcome, outcome_of, paper_verdict_of, verdict_of
+from hardmax.papers.checking.check import Hypothesis, check_statement, statements
 from hardmax.papers.max_margin.statements.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
 
 
 def stated(kind="finite", label="proved"):
-    return replace(checks()["B-THM-L4"], kind=kind, label=label)
+    return replace(statements()["B-THM-L4"], kind=kind, label=label)
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_a_conjecture_is_never_said_to_hold():
 
 def test_the_wrong_subject_is_named():
     with pytest.raises(ValueError, match="B-THM-3 is about a Problem, got int"):
-        check("B-THM-3", 3)
+        check_statement("B-THM-3", 3)
 
 
 def test_properties_follow_the_verdict():
-    found = check("B-ASM-B", hm.data.named("B-FIG-1a"))
+    found = check_statement("B-ASM-B", hm.data.example("B-FIG-1a"))
     assert (found.holds, found.vacuous) == (True, False)
-    found = check("B-EQ-79", hm.data.named("B-FIG-3a"), selection=(1, 1, 1))
+    found = check_statement("B-EQ-79", hm.data.example("B-FIG-3a"), selection=(1, 1, 1))
     assert (found.holds, found.vacuous) == (False, True)
 
 
 def test_the_two_readings_of_theorem_2():
-    found = check("B-THM-2", opposed())
+    found = check_statement("B-THM-2", opposed())
     assert (found.verdict, found.paper_verdict) == ("not applicable", "fails")
     assert [h.erratum for h in found.hypotheses if not h.holds] == ["B-ERR-01"]
     assert "B-ERR-01" in found.errata
@@ -85,22 +85,22 @@ def test_a_hypothesis_of_the_paper_itself_excuses_its_reading_too():
 
 def test_a_reading_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="no reading of the paper's own"):
-        check("B-ASM-B", hm.data.named("B-FIG-1a"), reading="paper")
+        check_statement("B-ASM-B", hm.data.example("B-FIG-1a"), reading="paper")
 
 
 def test_the_table_is_in_reading_order():
-    ids = list(checks())
+    ids = list(statements())
     assert ids.index("B-THM-L2") < ids.index("B-THM-L10")
-    assert all(each.claim.endswith(".") and each.title for each in checks().values())
+    assert all(each.claim.endswith(".") and each.title for each in statements().values())
 
 
 def test_theorem_3_judges_a_given_path():
-    problem = hm.data.named("B-FIG-8")
-    path = hm.descend(problem, hm.steps.Normalized(0.1), steps=2000)
-    assert check("B-THM-3", problem, path).holds
-    short = hm.descend(problem, hm.steps.Normalized(0.1), steps=20)
-    assert check("B-THM-3", problem, short).verdict == "not applicable"
-    assert check("B-THM-3", problem).holds  # around the best tokens
+    problem = hm.data.example("B-FIG-8")
+    path = hm.train(problem, hm.optim.Normalized(0.1), steps=2000)
+    assert check_statement("B-THM-3", problem, path).holds
+    short = hm.train(problem, hm.optim.Normalized(0.1), steps=20)
+    assert check_statement("B-THM-3", problem, short).verdict == "not applicable"
+    assert check_statement("B-THM-3", problem).holds  # around the best tokens
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import statements
 from hardmax.papers.registry import ERRATA
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -26,7 +26,7 @@ def test_every_command_names_known_checks():
     named = {id for command in re.findall(r"`hardmax verify ([^`]+)`", text) for id in command.split()} - {
         "ID"
     }
-    assert named <= set(checks())
+    assert named <= set(statements())
     assert len(named) > 20
 
 
@@ -40,9 +40,9 @@ def test_every_erratum_is_there():
 
 def test_the_table_lists_every_check():
     rows = re.findall(r"^\| ([ABCD]-\S+) \| (.*) \|$", (DOCS / "theory.md").read_text(), flags=re.MULTILINE)
-    assert dict(rows) == {each.id: each.title for each in checks().values()}
+    assert dict(rows) == {each.id: each.title for each in statements().values()}
 
 
 def test_errata_that_checks_cite_are_documented():
     text = (DOCS / "errata.md").read_text()
-    assert [id for each in checks().values() for id in each.errata if id not in text] == []
+    assert [id for each in statements().values() for id in each.errata if id not in text] == []

@@ -7,12 +7,12 @@ import pytest
 from flint import arb
 
 import hardmax as hm
-from hardmax.papers.checking import enclosure
+from hardmax.papers.checking.check import enclosure
 from hardmax.papers.checking.enclosure import Disc, EnclosedField, selected, step, trapped
 from hardmax.papers.checking.proof import at_precision, balls
 
-HEAD_START = hm.Problem.from_scores([[[0, 0], [5, 4], [1, 0]]], [[1, 0.9375, 0]])
-PARTING = hm.Problem.from_scores([[[0, 0], [2, 1], [1, 0]]], [[2, 1, 0]], "correlation")
+HEAD_START = hm.Problem([[[0, 0], [5, 4], [1, 0]]], [[1, 0.9375, 0]])
+PARTING = hm.Problem([[[0, 0], [2, 1], [1, 0]]], [[2, 1, 0]], "correlation")
 
 
 def field_of(problem):
@@ -33,7 +33,7 @@ def test_a_head_start_is_lost():
 def test_no_share_below_one_is_a_guarantee():
     """Keys 0, (L, L - 1), (1, 0), scores 1, 1 - e, 0 and p = (-c, c): the trap is shut at the start."""
     for c, L, e in ((1.0, 12, 1 / 16), (3.0, 128, 1 / 128), (9.0, 2**16, 2.0**-16)):
-        problem = hm.Problem.from_scores([[[0, 0], [L, L - 1], [1, 0]]], [[1, 1 - e, 0]])
+        problem = hm.Problem([[[0, 0], [L, L - 1], [1, 0]]], [[1, 1 - e, 0]])
         assert hm.attention(problem, [-c, c])[0][0] == pytest.approx(1 / (1 + 2 * np.exp(-c)))
         assert selected(problem, [-c, c], steps=1) == 1
 
@@ -77,12 +77,12 @@ def test_the_flow_of_finding_3():
 
 def test_refusals():
     """Nothing is proved about two inputs, a stationary point, too few steps, twins, or a step too long."""
-    two = hm.Problem.from_scores([[[0.0], [1.0]]] * 2, [[0.0, 1.0]] * 2)
+    two = hm.Problem([[[0.0], [1.0]]] * 2, [[0.0, 1.0]] * 2)
     assert selected(two, [0.0]) is None
-    balanced = hm.Problem.from_scores([[[0.0], [1.0], [-1.0]]], [[0.0, 1.0, 1.0]])
+    balanced = hm.Problem([[[0.0], [1.0], [-1.0]]], [[0.0, 1.0, 1.0]])
     assert selected(balanced, [0.0]) is None  # p = 0 is stationary
     assert selected(PARTING, [0.928, 0.0], steps=20) is None
-    twins = hm.Problem.from_scores([[[0.0], [1.0], [1.0]]], [[0.0, 2.0, 1.0]])
+    twins = hm.Problem([[[0.0], [1.0], [1.0]]], [[0.0, 2.0, 1.0]])
     assert selected(twins, [0.0], steps=50) is None
     assert (
         at_precision(128, lambda: step(field_of(PARTING), Disc(balls([0.9, 0.1]), arb(0)), arb(64))) is None
@@ -101,7 +101,7 @@ def test_a_disc_across_the_boundary_is_never_trapped():
 @pytest.mark.parametrize("seed", range(12))
 def test_random_problems_agree_with_floats(seed):
     rng = np.random.default_rng(seed)
-    problem = hm.Problem.from_scores(rng.normal(size=(1, 3, 2)), rng.normal(size=(1, 3)))
+    problem = hm.Problem(rng.normal(size=(1, 3, 2)), rng.normal(size=(1, 3)))
     start = rng.normal(size=2)
     found = selected(problem, start, steps=150)
-    assert found is None or (found,) == hm.flow(problem, start=start, until_norm=1e3).selection().tokens
+    assert found is None or (found,) == hm.flow(problem, start=start, until_norm=1e3).selection

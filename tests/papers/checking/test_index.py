@@ -25,18 +25,18 @@ def test_random_problems(d: int, count: int) -> None:
 
 def test_one_direction_too_few_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted error: infinity without one of its saddles is refuted by the winding number."""
-    found = hm.critical_directions(hm.data.named("B-FIG-1b"))
+    found = hm.critical_directions(hm.data.example("B-FIG-1b"))
     monkeypatch.setattr(
         index, "critical_directions", lambda *_, **__: replace(found, directions=found.directions[:-1])
     )
-    check = hm.check("B-NEW-4", hm.data.named("B-FIG-1b"))
+    check = hm.check_statement("B-NEW-4", hm.data.example("B-FIG-1b"))
     assert check.verdict == "fails"
     assert check.witness == [0, [0, 0]]
 
 
 def test_a_missing_finite_point_is_said_and_is_no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "stationary_points", lambda *a: stationary_points(*a)[1:])
-    check = hm.check("B-NEW-4", hm.data.gaussian(n=4, T=4, d=2, rng=13))
+    check = hm.check_statement("B-NEW-4", hm.data.gaussian(n=4, T=4, d=2, rng=13))
     assert check.verdict == "undecided"
     assert check.measured["Q"] == "a stationary point is missing"
 
@@ -47,7 +47,7 @@ def test_finite_points_are_stationary_and_their_index_is_that_of_the_hessian(see
     found = hm.critical_directions(problem)
     for each in stationary_points(DescentField(problem), 100.0, found.corners):
         assert np.linalg.norm(hm.gradient(problem, each.p).vector) < 1e-12
-        curvatures = np.linalg.eigvalsh(hm.hessian(problem, each.p))
+        curvatures = np.linalg.eigvalsh(hm.dynamics.hessian(problem, each.p))
         assert (curvatures < 0).sum() == each.index
 
 
@@ -80,7 +80,7 @@ def test_scale_and_shift_change_nothing(change: Callable[[np.ndarray], np.ndarra
     keys, scores = problem.keys.reshape(3, 3, 2), problem.scores.reshape(3, 3)
 
     def seen(k: Any) -> tuple[str, Any, Any]:
-        check = hm.check("B-NEW-4", hm.Problem.from_scores(k, scores))
+        check = hm.check_statement("B-NEW-4", hm.Problem(k, scores))
         return check.verdict, check.measured["indices at infinity"], check.measured["their indices"]
 
     assert seen(change(keys)) == seen(keys)

@@ -9,7 +9,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.app.results.verified import Judged, Verified
-from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import Instance, instances
 
 ALL = instances()
@@ -30,7 +30,7 @@ def test_every_statement_holds_somewhere_and_breaks_somewhere() -> None:
     verdicts = defaultdict(set)
     for each in ALL:
         verdicts[each.id].add(each.expected)
-    assert set(verdicts) == set(checks())
+    assert set(verdicts) == set(statements())
     assert all(found & {"holds", "consistent"} for found in verdicts.values())
     assert [id for id, found in verdicts.items() if not found & {"fails", "not applicable"}] == []
 
@@ -38,7 +38,9 @@ def test_every_statement_holds_somewhere_and_breaks_somewhere() -> None:
 def test_no_instance_is_undecided() -> None:
     """`hardmax verify` would end with 3 though everything is as expected."""
     assert [each for each in ALL if each.expected == "undecided"] == []
-    assert hm.check("D-THM-4", hm.data.named("skew")).verdict == "undecided"  # the same words in all norms
+    assert (
+        hm.check_statement("D-THM-4", hm.data.example("skew")).verdict == "undecided"
+    )  # the same words in all norms
 
 
 def test_names_are_unique() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.papers.checking.fuzz import LIGHTER
 
 import hardmax as hm
-from hardmax.papers.checking import Check, check, checks
+from hardmax.papers.checking.check import Check, check_statement, statements
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
@@ -23,7 +23,7 @@ PROTOCOL = {"B-APP-E", "B-THM-2M", "B-THM-L1", "B-THM-L2", "B-THM-8N"}
 LONG = {"B-THM-4", "B-ERR-21"}
 # Lemma 5 is about one input; Lemma 10 and B-NEW-4 ask for independent rows, which repeated inputs are not.
 ONCE = {"B-THM-L5", "B-THM-L10", "B-NEW-4"}
-FIXED = sorted(id for id in checks() if id.startswith("B-") and id not in JOINT | PROTOCOL | LONG)
+FIXED = sorted(id for id in statements() if id.startswith("B-") and id not in JOINT | PROTOCOL | LONG)
 
 Data = tuple[list[np.ndarray], list[np.ndarray]]
 
@@ -89,21 +89,21 @@ MOVES: list[Callable[..., Any]] = [shifted, scaled, rotated, permuted, repeated,
 
 def asked(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([19, seed])
-    attract = [found.selection for found in hm.feasible_selections(problem, limit=5)]
+    attract = [found.selection for found in hm.selections(problem, limit=5)]
     given: dict[str, Any] = {
         "selection": attract[0] if attract else (0,) * problem.n,
         "p": rng.normal(size=problem.d),
         "q": rng.normal(size=problem.d),
     }
-    parameters = list(inspect.signature(checks()[id].test).parameters.values())[1:]
+    parameters = list(inspect.signature(statements()[id].test).parameters.values())[1:]
     return {p.name: given[p.name] for p in parameters if p.default is p.empty and p.name in given}
 
 
 @cache
 def unmoved(id: str, seed: int) -> Check:
     """The verdict on the data as drawn, which is the same for every move."""
-    problem = hm.Problem.from_scores(*draw(seed))
-    return check(id, problem, **asked(id, problem, seed), **LIGHTER.get(id, {}))
+    problem = hm.Problem(*draw(seed))
+    return check_statement(id, problem, **asked(id, problem, seed), **LIGHTER.get(id, {}))
 
 
 @pytest.mark.parametrize("move", MOVES, ids=[move.__name__ for move in MOVES])
@@ -111,15 +111,15 @@ def unmoved(id: str, seed: int) -> Check:
 @given(seed=st.integers(0, 10**6))
 def test_no_verdict_depends_on_how_the_data_is_written(move: Callable[..., Any], seed: int) -> None:
     keys, scores = draw(seed)
-    problem = hm.Problem.from_scores(keys, scores)
+    problem = hm.Problem(keys, scores)
     for id in FIXED:
         if move is repeated and (id in ONCE or problem.n == 1):
             continue
         options = asked(id, problem, seed)
         before = unmoved(id, seed)
         other_keys, other_scores, moved = move(keys, scores, options, seed)
-        other = hm.Problem.from_scores(other_keys, other_scores)
-        after = check(id, other, **moved, **LIGHTER.get(id, {}))
+        other = hm.Problem(other_keys, other_scores)
+        after = check_statement(id, other, **moved, **LIGHTER.get(id, {}))
         if move is copied and id in ("B-THM-L10", "B-ASM-B"):
             continue  # a copy is a neighbour of its own direction and a second best token as the paper counts
         assert after.verdict == before.verdict, (id, seed, before, after)
@@ -131,18 +131,18 @@ def test_selections_depend_on_the_order_of_scores_alone(seed: int) -> None:
     keys, scores = draw(seed)
 
     def attracting(keys: list[np.ndarray], scores: list[np.ndarray]) -> list[tuple[Any, ...]]:
-        found = hm.feasible_selections(hm.Problem.from_scores(keys, scores))
+        found = hm.selections(hm.Problem(keys, scores))
         n = len(keys)
-        return sorted((each.selection[:n], each.locally_optimal, each.max_margin.margin) for each in found)
+        return sorted((each.selection[:n], each.attracts.verdict, each.max_margin.margin) for each in found)
 
     plain = attracting(keys, scores)
     assert attracting(keys, [3.0 + g for g in scores]) == plain
     assert attracting(keys, [4.0 * g for g in scores]) == plain
-    twice = hm.feasible_selections(hm.Problem.from_scores([*keys, keys[0]], [*scores, scores[0]]))
+    twice = hm.selections(hm.Problem([*keys, keys[0]], [*scores, scores[0]]))
     same = [each for each in twice if each.selection[0] == each.selection[-1]]
     assert len(same) == len(plain)
     for each, (selection, local, margin) in zip(sorted(same, key=lambda x: x.selection), plain, strict=True):
-        assert (each.selection[:-1], each.locally_optimal) == (selection, local)
+        assert (each.selection[:-1], each.attracts.verdict) == (selection, local)
         assert each.max_margin.margin == pytest.approx(margin, rel=1e-12)
 
 
@@ -152,13 +152,13 @@ def test_selections_depend_on_the_order_of_scores_alone(seed: int) -> None:
 )
 def test_joint_statements_have_no_units(id: str, name: str, rho: float) -> None:
     """Keys times a and values times b: p over a, v over b, so rho times a/b."""
-    a, b, plain = 0.25, 8.0, hm.data.named(name)
-    head = plain.head
-    assert isinstance(head, hm.heads.LinearHead)
+    a, b, plain = 0.25, 8.0, hm.data.example(name)
+    head = plain.readout
+    assert isinstance(head, hm.readouts.LinearReadout)
     keys, values = (plain.split(x[plain.tokens]) for x in (plain.keys, head.values))
     moved = hm.Problem.from_values([a * k for k in keys], [b * x for x in values], head.labels, head.v / b)
     options = {} if id == "B-NEW-1b" else {"selection": (1, 1, 1)}
-    before = check(id, plain, rho=rho, **options)
-    after = check(id, moved, rho=rho * a / b, **options)
+    before = check_statement(id, plain, rho=rho, **options)
+    after = check_statement(id, moved, rho=rho * a / b, **options)
     assert before.verdict == after.verdict == "holds"
     assert after.slack == pytest.approx(before.slack, rel=0.05)  # judged at about the same radius

@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.nexttoken import Model, Samples, generate
+from hardmax.nexttoken import Samples, generate
+from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
-from hardmax.papers.checking import check, checks
+from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token.statements import gradients
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
-OF_A, OF_C = ([id for id in checks() if id.startswith(paper)] for paper in ("A-", "C-"))
+OF_A, OF_C = ([id for id in statements() if id.startswith(paper)] for paper in ("A-", "C-"))
 FLOWS = ("A-LEM-9", "A-LEM-13", "A-LEM-14", "A-LEM-18", "A-LEM-19", "A-SEC-3", "A-THM-5", "A-THM-5S")
 
 
@@ -33,7 +34,7 @@ class Case:
 
     @staticmethod
     def of(corpus: hm.Corpus, rng: np.random.Generator) -> "Case":
-        limit = hm.embeddings.infinite_width(corpus, 16.0)
+        limit = hm.embeddings.first_step.infinite_width(corpus, 16.0)
         E = limit.E + 0.01 * rng.normal(size=limit.E.shape)
         sequences = [X.tolist() for X in corpus.sequences()]
         return Case(sequences, corpus.labels.tolist(), E, limit.v, rng.integers(4, size=corpus.S) / 2)
@@ -42,12 +43,12 @@ class Case:
         corpus: Any = hm.Corpus.from_sequences(
             self.sequences, self.labels, [str(s) for s in range(len(self.E))]
         )
-        asked = inspect.signature(checks()[id].test).parameters
+        asked = inspect.signature(statements()[id].test).parameters
         given = {"E": self.E, "v": self.v, "scores": self.scores, "draws": 20}
         options = {name: given[name] for name in asked if name in given}
         if id in ("A-DEF-16", "A-THM-5S"):
             corpus = corpus.problem(self.E, self.v)
-        found = check(id, corpus, **options)
+        found = check_statement(id, corpus, **options)
         return found.verdict, found.paper_verdict
 
 
@@ -131,10 +132,10 @@ def sentences(seed: int) -> tuple[list[list[int]], np.random.Generator]:
 
 
 def verdict_on(id: str, data: list[list[int]]) -> tuple[str, str | None]:
-    asked = inspect.signature(checks()[id].test).parameters
+    asked = inspect.signature(statements()[id].test).parameters
     late = id in ("C-LEM-7", "C-THM-1", "C-THM-2", "C-THM-3", "C-THM-ASY")
     given = {} if late else {"steps": 60, "draws": 10}
-    found = check(id, data, **{name: given[name] for name in asked if name in given})
+    found = check_statement(id, data, **{name: given[name] for name in asked if name in given})
     return found.verdict, found.paper_verdict
 
 

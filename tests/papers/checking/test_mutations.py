@@ -12,7 +12,7 @@ from hardmax.directions.direction import local_constants
 from hardmax.directions.joint_margins import interpolated_max_margin
 from hardmax.directions.neighbors import selection_of
 from hardmax.margin.att_svm import max_margin
-from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import instances
 from hardmax.papers.max_margin.statements import (
     convergence,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.no_cover
 
 cosine = gradients.descent_cosine
 separator, offset_path, critical = foundations.explicit_separator, paths.predicted, paths.critical_step
-locally_optimal, smoothness = convergence.is_locally_optimal, gradients.smoothness
+locally_optimal, smoothness = convergence.attracts, gradients.smoothness
 kept = local.distance_kept
 compose, sandwich = several_optimal.composed_loss, several_optimal.sandwich
 
@@ -72,7 +72,7 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
         "B-ASM-B",
         "B-FIG-1a",
         hardmax.directions.assumptions,
-        "optimal_tokens",
+        "best_tokens",
         lambda problem: Selection(tuple((T - 1,) for T in problem.sizes.tolist())),
     ),
     ("B-ASM-C", "B-FIG-3a", assumptions, "POSITIVE", 0.9),
@@ -100,13 +100,7 @@ MUTATIONS: list[tuple[str, str, Any, str, Any]] = [
         lambda relaxed, full, epsilon: relaxed,
     ),
     ("B-EQ-84", "two winners per input", finite, "log_lost_between", without_log_T),
-    (
-        "B-ERR-21",
-        "B-FIG-1b, random starts",
-        convergence,
-        "is_locally_optimal",
-        lambda *a: not locally_optimal(*a),
-    ),
+    ("B-ERR-21", "B-FIG-1b, random starts", convergence, "attracts", lambda *a: not attractors(*a)),
     (
         "B-NEW-1",
         "B-FIG-3b, rho = 0.5",
@@ -224,4 +218,4 @@ def test_a_false_variant_is_refuted_with_a_proof(
 
 
 def test_every_statement_has_a_mutation() -> None:
-    assert {each[0] for each in MUTATIONS} == {id for id in checks() if id.startswith("B-")}
+    assert {each[0] for each in MUTATIONS} == {id for id in statements() if id.startswith("B-")}

@@ -10,7 +10,7 @@ import hardmax.embeddings.near_identity
 import hardmax.embeddings.one_layer
 from hardmax.embeddings.patterns import pattern_max_margin
 from hardmax.margin.solve import solve
-from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import statements
 from hardmax.papers.trained_embeddings.statements import (
     convergence,
     first_step,
@@ -132,4 +132,4 @@ def test_a_wrong_formula_flips_the_verdict(
 
 
 def test_every_statement_has_a_mutation() -> None:
-    assert {each[0] for each in MUTATIONS} == {id for id in checks() if id.startswith("A-")}
+    assert {each[0] for each in MUTATIONS} == {id for id in statements() if id.startswith("A-")}

@@ -8,7 +8,7 @@ import pytest
 
 from hardmax.margin.closed_forms.next_token import Block
 from hardmax.nexttoken.late import Late
-from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import statements
 from hardmax.papers.next_token.statements import convergence, gradients, loss, margins, printed, stage1
 from hardmax.papers.next_token.statements import gradients as norms
 from hardmax.papers.next_token.statements import loss as generalisation
@@ -125,4 +125,4 @@ def test_a_wrong_formula_flips_the_verdict(
 
 
 def test_every_statement_has_a_mutation() -> None:
-    assert {each[0] for each in MUTATIONS} == {id for id in checks() if id.startswith("C-")}
+    assert {each[0] for each in MUTATIONS} == {id for id in statements() if id.startswith("C-")}

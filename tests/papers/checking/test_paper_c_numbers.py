@@ -13,14 +13,17 @@ import hardmax as hm
 from hardmax.margin.closed_forms.next_token import kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
-from hardmax.nexttoken import Model, Samples, generate, generate_by_rejection, named_sentences, train
+from hardmax.nexttoken import Samples, generate, named_sentences
+from hardmax.nexttoken.generators import generate_by_rejection
+from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.stages import gradient_ov
-from hardmax.papers.checking import check, checks
+from hardmax.nexttoken.training import train
+from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token.statements import gradients, printed
 from hardmax.papers.next_token.statements import instances as examples
 from hardmax.papers.next_token.statements.common import run_of, settling_length
 from hardmax.papers.next_token.statements.vacuity import vacuity
-from hardmax.problem.heads import star_norm, star_table
+from hardmax.problem.readouts import star_norm, star_table
 
 # the four runs that the specification measures: three of C-ALG-GEN's default setting and a longer one
 FOUR = {"cycle 0": {"rng": 0}, "cycle 1": {"rng": 1}, "cycle 2": {"rng": 2}, "long": examples.DRAWN["long"]}
@@ -78,7 +81,7 @@ def test_the_sharp_lemmas_of_stage_1_on_any_table(seed, V, scale):
 
 
 def test_constant_of_lemma_1_is_reached():
-    assert check("C-LEM-1", named_sentences("C-FIG-2")).measured["least ratio"] == pytest.approx(
+    assert check_statement("C-LEM-1", named_sentences("C-FIG-2")).measured["least ratio"] == pytest.approx(
         1 / math.sqrt(2)
     )
 
@@ -86,14 +89,16 @@ def test_constant_of_lemma_1_is_reached():
 @pytest.mark.parametrize("V, ratio", [(2, 4.0), (4, 6.93), (20, 17.4), (100, 39.8)])
 def test_corollary_1_is_off_for_every_vocabulary(V, ratio):
     cycle = [[x, (x + 1) % V] for x in range(V)]
-    found = check("C-COR-1", cycle, steps=10**12)
+    found = check_statement("C-COR-1", cycle, steps=10**12)
     assert (found.verdict, found.paper_verdict) == ("holds", "fails")
     assert found.measured["margin over Delta"] == pytest.approx(ratio, abs=0.05)
 
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0])
 def test_stage_1_from_a_random_start(sigma):
-    found = check("C-THM-S1", named_sentences("C-EX-1"), start=examples.random_start(4, sigma), steps=4000)
+    found = check_statement(
+        "C-THM-S1", named_sentences("C-EX-1"), start=examples.random_start(4, sigma), steps=4000
+    )
     assert found.measured["ratio"] == pytest.approx(1, abs=0.008 * sigma)
 
 
@@ -111,7 +116,7 @@ def test_lemma_4_on_the_reference_gradients(oracles):
 
 
 def test_lemma_5_right_from_the_first_step():
-    found = check("C-LEM-5", named_sentences("C-FIG-2")).measured
+    found = check_statement("C-LEM-5", named_sentences("C-FIG-2")).measured
     assert found["accuracy at steps 0 and 1"] == pytest.approx([0.154, 1.0], abs=5e-4)
 
 
@@ -120,24 +125,24 @@ def test_lemma_5_right_from_the_first_step():
     [("cycle 0", 2.62, 4.09), ("cycle 1", 2.96, 4.74), ("cycle 2", 2.70, 4.44), ("long", 3.24, 5.33)],
 )
 def test_lemma_6_in_practice(name, ratio, growth):
-    found = check("C-LEM-6", four(name)).measured
+    found = check_statement("C-LEM-6", four(name)).measured
     assert found["least -<G, W*>/|G|"] == pytest.approx(ratio, abs=6e-3)
     assert found["least norm over t eta"] / found["its bound"] == pytest.approx(growth, abs=6e-3)
 
 
 def test_lemma_7_on_figure_2():
-    found = check("C-LEM-7", named_sentences("C-FIG-2")).measured
+    found = check_statement("C-LEM-7", named_sentences("C-FIG-2")).measured
     assert found["t_0"] == 42659
     assert found["alpha at t_0"] == pytest.approx(-1.6e-5, rel=0.03)
     assert found["printed alpha at t_0"] == pytest.approx(1.6e3, rel=0.03)
 
 
 def test_the_rare_sentence():
-    found = check("C-THM-1", examples.rare_sentence(), reading="paper")
+    found = check_statement("C-THM-1", examples.rare_sentence(), reading="paper")
     assert found.verdict == "fails"
     assert found.measured["1 - cos"] == pytest.approx(1 - 1 / math.sqrt(2), abs=1e-12)
     assert found.measured["allowed"] == pytest.approx(0.1848, abs=5e-5)
-    assert check("C-THM-1", examples.rare_sentence()).verdict == "undecided"  # far from late
+    assert check_statement("C-THM-1", examples.rare_sentence()).verdict == "undecided"  # far from late
 
 
 @pytest.mark.parametrize(
@@ -145,7 +150,7 @@ def test_the_rare_sentence():
     [("cycle", 82, 0.075, 51), ("long", 185, 0.034, 26), ("derangement", 69, None, 67)],
 )
 def test_theorem_2_at_the_papers_size(name, faster, weight, ratio):
-    found = check("C-THM-2", examples.drawn(name), steps=900)
+    found = check_statement("C-THM-2", examples.drawn(name), steps=900)
     assert found.measured["predicted over C_1"] == pytest.approx(faster, abs=0.5)
     assert math.exp(found.measured["least log of (4) over the loss"]) == pytest.approx(ratio, abs=0.5)
     if weight is not None:
@@ -164,7 +169,7 @@ def test_theorem_2_at_the_papers_size(name, faster, weight, ratio):
 )
 def test_theorem_3_at_the_papers_size(name, late, measured, inputs):
     run = train(four(name))
-    found = check("C-THM-3", run).measured
+    found = check_statement("C-THM-3", run).measured
     assert found["C_0"] == pytest.approx(late, abs=6e-6)
     assert found["least entry over t"] == pytest.approx(measured, abs=6e-6)
     pairs, words = run.pairs, run.samples.vocabulary
@@ -182,7 +187,7 @@ def test_theorem_3_at_the_papers_size(name, late, measured, inputs):
 
 @pytest.mark.parametrize("name, ratio, size", [("cycle", 1.0016, 7.0995), ("derangement", 1.0011, 3.5995)])
 def test_the_sharp_rate(name, ratio, size):
-    found = check("C-THM-ASY", examples.drawn(name)).measured
+    found = check_statement("C-THM-ASY", examples.drawn(name)).measured
     assert found["ratio"] == pytest.approx(ratio, abs=1e-4)
     assert found["|R|^2"] == pytest.approx(size, abs=1e-4)
     assert -2.05 <= found["exponent"] <= -1.95
@@ -209,7 +214,7 @@ def test_late_laws_hold_wherever_a_run_is_late_enough(seed):
     start = run_of(samples, 2)
     run = train(samples, steps=int(2.4 * settling_length(start) / start.rate) + 2)
     for id in ("C-THM-1", "C-THM-2", "C-THM-3", "C-THM-ASY", "C-LEM-6"):
-        found = check(id, run)
+        found = check_statement(id, run)
         told = (id, found.measured)
         assert found.holds or (id == "C-THM-ASY" and found.vacuous), told
 
@@ -217,7 +222,7 @@ def test_late_laws_hold_wherever_a_run_is_late_enough(seed):
 def test_bipartite_graphs_of_the_reference(oracles):
     for case in oracles["c"]["C-ORC-6_bipartite_min_norm"]["cases"].values():
         edges = [tuple(edge.split("-")) for edge in case["edges"]]
-        block, paper = check("C-THM-BLOCK", {"q": edges}), check("C-THM-P2", {"q": edges})
+        block, paper = check_statement("C-THM-BLOCK", {"q": edges}), check_statement("C-THM-P2", {"q": edges})
         assert block.holds
         assert Fraction(block.measured["|W*|^2"]) == Fraction(case["norm2"])
         assert Fraction(paper.measured["|W*|^2 as printed"]) == Fraction(case["paper_formula_norm2"])
@@ -227,7 +232,7 @@ def test_bipartite_graphs_of_the_reference(oracles):
 
 def test_slack_relations_of_the_counterexample(oracles):
     case = oracles["c"]["C-ORC-5_slack_edge_noninjective"]
-    found = check("C-THM-P2", named_sentences("C-CEX-P2"), reading="paper")
+    found = check_statement("C-THM-P2", named_sentences("C-CEX-P2"), reading="paper")
     assert found.verdict == "fails"
     assert found.measured["|W*|^2"] == case["true_norm2"]
     assert found.measured["|W*|^2 as printed"] == case["paper_norm2"]
@@ -250,11 +255,11 @@ def test_blocks_agree_with_a_solver():
 @given(seed=st.integers(0, 10**6), V=st.integers(2, 7))
 def test_whatever_is_legal_is_a_set_of_chains(seed, V):
     data = generate_by_rejection(V, rng=seed)
-    assert check("C-THM-STRUCT", data).verdict in ("holds", "vacuous")
+    assert check_statement("C-THM-STRUCT", data).verdict in ("holds", "vacuous")
 
 
 def test_structure_needs_an_injective_collocation():
-    found = check("C-THM-STRUCT", named_sentences("C-CEX-P2"))
+    found = check_statement("C-THM-STRUCT", named_sentences("C-CEX-P2"))
     assert found.verdict == "not applicable"
     assert found.measured["most optimal tokens of a query"] == 2
 
@@ -264,34 +269,34 @@ def test_structure_needs_an_injective_collocation():
 @given(raw=st.lists(st.text("abc", min_size=2, max_size=5), min_size=1, max_size=5), closed=st.booleans())
 def test_any_sentences_get_a_verdict(raw, closed):
     data = [list(sentence) for sentence in [*raw, *(["ab", "bc", "ca"] if closed else [])]]
-    for id, each in checks().items():
+    for id, each in statements().items():
         if id.startswith("C-"):
             steps = {"steps": 100} if "steps" in inspect.signature(each.test).parameters else {}
             # what is proved cannot fail, whatever the data
-            assert check(id, data, **steps).verdict != "fails"
+            assert check_statement(id, data, **steps).verdict != "fails"
 
 
-@pytest.mark.parametrize("data", [3, None, hm.data.named("B-FIG-8"), iter(["a b"])])
+@pytest.mark.parametrize("data", [3, None, hm.data.example("B-FIG-8"), iter(["a b"])])
 def test_other_subjects_are_refused(data):
     for id in ("C-THM-1", "C-THM-P2", "C-LEM-1"):
         with pytest.raises(ValueError, match="data must be a list of sentences"):
-            check(id, data)
+            check_statement(id, data)
 
 
 def test_a_run_that_is_not_algorithm_1_is_refused():
     samples = Samples.from_sentences(named_sentences("C-EX-1"))
     elsewhere = train(samples, steps=3, start=np.ones(9))
     with pytest.raises(ValueError, match="from zero"):
-        check("C-THM-1", elsewhere)
+        check_statement("C-THM-1", elsewhere)
 
 
 def test_an_analysis_will_do():
     from hardmax.nexttoken import analyze
 
-    assert check("C-LEM-6", analyze(named_sentences("C-EX-1"))).holds
-    assert check("C-THM-P2", analyze(named_sentences("C-EX-1"))).holds
+    assert check_statement("C-LEM-6", analyze(named_sentences("C-EX-1"))).holds
+    assert check_statement("C-THM-P2", analyze(named_sentences("C-EX-1"))).holds
 
 
 def test_tokens_that_are_continued_alike_teach_nothing():
     """bb, abb: both tokens of "a b" go on with b, so that the stage-2 gradient is zero everywhere."""
-    assert check("C-THM-1", [list("bb"), list("abb")], steps=100).verdict == "not applicable"
+    assert check_statement("C-THM-1", [list("bb"), list("abb")], steps=100).verdict == "not applicable"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.steps import Sign
+from hardmax.dynamics.optim import Sign
 from hardmax.margin.norms import factored
-from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import statements
 from hardmax.papers.geometry.statements import (
     factor_training,
     factors,
@@ -104,4 +104,4 @@ def test_a_wrong_formula_flips_the_verdict(
 
 
 def test_every_statement_has_a_mutation() -> None:
-    assert {each[0] for each in MUTATIONS} == {id for id in checks() if id.startswith("D-")}
+    assert {each[0] for each in MUTATIONS} == {id for id in statements() if id.startswith("D-")}

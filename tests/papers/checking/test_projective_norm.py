@@ -44,7 +44,7 @@ def test_norm_and_dual_are_dual() -> None:
 def test_margins_are_proved_from_both_sides() -> None:
     """On w22 it is 15/4; a margin grows with the ball, so it lies above that of the nuclear norm."""
     for name, known in (("w22", 3.75), ("w44", None)):
-        problem = hm.data.named(name)
+        problem = hm.data.example(name)
         best = hm.max_margin(problem, norm="nuclear")
         rows = best.constraints.rows().reshape(-1, *problem.shape)
         found = projective_margin(sign_matrices(problem.shape), rows)

@@ -11,9 +11,10 @@ from tests.papers.checking.test_paper_a_mutations import MUTATIONS as OF_A
 from tests.papers.checking.test_paper_c_mutations import MUTATIONS as OF_C
 
 import hardmax as hm
-from hardmax.nexttoken import Samples, named_sentences, train
+from hardmax.nexttoken import Samples, named_sentences
 from hardmax.nexttoken.stages import gradient_ov
-from hardmax.papers.checking import check, checks
+from hardmax.nexttoken.training import train
+from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.checking.instances import instances
 from hardmax.papers.checking.proof import at_precision
 from hardmax.papers.next_token.statements import proofs, stage1
@@ -21,7 +22,7 @@ from hardmax.papers.next_token.statements.instances import rare_sentence
 from hardmax.papers.trained_embeddings.statements import balls, convergence, first_step
 from hardmax.papers.trained_embeddings.statements import instances as examples
 from hardmax.papers.trained_embeddings.statements.common import draw_first_step, late_enough
-from hardmax.problem.heads import star_table
+from hardmax.problem.readouts import star_table
 
 # False variants whose refutation is a finite matter: they must be refuted, not left open.
 PLANTED = {
@@ -69,10 +70,12 @@ def test_a_planted_false_variant_fails(
 
 def test_a_frequency_is_no_probability() -> None:
     """Five draws of which one is bad are no proof; eight norms beyond 2 with probability e^-4 each are."""
-    bad = check("A-EVT-14", examples.slack_corpus(), d=2, reading="paper")
+    bad = check_statement("A-EVT-14", examples.slack_corpus(), d=2, reading="paper")
     assert bad.measured["probability at most"] == pytest.approx((1 - math.exp(-4)) ** 8, rel=1e-12)
     assert at_precision(128, lambda: first_step.most_likely(7, 2, 0.1)) < 0.9
-    unlucky = [check("A-EVT-14", examples.two_by_two(), d=256, draws=1, rng=seed) for seed in range(120)]
+    unlucky = [
+        check_statement("A-EVT-14", examples.two_by_two(), d=256, draws=1, rng=seed) for seed in range(120)
+    ]
     assert {each.verdict for each in unlucky} <= {"holds", "undecided"}
     assert "undecided" in [each.verdict for each in unlucky]
 
@@ -104,23 +107,23 @@ def test_a_flow_that_is_cut_short_refutes_nothing(monkeypatch: pytest.MonkeyPatc
     assert late_enough(problem, best, 1.0).holds is None
     assert late_enough(problem, best, 1e8).holds
     monkeypatch.setattr("hardmax.papers.trained_embeddings.statements.theorem.FAR", 1.0)
-    found = check("A-THM-5S", problem)
+    found = check_statement("A-THM-5S", problem)
     assert found.verdict == "undecided"
     assert found.measured["1 - cos"] > 1e-8
 
 
 def test_erratum_5_says_where_it_is_proved() -> None:
-    claim = checks()["A-ERR-5"].claim
+    claim = statements()["A-ERR-5"].claim
     assert "at infinite width and wherever p_hat.v = 0" in claim
     assert "Nothing is proved at the lemma's finite widths" in claim
-    found = check("A-ERR-5", examples.two_by_two(), reading="paper")
+    found = check_statement("A-ERR-5", examples.two_by_two(), reading="paper")
     assert Fraction(found.slack).limit_denominator(1000) == Fraction(22, 129) / Fraction(2, 3) - 1
 
 
 def test_proposition_1_says_how_far_steps_were_taken() -> None:
-    assert "up to t = 1,000" in checks()["C-PROP-1"].claim
+    assert "up to t = 1,000" in statements()["C-PROP-1"].claim
     taken = [
-        check("C-PROP-1", named_sentences("C-EX-1"), steps=steps).measured[
+        check_statement("C-PROP-1", named_sentences("C-EX-1"), steps=steps).measured[
             "steps taken, then the closed form"
         ]
         for steps in (900, 10**6)

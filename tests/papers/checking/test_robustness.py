@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.checking import check, checks
+from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.max_margin.statements import instances as examples
 
-RAGGED = hm.Problem.from_scores(
+RAGGED = hm.Problem(
     [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0], [0.0, 2.0]], [[0.3, 0.1]]],
     [[1.0, 0.0], [1.0, 0.0, 0.2], [0.0]],
 )
-ALONE = hm.Problem.from_scores([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [2.0]])
+ALONE = hm.Problem([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [2.0]])
 GRAM = hm.Problem.from_gram(np.eye(4), inputs=[[0, 1], [2, 3]], scores=[[1, 0], [1, 0]])
-TWINS = hm.Problem.from_scores([[[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.5, 0.0]])
+TWINS = hm.Problem([[[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.5, 0.0]])
 TOKENS = examples.random_tokens([1, -1], W="identity")
 PROBLEMS = {"ragged": RAGGED, "alone": ALONE, "gram": GRAM, "twins": TWINS, "tokens": TOKENS}
 LONG = ("B-ERR-21", "B-THM-4", "tokens")
@@ -35,7 +35,7 @@ def needed(id: str, problem: hm.Problem) -> dict[str, object]:
         "rho": 1.0,
         "start": axis,
     }
-    parameters = inspect.signature(checks()[id].test).parameters.values()
+    parameters = inspect.signature(statements()[id].test).parameters.values()
     return {
         each.name: given[each.name]
         for each in parameters
@@ -44,24 +44,24 @@ def needed(id: str, problem: hm.Problem) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", [uncounted(name) for name in PROBLEMS])
-@pytest.mark.parametrize("id", [uncounted(id) for id in checks() if id.startswith("B-")])
+@pytest.mark.parametrize("id", [uncounted(id) for id in statements() if id.startswith("B-")])
 def test_any_problem_gets_a_verdict(id: str, name: str) -> None:
     problem = PROBLEMS[name]
-    found = check(id, problem, **needed(id, problem))
+    found = check_statement(id, problem, **needed(id, problem))
     # what is proved cannot fail, whatever the data
     assert found.verdict != "fails" or found.label != "proved"
 
 
 def test_nothing_competes_is_vacuous() -> None:
     for id in ("B-THM-1", "B-THM-2", "B-THM-L4", "B-EQ-73"):
-        assert check(id, ALONE).verdict == "vacuous"
+        assert check_statement(id, ALONE).verdict == "vacuous"
 
 
-TWO_LABELS = hm.Problem.from_tokens([[[1.0, 1.0], [0.0, 0.0]]] * 2, labels=[1, -1], head=[1.0, 0.0])
+TWO_LABELS = hm.Problem.from_tokens([[[1.0, 1.0], [0.0, 0.0]]] * 2, labels=[1, -1], readout=[1.0, 0.0])
 
 
 @pytest.mark.parametrize("id", ["B-THM-5", "B-THM-6", "B-EQ-79"])
 def test_joint_statements_need_separable_labels(id: str) -> None:
-    found = check(id, TWO_LABELS, selection=[0, 0], **({"rho": 2.0} if id == "B-THM-6" else {}))
+    found = check_statement(id, TWO_LABELS, selection=[0, 0], **({"rho": 2.0} if id == "B-THM-6" else {}))
     assert found.verdict == "not applicable"
     assert [h.id for h in found.hypotheses if not h.holds] == ["labels separable"]

@@ -9,9 +9,9 @@ import pytest
 
 import hardmax as hm
 from hardmax.nexttoken import generate
-from hardmax.papers.checking import check, checks
+from hardmax.papers.checking.check import check_statement, statements
 
-OF_A, OF_C = ([id for id in checks() if id.startswith(paper)] for paper in ("A-", "C-"))
+OF_A, OF_C = ([id for id in statements() if id.startswith(paper)] for paper in ("A-", "C-"))
 ON_PROBLEMS = ("A-DEF-16", "A-THM-5S")
 FLOWS = ("A-LEM-9", "A-LEM-13", "A-LEM-14", "A-LEM-18", "A-LEM-19", "A-SEC-3", "A-THM-5", "A-THM-5S")
 
@@ -44,20 +44,20 @@ def embeddings(S: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def asked(id: str) -> set[str]:
-    return set(inspect.signature(checks()[id].test).parameters)
+    return set(inspect.signature(statements()[id].test).parameters)
 
 
 def verdict(id: str, subject: Any, **options: Any) -> str:
     """The verdict, or "refused" where a sentence says what was wrong with the input."""
     given = {name: x for name, x in options.items() if name in asked(id)}
     try:
-        found = check(id, subject, **given)
+        found = check_statement(id, subject, **given)
     except ValueError as refusal:
         # numpy's own errors name no argument of ours
         return "refused" if re.search("must|expected", str(refusal)) else str(refusal)
     # what is proved cannot fail, whatever the data, and nothing is said to fail without a proof
     assert found.verdict != "fails"
-    assert found.paper_verdict != "fails" or check(id, subject, reading="paper", **given).proof
+    assert found.paper_verdict != "fails" or check_statement(id, subject, reading="paper", **given).proof
     return found.verdict
 
 
@@ -87,14 +87,14 @@ def test_any_sentences_get_a_verdict(id: str, name: str) -> None:
 
 @pytest.mark.parametrize("id", ["C-THM-P2", "C-THM-BLOCK"])
 def test_graphs_without_an_edge_ask_for_nothing(id: str) -> None:
-    assert [check(id, graphs).verdict for graphs in ({}, {"q": []})] == ["vacuous"] * 2
+    assert [check_statement(id, graphs).verdict for graphs in ({}, {"q": []})] == ["vacuous"] * 2
 
 
 @pytest.mark.parametrize("id", [id for id in OF_C if "rate" in asked(id)])
 @pytest.mark.parametrize("rate", [0.0, 1e-300, 1e200, float("nan"), "fast"])
 def test_a_step_that_is_none_is_refused(id: str, rate: Any) -> None:
     with pytest.raises(ValueError, match="rate must be"):
-        check(id, ["a b b", "b a"], rate=rate)
+        check_statement(id, ["a b b", "b a"], rate=rate)
 
 
 @pytest.mark.parametrize("id", [id for id in OF_C if "rate" in asked(id)])
@@ -106,19 +106,21 @@ def test_steps_of_any_size_get_a_verdict(id: str) -> None:
 @pytest.mark.parametrize("id", [id for id in OF_C if "steps" in asked(id)])
 def test_no_steps_are_refused(id: str) -> None:
     with pytest.raises(ValueError, match="steps must be an integer"):
-        check(id, ["a b b", "b a"], steps=0)
+        check_statement(id, ["a b b", "b a"], steps=0)
 
 
 @pytest.mark.parametrize("id", [id for id in OF_A if "draws" in asked(id)])
 def test_no_draws_are_refused(id: str) -> None:
     with pytest.raises(ValueError, match="draws must be an integer"):
-        check(id, CORPORA["2 x 2"], draws=0)
+        check_statement(id, CORPORA["2 x 2"], draws=0)
 
 
 @pytest.mark.parametrize("id", [id for id in OF_A if "first_rate" in asked(id)])
 def test_a_first_step_beyond_floats_is_refused(id: str) -> None:
     with pytest.raises(ValueError, match="first_rate must be between 1e-75 and 1e\\+75 in size"):
-        check(id, CORPORA["2 x 2"], first_rate=1e200, **({"scores": [1, 1, 0]} if id == "A-LEM-17" else {}))
+        check_statement(
+            id, CORPORA["2 x 2"], first_rate=1e200, **({"scores": [1, 1, 0]} if id == "A-LEM-17" else {})
+        )
 
 
 def test_widths_of_any_size_get_a_verdict() -> None:
@@ -141,7 +143,10 @@ def random_corpus(rng: np.random.Generator) -> hm.Corpus:
 
 
 def random_embeddings(corpus: hm.Corpus, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    d, limit = int(rng.integers(1, 4)), hm.embeddings.infinite_width(corpus, 10 ** rng.uniform(-2, 3))
+    d, limit = (
+        int(rng.integers(1, 4)),
+        hm.embeddings.first_step.infinite_width(corpus, 10 ** rng.uniform(-2, 3)),
+    )
     kind = int(rng.integers(4))
     if kind == 0:
         return rng.normal(size=(corpus.S, d)), rng.normal(size=d)

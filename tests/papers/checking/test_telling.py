@@ -7,7 +7,7 @@ from hardmax.papers.checking.check import MEANING, Verdict
 
 
 def test_a_check_is_printed_as_a_paragraph():
-    found = hm.check("B-THM-3", hm.data.sphere(n=4, T=6, d=10, rng=0))
+    found = hm.check_statement("B-THM-3", hm.data.sphere(n=4, T=6, d=10, rng=0))
     lines = str(found).splitlines()
     assert max(map(len, lines)) <= 79
     assert len(str(found)) < 1000
@@ -18,8 +18,8 @@ def test_a_check_is_printed_as_a_paragraph():
 
 
 def test_a_condition_that_is_not_met_is_told_with_its_number():
-    opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
-    told = " ".join(str(hm.check("B-THM-2", opposed)).split())
+    opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    told = " ".join(str(hm.check_statement("B-THM-2", opposed)).split())
     assert "not applicable (a condition is not met, so nothing is claimed)" in told
     assert "Not met: best tokens separable (measured 0)." in told
     assert "In the paper's own wording: fails." in told

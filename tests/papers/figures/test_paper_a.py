@@ -127,7 +127,7 @@ def test_the_flow_goes_to_the_solution_and_not_to_the_closed_form(oracles):
     found = theorem5.run(corpus, 0)
     phat = [float(Fraction(x)) for x in case["phat"]]
     assert found.best.p[[*range(7), 8]] == pytest.approx(phat, abs=1e-12)
-    assert found.path.p[[*range(7), 8]] / found.path.norm == pytest.approx(
+    assert found.path.p[[*range(7), 8]] / found.path.p_norm == pytest.approx(
         np.array(phat) / np.sqrt(5 / 3), abs=1e-5
     )
     margin = theorem5.margins(found)
@@ -148,10 +148,10 @@ def test_basins_are_those_of_the_oracle(oracles):
         assert str(found.directions[name].exact.norm_squared) == case[f"norm_sq_{name}"]
     assert found.tokens("0") == [0, 1]
     assert found.tokens("bad") == [2, 1]
-    assert found.paths["bad"].norms[0] == pytest.approx(20)
+    assert found.paths["bad"].p_norms[0] == pytest.approx(20)
     for start, path in found.paths.items():
         target = "good" if found.tokens(start) == [0, 1] else "bad"
-        assert path.misalignment(found.directions[target]) < 1e-9
+        assert path.cosine_distance(found.directions[target]) < 1e-9
 
 
 def claims_about(runs, slack):

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 import hardmax as hm
 from hardmax._lib.extras import install
-from hardmax.dynamics.steps import AdamW
-from hardmax.embeddings import KLevel, TwoLayer, initial_vectors
+from hardmax.dynamics.optim import AdamW
+from hardmax.embeddings import KLevel, initial_vectors
+from hardmax.embeddings.two_layer import TwoLayer
 from hardmax.papers.figures.claims import failed
 from hardmax.papers.figures.figure import Setting, recipes_of
 from hardmax.papers.figures.reproduce import FigureJob

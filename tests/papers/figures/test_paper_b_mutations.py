@@ -26,10 +26,10 @@ def test_a_larger_step(monkeypatch):
 
 def test_a_damped_normalisation(monkeypatch):
     """The paper's additive epsilon stalls p and with it every claim about the end of a run."""
-    damped = hm.descend
+    damped = hm.train
 
-    def descend(problem, step, **options):
-        return damped(problem, hm.steps.Normalized(step.rate, 1e-6), **options)
+    def train(problem, step, **options):
+        return damped(problem, hm.optim.Normalized(step.lr, 1e-6), **options)
 
     monkeypatch.setattr(runs.hm, "descend", descend, raising=False)
     assert {"norm", "cosine-1000"} <= fails("B-FIG-1a")
@@ -41,8 +41,8 @@ def test_other_starts(monkeypatch):
 
 
 def test_other_data(monkeypatch):
-    named = hm.data.named
-    monkeypatch.setattr(hm.data, "named", lambda name: named("B-FIG-1b" if name == "B-FIG-1a" else name))
+    named = hm.data.example
+    monkeypatch.setattr(hm.data, "example", lambda name: named("B-FIG-1b" if name == "B-FIG-1a" else name))
     assert {"only-local", "p-mm", "dip-cosine"} & fails("B-FIG-1a")
 
 
@@ -54,7 +54,7 @@ def test_a_radius_that_is_too_small(monkeypatch):
 
 def test_equal_rivals_leave_no_offset(monkeypatch):
     keys = [[[2.5, 0.0], [1.5, 0.5], [1.5, -0.5]]]
-    monkeypatch.setattr(cone, "two_rivals", lambda: hm.Problem.from_scores(keys, [[1.0, 0.0, 0.0]]))
+    monkeypatch.setattr(cone, "two_rivals", lambda: hm.Problem(keys, [[1.0, 0.0, 0.0]]))
     assert fails("B-FIG-2") == {"left-at-first"}
 
 

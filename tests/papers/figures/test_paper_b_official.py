@@ -37,7 +37,7 @@ def test_official_steps(arithmetic, d):
     ends = official_end(problems, arithmetic, steps=8)
     digits = 1e-4 if arithmetic.precision == "float32" else 1e-9
     hand = [by_hand(problem, arithmetic, 8) for problem in problems]
-    exact = [path.p for path in hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=8)]
+    exact = [path.p for path in hm.train(problems, hm.optim.Normalized(1.0), steps=8)]
     assert np.abs(ends - hand).max() < digits
     assert np.abs(ends - exact).max() < max(digits, 1e-6)
     if arithmetic.precision == "float32":
@@ -61,5 +61,5 @@ def test_where_0997_comes_from():
 
 
 def test_a_gradient_of_exactly_zero_moves_nothing():
-    alone = hm.Problem.from_scores([[[1.0, 2.0]]], [[1.0]])
+    alone = hm.Problem([[[1.0, 2.0]]], [[1.0]])
     assert official_end([alone], Arithmetic("float64", 0.0)).tolist() == [[0.0, 0.0]]

@@ -43,10 +43,10 @@ def test_draws_the_same_from_saved_tables(figure, check_redrawn):
 
 def test_named_data_of_fig_1c(oracles):
     expected = oracles["b"]["att_svm"]["fig1c"]
-    problem = hm.data.named("B-FIG-1c")
+    problem = hm.data.example("B-FIG-1c")
     assert np.array_equal(problem.split(problem.keys[problem.tokens]), expected["K"])
     assert np.array_equal(problem.split(problem.scores), expected["gamma"])
-    found = {each.selection: each.max_margin.p for each in hm.feasible_selections(problem)}
+    found = {each.selection: each.max_margin.p for each in hm.selections(problem)}
     wanted = {tuple(each["alpha"]): each["p"] for each in expected["feasible_selections"]}
     assert found.keys() == wanted.keys()
     assert all(np.allclose(found[tokens], p, rtol=1e-9) for tokens, p in wanted.items())
@@ -103,10 +103,10 @@ def test_a_few_numbers(computed):
 
 def test_the_boundary_of_fig_1b_parts_the_starts(computed):
     edge = computed("B-FIG-1b").tables["boundary"]
-    problem = hm.data.named("B-FIG-1b")
+    problem = hm.data.example("B-FIG-1b")
     for x, y in zip(edge["x"][::9], edge["y"][::9], strict=True):
         tokens = [
-            hm.descend(problem, hm.steps.Normalized(0.1), steps=5000, start=[x, y + side]).selection().tokens
+            hm.train(problem, hm.optim.Normalized(0.1), steps=5000, start=[x, y + side]).selection
             for side in (-0.01, 0.01)
         ]
         assert tokens == [(1,), (0,)]

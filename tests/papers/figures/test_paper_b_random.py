@@ -174,16 +174,16 @@ def test_sensitivity_trains_what_it_says():
     problems = list(hm.data.fig9_oracle(5, 3))
     found = {name: TrialTally.of(table, variant=name, d=5).rows for name in np.unique(table["variant"])}
     assert found["10,000 steps"]["norm"] == pytest.approx(
-        [path.norm for path in hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=10_000)], rel=1e-12
+        [path.p_norm for path in hm.train(problems, hm.optim.Normalized(1.0), steps=10_000)], rel=1e-12
     )
     exponential = [
-        hm.Problem.from_scores(problem.split(problem.keys), problem.split(problem.scores), "exponential")
+        hm.Problem(problem.split(problem.keys), problem.split(problem.scores), "exponential")
         for problem in problems
     ]
     assert found["exponential loss"]["norm"] == pytest.approx(
-        [path.norm for path in hm.descend_batch(exponential, hm.steps.Normalized(1.0), steps=1000)], rel=1e-12
+        [path.p_norm for path in hm.train(exponential, hm.optim.Normalized(1.0), steps=1000)], rel=1e-12
     )
-    usual = [path.norm for path in hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000)]
+    usual = [path.p_norm for path in hm.train(problems, hm.optim.Normalized(1.0), steps=1000)]
     for name in ("correlation loss", "start 0.01 N(0, I)"):
         assert np.abs(found[name]["norm"] - usual).min() > 1e-9
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from hardmax.nexttoken import generate, named_sentences, train
+from hardmax.nexttoken import generate, named_sentences
+from hardmax.nexttoken.training import train
 from hardmax.papers.figures.figure import Setting, recipes
 from hardmax.papers.figures.tables import part
 from hardmax.papers.next_token.figures import bounds, example, rate, runs, stage1

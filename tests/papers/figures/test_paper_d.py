@@ -80,10 +80,7 @@ def test_random_words_are_those_of_single_solutions():
     drawn = (norms.half_integers(2, 3, 2, seed) for seed in range(20))
     problem = next(each for each in drawn if norms._disagree(each))
     words = [
-        [
-            hm.directions.local_optimality(problem, each.selection, norm=name)
-            for each in hm.feasible_selections(problem)
-        ]
+        [hm.directions.attracts(problem, each.selection, norm=name).value for each in hm.selections(problem)]
         for name in norms.BALLS
     ]
     assert words[0] != words[1] or words[1] != words[2]
@@ -97,8 +94,8 @@ def fails(id):
 
 def test_a_larger_epsilon_of_adam(monkeypatch):
     """With an epsilon Adam neither follows the growth law nor runs away."""
-    plain = hm.steps.Adam
-    monkeypatch.setattr(adam.hm.steps, "Adam", lambda rate, betas, epsilon: plain(rate, betas, epsilon=1e-8))
+    plain = hm.optim.Adam
+    monkeypatch.setattr(adam.hm.optim, "Adam", lambda rate, betas, epsilon: plain(rate, betas, eps=1e-8))
     assert {"growth", "growth-digits", "runaway", "after"} <= fails("D-FIG-ADAM")
 
 
@@ -110,7 +107,7 @@ def test_a_larger_step(monkeypatch):
         rates,
         "train",
         lambda problem, step, *others: train(
-            problem, hm.steps.Normalized(1.1 * step.rate, norm=step.norm), *others
+            problem, hm.optim.Normalized(1.1 * step.lr, norm=step.norm), *others
         ),
     )
     found = fails("D-FIG-STEPS")
@@ -120,8 +117,8 @@ def test_a_larger_step(monkeypatch):
 
 def test_a_smaller_rate_on_a_cycle(monkeypatch):
     """At a tenth of the rate normalised steps are not late yet, and sign descent has not gone astray."""
-    slow = {name: type(rule)(rule.rate / 10) for name, rule in cycles.RULES.items() if name != "Adam"}
-    monkeypatch.setattr(cycles, "RULES", slow | {"Adam": hm.steps.GD(0.01, norm="linf")})
+    slow = {name: type(rule)(rule.lr / 10) for name, rule in cycles.RULES.items() if name != "Adam"}
+    monkeypatch.setattr(cycles, "RULES", slow | {"Adam": hm.optim.GD(0.01, norm="linf")})
     assert {"sign", "astray", "order"} <= fails("D-FIG-CYCLES")
 
 

@@ -7,7 +7,7 @@ import pytest
 import hardmax as hm
 from hardmax.app.results import Catalogued
 from hardmax.app.results.hunts import hunt_entry, judge_file
-from hardmax.papers.checking import checks
+from hardmax.papers.checking.check import statements
 from hardmax.papers.hunting.catalogue import CATALOGUE, ELSEWHERE
 from hardmax.papers.hunting.printed import PRINTED
 from hardmax.papers.registry import ERRATA
@@ -19,7 +19,7 @@ ENTRIES = {each.claim: each for each in CATALOGUE}
 
 def test_entries_are_known():
     assert len(ENTRIES) == len(CATALOGUE)
-    assert {each for each in ENTRIES if each not in PRINTED} <= set(checks())
+    assert {each for each in ENTRIES if each not in PRINTED} <= set(statements())
     assert {each.erratum for each in CATALOGUE} - {"B-EQ-73"} <= set(ERRATA)
     assert set(ELSEWHERE) <= set(ERRATA)
 
@@ -46,12 +46,12 @@ def test_the_answer_of_a_hunt(valid_json):
 
 def test_general_position_is_needed_for_b_err_21():
     """Findings, 1: without twins, in the plane, a direction that is not locally optimal takes every start."""
-    problem = hm.Problem.from_scores([[[0, 0], [-1, 0], [-1, 1], [-1, -1]]], [[1, 2, 0, -1]])
-    found = hm.check("B-ERR-21", problem, count=2)
+    problem = hm.Problem([[[0, 0], [-1, 0], [-1, 1], [-1, -1]]], [[1, 2, 0, -1]])
+    found = hm.check_statement("B-ERR-21", problem, count=2)
     assert found.verdict == "not applicable"
     assert [h.id for h in found.hypotheses if not h.holds] == ["general position"]
     assert found.slack == -1.0
-    assert list(hm.locally_optimal(problem)) == []
+    assert list(hm.attractors(problem)) == []
 
 
 @pytest.mark.parametrize("factor", ["", "_16", "_1000"])

@@ -10,7 +10,7 @@ import pytest
 import hardmax as hm
 from hardmax.app.cli import run as cli
 from hardmax.app.results.hunts import judge_file
-from hardmax.papers.checking import Hypothesis, Outcome
+from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.hunting.claims import claim_of, outcome_from
 from hardmax.papers.hunting.driving import look_again, shrink
 from hardmax.papers.hunting.problems import ProblemCandidate
@@ -32,7 +32,7 @@ def test_a_printed_statement_is_refuted_and_shrunk_to_the_least():
     assert (found.verdict, found.exit_code) == ("refuted (proved)", 1)
     assert found.candidate.size == (1, 2, 1)  # two tokens of one key: nothing separates them
     assert "Farkas" in found.proof
-    assert hm.check("B-THM-1", found.subject(), reading="paper").verdict == "fails"
+    assert hm.check_statement("B-THM-1", found.subject(), reading="paper").verdict == "fails"
 
 
 def test_a_theorem_survives():

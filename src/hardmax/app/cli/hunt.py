@@ -76,7 +76,7 @@ def hunt(
         raise ValueError("--loss must be left out with --catalogue and with --on, whose file has its loss")
     if claim is None:
         with out.progress("hunting", 24) as bar:
-            found = catalogue(seconds or 60.0, seed=seed, workers=workers, tell=partial(_next, bar))
+            found = catalogue(seconds or 60.0, rng=seed, workers=workers, tell=partial(_next, bar))
         return out.show(found)
     if on is not None:
         return out.show(judge_file(claim, on, reading, options_of(given or ())))
@@ -87,13 +87,13 @@ def hunt(
             space=space,
             tries=tries,
             seconds=seconds,
-            seed=seed,
+            rng=seed,
             store=store,
             backend=backend,
             address=address,
             workers=workers,
             loss=loss,
-            tell=lambda count: bar.advance(count - bar.done),
+            progress=lambda done, total: bar.advance(done - bar.done),
         )
         try:
             try:

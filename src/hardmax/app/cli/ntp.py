@@ -164,9 +164,11 @@ def train(
     stage1: Annotated[
         int, typer.Option(min=1, max=MOST_STEPS, help="Steps of stage 1 (output-value matrix).")
     ] = STEPS,
-    rate: Annotated[float | None, typer.Option(help="Step size of stage 2; 0.05/sqrt(V) by default.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Optimizer size of stage 2; 0.05/sqrt(V) by default.")
+    ] = None,
     first_rate: Annotated[
-        float | None, typer.Option(help="Step size of stage 1; 0.2/sqrt(V) by default.")
+        float | None, typer.Option(help="Optimizer size of stage 1; 0.2/sqrt(V) by default.")
     ] = None,
     uniform: Uniform = False,
     max_length: Annotated[
@@ -198,7 +200,7 @@ def train(
     settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume, punctuation)
     job = Learning(sentences, str(file), model, *settings)
     with out.progress("training", steps) as bar, noted() as interrupted:
-        answer = job.run(bar.advance, interrupted)
+        answer = job.run(lambda done, total: bar.advance(done - bar.done), interrupted)
     for remark in answer.remarks:
         out.say(remark)
     code = out.show(answer)

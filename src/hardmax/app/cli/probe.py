@@ -59,14 +59,14 @@ def probe(
     with out.progress("probing", 1) as bar, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "[0-9]+ random head")  # the notes of the answer have it
 
-        def told(done: int, total: int) -> None:
+        def progress(done: int, total: int) -> None:
             bar.total = total
             bar.advance(done - bar.done)
 
         answer = probe_file(
             model,
             texts,
-            told,
+            progress,
             queries=queries,
             null=null,
             length=length,

@@ -25,7 +25,9 @@ PROOF = re.compile(r"(selection|global)-\d+\.json")  # files in the folder of ce
 @command
 def solve(
     out: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A problem: .json or .npz (docs/files.md).")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A problem (.json, .npz, .csv), or the name of an example.")
+    ],
     every: Annotated[
         bool, typer.Option("--all", help="List every feasible selection, not only those that attract.")
     ] = False,
@@ -61,11 +63,11 @@ def solve(
     """
     from hardmax._lib import expect
     from hardmax._lib.notebook import save_picture
-    from hardmax.problem import Problem
+    from hardmax.data.small import load_problem
 
     started = time.monotonic()
     expect.positive("--seconds", seconds)
-    problem, norm = Problem.load(file), norm_of_file(norm)
+    problem, norm = load_problem(str(file)), norm_of_file(norm)
     begin, start_name = _start(problem, start, flow), "zero" if start is None else start
     inputs = [file, *([] if start is None else [Path(start)])]
     if plot is not None:
@@ -78,7 +80,7 @@ def solve(
     with out.progress("searching", STEPS) as bar:
         try:
             with none_lost():
-                job.run(lambda share: bar.advance(int(STEPS * share) - bar.done))
+                job.run(lambda done, total: bar.advance(STEPS * done // total - bar.done))
         except KeyboardInterrupt:
             out.say("stopping; what was found follows")
     answer = job.answer()

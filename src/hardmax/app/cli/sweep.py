@@ -22,7 +22,7 @@ from hardmax.app.results.swept import OneTrial, Swept
 if TYPE_CHECKING:
     from hardmax.app.cli.output import ProgressBar as Bar
     from hardmax.trials.plan import Plan
-    from hardmax.trials.work import Progress
+    from hardmax.trials.work import Pace
 
 LINE = 30.0  # seconds between lines of progress where no bar can be drawn
 
@@ -68,7 +68,7 @@ def sweep(
     from hardmax.trials.plan import read_plan
     from hardmax.trials.results import Sweep
     from hardmax.trials.store.errors import sqlite_errors
-    from hardmax.trials.sweep import sweep as run
+    from hardmax.trials.sweep import watched_sweep as run
 
     with _standard_output_free():
         plan = read_plan(file, allow or ())
@@ -91,11 +91,11 @@ def sweep(
                 plan.grid,
                 plan.trials,
                 store=place,
-                seed=plan.seed,
+                rng=plan.seed,
                 batched=plan.batched,
                 backend=backend,
                 address=address,
-                progress=watch.see,
+                watch=watch.see,
                 retry_failed=retry_failed,
                 allow_changes=allow_changes,
                 **plan.options,
@@ -162,7 +162,7 @@ class _Watch:
         self.end = None if seconds is None else time.monotonic() + seconds
         self.next_line = time.monotonic() + LINE
 
-    def see(self, progress: "Progress") -> None:
+    def see(self, progress: "Pace") -> None:
         """Take note of a finished batch."""
         settled = progress.done + progress.failed
         if progress.compiling:

@@ -39,7 +39,7 @@ def field(message: Mapping[str, Any]) -> dict[str, Any]:
     norm = one_of(message, "norm", "l2", NORMS)
     span = number(message, "span", 4.0, 1e-6, 1e6)
     level = int(number(message, "level", 1, 0, FINEST))
-    directions = list(hm.locally_optimal(problem, norm=norm, seconds=SOLVE_SECONDS))
+    directions = list(hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS))
     # the limit of small steps is the same for flow and for normalised descent: one curve, another clock
     rate = TRAVEL * span / STEPS
     step = rule("normalized", rate) if name == "flow" else rule(name, rate, norm)
@@ -56,7 +56,7 @@ def field(message: Mapping[str, Any]) -> dict[str, Any]:
         "undecided": int((grid == UNDECIDED).sum()),
         "ran": judge.ran,
         "of": grid.size,
-        "rate": step.rate,
+        "rate": step.lr,
         "steps": judge.steps,
     }
 

@@ -19,20 +19,20 @@ from hardmax.app.playground.sentences import sentences_of
 from hardmax.app.playground.words import BATCH, SEED, D, kept_of, texts_of
 
 if TYPE_CHECKING:
-    from hardmax.dynamics.steps import Step
+    from hardmax.dynamics.optim import Optimizer
 
 
-def spelled(step: Step) -> str:
+def spelled(step: Optimizer) -> str:
     """A step rule as it is written, with what differs from its defaults.
 
     >>> import hardmax as hm
     >>> from hardmax.app.playground.engine import spelled
-    >>> spelled(hm.steps.Normalized(0.1, norm="linf"))
-    "hm.steps.Normalized(0.1, norm='linf')"
+    >>> spelled(hm.optim.Normalized(0.1, norm="linf"))
+    "hm.optim.Normalized(0.1, norm='linf')"
     """
     own = [each for each in fields(step) if each.name != "rate" and getattr(step, each.name) != each.default]
-    said = [repr(step.rate), *(f"{each.name}={getattr(step, each.name)!r}" for each in own)]
-    return f"hm.steps.{type(step).__name__}({', '.join(said)})"
+    said = [repr(step.lr), *(f"{each.name}={getattr(step, each.name)!r}" for each in own)]
+    return f"hm.optim.{type(step).__name__}({', '.join(said)})"
 
 
 def state_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -69,7 +69,7 @@ def _plane(state: Mapping[str, Any]) -> list[str]:
         "",
         f"keys = {given['keys']!r}",
         f"scores = {given['scores']!r}",
-        f"problem = hm.Problem.from_scores(keys, scores{loss})",
+        f"problem = hm.Problem(keys, scores{loss})",
         f"found = hm.solve(problem{aside})  # every direction that attracts, each with a proof",
         "print(found)",
         f"starts = {starts!r}",
@@ -80,9 +80,9 @@ def _plane(state: Mapping[str, Any]) -> list[str]:
             call = f"hm.flow(problem, until_log_time={LOG_TIME:g}, start=start)"
         else:
             step = spelled(rule(name, rate, norm))
-            call = f"hm.descend(problem, {step}, steps={STEPS}, record=1, start=start)"
+            call = f"hm.train(problem, {step}, steps={STEPS}, record=1, start=start)"
         lines.append(f"runs[{name!r}] = [{call} for start in starts]")
-    lines += ["for name, each in runs.items():", "    print(name, [str(run.selection()) for run in each])"]
+    lines += ["for name, each in runs.items():", "    print(name, [str(run.selection) for run in each])"]
     return [*lines, "", "figure, axes = plt.subplots()", f"span = {span!r}", *_basins(state, norm), *_DRAWN]
 
 
@@ -127,7 +127,7 @@ def _sentences(state: Mapping[str, Any]) -> list[str]:
         "if analysis.legal:",
         "    samples = hm.nexttoken.Samples.from_sentences(sentences)",
         f"    steps = {SENTENCE_STEPS} if analysis.trie.sentences.teach_attention else 0",
-        f"    run = hm.nexttoken.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
+        f"    run = hm.nexttoken.training.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
     ]
     if isinstance(prompt, str) and prompt.split():
         lines.append(f"    print(hm.answers.ntp_predict(run.predictor, {prompt!r}))")
@@ -143,9 +143,9 @@ def _words(state: Mapping[str, Any]) -> list[str]:
         f"texts = {texts!r}",
         f"labels = {labels!r}",
         "corpus = hm.Corpus.from_sequences(texts, labels)",
-        f"step = hm.steps.AdamW({rate!r})",
+        f"step = hm.optim.AdamW({rate!r})",
         f"options = dict(epochs={epochs}, batch={BATCH}, rng={SEED})",
-        f"trained = hm.embeddings.train_embeddings(corpus, {D}, step, **options)",
+        f"trained = hm.embeddings.minibatch.train_embeddings(corpus, {D}, step, **options)",
         "print(trained.top(10))",
     ]
 
@@ -161,7 +161,11 @@ def file(message: Mapping[str, Any]) -> dict[str, Any]:
         texts, labels = texts_of(state)
         rows = [f'"{" ".join(words)}",{y}' for words, y in zip(texts, labels, strict=True)]
         name, content = "texts.csv", "\n".join(["text,label", *rows]) + "\n"
-        return {"name": name, "content": content, "command": f'hm.embeddings.text_corpus("{name}", least=2)'}
+        return {
+            "name": name,
+            "content": content,
+            "command": f'hm.embeddings.text_corpus("{name}", min_count=2)',
+        }
     problem_of(state)
     name, content = "playground.json", json.dumps(state["problem"]) + "\n"
     return {"name": name, "content": content, "command": f"hardmax solve {name} --flow"}

@@ -1,4 +1,4 @@
-"""The plane (paper B): what `hm.solve`, `hm.flow` and `hm.descend` say of tokens that are dragged about."""
+"""The plane (paper B): what `hm.solve`, `hm.flow` and `hm.train` say of tokens that are dragged about."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hardmax.app.playground.protocol import number, one_of, problem_of, vector
 from hardmax.app.results.solving import selection_fields
 
 if TYPE_CHECKING:
+    from hardmax.dynamics.optim import Optimizer
     from hardmax.dynamics.run import Run
-    from hardmax.dynamics.steps import Step
 
 NORMS = ("l2", "l1", "l1.5", "l3", "linf")
 LOG_TIME = 1e6  # to which flow goes: t = e^(1,000,000)
@@ -27,21 +27,21 @@ SOLVE_SECONDS = 5.0
 STARTS = 8
 
 
-STEPS_BY_NAME: dict[str, Callable[[float, str], Step]] = {
-    "gd": lambda rate, norm: hm.steps.GD(rate),
-    "normalized": lambda rate, norm: hm.steps.Normalized(rate, norm=norm),
-    "sign": lambda rate, norm: hm.steps.Sign(rate),
-    "adam": lambda rate, norm: hm.steps.Adam(rate),
-    "momentum": lambda rate, norm: hm.steps.Momentum(rate),
-    "signum": lambda rate, norm: hm.steps.Signum(rate),
-    "rmsprop": lambda rate, norm: hm.steps.RMSprop(rate),
-    "coordinate": lambda rate, norm: hm.steps.Coordinate(rate),
-    "mirror": lambda rate, norm: hm.steps.Mirror(rate, power=3.0),
+STEPS_BY_NAME: dict[str, Callable[[float, str], Optimizer]] = {
+    "gd": lambda rate, norm: hm.optim.GD(rate),
+    "normalized": lambda rate, norm: hm.optim.Normalized(rate, norm=norm),
+    "sign": lambda rate, norm: hm.optim.Sign(rate),
+    "adam": lambda rate, norm: hm.optim.Adam(rate),
+    "momentum": lambda rate, norm: hm.optim.Momentum(rate),
+    "signum": lambda rate, norm: hm.optim.Signum(rate),
+    "rmsprop": lambda rate, norm: hm.optim.RMSprop(rate),
+    "coordinate": lambda rate, norm: hm.optim.Coordinate(rate),
+    "mirror": lambda rate, norm: hm.optim.Mirror(rate, power=3.0),
 }
 RULES = ("flow", *STEPS_BY_NAME)
 
 
-def rule(name: str, rate: float, norm: str = "l2") -> Step:
+def rule(name: str, rate: float, norm: str = "l2") -> Optimizer:
     """The step rule by its name in the page; the norm is that of normalised descent.
 
     >>> from hardmax.app.playground.plane import rule
@@ -58,7 +58,7 @@ def solve(message: Mapping[str, Any]) -> dict[str, Any]:
     """
     problem = problem_of(message)
     norm = one_of(message, "norm", "l2", NORMS)
-    search = hm.locally_optimal(problem, norm=norm, seconds=SOLVE_SECONDS)
+    search = hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS)
     selections = [
         {
             **selection_fields(each),
@@ -94,7 +94,7 @@ def train(message: Mapping[str, Any]) -> dict[str, Any]:
     span = number(message, "span", 4.0, 1e-6, 1e6)
     starts = [vector(each, "each start") for each in protocol.listed(message.get("starts"), "starts", STARTS)]
     names = protocol.listed(message.get("rules"), "rules", len(RULES))
-    directions = list(hm.locally_optimal(problem, norm=norm, seconds=SOLVE_SECONDS))
+    directions = list(hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS))
     runs = []
     for k, start in enumerate(starts):
         for name in names:
@@ -112,9 +112,7 @@ def trained(problem: hm.Problem, name: str, rate: float, norm: str, start: Any) 
     if name == "flow":
         return hm.flow(problem, until_log_time=LOG_TIME, start=start)
     late = np.unique(np.geomspace(EVERY, STEPS, 140).round().astype(int)).tolist()
-    return hm.descend(
-        problem, rule(name, rate, norm), steps=STEPS, start=start, record=[*range(EVERY), *late]
-    )
+    return hm.train(problem, rule(name, rate, norm), steps=STEPS, start=start, record=[*range(EVERY), *late])
 
 
 def _told(
@@ -123,11 +121,11 @@ def _told(
     with np.errstate(divide="ignore"):
         times = run.times if name == "flow" else np.log(rate * run.times)  # t = rate times steps
     moved = bool(run.p.any())
-    chosen = run.selection() if moved else None
+    chosen = run.selection if moved else None
     told: dict[str, Any] = {
         "name": run.method,
         "event": run.event,
-        "norm": run.norm,
+        "norm": run.p_norm,
         "log_time": float(times[-1]),
         "steps": None if name == "flow" else int(run.times[-1]),
         "selection": chosen.tokens if chosen is not None and chosen.is_unique else None,
@@ -142,13 +140,13 @@ def _told(
 def _nearest(run: Run, directions: list[Any], moved: bool) -> dict[str, Any]:
     """The listed direction whose tokens the run selects, else the nearest one, and 1 - cos to it."""
     away = {
-        k: run.misalignment(d.max_margin)
+        k: run.cosine_distance(d.max_margin)
         for k, d in enumerate(directions)
         if moved and d.direction is not None
     }
     if not away:
         return {"nearest": None, "misalignment": None}
-    chosen = run.selection().sets
+    chosen = run.selection.sets
     alike = [k for k in away if chosen == tuple((t,) for t in directions[k].selection)]
     best = alike[0] if alike else min(away, key=away.__getitem__)
     return {"nearest": best, "misalignment": away[best]}
@@ -167,13 +165,13 @@ def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
         at = np.unique(np.searchsorted(run.times, wanted.round()).clip(max=len(times) - 1))
     else:
         at = np.unique(np.linspace(0, len(times) - 1, min(FRAMES, len(times))).round().astype(int))
-    chosen = run.selection() if run.p.any() else None
+    chosen = run.selection if run.p.any() else None
     ends = chosen.tokens if chosen is not None and chosen.is_unique else None
     excess = [run.excess(ends, at=int(s)) for s in at] if ends is not None else []
     return {
         "times": [float(times[s]) for s in at],
         "points": run.points[at],
-        "losses": [hm.risk(run.problem, run.points[s]) for s in at],
+        "losses": [hm.loss(run.problem, run.points[s]) for s in at],
         "log_excess": [e.log if e.sign > 0 else None for e in excess],
         "attention": [[own.round(6) for own in run.attention(at=int(s))] for s in at],
     }
@@ -200,7 +198,7 @@ def gradients(message: Mapping[str, Any]) -> dict[str, Any]:
                     "at": [x, y],
                     "exact": None if exact.is_stationary else exact.direction,
                     "usual": usual / np.linalg.norm(usual) if usual.any() else None,
-                    "off": hm.misalignment(usual, exact.direction) if known else None,
+                    "off": hm.cosine_distance(usual, exact.direction) if known else None,
                 }
             )
     return {"needles": needles, "precision": "float32"}
@@ -213,10 +211,10 @@ def usual_gradient(problem: hm.Problem, p: np.ndarray, dtype: Any) -> np.ndarray
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.app.playground.plane import usual_gradient
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> near, far = np.array([1.0, 1.0]), np.array([200.0, 600.0])
     >>> exact = hm.gradient(problem, near)
-    >>> bool(hm.misalignment(-usual_gradient(problem, near, np.float64), exact.direction) < 1e-15)
+    >>> bool(hm.cosine_distance(-usual_gradient(problem, near, np.float64), exact.direction) < 1e-15)
     True
     >>> usual_gradient(problem, far, np.float32).tolist()
     [0.0, 0.0]

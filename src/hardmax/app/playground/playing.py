@@ -20,7 +20,7 @@ def play(problem: Any = None) -> Playground:
     `hardmax play` opens the same page in a browser.
 
     >>> import hardmax as hm
-    >>> widget = hm.play(hm.data.named("B-FIG-8"))
+    >>> widget = hm.play(hm.data.example("B-FIG-8"))
     >>> widget.state["problem"]["scores"]
     [[1.0, 0.0], [1.0, 0.0]]
     """

@@ -145,4 +145,4 @@ def problem_of(message: Mapping[str, Any]) -> Problem:
         for score in listed(numbers, "the scores of an input", MOST_TOKENS):
             if not _is_number(score):
                 raise ValueError(f"scores must be numbers of size at most {LARGEST:g}, got {score!r:.40}")
-    return Problem.from_scores(keys, scores, one_of(given, "loss", "logistic", LOSS_NAMES))
+    return Problem(keys, scores, one_of(given, "loss", "logistic", LOSS_NAMES))

@@ -36,7 +36,7 @@ def plane_state(problem: hm.Problem, **settings: Any) -> dict[str, Any]:
 
     >>> import hardmax as hm
     >>> from hardmax.app.playground.scenes import plane_state
-    >>> state = plane_state(hm.data.named("B-FIG-8"), starts=[[2.0, 0.5]])
+    >>> state = plane_state(hm.data.example("B-FIG-8"), starts=[[2.0, 0.5]])
     >>> state["scene"], state["problem"]["scores"], state["starts"]
     ('plane', [[1.0, 0.0], [1.0, 0.0]], [[2.0, 0.5]])
     """
@@ -64,8 +64,8 @@ def tour(message: Mapping[str, Any] | None = None) -> dict[str, Any]:
     >>> [scene["title"] for scene in tour()["scenes"]][:2]
     ['Every start agrees', 'Two basins']
     """
-    named = hm.data.named
-    saturated = hm.Problem.from_scores(_SATURATED["keys"], _SATURATED["scores"])
+    named = hm.data.example
+    saturated = hm.Problem(_SATURATED["keys"], _SATURATED["scores"])
     scenes = [
         (
             "Every start agrees",

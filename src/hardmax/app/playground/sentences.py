@@ -123,4 +123,4 @@ def _trained(sentences: tuple[str, ...]) -> Training:
     samples = nexttoken.Samples.from_sentences(list(sentences))
     # where no sentence goes on after two different words, attention has nothing to learn
     steps = STEPS if analysis.trie.sentences.teach_attention else 0
-    return nexttoken.train(samples, steps=steps, rate=RATE, n=analysis.n)
+    return nexttoken.training.train(samples, steps=steps, rate=RATE, n=analysis.n)

@@ -62,8 +62,8 @@ def train(message: Mapping[str, Any]) -> dict[str, Any]:
     corpus = hm.Corpus.from_sequences(*kept_of(message))
     epochs = int(number(message, "epochs", 50, 1, 200))
     rate = number(message, "rate", 0.01, 1e-5, 1.0)
-    trained = hm.embeddings.train_embeddings(
-        corpus, D, hm.steps.AdamW(rate), epochs=epochs, batch=BATCH, rng=SEED, workers=1
+    trained = hm.embeddings.minibatch.train_embeddings(
+        corpus, D, hm.optim.AdamW(rate), epochs=epochs, batch=BATCH, rng=SEED, workers=1
     )
     totals, x = corpus.statistics.total, corpus.posterior_difference
     return {

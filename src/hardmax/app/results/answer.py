@@ -24,7 +24,7 @@ class Answer(ABC):
     it are frozen dataclasses.
 
     >>> import hardmax as hm
-    >>> found = hm.certify(hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]).to_dict())
+    >>> found = hm.certify(hm.max_margin(hm.data.example("B-FIG-8"), [0, 0]).to_dict())
     >>> isinstance(found, hm.answers.Answer), found.exit_code, found.json()["schema"]
     (True, 0, 'hardmax.certify/1')
     """

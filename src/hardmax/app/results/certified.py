@@ -21,7 +21,7 @@ class Certified(Answer):
     """Whether a certificate is ``valid``, ``what`` it proves, what is wrong, and what is taken on trust.
 
     >>> import hardmax as hm
-    >>> hm.certify(hm.max_margin(hm.data.named("B-FIG-8"), [0, 0], exact=True).to_dict())
+    >>> hm.certify(hm.max_margin(hm.data.example("B-FIG-8"), [0, 0], exact=True).to_dict())
     valid: p is the minimum-norm solution, |p|^2 = 10
     not checked: labels: they name the rows for a reader; the proof is about the
       rows by their numbers
@@ -61,7 +61,7 @@ def certify(certificate: Any) -> Certified:
             what it holds, as `MaxMargin.to_dict` gives it.
 
     >>> import hardmax as hm
-    >>> proof = hm.max_margin(hm.data.named("B-FIG-8"), [0, 0]).to_dict()
+    >>> proof = hm.max_margin(hm.data.example("B-FIG-8"), [0, 0]).to_dict()
     >>> hm.certify(proof).valid, hm.certify({**proof, "digest": ""}).violations
     (True, ('digest: the file was changed',))
     """

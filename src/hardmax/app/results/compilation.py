@@ -229,8 +229,8 @@ def _use(*modules: str) -> None:
 
     from hardmax._lib.compiled import compile_declared
     from hardmax._lib.kernels import Kernel
-    from hardmax.problem.losses import CompiledSlope
     from hardmax.dynamics.updates import CompiledUpdate
+    from hardmax.problem.losses import CompiledSlope
 
     for module in modules:
         for each in vars(importlib.import_module(f"hardmax.{module}")).values():
@@ -252,41 +252,48 @@ def _core() -> None:
     import hardmax as hm
     from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
 
-    _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates", "dynamics.loops")
+    _use(
+        "_lib.arrays",
+        "_lib.compiled",
+        "problem.kernels",
+        "dynamics.softmax",
+        "dynamics.updates",
+        "dynamics.loops",
+    )
     for loss in [*LOSSES.values(), LOG]:
         if isinstance(loss.log_slope, CompiledSlope):
             loss.log_slope.__wrapper_address__()
     for coordinates in ("primal", "gram", "qr"):
-        hm.descend(_problem(), steps=2, coordinates=coordinates)
+        hm.train(_problem(), hm.optim.Normalized(0.1), steps=2, coordinates=coordinates)
 
 
 def _rules() -> None:
     import hardmax as hm
 
     _use("dynamics.rules.loop")
-    for rule in (hm.steps.Adam(0.1), hm.steps.Momentum(0.1)):
-        hm.descend(_problem(), rule, steps=2)
+    for rule in (hm.optim.Adam(0.1), hm.optim.Momentum(0.1)):
+        hm.train(_problem(), rule, steps=2)
 
 
 def _joint() -> None:
     import hardmax as hm
 
     _use("dynamics.joint", "dynamics.factored.loop")
-    hm.descend(hm.data.named("B-FIG-3a"), steps=2, wrt=("p", "v"))
+    hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes() -> None:
     import hardmax as hm
 
     _use("dynamics.lanes.gram")
-    hm.descend_batch([_problem()], steps=2)
+    hm.train([_problem()], hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes_by_rule() -> None:
     import hardmax as hm
 
     _use("dynamics.lanes.primal")
-    hm.descend_batch([_problem()], hm.steps.Adam(0.1), steps=2)
+    hm.train([_problem()], hm.optim.Adam(0.1), steps=2)
 
 
 def _flow() -> None:
@@ -303,7 +310,7 @@ def _margin() -> None:
     from hardmax.margin.batch import solve_batch
 
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
-    list(hm.locally_optimal(_problem()))
+    list(hm.attractors(_problem()))
 
 
 def _corners() -> None:
@@ -333,7 +340,10 @@ def _next_token() -> None:
     import numpy as np
 
     import hardmax as hm
-    from hardmax.nexttoken import Samples, analyze, collocation, named_sentences, stage_1, train
+    from hardmax.nexttoken import Samples, analyze, named_sentences
+    from hardmax.nexttoken.relations import collocation
+    from hardmax.nexttoken.stages import stage_1
+    from hardmax.nexttoken.training import train
 
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         analyze(named_sentences(name))
@@ -355,7 +365,7 @@ def _text() -> None:
     for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
         notes = [["a", "b", "c"]] * 3
         model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])
-        model.keep_top(["a b", "c a"])
+        model.evaluate_top_k(["a b", "c a"])
 
 
 def _probe() -> None:

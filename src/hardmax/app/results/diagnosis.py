@@ -252,7 +252,7 @@ def numerics() -> Finding:
     try:
         import hardmax as hm
 
-        gradient = hm.gradient(hm.Problem.from_scores(keys, scores), (8000.0, 6000.0))
+        gradient = hm.gradient(hm.Problem(keys, scores), (8000.0, 6000.0))
         errors = [abs(float(got) - true) for got, true in zip(gradient.direction, direction, strict=True)]
         errors.append(abs(float(gradient.log_norm) / log_norm - 1))
     except Exception as error:  # whatever breaks here is what a doctor is for

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
+from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.app.results.answer import Answer
 
@@ -274,7 +275,7 @@ def hunt(
     space: str | None = None,
     tries: int | None = None,
     seconds: float | None = None,
-    seed: int = 0,
+    rng: int = 0,
     store: str | os.PathLike[str] | None = None,
     backend: str = "local",
     address: str | None = None,
@@ -296,7 +297,7 @@ def hunt(
         space: sizes to try, as "n=2..4,T=2..4,d=2..3".
         tries: units of work, 100 by default; the same number gives the same result.
         seconds: stop after the unit that is under way then; the answer says how many tries that were.
-        seed: of all units.
+        rng: seed of all units.
         store: a file that keeps the units, so that a hunt that was stopped goes on.
         backend: "local", "dask" or "ray".
         address: of the cluster to join.
@@ -315,7 +316,7 @@ def hunt(
         space=space,
         tries=tries,
         seconds=seconds,
-        seed=seed,
+        rng=rng,
         store=store,
         backend=backend,
         address=address,
@@ -339,20 +340,22 @@ class Hunting:
         reading: str = "corrected",
         space: str | None = None,
         loss: str | None = None,
-        tell: Callable[[int], object] = lambda count: None,
+        progress: Progress = lambda done, total: None,
         **budget: Any,
     ) -> None:
+        from hardmax.papers.checking.check import as_reading
         from hardmax.papers.hunting.claims import claim_of
         from hardmax.papers.hunting.driving import Budget, Drive
-        from hardmax.papers.checking.check import as_reading
         from hardmax.trials.provenance import named
 
         self.begun = time.monotonic()
         allowed = Budget(**budget)
-        self.seed = allowed.seed
+        self.seed = allowed.rng
         found: str | None = claim if isinstance(claim, str) else named(claim)[1]
-        self.claim: HuntedClaim = claim_of(claim if found is None else found, as_reading(reading), space, loss)
-        self.drive = Drive(self.claim, allowed, found is not None, tell)
+        self.claim: HuntedClaim = claim_of(
+            claim if found is None else found, as_reading(reading), space, loss
+        )
+        self.drive = Drive(self.claim, allowed, found is not None, progress)
 
     def run(self) -> None:
         """Search; an interrupt passes through."""
@@ -445,9 +448,9 @@ def judge_file(
     given: Mapping[str, Any] | None = None,
 ) -> Hunted:
     """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
+    from hardmax.papers.checking.check import as_reading
     from hardmax.papers.hunting.claims import claim_of, need_given
     from hardmax.papers.hunting.telling import read
-    from hardmax.papers.checking.check import as_reading
 
     found = claim_of(claim, as_reading(reading))
     need_given(found, given or {})
@@ -487,18 +490,18 @@ def judge_file(
     )
 
 
-def hunt_entry(entry: Entry, seconds: float, seed: int = 0, workers: int | None = None) -> Hunted:
+def hunt_entry(entry: Entry, seconds: float, rng: int = 0, workers: int | None = None) -> Hunted:
     """One printed statement of the catalogue, as printed."""
     from hardmax.papers.checking.check import STATEMENTS
 
     reading = "paper" if entry.claim in STATEMENTS.places else "corrected"
-    return hunt(entry.claim, reading=reading, seconds=seconds, seed=seed, workers=workers)
+    return hunt(entry.claim, reading=reading, seconds=seconds, rng=rng, workers=workers)
 
 
 def catalogue(
     seconds: float = 60.0,
     *,
-    seed: int = 0,
+    rng: int = 0,
     workers: int | None = None,
     tell: Callable[[str], object] = lambda what: None,
 ) -> Catalogued:
@@ -510,12 +513,12 @@ def catalogue(
     try:
         for entry in entries:
             tell(entry.claim)
-            done.append((entry, hunt_entry(entry, seconds, seed, workers)))
+            done.append((entry, hunt_entry(entry, seconds, rng, workers)))
     except KeyboardInterrupt:
         if not done:
             raise
-        return Catalogued(seconds, seed, tuple(done), interrupted=True)
-    return Catalogued(seconds, seed, tuple(done))
+        return Catalogued(seconds, rng, tuple(done), interrupted=True)
+    return Catalogued(seconds, rng, tuple(done))
 
 
 def _search(cma: Any) -> str:

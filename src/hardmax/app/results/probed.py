@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib import resources
@@ -15,6 +14,7 @@ import numpy as np
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
+from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import columns, fitted, shown
 from hardmax.app.results.answer import Answer
 
@@ -257,7 +257,7 @@ def _selected(found: Selected) -> dict[str, Any]:
 def probe_file(
     model: str | os.PathLike[str],
     texts: str | os.PathLike[str] | list[str] | None = None,
-    told: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Probed:
     """Probe the heads of a model on disk: a folder of `transformers` with safetensors, or a GGUF file.
@@ -265,7 +265,7 @@ def probe_file(
     Args:
         model: the folder or file.
         texts: a file with one text per line or a JSON list, or the texts; English sentences by default.
-        told: is called with the number of heads done and in all.
+        progress: called as ``progress(done, total)`` with numbers of heads.
         options: those of `hm.torch.probe`.
 
     >>> import hardmax as hm
@@ -292,4 +292,4 @@ def probe_file(
         raise ValueError(
             f"{path} must hold a tokenizer, as tokenizer.json, got none; put the model's own beside it"
         )
-    return Probed(str(path), probe(loaded, given, tokenizer, told=told, **options))
+    return Probed(str(path), probe(loaded, given, tokenizer, progress=progress, **options))

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,13 +21,14 @@ from hardmax.app.results.answer import Answer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from hardmax._lib.progress import Progress
     from hardmax.directions.critical import CriticalDirection, CriticalDirections
-    from hardmax.directions.enumerate import Enumeration, FeasibleSelection
+    from hardmax.directions.enumerate import FeasibleSelection, SelectionList
+    from hardmax.dynamics.run import Run
     from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.norms import Norm
     from hardmax.margin.solution import MaxMargin
     from hardmax.problem import Problem
-    from hardmax.dynamics.run import Run
 
 
 Best = tuple[tuple[int, ...], "MaxMargin"]
@@ -38,7 +39,7 @@ class FlowEnd:
     """Where gradient flow went, and which of the listed directions is ``nearest`` to it.
 
     >>> import hardmax as hm
-    >>> end = hm.solve(hm.data.named("B-FIG-8"), flow=True).flow
+    >>> end = hm.solve(hm.data.example("B-FIG-8"), flow=True).flow
     >>> end.start, end.selection, end.nearest, end.misalignment < 1e-11, end.status
     ('zero', (0, 0), 1, True, 'complete')
     """
@@ -56,7 +57,7 @@ class FlowEnd:
     @property
     def selection(self) -> tuple[int, ...] | None:
         """The token of each input, None if there is not one of each."""
-        chosen = self.path.selection() if self.moved else None
+        chosen = self.path.selection if self.moved else None
         return chosen.tokens if chosen is not None and chosen.is_unique else None
 
     @property
@@ -76,7 +77,7 @@ class FlowEnd:
             "start": self.start,
             "clock": path.clock,
             "log_time": float(path.times[-1]),
-            "norm": path.norm,
+            "norm": path.p_norm,
             "selection": self.selection,
             "direction": path.direction if self.moved else None,
             "event": path.event,
@@ -97,7 +98,7 @@ class Solved(Answer):
     it early, if anything did.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.named("B-FIG-8"))
+    >>> found = hm.solve(hm.data.example("B-FIG-8"))
     >>> found.status, [each.selection for each in found.selections], found.exit_code
     ('complete', [(0, 1), (0, 0)], 0)
     >>> print(found)
@@ -128,7 +129,7 @@ class Solved(Answer):
     def status(self) -> str:
         """Complete if nothing was cut short, and everything that was asked was decided."""
         decided = self.all_best and all(best.is_feasible is not None for _, best in self.best)
-        decided = decided and all(found.locally_optimal is not None for found in self.selections)
+        decided = decided and all(found.attracts.verdict is not None for found in self.selections)
         decided = decided and (self.critical is None or self.critical.status == "complete")
         decided = decided and (self.decomposition is None or self.decomposition.partition.certified)
         return "complete" if decided and self.cut is None and not self.interrupted else "truncated"
@@ -164,7 +165,7 @@ class Solved(Answer):
         """Directions, tokens, separators and the flow; for keys in 2 dimensions.
 
         >>> import hardmax as hm
-        >>> len(hm.solve(hm.data.named("B-FIG-8")).plot().axes)
+        >>> len(hm.solve(hm.data.example("B-FIG-8")).plot().axes)
         3
         """
         from hardmax.directions.display import PlaneDisplay
@@ -181,7 +182,7 @@ class Solved(Answer):
         >>> import tempfile
         >>> import hardmax as hm
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     files = hm.solve(hm.data.named("B-FIG-8")).save(folder)
+        ...     files = hm.solve(hm.data.example("B-FIG-8")).save(folder)
         ...     [hm.certify(file).valid for file in files]
         [True, True]
         """
@@ -213,20 +214,20 @@ def selection_fields(found: FeasibleSelection) -> dict[str, Any]:
     direction, status = found.direction, "certified"
     if direction is None:
         status = "p is zero: no token competes"
-    elif not math.isfinite(best.norm):
+    elif not math.isfinite(best.p_norm):
         direction, status = None, "p is too long for a float; multiply the keys by a large number"
-    elif found.locally_optimal is None:
-        status = found.word
+    elif found.attracts.verdict is None:
+        status = found.attracts.written
     return {
         "selection": found.selection,
         "direction": direction,
-        "norm": best.norm,
+        "norm": best.p_norm,
         "margin_interval": best.margin_interval,
         "kkt": best.kkt,
-        "certificate": best.certificate,
+        "certificate": best.arithmetic,
         "support": best.support,
-        "locally_optimal": found.locally_optimal,
-        "globally_optimal": found.globally_optimal,
+        "locally_optimal": found.attracts.verdict,
+        "globally_optimal": found.is_best,
         "status": status,
     }
 
@@ -310,7 +311,7 @@ def _head(found: Solved) -> Text:
     problem = found.problem
     sizes = sorted(set(problem.sizes.tolist()))
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    attract = sum(each.locally_optimal is True for each in found.selections)
+    attract = sum(each.attracts.verdict is True for each in found.selections)
     d = "x".join(map(str, problem.shape))
     text = Text(f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {d}\n")
     if found.norm_name != "l2":
@@ -355,13 +356,13 @@ def _table(listed: Sequence[FeasibleSelection]) -> Text:
 
 def _feasible_row(k: int, found: FeasibleSelection) -> _Row:
     best = found.max_margin
-    attracts = {"strong": "yes"}.get(found.word, found.word)
-    proof = "exact" if best.certificate == "exact" else f"kkt {best.kkt:.0e}"
+    attracts = {"strong": "yes"}.get(found.attracts.written, found.attracts.written)
+    proof = "exact" if best.arithmetic == "exact" else f"kkt {best.kkt:.0e}"
     return _Row(
         str(k),
         found.selection,
         found.direction,
-        (f"{best.margin:.6g}", attracts + (", best" if found.globally_optimal else ""), proof),
+        (f"{best.margin:.6g}", attracts + (", best" if found.is_best else ""), proof),
         tuple(f"({i}, {t})" for i, t in best.support),
         "green" if attracts == "yes" else "",
     )
@@ -508,7 +509,7 @@ def _split(found: Decomposition) -> Text:
 
 def _flow(flow: FlowEnd) -> Text:
     text = Text(f"{flow.path.method} from {flow.start}: ")
-    text.append(f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.norm:.6g}")
+    text.append(f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.p_norm:.6g}")
     if flow.selection is not None:
         text.append(f", it selects {_cut([str(t) for t in flow.selection], 60)}")
     if flow.path.event:
@@ -594,7 +595,7 @@ def solve(
     """List the directions that attract training, each with a proof, as `hardmax solve` does.
 
     Args:
-        problem: a `Problem`, or a file that holds one.
+        problem: a `Problem`, a file that holds one, or the name of an example (`hm.data.examples`).
         all: list every feasible selection, not only those that attract.
         limit: stop after this many feasible selections; None looks at all.
         seconds: stop the search after this many seconds; None takes the time it needs.
@@ -605,16 +606,17 @@ def solve(
         norm: in which each p is shortest, and so which selections attract; as for `max_margin`.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.named("B-FIG-1b"), flow=True)
+    >>> found = hm.solve(hm.data.example("B-FIG-1b"), flow=True)
     >>> [each.selection for each in found.selections], found.flow.selection, found.flow.nearest
     ([(1,), (0,)], (0,), 1)
     """
+    from hardmax.data.small import load_problem
     from hardmax.problem import Problem
 
     if not isinstance(problem, Problem | str | os.PathLike):
         raise ValueError(f"problem must be a Problem or the name of a file, got {type(problem).__name__}")
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
-    posed = problem if isinstance(problem, Problem) else Problem.load(name)
+    posed = problem if isinstance(problem, Problem) else load_problem(name)
     if start is not None and not flow:
         raise ValueError("start must be left out without a flow, got a point; add flow=True")
     begin, start_name = (None, "zero") if start is None else (posed.vector("start", start), "given")
@@ -642,7 +644,7 @@ class Solving:
     start_name: str = "zero"
     norm: Norm | str | float = "l2"
 
-    search: Enumeration | None = field(default=None, init=False)
+    search: SelectionList | None = field(default=None, init=False)
     listed: list[FeasibleSelection] = field(default_factory=list, init=False)
     known: dict[tuple[int, ...], MaxMargin] = field(default_factory=dict, init=False)  # best-scoring, solved
     best: list[Best] = field(default_factory=list, init=False)
@@ -670,12 +672,12 @@ class Solving:
                 "leave one of them out"
             )
 
-    def run(self, progress: Callable[[float], None] | None = None) -> None:
-        """Search, and follow the flow if that is asked for; ``progress`` is told the share that is done."""
-        from hardmax.directions.enumerate import feasible_selections
+    def run(self, progress: Progress | None = None) -> None:
+        """Search, and follow the flow if that is asked for; ``progress(done, total)`` is called."""
+        from hardmax.directions.enumerate import selections
 
         end = math.inf if self.seconds is None else time.monotonic() + self.seconds
-        self.search = feasible_selections(
+        self.search = selections(
             self.problem, limit=self.limit, seconds=self.seconds, progress=progress, norm=self.norm
         )
         self._collect(self.search)
@@ -701,8 +703,8 @@ class Solving:
             tuple(self.listed),
             tuple(self.best),
             self.all_best,
-            search.found if search else 0,
-            search.qps if search else 0,
+            search.feasible if search else 0,
+            search.problems_solved if search else 0,
             None if whole else (search and search.reason) or "interrupted",
             search.undecided if search else (),
             not self.is_whole,
@@ -712,17 +714,17 @@ class Solving:
             self.decomposition,
         )
 
-    def _collect(self, search: Enumeration) -> None:
+    def _collect(self, search: SelectionList) -> None:
         from hardmax.directions.neighbors import score_gap
         from hardmax.margin.att_svm import max_margin
 
         for found in search:
-            if self.every or found.locally_optimal is not False:
-                if self.exact and found.max_margin.certificate != "exact":
+            if self.every or found.attracts.verdict is not False:
+                if self.exact and found.max_margin.arithmetic != "exact":
                     proof = max_margin(self.problem, found.selection, exact=True, norm=self.norm)
                     found = replace(found, max_margin=proof, score_gap=score_gap(self.problem, proof))
                 self.listed.append(found)
-            if found.globally_optimal and not (self.exact and found.max_margin.certificate != "exact"):
+            if found.is_best and not (self.exact and found.max_margin.arithmetic != "exact"):
                 self.known[found.selection] = found.max_margin
 
     def _globally(self, end: float) -> None:
@@ -730,18 +732,18 @@ class Solving:
 
         The first is worth a moment beyond the time, unless the problem is large.
         """
-        from hardmax.margin.att_svm import global_max_margins
-        from hardmax.problem.selection import optimal_tokens
+        from hardmax.margin.att_svm import best_max_margins
+        from hardmax.problem.selection import best_tokens
 
         if time.monotonic() > end and len(self.problem.tokens) > LARGE:
             return
-        selections = global_max_margins(self.problem, exact=self.exact, known=self.known, norm=self.norm)
+        selections = best_max_margins(self.problem, exact=self.exact, known=self.known, norm=self.norm)
         most = sys.maxsize if self.limit is None else min(self.limit, sys.maxsize)
         for found in itertools.islice(selections, most):
             self.best.append(found)
             if time.monotonic() > end:
                 break
-        self.all_best = len(self.best) == math.prod(map(len, optimal_tokens(self.problem).sets))
+        self.all_best = len(self.best) == math.prod(map(len, best_tokens(self.problem).sets))
 
     def _decompose(self, end: float) -> None:
         """Where no best-scoring tokens can all be selected: what of p stays finite, and what diverges."""
@@ -754,14 +756,14 @@ class Solving:
             self.decomposition = decompose(self.problem, self.best[0][0])
 
     def _follow(self) -> None:
-        from hardmax._lib.arrays import misalignment
+        from hardmax._lib.arrays import cosine_distance
         from hardmax.dynamics.flow import flow
 
         path = flow(self.problem, start=self.start, norm=self.norm)
         angles = {
-            k: misalignment(path.p, f.direction)
+            k: cosine_distance(path.p, f.direction)
             for k, f in enumerate(self.listed)
-            if path.p.any() and f.direction is not None and math.isfinite(f.max_margin.norm)
+            if path.p.any() and f.direction is not None and math.isfinite(f.max_margin.p_norm)
         }
         nearest = min(angles, key=lambda k: angles[k], default=None)
         self.flow = FlowEnd(self.start_name, path, nearest, None if nearest is None else angles[nearest])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from hardmax.text import AttentionClassifier, Explanation, Important, Kept
+    from hardmax.text import AttentionClassifier, Explanation, TokenRanking, TopKReport
 
 HELD_OUT = 0.1
 SHOWN = 5  # tokens of each class
@@ -46,9 +46,9 @@ class TextTrained(Answer):
     seed: int
     texts: int
     left_out: int
-    kept: Kept | None
+    kept: TopKReport | None
     majority: float | None
-    important: Important
+    important: TokenRanking
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
@@ -108,7 +108,8 @@ def text_train(
     held_out: float = HELD_OUT,
     ngrams: int = 2,
     epochs: int | None = None,
-    sparse: float | None = None,
+    top_k: int | None = None,
+    entropy_penalty: float | None = None,
     checkpoint: str | PathLike[str] | None = None,
     rng: int = 0,
     workers: int | None = None,
@@ -123,7 +124,7 @@ def text_train(
         test: a file to test on; without it a share ``held_out`` of the texts, drawn at random.
         held_out: that share; 0 trains on everything.
         ngrams: the most words in a token.
-        epochs, sparse, checkpoint: those of `hm.text.AttentionClassifier`.
+        epochs, top_k, entropy_penalty, checkpoint: those of `hm.text.AttentionClassifier`.
         rng: the seed.
         workers: threads; all cores by default. Their number does not change the result.
         progress: told of passes done, and of how many.
@@ -163,20 +164,23 @@ def text_train(
     classifier = AttentionClassifier(
         ngram_range=(1, expect.whole("ngrams", ngrams, 1)),
         epochs=epochs,
-        sparse=sparse,
+        top_k=top_k,
+        entropy_penalty=entropy_penalty,
         checkpoint=checkpoint,
         random_state=rng,
         n_jobs=workers,
     )
-    tell = None if progress is None else lambda done, of, loss, score: progress(done, of)
-    classifier._fit([texts[k] for k in own], labels[own], None, tell)
+    report = None if progress is None else lambda done, total, loss, score: progress(done, total)
+    classifier._fit([texts[k] for k in own], labels[own], None, report)
     if model is not None:
         classifier.save(model)
-    kept = classifier.keep_top(aside, TOP, truth) if len(aside) else None
+    kept = classifier.evaluate_top_k(aside, truth, TOP) if len(aside) else None
     common = classifier.classes_[int(np.argmax(classifier._shares))]
     majority = float(np.mean(truth == common)) if len(aside) else None
     file = None if model is None else fspath(model)
-    return TextTrained(classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN))
+    return TextTrained(
+        classifier, file, rng, len(own), left_out, kept, majority, classifier.top_tokens(SHOWN)
+    )
 
 
 def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np.ndarray, int]:
@@ -287,7 +291,7 @@ class TextImportant(Answer):
 
     schema: ClassVar[str] = "hardmax.text-important/1"
 
-    important: Important
+    important: TokenRanking
     picture: str | None = None
 
     def fields(self) -> dict[str, Any]:
@@ -324,7 +328,7 @@ def text_important(
     meant = _meant(found, label)
     if picture is not None:
         found.word_map(meant).save(Path(picture))
-    return TextImportant(found.important(n, meant), None if picture is None else fspath(picture))
+    return TextImportant(found.top_tokens(n, meant), None if picture is None else fspath(picture))
 
 
 def _loaded(model: Any) -> AttentionClassifier:
@@ -340,7 +344,7 @@ def _meant(model: AttentionClassifier, label: Any) -> Any:
     return label
 
 
-def _words(important: Important) -> list[dict[str, Any]]:
+def _words(important: TokenRanking) -> list[dict[str, Any]]:
     return [
         {
             "token": w.token,

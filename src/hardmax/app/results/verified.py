@@ -19,9 +19,9 @@ from hardmax.app.results.answer import Answer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hardmax.problem import Problem
     from hardmax.papers.checking.check import Check, Verdict
     from hardmax.papers.checking.instances import Instance
+    from hardmax.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ def verify(
     >>> import hardmax as hm
     >>> hm.verify("B-THM-L9").exit_code
     0
-    >>> [each.check.verdict for each in hm.verify("B-ASM-B", on=hm.data.named("B-FIG-1b")).checks]
+    >>> [each.check.verdict for each in hm.verify("B-ASM-B", on=hm.data.example("B-FIG-1b")).checks]
     ['fails']
     """
     job = Verifying([ids] if isinstance(ids, str) else ids, on, given=given)
@@ -171,12 +171,12 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
 
     >>> import hardmax as hm
     >>> from hardmax.app.results.verified import separating
-    >>> separating(hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]]))
+    >>> separating(hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]]))
     (0, 1)
     """
-    from hardmax.directions.enumerate import feasible_selections, locally_optimal
+    from hardmax.directions.enumerate import attractors, selections
 
-    for search in (locally_optimal, feasible_selections):
+    for search in (attractors, selections):
         for found in search(problem, seconds=seconds):
             return found.selection
     return None

@@ -15,12 +15,14 @@ from hardmax._lib import expect
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.statistics import TokenStatistics, assumption_4
 from hardmax.problem import Problem
-from hardmax.problem.heads import LinearHead
 from hardmax.problem.keys import Dense
-from hardmax.problem.losses import Loss, as_loss
+from hardmax.problem.losses import LossFunction, as_loss
+from hardmax.problem.readouts import LinearReadout
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from hardmax.embeddings.models import EmbeddingModel
 
 # Without a vocabulary the largest number decides its size, and a table of that size has to fit.
 LARGEST_TOKEN = 2**31 - 1
@@ -263,9 +265,46 @@ class Corpus:
             raise ValueError(f"important tokens need Assumption 4, which fails: {found.witness}")
         return np.unique(found.important)
 
+    # -- as a model of paper A ----------------------------------------------------------------------------
+
+    def model(
+        self,
+        d: int | None = None,
+        *,
+        layers: int = 1,
+        blocks: tuple[str, ...] = ("E", "p", "v"),
+        start: Any = None,
+        scale: Scale = None,
+        first_scale: Scale = None,
+    ) -> EmbeddingModel:
+        """Return the attention model of paper A on this corpus, for `hm.train` and `hm.flow`.
+
+        Args:
+            d: dimension of the embeddings; required where no ``start`` is given.
+            layers: 1 or 2; the second needs PyTorch for mini-batches.
+            blocks: what is trained, some of "E", "p" and "v".
+            start: (E, p, v), or a `GramState` or `TwoLayerGram` of inner products; drawn by default.
+            scale: factor of the logits: a positive number, "1/sqrt(d)", or None for 1.
+            first_scale: factor of the logits of the first of two layers.
+
+        Returns:
+            The model; it holds no trained weights.
+
+        >>> import hardmax as hm
+        >>> hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]).model(d=8).layers
+        1
+        """
+        from hardmax.embeddings.models import EmbeddingModel
+
+        scales = {"scale": scale, "first_scale": first_scale}
+        given = {name: value for name, value in scales.items() if value is not None}
+        return EmbeddingModel(self, d, layers, tuple(blocks), start, given)
+
     # -- as a problem of paper B --------------------------------------------------------------------------
 
-    def problem(self, E: Any, v: Any, loss: str | Loss = "logistic", *, scale: Scale = None) -> Problem:
+    def problem(
+        self, E: Any, v: Any, loss: str | LossFunction = "logistic", *, scale: Scale = None
+    ) -> Problem:
         """Training of p with E and v fixed, as a `hardmax.Problem`: keys E_x, scores y E_x.v.
 
         Positions are slots, so a token that occurs m times in a sequence has m of them. ``scale`` multiplies
@@ -280,10 +319,10 @@ class Corpus:
         E = expect.finite_array("E", E, (self.S, None))
         v = expect.finite_array("v", v, (E.shape[1],))
         offsets = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.intp)
-        head = LinearHead(E, self.signs, v, as_loss(loss))
+        head = LinearReadout(E, self.signs, v, as_loss(loss))
         factor = read_scale("scale", scale, E.shape[1])
         keys = E if factor == 1.0 else factor * E
-        return Problem(Dense(keys), np.repeat(self.tokens, self.counts), offsets, head)
+        return Problem._flat(Dense(keys), np.repeat(self.tokens, self.counts), offsets, head)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -281,7 +281,7 @@ STARS = {1: -1, 2: -1, 3: None, 4: 1, 5: 1}
 
 # The one number of a text such as "Review Stars: 4.0".
 _NUMBER = re.compile(r"(?:[^\d+-]*:)?\s*([+-]?\d+(?:\.\d+)?)\s*")
-_SAY = "say what they mean, such as signs={'1': -1, '2': 1}"
+_SAY = "say what they mean, such as label_map={'1': -1, '2': 1}"
 Scale = Mapping[Any, int | None]
 
 
@@ -316,7 +316,7 @@ class LabelColumn:
             return self._signs[label]
         if label not in self._scale:
             if self.own is not None:
-                raise ValueError(f"signs must say what each label means, it lacks {value!r:.40}")
+                raise ValueError(f"label_map must hold every label, it lacks {value!r:.40}")
             self._written.append(value)
             self._scale = _scale_of(self.column, self._written)
             for known, sign in self._signs.items():
@@ -356,11 +356,13 @@ def _scale_of(column: str, values: Sequence[Any]) -> Scale:
     )
 
 
-def own_scale(signs: Mapping[Any, int | None]) -> Scale:
+def own_scale(label_map: Mapping[Any, int | None]) -> Scale:
     """The user's own reading: a sign for each label, None or 0 for a label that is left out."""
-    if not isinstance(signs, Mapping) or not signs or not set(signs.values()) <= {1, -1, 0, None}:
-        raise ValueError(f"signs must map labels to 1, -1 or None, such as {{'good': 1}}, got {signs!r:.60}")
-    return {plain(label): sign or None for label, sign in signs.items()}
+    if not isinstance(label_map, Mapping) or not label_map or not set(label_map.values()) <= {1, -1, 0, None}:
+        raise ValueError(
+            f"label_map must map labels to 1, -1 or None, such as {{'good': 1}}, got {label_map!r:.60}"
+        )
+    return {plain(label): sign or None for label, sign in label_map.items()}
 
 
 # Rows by which a column of labels is understood, before the first review is given out.
@@ -481,14 +483,14 @@ def read_reviews(
     *,
     text: str | None = None,
     label: str | None = None,
-    signs: Mapping[Any, int | None] | None = None,
+    label_map: Mapping[Any, int | None] | None = None,
 ) -> ReviewReader:
     """The reviews of a file, a folder or an archive, one at a time.
 
     CSV, JSON lines, Parquet and the Stanford folders are told apart by their content and names, also inside
     tar and zip archives, and unpacked from gzip, bzip2 or xz on the way. ``text`` and ``label`` name the
     columns where they are not the usual ones (review or text; sentiment, label or stars). LabelColumn may be
-    words, 0 and 1, signs, or stars: 1 and 2 are -1, 4 and 5 are +1, 3 is None. ``signs`` says what other
+    words, 0 and 1, signs, or stars: 1 and 2 are -1, 4 and 5 are +1, 3 is None. ``label_map`` says what other
     labels mean, such as ``{"good": 1, "bad": -1, "mixed": None}``. A broken row is a ValueError that names
     file and line.
 
@@ -506,4 +508,4 @@ def read_reviews(
     path = Path(path)
     if not path.exists():
         raise ValueError(f"path: there is no file or folder {path}")
-    return ReviewReader(path, text, label, None if signs is None else own_scale(signs))
+    return ReviewReader(path, text, label, None if label_map is None else own_scale(label_map))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,12 @@ from hardmax._lib import expect
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.data.sentences.trie import Trie
 from hardmax.problem import Problem
-from hardmax.problem.heads import CrossEntropy, OutputValue, scored
 from hardmax.problem.keys import OneHot
+from hardmax.problem.readouts import CrossEntropy, OutputValue, scored
+
+if TYPE_CHECKING:
+    from hardmax.nexttoken.models import NextTokenModel
+    from hardmax.nexttoken.unmerged import Unmerged
 
 # Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
 LARGEST = 60_000_000
@@ -76,7 +80,8 @@ class Samples:
     def from_trie(cls, trie: Trie, *, uniform: bool = False) -> Samples:
         """All samples of a trie.
 
-        >>> from hardmax.nexttoken import Samples, Sentences, Trie
+        >>> from hardmax.data.sentences.trie import Trie
+        >>> from hardmax.nexttoken import Samples, Sentences
         >>> Samples.from_trie(Trie.build(Sentences.from_lists(["a b b"]))).query.tolist()
         [0, 1]
         """
@@ -117,6 +122,33 @@ class Samples:
         """The sentence of sample i in the user's own words."""
         return " ".join(self.trie.words(int(self.trie.parent[self.node[i]])))
 
+    def model(
+        self,
+        *,
+        blocks: tuple[str, ...] = ("W_ov", "W_kq"),
+        joint: bool = False,
+        E: Any = None,
+        weights: Unmerged | None = None,
+    ) -> NextTokenModel:
+        """Return the next-token model of paper C on these samples, for `hm.train` and `hm.flow`.
+
+        Args:
+            blocks: what is trained: ("W_ov", "W_kq"), or ("W_ov",) for the first stage alone.
+            joint: move both matrices together, instead of W_ov first and then W_kq.
+            E: embedding (d, V) for joint training; orthonormal by default.
+            weights: start of the four factors of both matrices, which are then trained together.
+
+        Returns:
+            The model; its ``optimizers`` have the learning rates of the paper's experiment.
+
+        >>> from hardmax.nexttoken import Samples
+        >>> Samples.from_sentences(["a b b", "b a"]).model().blocks
+        ('W_ov', 'W_kq')
+        """
+        from hardmax.nexttoken.models import NextTokenModel
+
+        return NextTokenModel(self, tuple(blocks), joint, E, weights)
+
     def problem(self, W_ov: Any) -> Problem:
         """Stage 2 as a `hardmax.Problem`: W_kq in the place of p, with W_ov fixed.
 
@@ -126,10 +158,12 @@ class Samples:
         token have, which nothing moves; ``problem.head.words`` and ``.queries`` name the pairs.
 
         >>> import hardmax as hm
-        >>> from hardmax.nexttoken import Samples, collocation, stage_1
+        >>> from hardmax.nexttoken import Samples
+        >>> from hardmax.nexttoken.relations import collocation
+        >>> from hardmax.nexttoken.stages import stage_1
         >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
         >>> problem = samples.problem(stage_1(collocation(samples), steps=20, rate=0.1))
-        >>> problem, round(hm.risk(problem, None), 12)
+        >>> problem, round(hm.loss(problem, None), 12)
         (Problem(n=9, T=1..3, d=9, loss='logistic'), 0.946657505523)
         """
         if not isinstance(W_ov, OutputValue):
@@ -148,7 +182,7 @@ class Samples:
         tokens[aside] = len(pairs) + place
         pairs = np.concatenate([pairs, lone])
         head = CrossEntropy(W_ov, pairs % self.V, self.target, pairs // self.V)
-        return Problem(
+        return Problem._flat(
             OneHot(len(pairs)),
             tokens,
             self.offsets,
@@ -184,7 +218,7 @@ class Samples:
         pairs, tokens = np.unique((self.query[row] * self.V + self.tokens)[kept], return_inverse=True)
         offsets = np.concatenate([[0], np.cumsum(sizes[has_label])])
         head = scored(hit[kept].astype(np.float64), offsets, "log")
-        problem = Problem(OneHot(len(pairs)), tokens.reshape(-1), offsets, head)
+        problem = Problem._flat(OneHot(len(pairs)), tokens.reshape(-1), offsets, head)
         return problem.weighted(self.weight[has_label], self.counts[kept])
 
     def merged(self) -> Samples:

@@ -23,7 +23,8 @@ class Trie:
 
     A node of depth 2 or more is a sample of C-DEF-DATA: the sentence is its parent, the next token its own.
 
-    >>> from hardmax.nexttoken import Sentences, Trie
+    >>> from hardmax.data.sentences.trie import Trie
+    >>> from hardmax.nexttoken import Sentences
     >>> trie = Trie.build(Sentences.from_lists(["a b c", "a b", "b c"]))
     >>> len(trie.token), trie.count.tolist(), trie.words(trie.samples[0])
     (5, [2, 1, 2, 1, 1], ['a', 'b'])
@@ -40,7 +41,8 @@ class Trie:
     def build(cls, sentences: Sentences) -> Trie:
         """Number the prefixes length by length: two are equal if their parents and last tokens are.
 
-        >>> from hardmax.nexttoken import Sentences, Trie
+        >>> from hardmax.data.sentences.trie import Trie
+        >>> from hardmax.nexttoken import Sentences
         >>> Trie.build(Sentences.from_lists(["a b", "a c"])).parent.tolist()
         [-1, 0, 0]
         """
@@ -80,7 +82,8 @@ class Trie:
     def blocks(self) -> Iterator[NDArray[np.int64]]:
         """The samples in pieces whose sentences have about BLOCK tokens together.
 
-        >>> from hardmax.nexttoken import Sentences, Trie
+        >>> from hardmax.data.sentences.trie import Trie
+        >>> from hardmax.nexttoken import Sentences
         >>> [len(block) for block in Trie.build(Sentences.from_lists(["a b c"])).blocks()]
         [2]
         """
@@ -92,7 +95,8 @@ class Trie:
     def frequencies(self, *, uniform: bool = False) -> NDArray[np.float64]:
         """pi of each sample: its share of all samples, or with `uniform` of those with its sentence alone.
 
-        >>> from hardmax.nexttoken import Sentences, Trie
+        >>> from hardmax.data.sentences.trie import Trie
+        >>> from hardmax.nexttoken import Sentences
         >>> trie = Trie.build(Sentences.from_lists(["a b", "a b", "a c", "b a"]))
         >>> trie.frequencies().tolist()
         [0.5, 0.25, 0.25]
@@ -110,7 +114,8 @@ class Trie:
         """Distinct tokens in order of first appearance, their multiplicities, and offsets, of the sentences
         whose next tokens are `nodes`.
 
-        >>> from hardmax.nexttoken import Sentences, Trie
+        >>> from hardmax.data.sentences.trie import Trie
+        >>> from hardmax.nexttoken import Sentences
         >>> trie = Trie.build(Sentences.from_lists(["a b a c"]))
         >>> [column.tolist() for column in trie.contents(trie.samples[-1:])]
         [[0, 1], [2, 1], [0, 2]]

@@ -235,7 +235,7 @@ def _passing(source: Source, passage: Passage, progress: Callable[[float], None]
 def _labelled(source: Source, passage: Passage, progress: Callable[[float], None]) -> Iterator[Taken]:
     least, most = source.characters or (0, None)
     for done, path in enumerate(source.paths):
-        reader = read_reviews(path, text=source.text, label=source.label, signs=source.signs)
+        reader = read_reviews(path, text=source.text, label=source.label, label_map=source.signs)
         for text, label in reader:
             passage.read += 1
             if passage.read % 1000 == 0:

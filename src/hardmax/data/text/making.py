@@ -17,6 +17,7 @@ from hardmax._lib import expect
 from hardmax._lib.archive import Arrays
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
+from hardmax._lib.progress import Progress, by_share
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.reviews import find_reviews
 from hardmax.data.text.cache import Cache, digest_of, narrow, packed, unpacked
@@ -219,8 +220,8 @@ def count(
     common = total >= least
     if not common.any():
         raise ValueError(
-            f"least: no token occurs at least {least} times among {int(total.sum()):,}, the most frequent "
-            f"occurs {int(total.max(initial=0))} times; lower least or read more reviews"
+            f"min_count: no token occurs at least {least} times among {int(total.sum()):,}, the most "
+            f"frequent occurs {int(total.max(initial=0))} times; lower min_count or read more reviews"
         )
     kept_slots = common[tokens]
     review = np.repeat(np.arange(len(labels)), np.concatenate(sizes))[kept_slots]
@@ -240,7 +241,6 @@ def count(
     )
 
 
-Progress = Callable[[float], None]
 LEAST = 50  # occurrences of a token that is kept (A-DATA-6)
 # Share of the work that is reading and splitting.
 _READING = 0.7
@@ -255,7 +255,7 @@ class TextCorpus:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
     ...     _ = file.write_text("text,stars\\nGood films!,5\\nso so,3\\nA bad film,1\\n")
-    ...     made = hm.embeddings.text_corpus(file, least=1)
+    ...     made = hm.embeddings.text_corpus(file, min_count=1)
     >>> made.corpus.vocabulary, made.places.tolist(), made.report.stopped
     (('good', 'film', 'bad'), [0, 2], 1)
     """
@@ -275,7 +275,7 @@ class TextCorpus:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder, "mine.csv")
         ...     _ = file.write_text("text,stars\\nGood films!,5\\nA bad film,1\\n")
-        ...     made = hm.embeddings.text_corpus(file, least=1)
+        ...     made = hm.embeddings.text_corpus(file, min_count=1)
         >>> made.tokens(["A really GOOD film.", "the end"])
         [['good', 'film'], []]
         """
@@ -321,15 +321,15 @@ def text_corpus(
     *,
     text: str | None = None,
     label: str | None = None,
-    signs: Mapping[Any, int | None] | None = None,
-    characters: tuple[int, int] | None = None,
+    label_map: Mapping[Any, int | None] | None = None,
+    char_range: tuple[int, int] | None = None,
     sample: int | None = None,
     rng: int = 0,
     stopwords: str | PathLike[str] | None = None,
     stem: bool = True,
     tokenizer: Tokenizer = WORDS,
-    least: int = LEAST,
-    most: int | None = None,
+    min_count: int = LEAST,
+    max_tokens: int | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> TextCorpus:
@@ -338,19 +338,32 @@ def text_corpus(
     HTML is stripped and letters lower-cased, punctuation removed, stop words left out (scikit-learn's, or
     those of the file ``stopwords``), words stemmed (Porter) unless ``stem`` is false. ``tokenizer`` is
     "words", the file of a WordPiece vocabulary, or a function from a text, the stems with spaces between
-    them, to its tokens. ``most`` cuts each review to its first so many tokens. Tokens with fewer than
-    ``least`` occurrences in what is left are purged, and reviews without tokens dropped.
+    them, to its tokens. Finished work is cached.
 
-    ``text``, ``label`` and ``signs`` are those of `hardmax.data.read_reviews`. ``characters`` keeps reviews
-    whose raw text is at least and at most so long, ``sample`` draws so many of them with the seed ``rng``.
-    ``progress`` is called with the share that is done. Finished work is cached, see docs/text.md.
+    Args:
+        paths: file or files of labelled reviews, as `hardmax.data.read_reviews` takes them.
+        text, label: names of the columns.
+        label_map: meaning of each label: 1, -1, or None to skip the review.
+        char_range: shortest and longest raw text to keep, in characters.
+        sample: number of reviews to draw at random.
+        rng: seed of that draw.
+        stopwords: file of words to leave out; scikit-learn's list by default.
+        stem: whether words are stemmed.
+        tokenizer: how a text becomes tokens.
+        min_count: drop tokens that occur less often in the whole corpus, and reviews left without tokens.
+        max_tokens: truncate each review to this length, before rare tokens are dropped.
+        workers: number of processes; the result does not depend on it.
+        progress: called as ``progress(done, total)``.
+
+    Returns:
+        The corpus, the place of each review in the files, and a report of what was left out.
 
     >>> import pathlib, tempfile
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
     ...     _ = file.write_text("review,sentiment\\nLoved<br />truly,positive\\nHated it. Hated!,negative\\n")
-    ...     made = hm.embeddings.text_corpus(file, least=1)
+    ...     made = hm.embeddings.text_corpus(file, min_count=1)
     >>> made.corpus.vocabulary, made.corpus.matrix.toarray().tolist()
     (('love', 'truli', 'hate'), [[1, 1, 0], [0, 0, 2]])
     """
@@ -358,8 +371,8 @@ def text_corpus(
         _paths(paths),
         text,
         label,
-        signs,
-        _lengths(characters),
+        label_map,
+        _lengths(char_range),
         None if sample is None else expect.whole("sample", sample, 1),
         expect.whole("rng", rng),
     )
@@ -369,20 +382,19 @@ def text_corpus(
         bool(stem),
         None if callable(tokenizer) or tokenizer == WORDS else read_vocabulary(tokenizer),
         tokenizer if callable(tokenizer) else None,
-        expect.whole("least", least, 1),
-        None if most is None else expect.whole("most", most, 1),
+        expect.whole("min_count", min_count, 1),
+        None if max_tokens is None else expect.whole("max_tokens", max_tokens, 1),
     )
     count_of = None if workers is None else expect.whole("workers", workers, 1)
-    key = source.key()
+    key, report = source.key(), by_share(progress)
     cache = Cache(key)
     whole_key = recipe.key(key)
     made = _from_cache(cache, whole_key, recipe)
     if made is None:
         with TextWorkers(count_of) as pool:
-            made = _made(source, recipe, cache, pool, progress or (lambda share: None))
+            made = _made(source, recipe, cache, pool, report)
         _to_cache(cache, whole_key, made)
-    if progress is not None:
-        progress(1.0)
+    report(1.0)
     labels = made.corpus.labels
     if (labels == labels[0]).all():
         notes.append(f"all {len(labels):,} reviews of the corpus have the label {labels[0]:+d}")
@@ -396,8 +408,8 @@ def text_corpus(
 def _purged(report: TextReport, least: int) -> str:
     fewer = max(1, min(least // 2, report.reviews // 100))
     return (
-        f"least={least} leaves {report.vocabulary:,} of {report.distinct_tokens:,} distinct tokens, for most "
-        f"are rarer in {report.reviews:,} reviews; give a smaller one, such as least={fewer}"
+        f"min_count={least} leaves {report.vocabulary:,} of {report.distinct_tokens:,} distinct tokens; most "
+        f"occur less often in {report.reviews:,} reviews; give a smaller one, such as min_count={fewer}"
     )
 
 
@@ -412,37 +424,37 @@ def _paths(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> tuple[
     return found
 
 
-def _lengths(characters: tuple[int, int] | None) -> tuple[int, int] | None:
-    if characters is None:
+def _lengths(char_range: tuple[int, int] | None) -> tuple[int, int] | None:
+    if char_range is None:
         return None
     try:
-        least, most = (expect.whole("characters", each) for each in characters)
+        least, most = (expect.whole("char_range", each) for each in char_range)
     except (TypeError, ValueError):
         raise ValueError(
-            f"characters must be two integers, such as (1000, 1500), got {characters!r:.40}"
+            f"char_range must be two integers, such as (1000, 1500), got {char_range!r:.40}"
         ) from None
     if least > most:
-        raise ValueError(f"characters must be the least and the most, in this order, got {characters}")
+        raise ValueError(f"char_range must be the shortest and the longest, in this order, got {char_range}")
     return least, most
 
 
 def _made(
-    source: Source, recipe: WordRecipe, cache: Cache, pool: TextWorkers, progress: Progress
+    source: Source, recipe: WordRecipe, cache: Cache, pool: TextWorkers, report: Callable[[float], None]
 ) -> TextCorpus:
-    chunks, passage = gather(source, cache, pool, lambda share: progress(_READING * share))
+    chunks, passage = gather(source, cache, pool, lambda share: report(_READING * share))
     if not chunks:
         raise ValueError(
             f"no review is left of {passage.read:,}: {passage.unlabelled:,} without a label, "
             f"{passage.short:,} too short, {passage.long:,} too long"
         )
     words, numbers = _joined(chunks)
-    progress(_READING)
+    report(_READING)
     stemmed = stems(words, recipe.stopped, recipe.stem, pool)
-    progress(0.85)
+    report(0.85)
     labels = np.concatenate([chunk.labels for chunk in chunks])
     counted = _counted(chunks, numbers, stemmed, labels, recipe)
     is_stopped = np.array([word in recipe.stopped for word in words])
-    report = TextReport(
+    outcome = TextReport(
         **asdict(passage),
         emptied=len(labels) - counted.corpus.n,
         reviews=counted.corpus.n,
@@ -458,7 +470,7 @@ def _made(
     )
     corpus = replace(counted.corpus, written=_written(counted.corpus, words, numbers, stemmed))
     places = np.concatenate([chunk.places for chunk in chunks])[counted.kept]
-    return TextCorpus(corpus, places, report, recipe)
+    return TextCorpus(corpus, places, outcome, recipe)
 
 
 def _written(
@@ -544,15 +556,15 @@ def imdb_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
     """IMDB as in paper A: all 50,000 reviews of the file in ``folder``, tokens of bert-base-uncased.
 
     The WordPiece vocabulary bert-base-uncased-vocab.txt is looked for in the folder too; without it the
-    tokens are stems, and the report says so. ``settings`` are those of `text_corpus`: ``most=512`` for the
-    two-layer model.
+    tokens are stems, and the report says so. ``settings`` are those of `text_corpus`: ``max_tokens=512`` for
+    the two-layer model.
 
     >>> import pathlib, tempfile
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "IMDB Dataset.csv")
     ...     _ = file.write_text("review,sentiment\\nGreat!,positive\\nDull,negative\\n")
-    ...     made = hm.embeddings.imdb_corpus(folder, least=1)
+    ...     made = hm.embeddings.imdb_corpus(folder, min_count=1)
     >>> made.corpus.vocabulary, made.corpus.labels.tolist()
     (('great', 'dull'), [1, -1])
     """
@@ -574,7 +586,7 @@ def yelp_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
     >>> made.corpus.counts.tolist(), made.report.short
     ([200, 250], 1)
     """
-    return _corpus(folder, "yelp", {"characters": (1000, 1500), "sample": 50_000} | settings)
+    return _corpus(folder, "yelp", {"char_range": (1000, 1500), "sample": 50_000} | settings)
 
 
 def _corpus(folder: str | PathLike[str], kind: str, settings: dict[str, Any]) -> TextCorpus:

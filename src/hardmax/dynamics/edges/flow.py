@@ -16,7 +16,7 @@ from scipy.sparse.linalg import splu
 from hardmax.dynamics.edges.fluxes import Edges, Scratch, fill_log_flows, gather
 from hardmax.dynamics.flows.field import Leg, extrapolated
 from hardmax.problem import Problem
-from hardmax.problem.heads import Floats
+from hardmax.problem.readouts import Floats
 
 # Tokens that weigh less than this no longer change the flows; else differences of this size give the
 # derivative.
@@ -33,7 +33,7 @@ class EdgeField:
     power, is_bold = 0, True
 
     def __init__(self, problem: Problem, edges: Edges, p: Any) -> None:
-        head = problem.head.cross_entropy
+        head = problem.readout.cross_entropy
         assert head is not None
         assert head.queries is not None
         assert head.W_ov.margin is not None

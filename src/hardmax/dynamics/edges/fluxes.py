@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from hardmax._lib.compiled import njit
 from hardmax.problem import Problem
-from hardmax.problem.heads import Floats, Ints
 from hardmax.problem.keys import OneHot
+from hardmax.problem.readouts import Floats, Ints
 
 # Up to this margin e^(2 margin) is a float and the sentences' weights need no exponents of their own.
 PLAIN = 300.0
@@ -58,16 +58,18 @@ def edges_of(problem: Problem) -> Edges | None:
     It needs one-hot keys, a cross-entropy with W_ov = margin W_ov*, weights, an n(x) of every token that
     competes, and in every input with two tokens or more exactly one with n(x) = next token.
 
-    >>> from hardmax.nexttoken import Samples, collocation, stage_1
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import collocation
+    >>> from hardmax.nexttoken.stages import stage_1
     >>> from hardmax.dynamics.edges.fluxes import edges_of
     >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
     >>> problem = samples.problem(stage_1(collocation(samples), 20, 0.1))
-    >>> edges, words = edges_of(problem), problem.head.words
+    >>> edges, words = edges_of(problem), problem.readout.words
     >>> [samples.vocabulary[words[o]] + ">" + samples.vocabulary[words[x]]
     ...  for o, x in zip(edges.top, edges.low)]
     ['S>P', 'V>S', 'O>S', 'O>V', 'O>P']
     """
-    head = problem.head.cross_entropy
+    head = problem.readout.cross_entropy
     if head is None or head.queries is None or head.W_ov.margin is None or problem.weights is None:
         return None
     if not isinstance(problem.table, OneHot) or head.W_ov.margin == 0.0:

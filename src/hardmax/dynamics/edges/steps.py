@@ -12,8 +12,8 @@ from hardmax.dynamics.gradient import Gradient, pull_of, settle_at
 from hardmax.dynamics.loops import STATIONARY
 from hardmax.dynamics.schedule import EVENTS, Rule
 from hardmax.problem import Problem
-from hardmax.problem.heads import Floats
 from hardmax.problem.problem import Slots, slots_of
+from hardmax.problem.readouts import Floats
 
 
 class EdgeSteps:
@@ -22,18 +22,20 @@ class EdgeSteps:
     Where the edge form does not apply, to the problem or at a point, the gradient is that of any problem.
 
     >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples, collocation, stage_1
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.relations import collocation
+    >>> from hardmax.nexttoken.stages import stage_1
     >>> from hardmax.dynamics.edges.steps import EdgeSteps
     >>> samples = Samples.from_sentences(["a b b", "b a"])
     >>> steps = EdgeSteps(samples.problem(stage_1(collocation(samples), 10, 0.1)))
     >>> p = np.zeros(2)
-    >>> steps.descend(p, rate=1.0, steps=2), p.round(6).tolist()
+    >>> steps.descend(p, steps.optim.Normalized(0.1), rate=1.0, steps=2), p.round(6).tolist()
     ((2, 0), [1.414214, -1.414214])
     """
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.edges = problem, edges_of(problem)
-        head = problem.head.cross_entropy
+        head = problem.readout.cross_entropy
         self.margin = 0.0 if head is None or head.W_ov.margin is None else head.W_ov.margin
         self._G = np.empty(problem.d)
 
@@ -80,7 +82,7 @@ class EdgeSteps:
     def loop(
         self, problem: Problem, p: Floats, rule: Rule, record: np.ndarray, wanted: object, batch: int
     ) -> tuple[np.ndarray, str | None]:
-        """Normalised steps as `descend` asks for them: points and event."""
+        """Normalised steps as `train` asks for them: points and event."""
         points, done = np.empty((len(record), problem.d)), 0
         for k, until in enumerate(record.tolist()):
             while done < until:

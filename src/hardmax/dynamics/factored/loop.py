@@ -98,7 +98,7 @@ def factor_force(  # type: ignore[no-untyped-def]
 
 @njit(boolean(OUT, OUT, float64, int64, *RULE), cache=True, nogil=True)
 def advance(x, V, log_scale, k, rates, kind, constants, update, state, unit):  # type: ignore[no-untyped-def]
-    """Step k of a block by its rule; False if nothing pulls it."""
+    """Optimizer k of a block by its rule; False if nothing pulls it."""
     shrunk = rescale(V) if x.size else -np.inf
     if shrunk == -np.inf:
         return False

@@ -13,11 +13,11 @@ from hardmax._lib import expect
 from hardmax.dynamics.factored.loop import descend_factors, factor_force
 from hardmax.dynamics.gradient import pull_of, settle_at, unit
 from hardmax.dynamics.loops import BY_RULE, DONE, NO_COMPETITOR, STATIONARY
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.rules.loop import RUNAWAY
 from hardmax.dynamics.rules.running import compiled_layout
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.schedule import EVENTS, Rule, need_step, steps_to_record
-from hardmax.dynamics.steps import Step
+from hardmax.dynamics.schedule import EVENTS, Rule, need_optimizer, steps_to_record
 from hardmax.dynamics.updates import nothing
 from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
@@ -45,8 +45,8 @@ class FactorRun(Run):
     >>> import numpy as np, hardmax as hm
     >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0]], [[1.0, 0.0]])
     >>> start = np.array([[0.1], [0.0]]), np.array([[0.1], [0.2]])
-    >>> run = hm.descend(problem, hm.steps.Normalized(0.1), factors=1, start=start, steps=500)
-    >>> (run.W / run.norm).round(2).tolist(), bool((run.W == run.K @ run.Q.T).all()), run.norm_name
+    >>> run = hm.train(problem.factors(rank=1), hm.optim.Normalized(0.1), start=start, steps=500)
+    >>> (run.W / run.p_norm).round(2).tolist(), bool((run.W == run.K @ run.Q.T).all()), run.norm
     ([[0.5, 0.5], [-0.5, -0.5]], True, 'nuclear')
     """
 
@@ -66,23 +66,23 @@ class FactorRun(Run):
         return self.observed["balance"]
 
     @property
-    def norm_name(self) -> str | None:
+    def norm(self) -> str | None:
         """The norm of W that steps of this geometry make least (D-THM-1); None where none is known.
 
         Euclidean steps of K and Q, together or each by itself, are about the nuclear norm of W; steps of the
         spectral norm on each, as Spectral's and Muon's, about the spectral norm.
         """
-        rules = self.step if isinstance(self.step, tuple | list) else (self.step,)
+        rules = self.optimizer if isinstance(self.optimizer, tuple | list) else (self.optimizer,)
         norms = {None if each is None else each.norm for each in rules}
         return {"l2": "nuclear", "spectral": "spectral"}.get(str(norms.pop())) if len(norms) == 1 else None
 
-    def certificate(self) -> MaxMargin:
+    def margin_bounds(self) -> MaxMargin:
         """What the end proves of the nuclear margin, with the multipliers that fit it best (D-THM-2)."""
         from hardmax.margin.norms.factored import factored_point
 
         found = factored_point(self.problem, self.K, self.Q)
         proof = proved_by(found.constraints, "nuclear", found.W.ravel(), found.multipliers)
-        return replace(proof, selection=self.selection().tokens)
+        return replace(proof, selection=self.selection.tokens)
 
     def forecast(self) -> Forecast:
         """There is none: thresholds are known for steps of W."""
@@ -99,12 +99,12 @@ class _Block:
 
 def train_factors(
     problem: Problem,
-    step: Step | tuple[Step, Step],
+    step: Optimizer | tuple[Optimizer, Optimizer],
     steps: int,
     *,
     factors: Any,
-    start: Any,
-    record: int | Sequence[int] | None,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
     coordinates: str = "auto",
 ) -> FactorRun:
     """Steps of K and Q: one rule for both together, or one for each, or a rule of matrices on each."""
@@ -129,7 +129,7 @@ def train_factors(
             if block.rule.kind == BY_RULE
         )
         event = next((each for each in told if each is not None), None)
-    return FactorRun(problem, "step", kept, Ws, event, None, _method(step), seen, step=step)
+    return FactorRun(problem, "step", kept, Ws, event, None, _method(step), seen, optimizer=step)
 
 
 def _start(problem: Problem, factors: Any, start: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -141,7 +141,7 @@ def _start(problem: Problem, factors: Any, start: Any) -> tuple[np.ndarray, np.n
         )
     if isinstance(factors, bool) or not isinstance(factors, int | np.integer) or factors < 1:
         raise ValueError(
-            f"factors must be the number of columns of K and Q, at least 1, got {factors!r}; W = K Q' has at "
+            f"rank must be the number of columns of K and Q, at least 1, got {factors!r}; W = K Q' has at "
             "most that rank"
         )
     wide, high = problem.shape
@@ -164,10 +164,10 @@ def _blocks(problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tupl
     """Which rule moves which part of (K, Q)."""
     pair = isinstance(step, tuple | list)
     if pair and len(step) != 2:
-        raise ValueError(f"step must be one rule, or one of K and one of Q, got {len(step)}")
-    rules = [need_step(each) for each in step] if pair else [need_step(step)]
-    if any(isinstance(each.rate, str) for each in rules):
-        raise ValueError('rate must be a number where factors are trained, got "1/L_p", which is about W')
+        raise ValueError(f"optimizer must be one, or one of K and one of Q, got {len(step)}")
+    rules = [need_optimizer(each) for each in step] if pair else [need_optimizer(step)]
+    if any(isinstance(each.lr, str) for each in rules):
+        raise ValueError('lr must be a number where factors are trained, got "1/L_p", which is about W')
     if not pair and rules[0].of_matrix:
         rules, pair = 2 * rules, True
     size = math.prod(K)
@@ -185,7 +185,7 @@ def _run(
 ) -> tuple[np.ndarray, int, list[np.ndarray]]:
     """(K, Q) at the steps to record, how it ended, and the states of the rules at the end."""
     points, states = np.empty((len(record), x.size)), [each.rule.begin(x[each.part]) for each in blocks]
-    is_known = not problem.head.moves and problem.loss.is_compiled
+    is_known = not problem.readout.moves and problem.loss.is_compiled
     if not is_known or not all(each.rule.is_compiled for each in blocks):
         force = _compiled_force(problem, m) if is_known else _plain_force(problem, m)
         return points, _plain(force, x, blocks, states, record, points), states

@@ -107,7 +107,7 @@ def accepted(
 
 
 def crossing(leg: Leg, stop: Callable[[Any], float], sigma: float) -> float:
-    """Step length at which a stop is met; the step itself is the interpolant, so nothing is lost."""
+    """Optimizer length at which a stop is met; the step itself is the interpolant, so nothing is lost."""
     return float(brentq(lambda s: stop(leg.step(s)[0] if s > 0 else leg.x), 0.0, sigma, rtol=1e-13))
 
 
@@ -135,9 +135,9 @@ class Field:
         self.start = self.basis.T @ y
         self.origin = y - self.basis @ self.start
         table = Dense(np.ascontiguousarray(seen.keys @ self.basis))
-        self.reduced = replace(seen, table=table, W=None)
+        self.reduced = seen._with(table=table, W=None)
         self.slots = replace(slots, table=table)
-        self.is_linear = not problem.head.moves
+        self.is_linear = not problem.readout.moves
         self.is_compiled = self.is_linear and problem.loss.is_compiled
         self.scores = slots.merge(problem.scores) if self.is_linear else np.zeros(len(slots.tokens))
         self.scratch = [np.empty(len(slots.tokens)), *(np.empty(problem.n) for _ in range(5))]

@@ -57,7 +57,7 @@ def smooth(name: Any, clock: str, mirror: bool) -> Norm:
         why = "a norm of matrices" if ball.of_matrix else "whose direction jumps"
         raise ValueError(
             f"norm must be a power in (1, inf) for a flow, got {ball.name}, {why}; call "
-            f"hm.descend(problem, hm.steps.{INSTEAD[ball.name]})"
+            f"hm.train(problem, hm.optim.{INSTEAD[ball.name]})"
         )
     ball.check_flow()
     if mirror and ball.power is None:
@@ -66,7 +66,7 @@ def smooth(name: Any, clock: str, mirror: bool) -> Norm:
         rule = f"Mirror(rate, {ball.power:g})" if mirror else f'Normalized(rate, norm="{ball.name}")'
         raise ValueError(
             f'clock must be "log t" in {ball.name}, got "arc length", which is that of l2; leave it out, or '
-            f"call hm.descend(problem, hm.steps.{rule}) with a small rate"
+            f"call hm.train(problem, hm.optim.{rule}) with a small rate"
         )
     return ball
 

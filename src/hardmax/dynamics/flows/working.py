@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,10 +31,10 @@ from hardmax.dynamics.flows.log_time import LogField, LogLeg
 from hardmax.dynamics.gradient import Expansion, expand, settle_gaps
 from hardmax.dynamics.softmax import log_slopes
 from hardmax.problem import Problem
-from hardmax.problem.heads import Scores
 from hardmax.problem.keys import Dense
 from hardmax.problem.losses import LOSSES
 from hardmax.problem.problem import Slots, all_slots
+from hardmax.problem.readouts import Scores
 
 # Problems with fewer slots are followed as a whole.
 LARGE = 2_000
@@ -66,8 +66,8 @@ MANY, STIFF = 1_000, 1.5
 
 def is_large(problem: Problem) -> bool:
     """Whether a flow takes place among working sets: with a loss that is steepest at the least score."""
-    known = LOSSES.get(problem.loss.name) is problem.loss and problem.head.in_log is None
-    return known and not problem.head.moves and len(problem.tokens) >= LARGE
+    known = LOSSES.get(problem.loss.name) is problem.loss and problem.readout.in_log is None
+    return known and not problem.readout.moves and len(problem.tokens) >= LARGE
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class WorkingField(LogField):
     ) -> None:
         """Become the field on these slots."""
         tokens, head = all_slots(offsets), Scores(scores, self.problem.loss)
-        self.reduced = Problem(Dense(keys), tokens, offsets, head, counts=counts, weights=weights)
+        self.reduced = Problem._flat(Dense(keys), tokens, offsets, head, counts=counts, weights=weights)
         self.slots = Slots(self.reduced.table, tokens, offsets, counts, tokens)
         self.scores = scores
         self.scratch = [np.empty(len(keys)), *(np.empty(len(weights)) for _ in range(5))]
@@ -257,12 +257,11 @@ class WorkingField(LogField):
             low, high = bounds[first], bounds[last]
             offsets = bounds[first : last + 1] - low
             tokens, counts = all_slots(offsets), self.slots.counts[low:high]
-            some = replace(
-                problem,
+            some = problem._with(
                 table=Dense(self.slots.keys[low:high]),
                 tokens=tokens,
                 offsets=offsets,
-                head=Scores(self.scores[low:high], problem.loss),
+                readout=Scores(self.scores[low:high], problem.loss),
                 counts=counts,
                 weights=weights[first:last],
             )

@@ -15,10 +15,10 @@ from hardmax.dynamics.lanes.gram import BLOCK, descend_lanes
 from hardmax.dynamics.lanes.primal import descend_lanes_by_rule
 from hardmax.dynamics.lanes.vectors import LANES
 from hardmax.dynamics.loops import BY_RULE, CANCELLED, UNIT_ALONG
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.rules.running import can_compile, compiled_layout, event_of
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import EVENTS, Rule, steps_to_record
-from hardmax.dynamics.steps import Step
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
 from hardmax.problem.keys import Dense
@@ -50,15 +50,15 @@ class Group:
 
 def train_side_by_side(
     problems: Sequence[Problem],
-    step: Step,
+    step: Optimizer,
     steps: int,
     *,
-    start: Any,
-    record: int | Sequence[int] | None,
-    coordinates: Coordinates,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
+    coordinates: Coordinates = "auto",
 ) -> dict[int, Run]:
     """The runs that lanes can take, by the problem's place: of small problems, by any compiled rule."""
-    if step.of_matrix or isinstance(step.rate, str):
+    if step.of_matrix or isinstance(step.lr, str):
         return {}
     kept = steps_to_record(record, steps)
     groups: dict[Any, Group] = {}
@@ -110,7 +110,7 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
                     lane.scale.back(its_points),
                     event,
                     method=group.rule.step.name,
-                    step=group.rule.step,
+                    optimizer=group.rule.step,
                 )
     return runs
 

@@ -1,11 +1,11 @@
-"""What theory expects of a step rule at its rate, for a stated selection; and the warning of `descend`."""
+"""What theory expects of a step rule at its rate, for a stated selection; and the warning of `train`."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.laws.thresholds import (
@@ -16,11 +16,11 @@ from hardmax.dynamics.laws.thresholds import (
     mirror_onset,
     runaway_rate,
 )
-from hardmax.dynamics.schedule import need_step
-from hardmax.dynamics.steps import Mirror, Step
-from hardmax.dynamics.steps.adaptive import Adaptive
-from hardmax.dynamics.steps.momentum import Averaged
-from hardmax.dynamics.steps.steepest import Steepest
+from hardmax.dynamics.optim import Mirror, Optimizer
+from hardmax.dynamics.optim.adaptive import Adaptive
+from hardmax.dynamics.optim.momentum import Averaged
+from hardmax.dynamics.optim.steepest import Steepest
+from hardmax.dynamics.schedule import need_optimizer
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm
 from hardmax.margin.solution import MaxMargin
@@ -35,8 +35,8 @@ class RateWarning(UserWarning):
     >>> import warnings, hardmax as hm
     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always")
-    ...     run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Momentum(1.0))
-    >>> told[0].category is hm.train.RateWarning, run.event
+    ...     run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
+    >>> told[0].category is hm.limits.RateWarning, run.event
     (True, 'frozen momentum')
     """
 
@@ -52,13 +52,13 @@ class Forecast:
     is nan. A ``rate`` that is no constant is nan too: thresholds say nothing of it.
 
     >>> import hardmax as hm
-    >>> print(hm.train.forecast(hm.data.named("B-FIG-8"), hm.steps.Adam(0.1, (0.9, 0.99), epsilon=0.0)))
+    >>> print(hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Adam(0.1, (0.9, 0.99), eps=0.0)))
     Adam at rate 0.1, tokens 0 0, linf margin 0.333333
       margins grow by 0.00492547 a step
       before some 4.4e+03 steps it is still shaped by its first gradients
     """
 
-    step: Step
+    optimizer: Optimizer
     best: MaxMargin
     rate: float
     law: str = ""
@@ -86,7 +86,7 @@ class Forecast:
     def __str__(self) -> str:
         chosen = "" if self.best.selection is None else f", tokens {' '.join(map(str, self.best.selection))}"
         rate = "a rate that changes" if math.isnan(self.rate) else f"rate {self.rate:g}"
-        lines = [f"{self.step.name} at {rate}{chosen}, {self.best.norm_name} margin {self.best.margin:.6g}"]
+        lines = [f"{self.optimizer.name} at {rate}{chosen}, {self.best.norm} margin {self.best.margin:.6g}"]
         if math.isfinite(self.threshold):
             lines.append(self.warning + (": as here" if self.is_beyond else ""))
         if math.isfinite(self.swing) and self.swing != self.threshold:
@@ -103,7 +103,7 @@ class Forecast:
 
 
 @check_arguments
-def forecast(problem: Problem, step: Step, selection: Iterable[int] | None = None) -> Forecast:
+def forecast(problem: Problem, optimizer: Optimizer, selection: Any = None) -> Forecast:
     """What theory expects of a rule at its rate, if it comes to select these tokens.
 
     The selection decides thresholds and times; what a run will select is not known before. `Run.forecast`
@@ -111,19 +111,20 @@ def forecast(problem: Problem, step: Step, selection: Iterable[int] | None = Non
 
     Args:
         problem: what is trained on.
-        step: the rule with its rate.
-        selection: one token per input; the best-scoring tokens by default.
+        optimizer: with its learning rate.
+        selection: one token per input, or a run; the best-scoring tokens by default.
 
     >>> import hardmax as hm
-    >>> said = hm.train.forecast(hm.data.named("B-FIG-8"), hm.steps.Momentum(1.0))
+    >>> said = hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
     >>> said.is_beyond, said.law, round(said.threshold, 6)
     (True, 'D-THM-7', 0.333179)
     """
-    need_step(step)
-    return _of(step, max_margin(problem, selection, norm=step.norm), step.constant_rate)
+    need_optimizer(optimizer)
+    best = max_margin(problem, selection, norm=optimizer.norm)
+    return _of(optimizer, best, optimizer.constant_rate)
 
 
-def _of(step: Step, best: MaxMargin, rate: float) -> Forecast:
+def _of(step: Optimizer, best: MaxMargin, rate: float) -> Forecast:
     """The laws that hold for the rule."""
     plain = Forecast(step, best, rate)
     if not best.is_certified or best.margin in (0.0, math.inf):
@@ -152,13 +153,13 @@ def _of(step: Step, best: MaxMargin, rate: float) -> Forecast:
     return plain
 
 
-def _is_smooth(step: Step) -> bool:
+def _is_smooth(step: Optimizer) -> bool:
     ball = norm(step.norm)
     return ball.strictly_convex and not ball.of_matrix
 
 
-def warn_of_rate(problem: Problem, step: Step) -> None:
-    """Warn the caller of `descend` of a rate beyond a threshold, for the best-scoring selection."""
+def warn_of_rate(problem: Problem, step: Optimizer) -> None:
+    """Warn the caller of `train` of a rate beyond a threshold, for the best-scoring selection."""
     try:
         said = forecast(problem, step)
     except (ValueError, ImportError):  # no best selection, or a norm without its solver: nothing is known

@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax.dynamics.steps.base import fraction
+from hardmax.dynamics.optim.base import fraction
 from hardmax.margin.norms import Norm, norm
 from hardmax.margin.solution import MaxMargin
 
@@ -35,8 +35,8 @@ def critical_rate(best: MaxMargin) -> float:
     that depend on each other, a tight row with multiplier zero, or in powers above 2 a p_mm with a zero.
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
-    >>> [round(hm.train.critical_rate(hm.max_margin(problem, norm=name)), 6) for name in ("l1.5", "l2", "l3")]
+    >>> problem = hm.data.example("B-FIG-8")
+    >>> [round(hm.limits.critical_rate(hm.max_margin(problem, norm=name)), 6) for name in ("l1.5", "l2", "l3")]
     [0.251899, 0.301169, 0.213094]
     """
     ball, p = _smooth(best), np.ravel(best.need())
@@ -52,15 +52,15 @@ def critical_rate(best: MaxMargin) -> float:
     weighted = np.sqrt(y)[:, None] * D
     curvature = float(np.linalg.eigvalsh(weighted @ bend @ weighted.T)[-1])
     longest = float(np.linalg.norm(weighted, axis=1).max()) ** 2
-    return swing_rate(best.norm, curvature if curvature > ZERO * longest else 0.0)
+    return swing_rate(best.p_norm, curvature if curvature > ZERO * longest else 0.0)
 
 
 def _smooth(best: MaxMargin) -> Norm:
-    ball = norm(best.norm_name)
+    ball = norm(best.norm)
     if ball.strictly_convex and not ball.of_matrix:
         return ball
     raise ValueError(
-        f"best must be a max margin in l2 or another power, got one in {best.norm_name}, for whose ball with "
+        f"best must be a max margin in l2 or another power, got one in {best.norm}, for whose ball with "
         "corners no such law is known (D-THM-6)"
     )
 
@@ -83,13 +83,13 @@ def mirror_onset(best: MaxMargin, rate: float) -> float:
     Below power 2 the steps of p grow with p, so that this comes at any rate; above 2 it never comes.
 
     >>> import hardmax as hm
-    >>> best = hm.max_margin(hm.data.named("B-FIG-8"), norm="l1.75")
-    >>> round(hm.train.mirror_onset(best, rate=0.1)), hm.train.mirror_onset(best, rate=0.01) > 1e5
+    >>> best = hm.max_margin(hm.data.example("B-FIG-8"), norm="l1.75")
+    >>> round(hm.limits.mirror_onset(best, rate=0.1)), hm.limits.mirror_onset(best, rate=0.01) > 1e5
     (248, True)
     """
     power, excess = _smooth(best).power, critical_rate(best) / expect.positive("rate", rate)
     if power is None:
-        raise ValueError(f"best must be a max margin in a power, got one in {best.norm_name}; choose a power")
+        raise ValueError(f"best must be a max margin in a power, got one in {best.norm}; choose a power")
     if power > 2 or excess == math.inf:
         return math.inf
     if power == 2:
@@ -104,11 +104,11 @@ def freezing_rate(best: MaxMargin, beta: float) -> float:
     Below it freezing is impossible; that the direction is right does not follow.
 
     >>> import hardmax as hm
-    >>> round(hm.train.freezing_rate(hm.max_margin(hm.data.named("B-FIG-8")), beta=0.9), 6)
+    >>> round(hm.limits.freezing_rate(hm.max_margin(hm.data.example("B-FIG-8")), beta=0.9), 6)
     0.333179
     """
     beta = fraction("beta", beta)
-    return -math.log(beta) * best.norm if beta else math.inf
+    return -math.log(beta) * best.p_norm if beta else math.inf
 
 
 @check_arguments
@@ -116,7 +116,7 @@ def adam_limit(betas: tuple[float, float]) -> float:
     """The most by which margins can grow in a step of Adam without epsilon: -log(beta2)/2, or -log(beta1).
 
     >>> import hardmax as hm
-    >>> round(hm.train.adam_limit((0.9, 0.999)), 8)
+    >>> round(hm.limits.adam_limit((0.9, 0.999)), 8)
     0.00050025
     """
     beta1, beta2 = _fractions(betas)
@@ -139,7 +139,7 @@ def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0
     which this is the least, the one that runs from the origin take. ``margin`` is that in linf.
 
     >>> import hardmax as hm
-    >>> round(hm.train.adam_growth(0.01, margin=3.0, betas=(0.9, 0.99)), 14)
+    >>> round(hm.limits.adam_growth(0.01, margin=3.0, betas=(0.9, 0.99)), 14)
     0.00490314788243
     """
     pace = _paced(rate, margin)
@@ -165,7 +165,7 @@ def adam_waiting(rate: float, margin: float, betas: tuple[float, float] = (0.9, 
     Much before, it is gradient descent with a fixed preconditioner. ``margin`` is that in linf.
 
     >>> import hardmax as hm
-    >>> round(hm.train.adam_waiting(0.1, margin=3.0, betas=(0.9, 0.99)))
+    >>> round(hm.limits.adam_waiting(0.1, margin=3.0, betas=(0.9, 0.99)))
     356403
     """
     _, beta2 = _fractions(betas)
@@ -182,7 +182,7 @@ def runaway_rate(margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> fl
     ``margin`` is that in linf.
 
     >>> import hardmax as hm
-    >>> round(hm.train.runaway_rate(3.0, (0.9, 0.5)), 10), hm.train.runaway_rate(3.0, (0.9, 0.999))
+    >>> round(hm.limits.runaway_rate(3.0, (0.9, 0.5)), 10), hm.limits.runaway_rate(3.0, (0.9, 0.999))
     (0.0095782498, inf)
     """
     beta1, beta2 = _fractions(betas)

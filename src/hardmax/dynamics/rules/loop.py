@@ -92,7 +92,7 @@ def descend_by_rule(  # type: ignore[no-untyped-def]
 ):
     """Steps p in place; ``points`` receives p after the steps named in ``record`` (sorted, ends included).
 
-    Step k sees the inputs k b, ..., k b + b - 1 modulo n, for b = ``batch``. A batch that pulls nowhere is
+    Optimizer k sees the inputs k b, ..., k b + b - 1 modulo n, for b = ``batch``. A batch that pulls nowhere is
     passed over; if no batch pulls in turn, the run ends. It also ends before an entry of p exceeds ``limit``.
     With ``summing`` the multipliers of the slots are added up in ``totals``: rate times weight, over the dual
     norm of l_power where the rule is ``normalized`` (D-THM-3).

@@ -10,10 +10,10 @@ import numpy as np
 
 from hardmax.dynamics.gradient import Settled, pull_of, settle_at
 from hardmax.dynamics.loops import BY_RULE, DONE, NO_COMPETITOR, STATIONARY
+from hardmax.dynamics.optim.steepest import norm_step
 from hardmax.dynamics.rules.by_coordinate import pull_by_coordinate
 from hardmax.dynamics.rules.loop import CYCLE, EXHAUSTED, RUNAWAY, descend_by_rule
 from hardmax.dynamics.schedule import EVENTS, Rule
-from hardmax.dynamics.steps.steepest import norm_step
 from hardmax.dynamics.updates import steepest_step
 from hardmax.margin.norms import norm
 from hardmax.problem import Problem
@@ -30,7 +30,7 @@ def runs_compiled(problem: Problem, rule: Rule) -> bool:
 
 def can_compile(problem: Problem, rule: Rule) -> bool:
     """The same, whatever the keys are."""
-    return not problem.head.moves and problem.loss.is_compiled and rule.is_compiled
+    return not problem.readout.moves and problem.loss.is_compiled and rule.is_compiled
 
 
 def compiled_layout(problem: Problem, slots: Slots) -> tuple[Any, ...]:

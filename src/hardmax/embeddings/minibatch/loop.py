@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,9 @@ from numba import intp, types
 
 from hardmax._lib import expect
 from hardmax._lib.compiled import COUNTS, INDEX, njit
+from hardmax._lib.progress import Progress
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.steps import Step
+from hardmax.dynamics.optim import Optimizer
 from hardmax.embeddings.minibatch import checkpoint as files
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch, two_layers
 
@@ -153,7 +154,7 @@ class Epochs(NamedTuple):
         model: tuple[Any, Any, Any],
         loss: float,
         mass: float,
-        rule: Step,
+        rule: Optimizer,
         batch: int,
         layers: int = 1,
         scale: float = 1.0,
@@ -195,7 +196,7 @@ def run(
     corpus: Corpus,
     plan: TrainingPlan,
     identity: dict[str, Any],
-    progress: Callable[[int, float], None] | None,
+    progress: Progress | None,
 ) -> Epochs:
     """Train, from the checkpoint if there is one; ``identity`` says which training it must be of."""
     same = {
@@ -258,7 +259,7 @@ def run(
             }
             files.save(path, {**model.arrays(), **arrays}, same)
         if progress is not None:
-            progress(epoch, mean)
+            progress(epoch, plan.epochs)
     if event is None and kept[-1].epochs != epoch:
         kept.append(TokenObservables(corpus, epoch, *model.observe()))
     if event is None and mean <= plan.until_loss:

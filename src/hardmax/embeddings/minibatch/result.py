@@ -152,8 +152,8 @@ class TokenObservables(Following):
 
         >>> import hardmax as hm
         >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
-        >>> step = hm.steps.AdamW(0.1)
-        >>> trained = hm.embeddings.train_embeddings(corpus, 8, step, epochs=20, batch=4, rng=0)
+        >>> step = hm.optim.AdamW(0.1)
+        >>> trained = hm.embeddings.minibatch.train_embeddings(corpus, 8, step, epochs=20, batch=4, rng=0)
         >>> [(each.word, each.occurrences) for each in trained.top(1, by="negative")]
         [('bad', 4)]
         """
@@ -186,7 +186,7 @@ class EmbeddingTraining(Run, TokenObservables):
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
-    >>> trained = hm.embeddings.train_embeddings(corpus, 8, hm.steps.AdamW(0.1), epochs=20, batch=4, rng=0)
+    >>> trained = hm.train(corpus.model(d=8), hm.optim.AdamW(0.1), epochs=20, batch=4, rng=0)
     >>> [corpus.word(s) for s in trained.c.argsort()], trained.epochs, trained.event
     (['bad', 'film', 'good'], 20, None)
     """
@@ -209,8 +209,8 @@ class EmbeddingTraining(Run, TokenObservables):
 
         >>> import hardmax as hm
         >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
-        >>> step = hm.steps.AdamW(0.1)
-        >>> trained = hm.embeddings.train_embeddings(corpus, 8, step, epochs=20, batch=4, rng=0)
+        >>> step = hm.optim.AdamW(0.1)
+        >>> trained = hm.embeddings.minibatch.train_embeddings(corpus, 8, step, epochs=20, batch=4, rng=0)
         >>> [(each.label, each.word) for each in trained.predict(["a good book", "bad bad film", "so so"])]
         [(1, 'good'), (-1, 'bad'), (None, None)]
         """

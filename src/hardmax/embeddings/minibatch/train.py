@@ -18,11 +18,12 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import INDEX, OUT_INDEX, njit
 from hardmax._lib.parallel import cores
+from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.schedule import need_step
-from hardmax.dynamics.steps import GD, SGD, AdamW, Step
-from hardmax.dynamics.steps.base import settings
+from hardmax.dynamics.optim import GD, SGD, AdamW, Optimizer
+from hardmax.dynamics.optim.base import settings
+from hardmax.dynamics.schedule import need_optimizer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
@@ -326,7 +327,7 @@ def _renumber(tokens, place, rows, places):  # type: ignore[no-untyped-def]
 def train_embeddings(
     corpus: Corpus,
     d: int,
-    step: Step,
+    step: Optimizer,
     *,
     epochs: int,
     batch: int = 128,
@@ -338,7 +339,7 @@ def train_embeddings(
     checkpoint_every: int = 10,
     until_loss: float = 0.0,
     workers: int | None = None,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
     scale: Scale = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the one-layer model by mini-batches.
@@ -346,7 +347,7 @@ def train_embeddings(
     Args:
         corpus: the labelled sequences, shuffled anew in each epoch; the last batch may be smaller.
         d: the dimension of the embeddings.
-        step: `hm.steps.AdamW`, `SGD` or `GD`, with a number as rate.
+        step: `hm.optim.AdamW`, `SGD` or `GD`, with a number as rate.
         epochs: how many times through the corpus.
         batch: sequences in a step.
         milestones: epochs from which on the rate is a tenth of what it was.
@@ -358,14 +359,14 @@ def train_embeddings(
         checkpoint_every: epochs between two of these.
         until_loss: stop once the mean loss of an epoch, over the batches as they were met, is at most this.
         workers: how many threads; all cores by default. Their number does not change the result.
-        progress: called with the number of epochs done and that mean.
+        progress: called as ``progress(done, total)`` after each epoch.
         scale: a factor before the logits E p of the softmax: a positive number, or "1/sqrt(d)" as in other
             transformers; 1 by default, as printed.
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.minibatch import train_embeddings
     >>> model = hm.embeddings.KLevel.surrogate()
-    >>> step = hm.steps.AdamW(1e-2)
+    >>> step = hm.optim.AdamW(1e-2)
     >>> trained = train_embeddings(model.draw(512, rng=0), 64, step, epochs=30, batch=64, rng=0)
     >>> trained.loss < 1e-2, trained.r_v > 0.9, trained.sign_accuracy() > 0.95
     (True, True, True)
@@ -378,7 +379,7 @@ def train_embeddings(
     rng = expect.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
     plan = TrainingPlan.read(
-        rate=expect.positive("rate", rule.rate),
+        rate=expect.positive("rate", rule.lr),
         milestones=milestones,
         epochs=epochs,
         batch=batch,
@@ -407,22 +408,22 @@ def train_embeddings(
 LEAST_EPSILON = {"float32": 1e-12, "float64": 1e-140}
 
 
-def trainable(step: Step, kind: str) -> AdamW | SGD:
+def trainable(step: Optimizer, kind: str) -> AdamW | SGD:
     """The rule as the trainer's kernels know it: gradient descent is SGD without momentum."""
-    need_step(step)
-    rule = SGD(step.rate) if isinstance(step, GD) and step.norm == "l2" else step
+    need_optimizer(step)
+    rule = SGD(step.lr) if isinstance(step, GD) and step.norm == "l2" else step
     if not isinstance(rule, AdamW | SGD):
         raise ValueError(
-            f"step must be AdamW, SGD or GD of hm.steps where batches are taken, got {type(step).__name__}"
+            f"step must be AdamW, SGD or GD of hm.optim where batches are taken, got {type(step).__name__}"
         )
     if step.decay:
         raise ValueError(f"decay must be 0 for training by mini-batches, got {step.decay:g}; give milestones")
-    if isinstance(rule.rate, str) or np.ndim(rule.rate):
-        raise ValueError(f"rate must be one number for training by mini-batches, got {rule.rate!r:.40}")
-    if isinstance(rule, AdamW) and rule.epsilon < LEAST_EPSILON[kind]:
+    if isinstance(rule.lr, str) or np.ndim(rule.lr):
+        raise ValueError(f"lr must be one number for training by mini-batches, got {rule.lr!r:.40}")
+    if isinstance(rule, AdamW) and rule.eps < LEAST_EPSILON[kind]:
         raise ValueError(
-            f"epsilon must be at least {LEAST_EPSILON[kind]:g} for training by mini-batches in {kind}, got "
-            f"{rule.epsilon:g}: the trainer takes roots far below for zero, and 0/0 has no value"
+            f"eps must be at least {LEAST_EPSILON[kind]:g} for training by mini-batches in {kind}, got "
+            f"{rule.eps:g}: the trainer takes roots far below for zero, and 0/0 has no value"
         )
     return rule
 

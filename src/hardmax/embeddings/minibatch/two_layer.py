@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.parallel import cores
+from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.steps import AdamW, Step
-from hardmax.dynamics.steps.base import settings
+from hardmax.dynamics.optim import AdamW, Optimizer
+from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.loop import TrainingPlan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
@@ -26,7 +27,7 @@ from hardmax.embeddings.minibatch.train import starting_vectors, trainable
 def train_two_layer(
     corpus: Corpus,
     d: int,
-    step: Step,
+    step: Optimizer,
     *,
     epochs: int,
     batch: int = 128,
@@ -38,11 +39,11 @@ def train_two_layer(
     checkpoint_every: int = 10,
     until_loss: float = 0.0,
     workers: int | None = None,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
     scale: Scale = None,
     first_scale: Scale = None,
 ) -> EmbeddingTraining:
-    """Train E, p and v of the two-layer model by mini-batches; ``step`` must be `hm.steps.AdamW`.
+    """Train E, p and v of the two-layer model by mini-batches; ``step`` must be `hm.optim.AdamW`.
 
     Arguments and result are those of `train_embeddings`; the loss is the two-layer model's, and a = E p,
     c = E v are those of the embeddings as they are, below the first layer. LayerNorm has no gain and no bias.
@@ -56,15 +57,15 @@ def train_two_layer(
 
     >>> import hardmax as hm
     >>> corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=0)
-    >>> step = hm.steps.AdamW(2e-2)
-    >>> trained = hm.embeddings.train_two_layer(corpus, 16, step, epochs=15, batch=16, rng=0)
+    >>> step = hm.optim.AdamW(2e-2)
+    >>> trained = hm.embeddings.minibatch.train_two_layer(corpus, 16, step, epochs=15, batch=16, rng=0)
     >>> trained.loss < 1e-2, trained.r_v > 0.5
     (True, True)
     """
     d, kind = expect.whole("d", d, 1), expect.one_of("dtype", dtype, ("float32", "float64"))
     rule = trainable(step, kind)
     if not isinstance(rule, AdamW):
-        raise ValueError(f"step must be hm.steps.AdamW for the two-layer model, got {type(step).__name__}")
+        raise ValueError(f"step must be hm.optim.AdamW for the two-layer model, got {type(step).__name__}")
     workers = cores() if workers is None else expect.whole("workers", workers, 1)
     factor, first_factor = read_scale("scale", scale, d), read_scale("first_scale", first_scale, d)
     try:
@@ -77,7 +78,7 @@ def train_two_layer(
     rng = expect.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
     plan = TrainingPlan.read(
-        rate=expect.positive("rate", rule.rate),
+        rate=expect.positive("rate", rule.lr),
         milestones=milestones,
         epochs=epochs,
         batch=batch,

@@ -25,7 +25,7 @@ import torch
 
 from hardmax._lib.parallel import serial_blas
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.torch.embedding_models import padded
 

@@ -68,8 +68,8 @@ def ov_star(collocation: Sequence[int]) -> MaxMargin:
 def kq_star(edges_by_query: Mapping[int, Iterable[tuple[int, int]]], V: int) -> MaxMargin:
     """C-DEF-KQSTAR: ``W_kq*[token, query]``, exact; each query brings its edges (optimal, non-optimal).
 
-    A row is labelled (query, optimal, non-optimal). `hardmax.nexttoken.KqStar` has the same on the pairs that
-    occur, for large vocabularies and for confused tokens.
+    A row is labelled (query, optimal, non-optimal). `hardmax.nexttoken.star.KqStar` has the same on the
+    pairs that occur, for large vocabularies and for confused tokens.
 
     >>> kq_star({1: [(1, 0)]}, V=2).fractions.tolist()
     [[Fraction(0, 1), Fraction(-1, 2)], [Fraction(0, 1), Fraction(1, 2)]]

@@ -25,7 +25,7 @@ from hardmax.margin.norms import norm
 from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.problem.selection import leaders, selected_tokens
+from hardmax.problem.selection import Selection, leaders, selected_tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def factored_point(
     problem: Problem,
     K: ArrayLike,
     Q: ArrayLike,
-    selection: Iterable[int] | None = None,
+    selection: Iterable[int] | Selection | None = None,
     *,
     tolerance: float = 1e-6,
 ) -> FactoredPoint:

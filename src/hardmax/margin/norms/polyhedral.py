@@ -47,14 +47,14 @@ class Polyhedral(Power):
         """
         self.refuse(constraints, exact)
         if not constraints.h.any():
-            return replace(solve(constraints), norm_name=self.name)
+            return replace(solve(constraints), norm=self.name)
         scaled = scale(constraints)
         stack = scaled.A[None], scaled.h[None], scaled.equal[None]
         (p,), (weights,), _, (strict,) = at_corners(*stack, self)
         if not measured_at(scaled, self, p, weights, constraints.shape).lower > 0:
             plain = solve(constraints)
             if plain.is_feasible is False:
-                return replace(plain, norm_name=self.name)
+                return replace(plain, norm=self.name)
             p, weights = by_highs(scaled.A, scaled.h, scaled.equal, self)
         if exact or is_small(constraints):
             return solve_polyhedral(constraints, self, tight_lines(scaled, self, p, weights))
@@ -94,7 +94,7 @@ class Polyhedral(Power):
                     weights[b],
                     (lower[b], upper[b]),
                     kkt[b],
-                    norm_name=self.name,
+                    norm=self.name,
                 )
             )
             if good[b]
@@ -107,8 +107,8 @@ class Polyhedral(Power):
         if best.face is not None:
             return Tight(best.face.essential, best.face.essential | best.face.sometimes)
         none = np.zeros(best.constraints.count, dtype=bool)
-        if best.norm == 0 or best.p is None:
-            return Tight(none, ~none if np.isnan(best.norm) else none)
+        if best.p_norm == 0 or best.p is None:
+            return Tight(none, ~none if np.isnan(best.p_norm) else none)
         return Tight(best.constraints.equal, ~none)
 
     def face(self, best: MaxMargin) -> Face | None:
@@ -161,7 +161,7 @@ def solve_polyhedral(constraints: Constraints, norm: Power, tight: Iterable[int]
     face = face_of(norm, rows, [b * t for b in bounds], constraints.equal.tolist(), p, weights)
     unit = face.nearest([Fraction(0)] * d)
     exact = _exact(constraints, face, unit, weights, t, power, h_power)
-    best = replace(from_exact(constraints, exact), norm_name=norm.name)
+    best = replace(from_exact(constraints, exact), norm=norm.name)
     best.__dict__["face"] = face  # where cached_property looks
     return best
 

@@ -52,7 +52,7 @@ class Smooth(Power):
     def enclose(self, best: MaxMargin) -> Tight:
         """By how round the ball is; what stays in doubt by fractions, where the solution is made of such."""
         c = best.constraints
-        asks = best.p is not None and best.norm > 0 and not c.equal.any() and bool((c.h > 0).all())
+        asks = best.p is not None and best.p_norm > 0 and not c.equal.any() and bool((c.h > 0).all())
         found = enclose_by(best, _near(best, self) if asks else None)
         if not asks or not found.doubtful.any():
             return found

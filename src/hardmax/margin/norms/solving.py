@@ -53,8 +53,8 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
     """
     own.refuse(constraints, exact)
     plain = solve(constraints)
-    if plain.is_feasible is False or plain.norm == 0:
-        return replace(plain, norm_name=own.name)
+    if plain.is_feasible is False or plain.p_norm == 0:
+        return replace(plain, norm=own.name)
     scaled = scale(constraints)
     found = None
     if plain.p is not None and plain.multipliers is not None and plain.p.any():
@@ -101,7 +101,7 @@ def proved_by(constraints: Constraints, name: Norm | str | float, p: Floats, wei
 def answer(constraints: Constraints, scaled: Scaled, ball: Norm, p: Floats, weights: Floats) -> MaxMargin:
     """What p and the multipliers of the scaled problem prove."""
     measured = measured_at(scaled, ball, p, weights, constraints.shape)
-    found = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm_name=ball.name)
+    found = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm=ball.name)
     if not kept(weights, np.asarray(found.multipliers)):
         found = replace(found, multipliers=_within_floats(weights, scaled))
     whole = kept(p, np.asarray(found.p).ravel()) and kept(weights, np.asarray(found.multipliers))
@@ -175,10 +175,10 @@ def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
     >>> enclose_by(solve_in(rows, "l3")).doubtful.tolist()
     [False, False]
     """
-    c, ball = best.constraints, norm(best.norm_name)
+    c, ball = best.constraints, norm(best.norm)
     none = np.zeros(c.count, dtype=bool)
-    if best.norm == 0 or best.p is None:
-        return Tight(none, ~none if math.isnan(best.norm) else none)
+    if best.p_norm == 0 or best.p is None:
+        return Tight(none, ~none if math.isnan(best.p_norm) else none)
     if c.equal.any() or not (c.h > 0).all():
         return Tight(c.equal, ~none)
     known, near = near is not None, ~none if near is None else near

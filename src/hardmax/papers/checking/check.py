@@ -16,7 +16,7 @@ from hardmax._lib.notebook import table
 from hardmax.papers.checking.proof import as_slack
 from hardmax.papers.registry import Registry, places
 from hardmax.problem import Problem
-from hardmax.problem.heads import ScoresMove
+from hardmax.problem.readouts import ScoresMove
 
 WIDTH = 79
 LONGEST = 60  # characters of one measured value
@@ -108,7 +108,7 @@ class Hypothesis:
 
     ``erratum`` names the erratum that adds the condition; None if the paper states it itself.
 
-    >>> from hardmax.papers.checking import Hypothesis
+    >>> from hardmax.papers.checking.check import Hypothesis
     >>> Hypothesis("n = 1", holds=False, measured=2).holds
     False
     """
@@ -136,7 +136,7 @@ class Outcome:
     corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
     does.
 
-    >>> from hardmax.papers.checking import Outcome
+    >>> from hardmax.papers.checking.check import Outcome
     >>> Outcome(slack=0.5, measured={"cosine": 0.995}).proof is None
     True
     """
@@ -160,8 +160,8 @@ class Statement:
     in rational or ball arithmetic. A *limit* fails only by a proof that the limit is another one; being far
     from it is no such proof, however late. An *existential* statement ("from some radius on") never fails.
 
-    >>> from hardmax.papers.checking import checks
-    >>> checks()["B-THM-L4"].label, checks()["B-THM-1"].kind, checks()["B-THM-3"].kind
+    >>> from hardmax.papers.checking.check import statements
+    >>> checks()["B-THM-L4"].label, checks()["B-THM-1"].kind, statements()["B-THM-3"].kind
     ('proved', 'limit', 'existential')
     """
 
@@ -185,8 +185,8 @@ class Check:
     paper's own wording where an erratum changes it.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.checking import check
-    >>> found = check("B-ASM-B", hm.data.named("B-FIG-1b"))
+    >>> from hardmax.papers.checking.check import check_statement
+    >>> found = check_statement("B-ASM-B", hm.data.example("B-FIG-1b"))
     >>> found.verdict, found.witness
     ('fails', [0, 1, 2])
     """
@@ -234,11 +234,11 @@ def statement(
     """Enter the decorated function, from a problem to an Outcome, into the table under ``id``.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.checking import Outcome, statement
+    >>> from hardmax.papers.checking.check import Outcome, statement
     >>> @statement("X-EXAMPLE-1", "Few tokens", "T <= 3", kind="finite", label="conjecture")
     ... def few_tokens(problem: hm.Problem) -> Outcome:
     ...     return Outcome(slack=float(3 - problem.sizes.max()), proof="counted")
-    >>> hm.check("X-EXAMPLE-1", hm.data.named("B-FIG-8")).verdict
+    >>> hm.check_statement("X-EXAMPLE-1", hm.data.example("B-FIG-8")).verdict
     'consistent'
     """
 
@@ -249,11 +249,11 @@ def statement(
     return enter
 
 
-def checks() -> dict[str, Statement]:
+def statements() -> dict[str, Statement]:
     """All statements that can be checked, by id.
 
-    >>> from hardmax.papers.checking import checks
-    >>> checks()["B-THM-L10"].title
+    >>> from hardmax.papers.checking.check import statements
+    >>> statements()["B-THM-L10"].title
     'Lemma 10: few directional neighbours'
     """
     return dict(sorted(STATEMENTS.all().items(), key=lambda entry: _order(entry[0])))
@@ -270,7 +270,7 @@ def _is_weighted(subject: Any) -> bool:
 
 
 @check_arguments
-def check(
+def check_statement(
     id: str, subject: Any, *evidence: Any, reading: Reading = "corrected", instance: str = "", **options: Any
 ) -> Check:
     """Test a statement on a problem, or on the dataset its paper is about.
@@ -281,9 +281,9 @@ def check(
     erratum adds does not then excuse a claim that fails.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.checking import check
-    >>> opposed = hm.Problem.from_scores([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
-    >>> check("B-THM-2", opposed).verdict, check("B-THM-2", opposed, reading="paper").verdict
+    >>> from hardmax.papers.checking.check import check_statement
+    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    >>> check_statement("B-THM-2", opposed).verdict, check_statement("B-THM-2", opposed, reading="paper").verdict
     ('not applicable', 'fails')
     """
     found = statement_of(id)
@@ -292,12 +292,12 @@ def check(
         asked.bind(subject, *evidence, **options)
     except TypeError as error:
         named = (f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in asked.parameters.values())
-        raise ValueError(f"{id}: {error}; ask check({id!r}, {', '.join(named)})") from None
+        raise ValueError(f"{id}: {error}; ask check_statement({id!r}, {', '.join(named)})") from None
     wanted = subject_of(found)
     if isinstance(wanted, type) and wanted is not Any and not isinstance(subject, wanted):
         raise ValueError(
             f"{id} is about a {wanted.__name__}, got {type(subject).__name__}; "
-            f"ask check({id!r}, {wanted.__name__.lower()}, ...)"
+            f"ask check_statement({id!r}, {wanted.__name__.lower()}, ...)"
         )
     outcome = outcome_of(found, subject, *evidence, **options)
     paper = paper_verdict_of(found, outcome)
@@ -363,7 +363,7 @@ def subject_of(found: Statement) -> Any:
     """What a statement is about: the annotation of its function's first parameter.
 
     >>> from hardmax.papers.checking.check import checks, subject_of
-    >>> subject_of(checks()["B-THM-3"]).__name__
+    >>> subject_of(statements()["B-THM-3"]).__name__
     'Problem'
     """
     return next(iter(signature(found.test, eval_str=True).parameters.values())).annotation

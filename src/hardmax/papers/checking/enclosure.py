@@ -41,11 +41,11 @@ def selected(problem: Problem, start: Any, steps: int = STEPS) -> int | None:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.checking.enclosure import selected
-    >>> line = hm.Problem.from_scores([[[0.0], [1.0], [-1.0]]], [[1.0, 2.0, 0.0]])
+    >>> line = hm.Problem([[[0.0], [1.0], [-1.0]]], [[1.0, 2.0, 0.0]])
     >>> selected(line, [0.0]), selected(line, [0.0], steps=0)
     (1, None)
     """
-    if problem.n != 1 or problem.head.moves or problem.counts is not None or len(problem.shape) != 1:
+    if problem.n != 1 or problem.readout.moves or problem.counts is not None or len(problem.shape) != 1:
         return None
     point = problem.vector("start", start)
     keys = [balls(row) for row in problem.keys[problem.tokens]]
@@ -107,7 +107,7 @@ class Disc:
 
 
 def _follow(field: EnclosedField, start: Balls, steps: int) -> int | None:
-    """Step by step until a trap shuts."""
+    """Optimizer by step until a trap shuts."""
     disc, h = Disc(start, arb(0)), arb(1)
     for _ in range(steps):
         if (token := trapped(field, disc.box)) is not None:

@@ -12,7 +12,7 @@ from typing import Any
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.reviews import read_reviews
 from hardmax.data.sentences.reading import read_sentences
-from hardmax.papers.checking.check import Check, Reading, Verdict, check, statement_of, subject_of
+from hardmax.papers.checking.check import Check, Reading, Verdict, check_statement, statement_of, subject_of
 from hardmax.papers.registry import PAPERS
 from hardmax.problem import Problem
 
@@ -91,7 +91,9 @@ class Instance:
 
     def run(self) -> Check:
         """Test the statement here."""
-        return check(self.id, self.subject(), reading=self.reading, instance=self.name, **self.options)
+        return check_statement(
+            self.id, self.subject(), reading=self.reading, instance=self.name, **self.options
+        )
 
 
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:

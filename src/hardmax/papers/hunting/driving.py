@@ -23,6 +23,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.parallel import serial_blas
+from hardmax._lib.progress import Progress
 from hardmax.directions.position import general_position
 from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.hunting.candidate import Candidate
@@ -43,12 +44,7 @@ ORDERS = 8  # looks at each kind of order, where a custom function may depend on
 NAMES = {"coordinates": "order and signs of the coordinates"}
 
 
-def shrink(
-    claim: HuntedClaim,
-    candidate: Candidate,
-    found: Judgement,
-    tell: Callable[[int], object] = lambda count: None,
-) -> tuple[Candidate, Judgement]:
+def shrink(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> tuple[Candidate, Judgement]:
     """Fewest inputs, tokens and dimensions, then simple numbers, as long as it fails in the same word.
 
     Greedy: the first simpler candidate that fails as well is taken, and all is tried again from there.
@@ -61,7 +57,6 @@ def shrink(
                     continue
                 judged = claim.judge(there)
                 count += 1
-                tell(count)
                 if judged.word == found.word or judged.word == "refuted":
                     candidate, found = there, judged
                     break
@@ -172,7 +167,7 @@ def suggestions(claim: HuntedClaim, found: Candidate, word: str, tries: int, see
     refutation only another one counts, of a suspicion another suspicion too.
     """
     subject = found.subject()
-    if not isinstance(subject, Problem) or subject.head.moves:
+    if not isinstance(subject, Problem) or subject.readout.moves:
         return ()
     lines = []
     for name, holds in CONDITIONS.items():
@@ -260,7 +255,7 @@ class Budget:
 
     tries: int | None = None
     seconds: float | None = None
-    seed: int = 0
+    rng: int = 0
     store: str | os.PathLike[str] | None = None
     backend: str = "local"
     address: str | None = None
@@ -268,10 +263,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.tries is not None and expect.whole("tries", self.tries, 1) > UNITS:
-            raise ValueError(f"tries must be at most {UNITS:,}, got {self.tries:,}; hunt with another seed")
+            raise ValueError(f"tries must be at most {UNITS:,}, got {self.tries:,}; hunt with another rng")
         if self.seconds is not None:
             expect.positive("seconds", self.seconds)
-        expect.whole("seed", self.seed)
+        expect.whole("rng", self.rng)
 
     @property
     def units(self) -> int:
@@ -285,13 +280,9 @@ class Drive:
     """Runs units and knows when there are enough."""
 
     def __init__(
-        self,
-        claim: HuntedClaim,
-        budget: Budget,
-        named: bool,
-        tell: Callable[[int], object] = lambda count: None,
+        self, claim: HuntedClaim, budget: Budget, named: bool, progress: Progress = lambda done, total: None
     ) -> None:
-        self.claim, self.tries, self.tell = claim, budget.units, tell
+        self.claim, self.tries, self.progress = claim, budget.units, progress
         self.end = None if budget.seconds is None else time.monotonic() + budget.seconds
         self.folder = None if budget.store is not None else Path(tempfile.mkdtemp(prefix="hardmax-hunt-"))
         self.path = Path(budget.store or "") if self.folder is None else self.folder / "hunt.sqlite"
@@ -308,7 +299,7 @@ class Drive:
             "grid": [cell],
             "trials": UNITS,
             "store": self.path,
-            "seed": budget.seed,
+            "rng": budget.rng,
             "batch": 1,
             "backend": budget.backend,
             "address": budget.address,
@@ -341,9 +332,9 @@ class Drive:
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _see(self, progress: Any) -> None:
+    def _see(self, done: int, total: int) -> None:
         self._read()
-        self.tell(len(self.rows))
+        self.progress(len(self.rows), self.tries)
         if self._is_enough():
             raise _Enough
 

@@ -17,7 +17,7 @@ import numpy as np
 from flint import arb
 
 from hardmax.dynamics.flow import flow
-from hardmax.dynamics.measures import risk
+from hardmax.dynamics.measures import loss
 from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
@@ -26,7 +26,7 @@ from hardmax.papers.checking.enclosure import PROOF, selected
 from hardmax.papers.checking.proof import at_precision
 from hardmax.papers.max_margin.statements.common import longest_difference, unit_length
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 FAR = 1e4  # times the |p| at which logits move by one: how far the flow runs
 
@@ -69,7 +69,7 @@ class Measurements:
     @cached_property
     def best(self) -> MaxMargin:
         """p_mm of the best-scoring tokens."""
-        return max_margin(self.problem, optimal_tokens(self.problem).tokens)
+        return max_margin(self.problem, best_tokens(self.problem).tokens)
 
     @cached_property
     def path(self) -> Run:
@@ -79,7 +79,7 @@ class Measurements:
     @cached_property
     def limit(self) -> MaxMargin:
         """p_mm of what the flow selects."""
-        return max_margin(self.problem, self.path.selection().tokens)
+        return max_margin(self.problem, self.path.selection.tokens)
 
     def __getitem__(self, name: str) -> float:
         return float(getattr(self, f"_{name}")())
@@ -88,24 +88,24 @@ class Measurements:
         return self.best.margin if self.best.is_feasible and self.best.direction is not None else 0.0
 
     def _selection(self) -> float:
-        good = optimal_tokens(self.problem).sets
-        chosen = self.path.selection().sets
+        good = best_tokens(self.problem).sets
+        chosen = self.path.selection.sets
         return sum(set(a) <= set(b) for a, b in zip(chosen, good, strict=True)) / self.problem.n
 
     def _misalignment(self) -> float:
-        return self.path.misalignment(self.limit) if self._has_limit() else math.nan
+        return self.path.cosine_distance(self.limit) if self._has_limit() else math.nan
 
     def _deficit(self) -> float:
-        return self.path.deficit(self.limit) if self._has_limit() else math.nan
+        return self.path.margin_gap(self.limit) if self._has_limit() else math.nan
 
     def _has_limit(self) -> bool:
-        return self.path.selection().is_unique and self.limit.direction is not None and self.path.norm > 0
+        return self.path.selection.is_unique and self.limit.direction is not None and self.path.p_norm > 0
 
     def _norm(self) -> float:
-        return self.path.norm * longest_difference(self.problem)
+        return self.path.p_norm * longest_difference(self.problem)
 
     def _risk(self) -> float:
-        return risk(self.problem, self.path.p)
+        return loss(self.problem, self.path.p)
 
     def _n(self) -> float:
         return self.problem.n
@@ -121,7 +121,7 @@ class Measurements:
         if name in ("n", "T", "d"):
             return arb(int(self[name]))
         if name == "margin" and self.best.is_feasible and self.best.direction is not None:
-            exact = max_margin(self.problem, optimal_tokens(self.problem).tokens, exact=True).exact
+            exact = max_margin(self.problem, best_tokens(self.problem).tokens, exact=True).exact
             if exact is None:
                 return None
             square = exact.norm_squared
@@ -129,15 +129,15 @@ class Measurements:
         if name == "margin" and self.best.status == "infeasible":
             return arb(0)
         if name == "selection" and self._is_proved():
-            good = optimal_tokens(self.problem).sets
-            hits = sum(t in b for t, b in zip(self.path.selection().tokens, good, strict=True))
+            good = best_tokens(self.problem).sets
+            hits = sum(t in b for t, b in zip(self.path.selection.tokens, good, strict=True))
             return arb(hits) / self.problem.n
         return None
 
     def _is_proved(self) -> bool:
         """Whether what the flow selects is proved, which `enclosure` can do for one input."""
 
-        chosen = self.path.selection()
+        chosen = self.path.selection
         if not chosen.is_unique or self.path.event is not None:
             return False
         return (selected(self.problem, np.zeros(self.problem.d)),) == chosen.tokens
@@ -150,7 +150,7 @@ class Expression:
     >>> import hardmax as hm
     >>> from hardmax.papers.hunting.expression import parse
     >>> claim = parse("margin <= 0.5 given n == 2")
-    >>> found = claim(hm.data.named("B-FIG-8"))
+    >>> found = claim(hm.data.example("B-FIG-8"))
     >>> round(found.slack, 6), found.hypotheses[0].holds
     (0.183772, True)
     """
@@ -175,7 +175,7 @@ class Expression:
         fails = slack < 0 or (strict and slack == 0)
         told = {name: seen[name] for name in sorted(_names(self.claim))}
         if "path" in seen.__dict__:
-            told["|p| of the flow"] = seen.path.norm
+            told["|p| of the flow"] = seen.path.p_norm
         return Outcome(
             hypotheses,
             -math.ulp(0.0) if fails and slack == 0 else slack,

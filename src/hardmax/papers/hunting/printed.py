@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.sentences.samples import Samples
-from hardmax.directions import local_optimality
-from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.enumerate import selections
+from hardmax.directions.neighbors import attracts
 from hardmax.dynamics.flow import flow
-from hardmax.embeddings import initial_event, pattern_max_margin, take_first_step
-from hardmax.margin.att_svm import global_max_margins, max_margin
+from hardmax.embeddings import pattern_max_margin, take_first_step
+from hardmax.embeddings.first_step import initial_event
+from hardmax.margin.att_svm import best_max_margins, max_margin
 from hardmax.nexttoken import analyze
 from hardmax.papers.checking.check import Hypothesis, Outcome, unmet
 from hardmax.papers.checking.proof import at_precision, settle_slack
@@ -27,7 +28,7 @@ from hardmax.papers.max_margin.statements.balls import BallProblem, has_balls, s
 from hardmax.papers.max_margin.statements.common import distinct_scores, unit_length
 from hardmax.papers.trained_embeddings.statements.common import important_tokens
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 RATIONAL = "rational arithmetic"
 FAR = 1e3  # times the |p| at which logits move by one
@@ -45,14 +46,16 @@ def no_critical_point(problem: Problem) -> Outcome:
         return Outcome((some,))
     path = flow(problem, until_norm=FAR * unit_length(problem))
     if path.event != "stationary point":
-        return Outcome((some,), 1 / (1 + 1 / max(path.norm, 1e-9)), {"norm": path.norm, "event": path.event})
+        return Outcome(
+            (some,), 1 / (1 + 1 / max(path.p_norm, 1e-9)), {"norm": path.p_norm, "event": path.event}
+        )
     proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
-    return Outcome((some,), -1.0, {"norm": path.norm}, path.p, proof=proof)
+    return Outcome((some,), -1.0, {"norm": path.p_norm}, path.p, proof=proof)
 
 
 def one_best_direction(problem: Problem) -> Outcome:
     """B-ERR-15: the best-scoring tokens have one max-margin direction."""
-    found = [each for _, each in global_max_margins(problem, exact=True)]
+    found = [each for _, each in best_max_margins(problem, exact=True)]
     vectors = {tuple(each.exact.p) for each in found if each.exact is not None and each.exact.p is not None}
     none = all(each.status == "infeasible" for each in found)
     wrong = none or len(vectors) > 1
@@ -62,7 +65,7 @@ def one_best_direction(problem: Problem) -> Outcome:
 
 def score_as_key(problem: Problem) -> Outcome:
     """B-ERR-18: the score as one more coordinate of the keys leaves the direction of the others alone."""
-    tokens = optimal_tokens(problem)
+    tokens = best_tokens(problem)
     one = Hypothesis("one best token per input", tokens.is_unique)
     plane = max_margin(problem, tokens.tokens, exact=True) if tokens.is_unique else None
     parts = zip(problem.split(problem.keys[problem.tokens]), problem.split(problem.scores), strict=True)
@@ -70,14 +73,14 @@ def score_as_key(problem: Problem) -> Outcome:
     hypotheses = (one, Hypothesis("separable", plane is not None and plane.is_feasible))
     if unmet(hypotheses) or plane is None or plane.exact is None or plane.exact.p is None:
         return Outcome(hypotheses)
-    space = max_margin(Problem.from_scores(lifted, problem.split(problem.scores)), tokens.tokens, exact=True)
+    space = max_margin(Problem(lifted, problem.split(problem.scores)), tokens.tokens, exact=True)
     if space.exact is None or space.exact.p is None or plane.direction is None:
         return Outcome(hypotheses)
     u, w = list(plane.exact.p), list(space.exact.p)[: problem.d]
     turned = any(u[i] * w[j] != u[j] * w[i] for i in range(len(u)) for j in range(i))
     if not any(w):
         return Outcome(hypotheses, 0.0, vacuous=True)
-    gap = misalignment([float(x) for x in u], [float(x) for x in w])
+    gap = cosine_distance([float(x) for x in u], [float(x) for x in w])
     return Outcome(
         hypotheses, -max(gap, 1e-300) if turned else 0.0, {"1 - cos": gap}, proof=RATIONAL if turned else None
     )
@@ -121,7 +124,7 @@ def short_solutions(corpus: Corpus) -> Outcome:
         best = pattern_max_margin(corpus, [[s] for s in important], after, exact=True)
         if best.exact is not None and best.exact.norm_squared:
             rooms.append(
-                (float(1 - best.norm / (4 * n)), best.exact.norm_squared > Fraction(4 * n) ** 2, shrink)
+                (float(1 - best.p_norm / (4 * n)), best.exact.norm_squared > Fraction(4 * n) ** 2, shrink)
             )
     if not rooms:
         return Outcome((condition,), 0.0, vacuous=True)
@@ -163,7 +166,7 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
     Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
     the same moves come for ever.
     """
-    best = optimal_tokens(problem)
+    best = best_tokens(problem)
     hypotheses = (
         distinct_scores(problem),
         Hypothesis("rivals in some input", bool((problem.sizes > 1).any())),
@@ -208,8 +211,8 @@ def one_bias_for_all(problem: Problem) -> Outcome:
     if unmet(hypotheses):
         return Outcome(hypotheses)
     apart = {}
-    for each in feasible_selections(problem, limit=16):
-        said = {local_optimality(problem, each.selection, norm=name) for name in ("l1", "linf")}
+    for each in selections(problem, limit=16):
+        said = {attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
         if said == {"strong", "no"}:
             apart[str(each.selection)] = sorted(said)
     return Outcome(hypotheses, -1.0 if apart else 1.0, {"apart": apart}, proof="fractions" if apart else None)

@@ -66,7 +66,7 @@ class ProblemCandidate:
             return Problem.from_queries(
                 list(self.tokens), self.queries, list(self.scores or ()), loss=self.loss
             )
-        return Problem.from_scores(list(self.tokens), list(self.scores or ()), self.loss)
+        return Problem(list(self.tokens), list(self.scores or ()), self.loss)
 
     # continuous numbers, as one vector
 

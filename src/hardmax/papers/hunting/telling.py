@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib.files import whole_text
-from hardmax.directions.enumerate import locally_optimal
+from hardmax.directions.enumerate import attractors
 from hardmax.papers.checking.instances import read_subject
 from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim
@@ -106,7 +106,7 @@ def read(claim: HuntedClaim, file: Path, given: Mapping[str, Any]) -> Candidate:
 def problem_candidate(problem: Problem) -> ProblemCandidate:
     """A problem of keys and scores, or of tokens, labels and a head that are their own keys."""
     tokens = tuple(problem.split(problem.keys[problem.tokens]))
-    head = problem.head.linear
+    head = problem.readout.linear
     if head is not None and head.values is not None and np.array_equal(head.values, problem.keys):
         return ProblemCandidate(tokens, labels=head.labels, head=head.v, loss=problem.loss.name)
     return ProblemCandidate(tokens, tuple(problem.split(problem.scores)), loss=problem.loss.name)
@@ -129,7 +129,7 @@ def picture(candidate: Candidate) -> Figure | None:
         for place, score in zip(lifted, own, strict=True):
             axes.annotate(f"{score:g}", place, (4, 5), textcoords="offset points", fontsize=8)
     reach = float(np.abs(flat).max()) or 1.0
-    for found in locally_optimal(problem, limit=20):
+    for found in attractors(problem, limit=20):
         if found.direction is not None:
             end = reach * np.append(found.direction, [0.0] * (2 - candidate.d))
             axes.annotate("", (end[0], end[1]), (0, 0), arrowprops={"arrowstyle": "->", "color": "0.4"})

@@ -103,7 +103,7 @@ class Predicted(Answer):
 
     >>> import hardmax as hm
     >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> hm.answers.ntp_predict(hm.nexttoken.train(svop).predictor, "O S P", limit=True)
+    >>> hm.answers.ntp_predict(hm.nexttoken.training.train(svop).predictor, "O S P", limit=True)
     next  probability  attended  weight  type
     P     1            O         1       optimal
     S     2.71267e-23  S         0       non-comparable
@@ -158,11 +158,11 @@ def ntp_predict(
 
     >>> import hardmax as hm
     >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> hm.answers.ntp_predict(hm.nexttoken.train(svop).predictor, ["S", "V", "P"]).prediction.rule
+    >>> hm.answers.ntp_predict(hm.nexttoken.training.train(svop).predictor, ["S", "V", "P"]).prediction.rule
     'tie'
     """
-    from hardmax.nexttoken.model_file import load_model
+    from hardmax.nexttoken.predict import Predictor
 
     words = sentence.split() if isinstance(sentence, str) else list(sentence)
-    predictor = load_model(model) if isinstance(model, str | os.PathLike) else model
+    predictor = Predictor.load(model) if isinstance(model, str | os.PathLike) else model
     return Predicted(tuple(words), predictor.predict(words, limit=limit))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import DONE, INTERRUPTED
 from hardmax.app.results.answer import Answer
 from hardmax.app.results.nexttoken.checked import MAX_LENGTH
@@ -58,7 +59,7 @@ class Trained(Answer):
     @property
     def remarks(self) -> list[str]:
         """What a reader should know beside the numbers."""
-        from hardmax.problem.heads import best_loss
+        from hardmax.problem.readouts import best_loss
 
         told = [
             f"the step {step:g} is above the bound of the condition {name}, {bound:g}"
@@ -229,16 +230,14 @@ class Learning:
         if resume and model.exists():
             self.start, self.before = self._found()
 
-    def run(
-        self, progress: Callable[[int], None] | None = None, stop: Callable[[], bool] | None = None
-    ) -> Trained:
-        """Train and write the model; ``progress`` is told of steps done, and the yes of ``stop`` ends it."""
-        from hardmax.nexttoken.model_file import Reached, save_model
+    def run(self, progress: Progress | None = None, stop: Callable[[], bool] | None = None) -> Trained:
+        """Train and write the model; ``progress(done, total)`` counts steps, and the yes of ``stop`` ends it."""
+        from hardmax.nexttoken.model_file import Reached, save
         from hardmax.nexttoken.training import train
 
         after, signed = (self.before.steps, self.before.signed_steps) if self.before else (0, 0)
         if progress:
-            progress(after)
+            progress(after, self.steps)
         run = train(
             self.samples,
             steps=self.steps,
@@ -254,7 +253,7 @@ class Learning:
                 "pulls cancel, so there is no direction to take"
             )
         reached = Reached.by(run, before=signed)
-        save_model(self.model, run.predictor, reached)
+        save(self.model, run.predictor, reached)
         again = ["hardmax", "ntp", "train", self.name, "--out", str(self.model), "--resume", *self.options]
         goes_on = shlex.join(again) if reached.steps < self.steps else None
         return Trained(run, self.analysis, str(self.model), reached, self.steps, goes_on)

@@ -1,1 +1,1 @@
-"""The nuclear and the spectral norm of a matrix W: two solvers, Newton's last steps, the shortest optimum."""
+"""The nuclear and the spectral norm of a matrix W: a solver, Newton's last steps, the shortest optimum."""

@@ -1,4 +1,4 @@
-"""An interior-point method for the nuclear and the spectral norm of a matrix W, rows being outer products.
+"""An interior-point method for the nuclear and the spectral norm of a matrix W.
 
 Both are semidefinite programs of one form, in the unknown x,
 
@@ -9,10 +9,10 @@ nuclear:   x are the multipliers l, G = sum_j l_j row_j, z the multipliers of in
 spectral:  x = (W, t), G = -W, z_j = row_j . W - h_j t for inequalities, E the same for equalities, and b.x is
            t; the multipliers belong to z and E.
 
-The steps are Mehrotra's, in the direction of Helmberg, Kojima and Monteiro. Because rows are a b', the matrix
+The steps are Mehrotra's, in the direction of Helmberg, Kojima and Monteiro. Where rows are a b', the matrix
 of the Newton system is made of products of small Gram matrices: a step costs a few products of matrices as
-large as W. A solution's W only has columns in the span of the a and rows in that of the b, and no norm here
-changes with the basis, so W is first made as small as these.
+large as W. A solution's W then only has columns in the span of the a and rows in that of the b, and no norm
+here changes with the basis, so W is first made as small as these.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.margin.constraints import Bools, Floats
+from hardmax.margin.constraints import Bools, Floats, outer
 from hardmax.margin.measure import EPS
 from hardmax.margin.norms.matrices.definition import Singular
 from hardmax.margin.norms.matrices.face import shortest
 from hardmax.margin.norms.matrices.newton import sharpened
 from hardmax.margin.norms.pair import Pair, scored
 
-STEPS = 60
+STEPS = 150
+IDLE = 30  # steps in a row that gain nothing, after which it ends
 WALL = 0.98  # of the way to the boundary
 NEAR = (1e-4, 1e-6, 1e-8, 1e-10)  # relative widths at which Newton's method is tried,
+NEAR_ENOUGH = 1e-2  # or at the end,
 GOOD = 1e-11  # the one at which to stop,
 ENOUGH = 1e-9  # and the one from which steps that gain nothing end it
 
 
 class Rows(NamedTuple):
-    """Rows a_j b_j', their bounds, and which are equalities."""
+    """Rows (m, d e), each a matrix read row by row, their bounds, and which are equalities.
 
-    a: Floats
-    b: Floats
+    ``factors`` are a (m, d) and b (m, e) where all rows are outer products a_j b_j'.
+    """
+
+    A: Floats
+    shape: tuple[int, int]
     h: Floats
     equal: Bools
-
-    def dense(self) -> Floats:
-        """The rows written out, each read row by row."""
-        return (self.a[:, :, None] * self.b[:, None, :]).reshape(len(self.h), -1)
+    factors: tuple[Floats, Floats] | None = None
 
 
 class Program(NamedTuple):
@@ -62,26 +64,30 @@ class Program(NamedTuple):
     @property
     def shape(self) -> tuple[int, int]:
         """That of W."""
-        return self.rows.a.shape[1], self.rows.b.shape[1]
+        return self.rows.shape
 
     def block(self, x: Floats) -> Floats:
         """G(x)."""
-        if self.nuclear:
-            return (self.rows.a * x[:, None]).T @ self.rows.b
-        return -x[:-1].reshape(self.shape)
+        return np.asarray(x @ self.rows.A if self.nuclear else -x[:-1]).reshape(self.shape)
 
     def adjoint(self, corner: Floats) -> Floats:
         """The gradient in x of <G(x), Y + Y'>, where Y is this corner of a symmetric matrix."""
         if self.nuclear:
-            return 2 * np.einsum("jk,jk->j", self.rows.a @ corner, self.rows.b)
+            return np.asarray(2 * self.rows.A @ corner.ravel())
         return np.append(-2 * corner.ravel(), 0.0)
 
     def curvature(self, X: Floats, V: Floats) -> Floats:
         """The matrix with entries tr(A_i X A_j V), where A_i is the matrix that x_i multiplies in Z."""
         d = self.shape[0]
         Xs, Vs = ((M[:d, :d], M[:d, d:], M[d:, d:]) for M in (X, V))
-        if self.nuclear:
-            a, b = self.rows.a, self.rows.b
+        if self.nuclear and self.rows.factors is None:
+            R, ((Xa, Xm, Xb), (Va, Vm, Vb)) = self.rows.A.reshape(-1, *self.shape), (Xs, Vs)
+            turned = R.transpose(0, 2, 1)
+            seen = Xa @ R @ Vb + Va @ R @ Xb + Xm @ turned @ Vm + Vm @ turned @ Xm
+            K = self.rows.A @ seen.reshape(len(R), -1).T
+            return (K + K.T) / 2
+        if self.nuclear and self.rows.factors is not None:
+            a, b = self.rows.factors
             (Xa, Xm, Xb), (Va, Vm, Vb) = ((a @ M[0] @ a.T, a @ M[1] @ b.T, b @ M[2] @ b.T) for M in (Xs, Vs))
             K = Xa * Vb + Xb * Va + Xm * Vm.T + Xm.T * Vm
             return (K + K.T) / 2
@@ -97,26 +103,29 @@ def by_interior(rows: Rows, norm: Singular) -> Pair | None:
 
     >>> from hardmax.margin.norms import norm
     >>> one = np.ones(1)
-    >>> rows = Rows(np.array([[2.0, 0.0]]), np.array([[0.0, 1.0]]), one, one < 0)
+    >>> rows = Rows(np.array([[0.0, 2.0, 0.0, 0.0]]), (2, 2), one, one < 0)
     >>> found = by_interior(rows, norm("nuclear"))
     >>> found.p.round(6).tolist(), found.width < 1e-9
     ([0.0, 0.5, 0.0, 0.0], True)
     """
-    (left, a), (right, b) = _basis(rows.a), _basis(rows.b)
-    long, wide = np.sqrt((a**2).sum(axis=1)), np.sqrt((b**2).sum(axis=1))
-    sizes = long * wide
+    sizes = np.sqrt((rows.A**2).sum(axis=1))
     if not (sizes > 0).all():
         return None
     h = rows.h / sizes
     unit = np.abs(h).max()
-    small = Rows(a / long[:, None], b / wide[:, None], h / unit, rows.equal)
+    left, right = np.eye(rows.shape[0]), np.eye(rows.shape[1])
+    small = Rows(rows.A / sizes[:, None], rows.shape, h / unit, rows.equal)
+    if rows.factors is not None:
+        (left, a), (right, b) = (_basis(factor) for factor in rows.factors)
+        a, b = (x / np.sqrt((x**2).sum(axis=1))[:, None] for x in (a, b))
+        small = Rows(outer(a, b), (a.shape[1], b.shape[1]), h / unit, rows.equal, (a, b))
     with np.errstate(all="ignore"):
         found = _follow(_program(small, norm), norm)
     if found is None:
         return None
-    found = shortest(small.dense(), small.h, small.equal, norm, found, (a.shape[1], b.shape[1]))
-    W = left @ (unit * found.p).reshape(left.shape[1], -1) @ right.T
-    final = scored(rows.dense(), rows.h, rows.equal, norm, W.ravel(), found.weights / sizes, W.shape)
+    found = shortest(small.A, small.h, small.equal, norm, found, small.shape)
+    W = left @ (unit * found.p).reshape(small.shape) @ right.T
+    final = scored(rows.A, rows.h, rows.equal, norm, W.ravel(), found.weights / sizes, W.shape)
     return final if final.width < 1 else None
 
 
@@ -130,13 +139,13 @@ def _basis(factors: Floats) -> tuple[Floats, Floats]:
 
 
 def _program(rows: Rows, norm: Singular) -> Program:
-    a, b, h, equal = rows
-    m, width = len(h), a.shape[1] * b.shape[1]
+    A, h, equal = rows.A, rows.h, rows.equal
+    m, width = A.shape
     if norm.nuclear:
         start = np.where(equal, 0.0, 1.0)
-        start *= 0.5 / np.linalg.norm((a * start[:, None]).T @ b, 2)
+        start *= 0.5 / np.linalg.norm((start @ A).reshape(rows.shape), 2)
         return Program(rows, True, h, -np.eye(m)[~equal], np.zeros((0, m)), start)
-    lines = np.column_stack([-rows.dense(), h])
+    lines = np.column_stack([-A, h])
     last = np.append(np.zeros(width), 1.0)
     return Program(rows, False, last, lines[~equal], lines[equal], -last)
 
@@ -144,7 +153,7 @@ def _program(rows: Rows, norm: Singular) -> Program:
 def _follow(program: Program, norm: Singular) -> Pair | None:
     """The central path from far, to where floats end; the best pair that was met."""
     rows, (d, e), B, E = program.rows, program.shape, program.lines, program.ties
-    A = rows.dense()
+    A = rows.A
     count, far = d + e + len(B), max(1.0, 1 / float(rows.h[rows.h > 0].min(initial=1.0)) ** 0.5)
     x, X, y, free = program.start, far * np.eye(d + e), np.full(len(B), far), np.zeros(len(E))
     z = np.maximum(-B @ x, 0.1 * np.abs(B @ x).max(initial=1.0))
@@ -158,7 +167,7 @@ def _follow(program: Program, norm: Singular) -> Pair | None:
             break
         best, gained = _better(best, _pair(program, A, norm, x, X, y, free))
         idle = 0 if gained else idle + 1
-        ends = best is not None and ((idle == 2 and best.width < ENOUGH) or idle == 6)
+        ends = best is not None and ((idle == 2 and best.width < ENOUGH) or idle == IDLE)
         if best is not None and (ends or best.width < NEAR[tried]):
             best = sharpened(A, rows.h, rows.equal, norm, best, program.shape)
             tried += 1
@@ -177,6 +186,8 @@ def _follow(program: Program, norm: Singular) -> Pair | None:
         p, q = _lengths(below, X, y, z, step)
         X, y, free = X + p * step.X, y + p * step.y, free + p * step.free
         x, z = x + q * step.x, z + q * step.z
+    if best is not None and GOOD < best.width < NEAR_ENOUGH:  # floats ended before Newton's method was tried
+        best = sharpened(A, rows.h, rows.equal, norm, best, program.shape)
     return best
 
 

@@ -48,11 +48,11 @@ def sharpened(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, sh
     [True, True]
     """
     tight, r = counting(A, h, equal, norm, pair, shape)
-    rows, bounds, k = A[tight].reshape(-1, *shape), h[tight], int(tight.sum())
-    W, y = (
-        pair.p.reshape(shape) / norm.value(pair.p.reshape(shape)),
-        pair.weights[tight] / float(h @ pair.weights),
-    )
+    k = int(tight.sum())
+    basis, back = _independent(A[tight])
+    rows = basis.reshape(-1, *shape)
+    W = pair.p.reshape(shape) / norm.value(pair.p.reshape(shape))
+    y, bounds = back @ pair.weights[tight] / float(h @ pair.weights), _solved(back.T, h[tight])
     form, nuclear = _form(norm, r, shape), norm.nuclear
     unit = form.basis.trace(axis1=1, axis2=2) if nuclear else np.zeros(len(form.basis))
     n = k + len(unit)
@@ -64,7 +64,8 @@ def sharpened(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, sh
         whole[form.place, form.place] = inner
         W = U @ whole @ Vt
         weights = np.zeros(len(h))
-        weights[tight] = np.where(equal[tight], y, np.maximum(y, 0.0))
+        own = _solved(back, y)
+        weights[tight] = np.where(equal[tight], own, np.maximum(own, 0.0))
         reach = np.tensordot(rows, W, 2)
         t = float(y @ reach) / float(y @ bounds)
         found = scored(A, h, equal, norm, W.ravel() / max(t, ZERO), weights, shape)
@@ -86,6 +87,23 @@ def sharpened(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, sh
         change[form.place, form.place] += np.tensordot(step[k:n], form.basis, 1)
         y, W = y + step[:k], W + U @ change @ Vt
     return pair
+
+
+def _independent(rows: Floats) -> tuple[Floats, Floats]:
+    """An orthonormal basis of the rows and the triangle R with rows = R' basis; dependent rows as they are.
+
+    Rows that nearly cancel would leave no digits in the products of the system.
+    """
+    if len(rows) <= rows.shape[1]:
+        Q, R = np.linalg.qr(rows.T)
+        sizes = np.abs(np.diag(R))
+        if sizes.min(initial=1.0) > ZERO * sizes.max(initial=1.0):
+            return Q.T, R
+    return rows, np.eye(len(rows))
+
+
+def _solved(triangle: Floats, values: Floats) -> Floats:
+    return np.asarray(np.linalg.solve(triangle, values))
 
 
 def counting(

@@ -8,7 +8,6 @@ import numpy as np
 
 from hardmax.margin.constraints import Constraints, Floats
 from hardmax.margin.measure import Tight
-from hardmax.margin.norms.matrices.cones import by_cone
 from hardmax.margin.norms.matrices.definition import Singular
 from hardmax.margin.norms.matrices.interior import Rows, by_interior
 from hardmax.margin.norms.solving import enclose_by, solve_by
@@ -26,16 +25,11 @@ class OfMatrix(Singular):
     """
 
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
-        """Our own method for rows that are outer products, else the cone solver."""
+        """By an interior-point method, whatever the rows are."""
 
         def optimum(scaled: Scaled, _: Any) -> tuple[Floats, Floats] | None:
-            found = None
-            if scaled.factors is not None:
-                found = by_interior(Rows(*scaled.factors, scaled.h, scaled.equal), self)
-            if found is None or found.width > self.tolerance / 2:
-                again = by_cone(scaled.A, scaled.h, scaled.equal, self, constraints.shape)
-                both = (each for each in (found, again) if each is not None)
-                found = min(both, key=lambda each: each.width, default=None)
+            d, e = constraints.shape
+            found = by_interior(Rows(scaled.A, (d, e), scaled.h, scaled.equal, scaled.factors), self)
             return None if found is None else found[:2]
 
         return solve_by(self, constraints, optimum, exact)

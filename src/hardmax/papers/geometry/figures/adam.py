@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
-from hardmax import dynamics
 from hardmax.papers.figures.claims import at_most, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
 from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
@@ -109,23 +108,23 @@ def _waiting(panel: Axes, tables: Tables) -> None:
 )
 def fig_adam(setting: Setting) -> Findings:
     """Adam without epsilon on skew: several beta2, several rates, and rates about the one of runaway."""
-    problem, last = hm.data.named("skew"), STEPS[setting.scale]
+    problem, last = hm.data.example("skew"), STEPS[setting.scale]
     best = hm.max_margin(problem, norm="linf")
     curves: dict[float, tuple[np.ndarray, np.ndarray]] = {}
     for beta in BETAS:
-        run = train(problem, hm.steps.Adam(RATE, (0.9, beta), epsilon=0.0), last, marks(last, 60))
+        run = train(problem, hm.optim.Adam(RATE, (0.9, beta), eps=0.0), last, marks(last, 60))
         curves[beta] = deficits(run, best)
         setting.progress(len(curves) / (len(BETAS) + 2))
-    waiting = {beta: dynamics.adam_waiting(RATE, best.margin, (0.9, beta)) for beta in BETAS}
+    waiting = {beta: hm.limits.adam_waiting(RATE, best.margin, (0.9, beta)) for beta in BETAS}
     growth = {rate: _growth(problem, best, rate, last) for rate in GROWTH}
     rates = np.geomspace(1e-5, 0.3, 60)
     law = {
-        beta: [dynamics.adam_growth(rate, best.margin, (0.9, beta)) for rate in rates]
+        beta: [hm.limits.adam_growth(rate, best.margin, (0.9, beta)) for rate in rates]
         for beta in (0.99, 0.999)
     }
-    edge = dynamics.runaway_rate(best.margin, AWAY)
+    edge = hm.limits.runaway_rate(best.margin, AWAY)
     about = {
-        factor: train(problem, hm.steps.Adam(factor * edge, AWAY, epsilon=0.0), LATE, marks(LATE, 200))
+        factor: train(problem, hm.optim.Adam(factor * edge, AWAY, eps=0.0), LATE, marks(LATE, 200))
         for factor in AROUND
     }
     spent = [beta for beta in BETAS if 10 * waiting[beta] < last]
@@ -161,7 +160,7 @@ def fig_adam(setting: Setting) -> Findings:
         near(
             name + "growth",
             "growth of the least margin per step over the law, at rates 0.001 to 0.01",
-            [growth[rate] / dynamics.adam_growth(rate, best.margin, (0.9, 0.99)) for rate in GROWTH],
+            [growth[rate] / hm.limits.adam_growth(rate, best.margin, (0.9, 0.99)) for rate in GROWTH],
             1.0,
             1e-6,
         ),
@@ -216,6 +215,6 @@ def fig_adam(setting: Setting) -> Findings:
 
 def _growth(problem: hm.Problem, best: hm.MaxMargin, rate: float, last: int) -> float:
     """Of the least margin in a step, over the last thousand."""
-    run = train(problem, hm.steps.Adam(rate, (0.9, 0.99), epsilon=0.0), last, [last - 1000])
+    run = train(problem, hm.optim.Adam(rate, (0.9, 0.99), eps=0.0), last, [last - 1000])
     rows = best.constraints.rows()
     return float((rows @ run.points[-1]).min() - (rows @ run.points[-2]).min()) / 1000

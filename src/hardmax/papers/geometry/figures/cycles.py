@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 STEPS = {"quick": 10_000, "paper": 100_000}
 DATA = ("cycle", "two-scc")
 RULES = {
-    "normalised": hm.steps.Normalized(0.1),
-    "sign": hm.steps.Sign(0.1),
-    "Adam": hm.steps.Adam(0.01, (0.9, 0.99), epsilon=0.0),
+    "normalised": hm.optim.Normalized(0.1),
+    "sign": hm.optim.Sign(0.1),
+    "Adam": hm.optim.Adam(0.01, (0.9, 0.99), eps=0.0),
 }
 SPLIT = "normalised, split"
 LOOKS: dict[str, dict[str, Any]] = {
@@ -91,15 +91,15 @@ def fig_cycles(setting: Setting) -> Findings:
     parts: dict[str, hm.limits.Decomposition] = {}
     astray: dict[str, float] = {}
     for data in DATA:
-        problem = hm.data.named(data)
+        problem = hm.data.example(data)
         parts[data] = hm.decompose(problem)
         runs = {name: train(problem, rule, last, record) for name, rule in RULES.items()}
-        runs[SPLIT] = hm.descend(problem, RULES["normalised"], steps=last, record=record, split=parts[data])
+        runs[SPLIT] = hm.train(parts[data].remainder, RULES["normalised"], steps=last, record=record)
         for name, run in runs.items():
             norm = RULES["normalised" if name == SPLIT else name].norm
             best = parts[data].max_margin(norm)
             steps, found = deficits(run, best)
-            angles = run.misalignments(best)[-len(steps) :]
+            angles = run.cosine_distances(best)[-len(steps) :]
             sizes = np.linalg.norm(run.points[-len(steps) :], np.inf if norm == "linf" else 2, axis=1)
             end[data, name] = steps, sizes, found
             for column, values in zip(
@@ -108,7 +108,7 @@ def fig_cycles(setting: Setting) -> Findings:
                 strict=True,
             ):
                 column.append(values)
-        astray[data] = runs[SPLIT].misalignment(parts[data].p_mm)
+        astray[data] = runs[SPLIT].cosine_distance(parts[data].p_mm)
         setting.progress((DATA.index(data) + 1) / len(DATA))
     length = float(np.linalg.norm(DIVERGING["cycle"]))
     steps, sizes, _ = end["cycle", "normalised"]
@@ -184,6 +184,6 @@ def fig_cycles(setting: Setting) -> Findings:
         "Log loss of labels; rates 0.1, Adam 0.01 with beta2 = 0.99.",
         "cycle: the label is a and not b three times, b and not a once, and once a and not c.",
         "The max margin is the one in the rule's own norm that ties the bound rows.",
-        "Beside p_fin: hm.descend(..., split=hm.decompose(problem)).",
+        "Beside p_fin: hm.train(..., split=hm.decompose(problem)).",
     )
     return Findings(tables, claims, notes)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 STEPS = {"quick": 10_000, "paper": 100_000}
 MUON = {"quick": 1000, "paper": 100_000}  # a rule of matrices is not compiled
 DATA = {"w33": 3, "w44": 4}  # with the columns of K and Q
-RULE = hm.steps.Normalized(0.03, decay=0.5)
+RULE = hm.optim.Normalized(0.03, decay=0.5)
 WAYS: dict[str, tuple[Any, str]] = {  # the rule of the factors, and the norm of W that it should minimise
     "joint": (RULE, "nuclear"),
     "block": ((RULE, RULE), "nuclear"),
-    "Muon": (hm.steps.Spectral(0.03, decay=0.5), "spectral"),
+    "Muon": (hm.optim.Spectral(0.03, decay=0.5), "spectral"),
 }
 COLORS = {"joint": BLUE, "block": GREEN, "Muon": RED, "one column": GRAY}
 ORACLE = {
@@ -106,13 +106,13 @@ def fig_factors(setting: Setting) -> Findings:
     found: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     margins: dict[tuple[str, str], float] = {}
     for data, columns in DATA.items():
-        problem = hm.data.named(data)
+        problem = hm.data.example(data)
         ways = {name: (rule, norm, columns, 0) for name, (rule, norm) in WAYS.items()}
         for name, (rule, norm, m, seed) in (ways | {"one column": (RULE, "nuclear", 1, 1)}).items():
             last = (MUON if name == "Muon" else STEPS)[setting.scale]
             start = _start(problem, m, seed)
-            run = hm.descend(problem, rule, steps=last, record=marks(last), factors=m, start=start)
-            tokens[data, name] = run.selection().tokens
+            run = hm.train(problem.factors(rank=m), rule, steps=last, record=marks(last), start=start)
+            tokens[data, name] = run.selection.tokens
             best = hm.max_margin(problem, tokens[data, name], norm=norm)
             margins[data, norm] = best.margin
             found[data, name] = deficits(run, best)
@@ -122,8 +122,8 @@ def fig_factors(setting: Setting) -> Findings:
                 column.append(each)
             _spectrum(spectra, data, name, run.W)
         last = STEPS[setting.scale]
-        whole = hm.descend(problem, hm.steps.Normalized(0.1), steps=last, record=[])
-        tokens[data, "W itself"] = whole.selection().tokens
+        whole = hm.train(problem, hm.optim.Normalized(0.1), steps=last, record=[])
+        tokens[data, "W itself"] = whole.selection.tokens
         _spectrum(spectra, data, "W itself", whole.W)
         setting.progress((list(DATA).index(data) + 1) / len(DATA))
     tables = {

@@ -19,11 +19,13 @@ NAMES = {
 }
 
 
-def train(problem: hm.Problem, step: hm.steps.Step, steps: int, record: list[int] | None = None) -> hm.Run:
+def train(
+    problem: hm.Problem, step: hm.optim.Optimizer, steps: int, record: list[int] | None = None
+) -> hm.Run:
     """A run whose rate may lie beyond a threshold on purpose: the warning about it is not for the reader."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return hm.descend(problem, step, steps=steps, record=marks(steps) if record is None else record)
+        return hm.train(problem, step, steps=steps, record=marks(steps) if record is None else record)
 
 
 def marks(last: int, number: int = 60) -> list[int]:
@@ -35,7 +37,7 @@ def marks(last: int, number: int = 60) -> list[int]:
 def deficits(run: hm.Run, best: hm.MaxMargin) -> tuple[np.ndarray, np.ndarray]:
     """The recorded steps after the start, and how far p was from the max margin at each."""
     late = np.flatnonzero(np.asarray(run.points).any(axis=1))
-    return run.times[late].astype(int), np.array([max(best.deficit(run.points[at]), 0.0) for at in late])
+    return run.times[late].astype(int), np.array([max(best.margin_gap(run.points[at]), 0.0) for at in late])
 
 
 def at(steps: np.ndarray, values: np.ndarray, step: int) -> float:

@@ -33,7 +33,7 @@ def half_integers(n: int, T: int, d: int, seed: int) -> hm.Problem:
     """Keys uniform on half-integers from -2 to 2, scores of every input a permutation of 0 to T - 1."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(-4, 5, (n, T, d)) / 2
-    return hm.Problem.from_scores(keys, [rng.permutation(T).astype(float) for _ in range(n)])
+    return hm.Problem(keys, [rng.permutation(T).astype(float) for _ in range(n)])
 
 
 def draw_norms(tables: Tables, canvas: Canvas) -> None:
@@ -126,14 +126,14 @@ def _balls(panel: Axes, tables: Tables) -> None:
 )
 def fig_norms(setting: Setting) -> Findings:
     """All feasible selections of plane in five norms, and how often random data tell three norms apart."""
-    problem = hm.data.named("plane")
-    feasible = [each.selection for each in hm.feasible_selections(problem)]
+    problem = hm.data.example("plane")
+    feasible = [each.selection for each in hm.selections(problem)]
     rows: dict[str, list[object]] = {"norm": [], "selection": [], "word": [], "margin": [], "x": [], "y": []}
     for name in POWERS:
         for tokens in sorted(feasible):
             best = hm.max_margin(problem, tokens, norm=name)
             unit = best.need() * best.margin
-            word = hm.directions.local_optimality(problem, best)
+            word = hm.attracts(problem, best).written
             told = (name, " ".join(map(str, tokens)), word, best.margin, *unit)
             for column, value in zip(rows.values(), told, strict=True):
                 column.append(value)
@@ -209,7 +209,7 @@ def fig_norms(setting: Setting) -> Findings:
 def _disagree(problem: hm.Problem) -> bool:
     """Whether some selection attracts in one of the three norms and not in another."""
     told = [
-        {each.selection: each.locally_optimal for each in hm.feasible_selections(problem, norm=name)}
+        {each.selection: each.attracts.verdict for each in hm.selections(problem, norm=name)}
         for name in BALLS
     ]
     return not told[0] == told[1] == told[2]

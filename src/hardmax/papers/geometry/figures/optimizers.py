@@ -28,22 +28,22 @@ PALE = "#DDDDDD"
 class Method:
     """An optimiser of the figure: its rule, and how its line is drawn."""
 
-    step: hm.steps.Step
+    step: hm.optim.Optimizer
     dashes: tuple[float, ...] = ()
     color: str | None = None  # that of the norm, if none
 
 
 METHODS = {
-    "coordinate": Method(hm.steps.Coordinate(0.1)),
-    "normalised": Method(hm.steps.Normalized(0.1)),
-    "with momentum": Method(hm.steps.Momentum(0.01), (4, 1.2)),
-    "steepest": Method(hm.steps.Normalized(0.1, norm="l3")),
-    "mirror": Method(hm.steps.Mirror(0.1, 3.0), (4, 1.2)),
-    "sign": Method(hm.steps.Sign(0.1)),
-    "sign, falling": Method(hm.steps.Sign(0.1, decay=0.5), (4, 1.2)),
-    "Signum": Method(hm.steps.Signum(0.01), (1, 1)),
-    "RMSprop": Method(hm.steps.RMSprop(0.001, 0.99, epsilon=0.0), (4, 1.2), PURPLE),
-    "Adam": Method(hm.steps.Adam(0.01, (0.9, 0.99), epsilon=0.0), (), PURPLE),
+    "coordinate": Method(hm.optim.Coordinate(0.1)),
+    "normalised": Method(hm.optim.Normalized(0.1)),
+    "with momentum": Method(hm.optim.Momentum(0.01), (4, 1.2)),
+    "steepest": Method(hm.optim.Normalized(0.1, norm="l3")),
+    "mirror": Method(hm.optim.Mirror(0.1, 3.0), (4, 1.2)),
+    "sign": Method(hm.optim.Sign(0.1)),
+    "sign, falling": Method(hm.optim.Sign(0.1, decay=0.5), (4, 1.2)),
+    "Signum": Method(hm.optim.Signum(0.01), (1, 1)),
+    "RMSprop": Method(hm.optim.RMSprop(0.001, 0.99, eps=0.0), (4, 1.2), PURPLE),
+    "Adam": Method(hm.optim.Adam(0.01, (0.9, 0.99), eps=0.0), (), PURPLE),
 }
 
 
@@ -112,10 +112,10 @@ def fig_optimizers(setting: Setting) -> Findings:
     ends: dict[tuple[str, str], tuple[tuple[int, ...], float]] = {}
     late: dict[tuple[str, str], float] = {}
     for data in DATA:
-        problem = hm.data.named(data)
+        problem = hm.data.example(data)
         for name, method in METHODS.items():
             run = train(problem, method.step, last, record)
-            tokens = run.selection().tokens
+            tokens = run.selection.tokens
             steps, found = deficits(run, hm.max_margin(problem, tokens, norm=method.step.norm))
             ends[data, name] = tokens, float(found[-1])
             late[data, name] = at(steps, found, 10_000)
@@ -124,7 +124,9 @@ def fig_optimizers(setting: Setting) -> Findings:
             curves["step"].append(steps)
             curves["deficit"].append(found)
             if data == "space-a":
-                chosen = [str(run.selection(s)) for s in range(len(run.times) - len(steps), len(run.times))]
+                chosen = [
+                    str(run.selection_at(s)) for s in range(len(run.times) - len(steps), len(run.times))
+                ]
                 timeline["method"].append(np.full(len(steps), name))
                 timeline["step"].append(steps)
                 timeline["selected"].append(np.array(chosen))

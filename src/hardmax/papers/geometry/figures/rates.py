@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
-from hardmax import dynamics
 from hardmax.papers.figures.claims import at_least, at_most, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
 from hardmax.papers.figures.style import INK
@@ -62,9 +61,9 @@ def draw_rates(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_rates(setting: Setting) -> Findings:
     """Constant rates on triple, five norms; where a run swings, and what it loses by that."""
-    problem, last = hm.data.named("triple"), STEPS[setting.scale]
+    problem, last = hm.data.example("triple"), STEPS[setting.scale]
     best = {name: hm.max_margin(problem, [1, 0, 0], norm=name) for name in RULES}
-    critical = {name: dynamics.critical_rate(best[name]) for name in CRITICAL}
+    critical = {name: hm.limits.critical_rate(best[name]) for name in CRITICAL}
     jumps = [0.055, 0.06, *(f * each for each in critical.values() for f in (0.99, 1.02, 1.1, 1.3))]
     rates = np.union1d(np.geomspace(0.01, 3.0, RATES[setting.scale]), jumps)
     found: dict[str, list[float]] = {}
@@ -131,12 +130,12 @@ def fig_rates(setting: Setting) -> Findings:
 
 
 def _run(problem: hm.Problem, norm: str, rate: float, steps: int, record: list[int] | None = None) -> hm.Run:
-    return train(problem, hm.steps.Normalized(float(rate), norm=norm), steps, record or [])
+    return train(problem, hm.optim.Normalized(float(rate), norm=norm), steps, record or [])
 
 
 def _deficit(run: hm.Run, best: hm.MaxMargin) -> float:
     """Of the last point; nan where the run repeats itself, so that p has no direction in the end."""
-    return float("nan") if run.event == "cycle" else max(best.deficit(run.p), 0.0)
+    return float("nan") if run.event == "cycle" else max(best.margin_gap(run.p), 0.0)
 
 
 def _alternation(problem: hm.Problem, norm: str, rate: float, steps: int) -> float:

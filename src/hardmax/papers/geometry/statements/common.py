@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.directions import local_optimality
-from hardmax.dynamics.descent import descend_quietly
+from hardmax.directions.neighbors import attracts
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Step
+from hardmax.dynamics.train import train_quietly
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis
@@ -25,9 +25,9 @@ def separable(problem: Problem, norm: str, selection: Iterable[int] | None = Non
 
     >>> import hardmax as hm
     >>> from hardmax.papers.geometry.statements.common import separable
-    >>> separable(hm.data.named("skew"), "linf").margin
+    >>> separable(hm.data.example("skew"), "linf").margin
     3.0
-    >>> separable(hm.data.named("cycle", "logistic"), "l2").id
+    >>> separable(hm.data.example("cycle", "logistic"), "l2").id
     'selection separable'
     """
     fixed = fixed_scores(problem)
@@ -41,14 +41,14 @@ def separable(problem: Problem, norm: str, selection: Iterable[int] | None = Non
     if not best.is_certified:
         known = None if best.is_feasible is None or best.is_feasible else False
         return Hypothesis("selection separable", known, best.status)
-    if best.norm == 0:
+    if best.p_norm == 0:
         return Hypothesis("a token competes", False, 0)
     return best
 
 
 def strong(problem: Problem, best: MaxMargin) -> Hypothesis:
     """The hypothesis that the selection attracts in its norm; "weak" and "doubtful" leave it open."""
-    word = local_optimality(problem, best)
+    word = attracts(problem, best).written
     return Hypothesis("strong", word == "strong" if word in ("strong", "no") else None, word)
 
 
@@ -59,9 +59,11 @@ def no_still_coordinate(best: MaxMargin) -> Hypothesis:
     return Hypothesis("no coordinate of D'y is zero", bool(pull.min() > ROUNDING * pull.max()), pull.tolist())
 
 
-def trained(problem: Problem, step: Step | tuple[Step, Step], *, record: Any = (), **options: Any) -> Run:
-    """`descend` without its warning of a rate that is too large: what happens there is what is tested."""
-    return descend_quietly(problem, step, record=record, **options)
+def trained(
+    problem: Problem, step: Optimizer | tuple[Optimizer, Optimizer], *, record: Any = (), **options: Any
+) -> Run:
+    """`train` without its warning of a rate that is too large: what happens there is what is tested."""
+    return train_quietly(problem, step, record=record, **options)
 
 
 def has_queries(problem: Problem) -> Hypothesis:
@@ -71,7 +73,7 @@ def has_queries(problem: Problem) -> Hypothesis:
 
 def chosen(run: Run) -> Hypothesis:
     """The hypothesis that a run came to select one token of every input; ``measured`` are these."""
-    found = run.selection() if run.p.any() else None
+    found = run.selection if run.p.any() else None
     unique = found is not None and found.is_unique
     return Hypothesis(
         "the run selects one token per input", unique, found.tokens if unique and found else run.event

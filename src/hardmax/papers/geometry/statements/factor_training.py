@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 
 from hardmax._lib.expect import generator
+from hardmax.dynamics.optim import Adam, Normalized, Optimizer, Sign, Spectral
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Adam, Normalized, Sign, Spectral, Step
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement
 from hardmax.papers.geometry.statements.common import chosen, has_queries, separable, strong, trained
 from hardmax.papers.max_margin.statements.common import fixed_scores
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 RATE = 0.03  # over the square root of the step
 SMALL = 0.1  # size of the factors at the start
@@ -26,7 +26,9 @@ PROVED = 1e-9  # relative distance of the two bounds of a margin
 NORMS = {"joint": "nuclear", "block": "nuclear", "muon": "spectral"}
 
 
-def _trained(problem: Problem, step: Step | tuple[Step, Step], m: int, steps: int, rng: int) -> Run:
+def _trained(
+    problem: Problem, step: Optimizer | tuple[Optimizer, Optimizer], m: int, steps: int, rng: int
+) -> Run:
     """Factors of m columns, from a small random start."""
     draw = generator(rng)
     start = tuple(SMALL * draw.normal(size=(side, m)) for side in problem.shape)
@@ -59,7 +61,11 @@ def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_00
         return Outcome(hypotheses)
     one = Normalized(RATE, decay=0.5)
     muon = Spectral(RATE, decay=0.5)
-    steps_of: dict[str, Step | tuple[Step, Step]] = {"joint": one, "block": (one, one), "muon": (muon, muon)}
+    steps_of: dict[str, Optimizer | tuple[Optimizer, Optimizer]] = {
+        "joint": one,
+        "block": (one, one),
+        "muon": (muon, muon),
+    }
     run = _trained(problem, steps_of[rule], max(problem.shape) + 1, steps, rng)
     said = chosen(run)
     best = separable(problem, norm_of_rule(rule), said.measured) if said.holds else said
@@ -67,8 +73,8 @@ def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_00
         return Outcome((*hypotheses, best))
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
     attracts = strong(problem, best)
-    early, late = (best.deficit(run.points[k]) for k in (-2, -1))
-    found = {"norm": best.norm_name, "deficit after a tenth of the steps": early, "deficit": late}
+    early, late = (best.margin_gap(run.points[k]) for k in (-2, -1))
+    found = {"norm": best.norm, "deficit after a tenth of the steps": early, "deficit": late}
     return Outcome((*hypotheses, said, attracts, goes_on), fallen(early, late), found)
 
 
@@ -149,6 +155,6 @@ def signs_of_factors(
     found = {"margin": most, "deficit after a tenth of the steps": early, "deficit": late}
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
     # which other selections attract in this norm is not known: one that scores best does in every norm
-    is_best = optimal_tokens(problem).sets == tuple((t,) for t in said.measured)
+    is_best = best_tokens(problem).sets == tuple((t,) for t in said.measured)
     attracts = Hypothesis("the best tokens, one per input, are selected", is_best or None, said.measured)
     return Outcome((*hypotheses, said, attracts, goes_on), fallen(early, late), found)

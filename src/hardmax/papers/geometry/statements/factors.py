@@ -139,7 +139,7 @@ def _stationary(best: MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.nd
 
     ends: list[Any] = []
     for _ in range(6):
-        start = math.sqrt(best.norm) * chance.normal(size=(rows + columns) * rank)
+        start = math.sqrt(best.p_norm) * chance.normal(size=(rows + columns) * rank)
         ends.append(
             minimize(
                 lambda x: float(x @ x) / 2,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from hardmax.data.small import named
+from hardmax.data.small import example
 from hardmax.papers.checking.instances import Instance
 from hardmax.papers.max_margin.statements.instances import opposed
 from hardmax.problem import Problem
 
 SKEW, FLAT, PLANE, SPACE_A, SPACE_B, TRIPLE = (
-    partial(named, each) for each in ("skew", "flat", "plane", "space-a", "space-b", "triple")
+    partial(example, each) for each in ("skew", "flat", "plane", "space-a", "space-b", "triple")
 )
-W22, W33, W44 = (partial(named, each) for each in ("w22", "w33", "w44"))
+W22, W33, W44 = (partial(example, each) for each in ("w22", "w33", "w44"))
 CYCLE, DEPENDENT, PLANE_PLUS, TWO_SCC = (
-    partial(named, each) for each in ("cycle", "dependent", "plane-plus", "two-scc")
+    partial(example, each) for each in ("cycle", "dependent", "plane-plus", "two-scc")
 )
 
 
@@ -27,7 +27,7 @@ def half_opposed(loss: str = "logistic") -> Problem:
     'infeasible'
     """
     keys = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]]
-    return Problem.from_scores(keys, [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]], loss)
+    return Problem(keys, [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]], loss)
 
 
 def on_a_line() -> Problem:
@@ -39,7 +39,7 @@ def on_a_line() -> Problem:
     0.407
     """
     rows = (0.407, 2.189, 3.154)
-    return Problem.from_scores([[[row], [0.0]] for row in rows], [[1.0, 0.0]] * 3)
+    return Problem([[[row], [0.0]] for row in rows], [[1.0, 0.0]] * 3)
 
 
 INSTANCES: tuple[Instance, ...] = (
@@ -73,7 +73,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-7", "skew, no momentum", "not applicable", SKEW, {"beta": 0.0}),
     Instance("D-THM-8", "cycle", "holds", CYCLE),
     Instance("D-THM-8", "two-scc", "holds", TWO_SCC),
-    Instance("D-THM-8", "skew: it separates", "not applicable", partial(named, "skew", "log")),
+    Instance("D-THM-8", "skew: it separates", "not applicable", partial(example, "skew", "log")),
     Instance("D-THM-9", "skew", "holds", SKEW),
     Instance("D-THM-9", "skew, rate 0.01", "holds", SKEW, {"rate": 0.01}),
     Instance("D-THM-9", "skew, the usual beta2: too early", "not applicable", SKEW, {"betas": (0.9, 0.999)}),
@@ -113,7 +113,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-CONJ-3", "skew, no epsilon", "not applicable", SKEW, {"epsilon": 0.0}),
     Instance("D-CONJ-4", "two-scc, linf", "consistent", TWO_SCC),
     Instance("D-CONJ-4", "cycle, l3", "consistent", CYCLE, {"norm": "l3"}),
-    Instance("D-CONJ-4", "skew: it separates", "not applicable", partial(named, "skew", "log")),
+    Instance("D-CONJ-4", "skew: it separates", "not applicable", partial(example, "skew", "log")),
     Instance("D-CONJ-5", "opposed inputs and a third one", "consistent", half_opposed),
     Instance("D-CONJ-5", "skew: one token each", "not applicable", SKEW),
 )

@@ -10,8 +10,8 @@ import numpy as np
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.laws.thresholds import adam_growth, adam_waiting, freezing_rate, runaway_rate
+from hardmax.dynamics.optim import Adam, Momentum
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Adam, Momentum
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
@@ -78,9 +78,9 @@ def frozen_momentum(
     found = {
         "threshold": threshold,
         "below: event": slow.event,
-        "below: deficit": slow.deficit(best),
+        "below: deficit": slow.margin_gap(best),
         "above: event": fast.event,
-        "above: deficit": fast.deficit(best),
+        "above: deficit": fast.margin_gap(best),
         "above: reach": reached,
     }
     if frozen(slow, best, beta):
@@ -120,7 +120,7 @@ def adam_grows(
         return Outcome((fixed, slow))
     run = trained(
         problem,
-        Adam(rate, betas, epsilon=0.0),
+        Adam(rate, betas, eps=0.0),
         steps=steps,
         record=[steps // 2, steps * 6 // 10, steps * 9 // 10],
     )
@@ -140,7 +140,7 @@ def adam_grows(
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     law = adam_growth(rate, best.margin, betas)
-    found = {"measured growth": late, "predicted": law, "deficit": run.deficit(best)}
+    found = {"measured growth": late, "predicted": law, "deficit": run.margin_gap(best)}
     return Outcome(tuple(hypotheses), 1 - abs(late / law - 1) / LAW, found)
 
 
@@ -192,7 +192,7 @@ def adam_runs_away(
     if not onward.holds:
         return Outcome(hypotheses)
     below, above, whole = (
-        trained(problem, Adam(factor * limit, betas, epsilon=0.0), steps=steps, start=start)
+        trained(problem, Adam(factor * limit, betas, eps=0.0), steps=steps, start=start)
         for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
     )
     same = selects(below, best)
@@ -203,7 +203,7 @@ def adam_runs_away(
         "rate": limit,
         "margin at the start": from_here,
         "below: event": below.event,
-        "below: |p|": below.norm,
+        "below: |p|": below.p_norm,
         "above: event": above.event,
         "below, from the origin: event": whole.event,
     }
@@ -227,7 +227,7 @@ def adam_with_epsilon(
     positive = Hypothesis("epsilon > 0", epsilon > 0, epsilon)
     if not (fixed.holds and positive.holds):
         return Outcome((fixed, positive))
-    run = trained(problem, Adam(rate, (0.9, 0.99), epsilon=epsilon), steps=steps)
+    run = trained(problem, Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
     one = chosen(run)
     best = separable(problem, "l2", one.measured) if one.holds else one
     if isinstance(best, Hypothesis):
@@ -239,12 +239,15 @@ def adam_with_epsilon(
         return Outcome((positive, small, word))
     late = flow(problem, start=run.p, until_log_time=LATE)
     other = max_margin(problem, one.measured, norm="linf")
-    first, last = run.deficit(best), late.deficit(best)
+    first, last = run.margin_gap(best), late.margin_gap(best)
     found = {"l2 deficit after Adam": first, "l2 deficit late": last}
     if other.is_certified:
-        found |= {"linf deficit after Adam": run.deficit(other), "linf deficit late": late.deficit(other)}
+        found |= {
+            "linf deficit after Adam": run.margin_gap(other),
+            "linf deficit late": late.margin_gap(other),
+        }
     kept = Hypothesis("the selection is kept", chosen(late).measured == one.measured or None, late.event)
-    longer = bool(late.norm > (1 + GROWN) * run.norm)  # else it is at a finite minimum
-    grows = Hypothesis("p goes on", longer or None, late.norm)
+    longer = bool(late.p_norm > (1 + GROWN) * run.p_norm)  # else it is at a finite minimum
+    grows = Hypothesis("p goes on", longer or None, late.p_norm)
     slack = 1 - last / (FALL * first) if first > 0 else 0.0
     return Outcome((positive, small, word, kept, grows), slack, found)

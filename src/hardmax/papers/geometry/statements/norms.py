@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hardmax._lib.expect import generator
-from hardmax.directions import local_optimality
-from hardmax.directions.enumerate import feasible_selections
-from hardmax.dynamics.steps import Normalized
+from hardmax.directions.enumerate import selections
+from hardmax.directions.neighbors import attracts
+from hardmax.dynamics.optim import Normalized
 from hardmax.margin.norms import norm as norm_of
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement
 from hardmax.papers.geometry.statements.common import ROUNDING, separable, trained
@@ -23,7 +23,7 @@ FALL = 0.7  # of the deficit: at the end it is at most this share of the largest
 def words(problem: Problem, selection: Iterable[int], norms: Iterable[str]) -> tuple[str, ...]:
     """Whether a selection attracts in each norm: strong, weak, no or doubtful."""
     tokens = tuple(selection)
-    return tuple(local_optimality(problem, tokens, norm=each) for each in norms)
+    return tuple(attracts(problem, tokens, norm=each).written for each in norms)
 
 
 @statement(
@@ -44,8 +44,7 @@ def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "
     if not all(each.holds for each in hypotheses):
         return Outcome(hypotheses)
     found = {
-        each.selection: words(problem, each.selection, norms)
-        for each in feasible_selections(problem, limit=MOST)
+        each.selection: words(problem, each.selection, norms) for each in selections(problem, limit=MOST)
     }
     apart = {tokens: said for tokens, said in found.items() if {"strong", "no"} <= set(said)}
     measured = {"selections": len(found), "attracting in some norms only": len(apart)}
@@ -72,19 +71,19 @@ def strong_attracts(
     best = separable(problem, norm, selection)
     if isinstance(best, Hypothesis):
         return Outcome((best,))
-    word = Hypothesis("strong", local_optimality(problem, best) == "strong", local_optimality(problem, best))
+    word = Hypothesis("strong", attracts(problem, best).written == "strong", attracts(problem, best).written)
     if not word.holds:
         return Outcome((word,))
     p = best.need()
     off = generator(rng).normal(size=p.shape)
-    start = FAR * (p + TILT * best.norm / norm_of(norm).value(off) * off)
+    start = FAR * (p + TILT * best.p_norm / norm_of(norm).value(off) * off)
     kept = bool((best.constraints.rows() @ start.ravel() > FAR / 2).all())
-    inside = Hypothesis("the start is in the cone", kept or None, best.deficit(start))
+    inside = Hypothesis("the start is in the cone", kept or None, best.margin_gap(start))
     dual = norm_of(norm).dual
     rate = 1 / max(dual.value(row) for row in best.constraints.rows())
     run = trained(problem, Normalized(rate, norm=norm, decay=0.5), steps=steps, start=start)
-    most, last = max(best.deficit(p) for p in run.points), run.deficit(best)
-    end = run.selection()
+    most, last = max(best.margin_gap(p) for p in run.points), run.margin_gap(best)
+    end = run.selection
     told_apart = Hypothesis("the end selects one token per input", end.is_unique or None)
     if not told_apart.holds:  # keys that doubles hardly tell apart
         return Outcome((word, inside, told_apart))

@@ -11,8 +11,8 @@ import numpy as np
 from hardmax._lib.expect import generator
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.laws.thresholds import critical_rate
+from hardmax.dynamics.optim import Coordinate, Mirror, Normalized, Sign
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Coordinate, Mirror, Normalized, Sign
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
@@ -20,7 +20,7 @@ from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
 from hardmax.papers.geometry.statements.common import ROUNDING, chosen, separable, strong, trained
 from hardmax.papers.max_margin.statements.common import distinct_scores, fixed_scores, unit_length
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 NEAR = 0.02  # how far below and above the threshold the step is taken
 FAR = 100.0  # gaps of the logits where late runs start
@@ -62,16 +62,14 @@ def certificate_of_a_run(
     best = separable(problem, rule.norm, one.measured) if one.holds else one
     if isinstance(best, Hypothesis):
         return Outcome((best,))
-    proved, ball = run.certificate(), norm_of(best.norm_name)
+    proved, ball = run.margin_bounds(), norm_of(best.norm)
     rows, y = proved.constraints.rows(), np.asarray(proved.multipliers)
     y, size, margins = y / y.sum(), ball.value(run.p), rows @ run.p.ravel()
     low, high = float(margins.min()) / size, ball.dual.value(rows.T @ y)
     inside = min(best.margin / low - 1 if low > 0 else math.inf, high / best.margin - 1) + ROUNDING
     gap, predicted = high - low, mean_slack(y, margins, size)
     found = {"margin": best.margin, "interval": (low, high), "gap": gap, "mean slack over norm": predicted}
-    best_of_two = two_tokens(problem).holds and optimal_tokens(problem).sets == tuple(
-        (t,) for t in one.measured
-    )
+    best_of_two = two_tokens(problem).holds and best_tokens(problem).sets == tuple((t,) for t in one.measured)
     if not best_of_two:  # negative weights were left out: only the interval is claimed
         return Outcome((one,), inside, found, vacuous=low <= 0)
     exact = 1 - abs(gap - predicted) / (ROUNDING * high)
@@ -172,7 +170,7 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
     if isinstance(best, Hypothesis):
         return Outcome((best,))
     if run.event == "cycle":
-        found = {"event": "cycle", "|p|": run.norm, "deficit": 1.0}
+        found = {"event": "cycle", "|p|": run.p_norm, "deficit": 1.0}
         return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, found, witness=run.p)
     if run.event is not None:
         return Outcome((Hypothesis("the run goes on", False, run.event),))
@@ -183,14 +181,14 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
         return Outcome((repeats,))
     mean = drift(moves, length)
     along = np.array([float(x) for x in mean])
-    lost = best.deficit(along) if along.any() else 1.0
+    lost = best.margin_gap(along) if along.any() else 1.0
     short = Hypothesis("their mean is short of the max margin", lost > ROUNDING, [str(x) for x in mean])
     room, behind = _room(problem, run, best, along, moves[-length:])
     lasting = Hypothesis("each move has room", room > behind or None, {"room": room, "others weigh": behind})
     if unmet((short, lasting)):
         return Outcome((repeats, short, lasting))
     longer = trained(problem, step, steps=10 * steps)
-    later = 1.0 if longer.event == "cycle" else longer.deficit(best)  # in a cycle p does not grow at all
+    later = 1.0 if longer.event == "cycle" else longer.margin_gap(best)  # in a cycle p does not grow at all
     found = {"period": length, "deficit of the mean": lost, "after ten times the steps": later}
     slack = 1 - abs(later - lost) / CLOSE
     return Outcome((repeats, short, lasting), slack, found, witness=[str(x) for x in mean])
@@ -203,7 +201,7 @@ def _room(
     room = math.inf
     for p, move in zip(np.asarray(run.points)[-len(moves) - 1 : -1], moves, strict=True):
         sizes = np.abs(gradient(problem, p).direction)
-        if best.norm_name == "linf":
+        if best.norm == "linf":
             room = min(room, float(sizes[move != 0].min() / sizes.max()))
         else:
             others = np.sort(sizes)[::-1]
@@ -249,6 +247,6 @@ def one_input_at_a_time(
     off = float(norm_of(norm).value(run.p - target)) / size
     found = {"off, over the length of the way": off}
     best = max_margin(problem, norm=norm)
-    if best.is_certified and run.p.any() and best.norm:
-        found["deficit"] = run.deficit(best)
+    if best.is_certified and run.p.any() and best.p_norm:
+        found["deficit"] = run.margin_gap(best)
     return Outcome((*hypotheses, went), 1 - off / ROUNDING, found)

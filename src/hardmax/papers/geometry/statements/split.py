@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.dynamics.flow import flow
-from hardmax.dynamics.steps import Normalized, Sign
+from hardmax.dynamics.optim import Normalized, Sign
 from hardmax.limits.cycles import inside_components
 from hardmax.limits.decomposition import Decomposition, decompose
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
 from hardmax.papers.geometry.statements.common import ROUNDING, trained
 from hardmax.papers.max_margin.statements.common import fixed_scores, unit_length
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 MOST = 60  # rows that are tried one by one
 EARLY, LATE = 12.0, 20.0  # log t between which the growth of a flow is measured
@@ -32,7 +32,7 @@ def decomposed(problem: Problem) -> Hypothesis | Decomposition:
     fixed = fixed_scores(problem)
     if not fixed.holds:
         return fixed
-    best = optimal_tokens(problem)
+    best = best_tokens(problem)
     if not best.is_unique:
         return Hypothesis("one best token per input", False, best.sets)
     found = decompose(problem)
@@ -179,7 +179,7 @@ def finite_and_diverging(problem: Problem) -> Outcome:
     grown = float(np.linalg.norm(end) - np.linalg.norm(begin)) / log_growth(
         found, math.exp(times[-1] - times[at])
     )
-    gap = misalignment(end, found.p_mm)
+    gap = cosine_distance(end, found.p_mm)
     told = {"off p_fin": off, "growth over |p_mm| log t": grown, "1 - cos to p_mm beside S": gap}
     slack = min(1 - off / SETTLED, 1 - abs(grown - 1) / GROWTH, 1 - gap / NEAR)
     return Outcome((*hypotheses, reached), slack, told)
@@ -204,10 +204,10 @@ def normalized_on_bound_rows(problem: Problem, *, rate: float | None = None, ste
     end, begin = (float(np.linalg.norm(_beside(found, run.points[k]))) for k in (-1, -2))
     grown = (end - begin) / log_growth(found, 10.0)
     swing = float(np.linalg.norm(found.parts(run.p)[0] - found.p_fin)) / pace
-    told = {"growth over |p_mm| log 10": grown, "swing over the rate": swing, "|p|": run.norm}
+    told = {"growth over |p_mm| log 10": grown, "swing over the rate": swing, "|p|": run.p_norm}
     best = found.max_margin("linf")
     if best.is_certified:
-        told["deficit of sign descent in linf"] = trained(problem, Sign(pace), steps=steps).deficit(best)
+        told["deficit of sign descent in linf"] = trained(problem, Sign(pace), steps=steps).margin_gap(best)
     arrived = Hypothesis("the part in S has arrived", swing < 3 or None, swing)
     swings = Hypothesis("it swings there", swing > ROUNDING, swing)  # at rest, as by symmetry, it does not
     return Outcome((*hypotheses, arrived, swings), 1 - abs(grown - 1) / (4 * GROWTH), told)

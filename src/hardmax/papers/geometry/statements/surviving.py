@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import attention
+from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import GD
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.norms import norm as norm_of
@@ -54,7 +54,7 @@ def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000
     dual = norm_of(norm).dual
     longest = max(dual.value(row) for row in found.partition.constraints.rows())
     run = trained(problem, GD(longest**-2.0, norm=norm), steps=steps, record=[steps // 100])
-    early, late = (abs(best.deficit(run.points[k])) for k in (-2, -1))
+    early, late = (abs(best.margin_gap(run.points[k])) for k in (-2, -1))
     told = {"deficit after a hundredth of the steps": early, "deficit": late, "margin": best.margin}
     return Outcome((*hypotheses, solved), 1 - late / max(FALL * early, SMALL), told)
 
@@ -100,7 +100,7 @@ def survivors(problem: Problem) -> Outcome:
     goal = best.need()
     offset, faint = offset_beside(left, lost, best, span, run)
     growth = run.times[-1] * goal
-    off, kept = misalignment(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
+    off, kept = cosine_distance(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
     outgrown = Hypothesis(
         "p beside S has outgrown its offset",
         (off < NEAR / 2 and kept > HALF and faint < FAINT) or None,
@@ -112,7 +112,7 @@ def survivors(problem: Problem) -> Outcome:
     # in S, survivors balance what the lost tokens pull, which falls like 1/t
     balance = 2 * lost_pull(lost, best) * math.exp(-run.times[-1])
     rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
-    gap = misalignment(beside, goal)
+    gap = cosine_distance(beside, goal)
     told = {"survivors": [s.tolist() for s in sets], "1 - cos beside S": gap, "gradient of survivors": rest}
     return Outcome((*hypotheses, apart, outgrown), min(1 - gap / NEAR, 1 - rest / max(STILL, balance)), told)
 
@@ -123,7 +123,7 @@ Lost = list[tuple[np.ndarray, int, float]]  # a row, its input and the score of 
 def kept_and_lost(problem: Problem, sets: Sequence[np.ndarray]) -> tuple[Problem, Lost]:
     """The problem of the survivors, and the rows from the first of them to the others of its input."""
     keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
-    left = Problem.from_scores(
+    left = Problem(
         [own[s] for own, s in zip(keys, sets, strict=True)],
         [own[s] for own, s in zip(scores, sets, strict=True)],
         problem.loss,

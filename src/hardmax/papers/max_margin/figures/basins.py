@@ -64,20 +64,20 @@ def draw_8(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_8(setting: Setting) -> Findings:
     """Eight starts, normalised and plain; at the local one, input 1 keeps its worse token, unrivalled."""
-    problem = hm.data.named("B-FIG-8")
-    found = {each.selection: each for each in hm.feasible_selections(problem)}
+    problem = hm.data.example("B-FIG-8")
+    found = {each.selection: each for each in hm.selections(problem)}
     best, local = (found[tokens].max_margin for tokens in ((0, 0), (0, 1)))
     paths = train(problem, (*TO_GLOBAL, *TO_LOCAL))
     targets = [best] * len(TO_GLOBAL) + [local] * len(TO_LOCAL)
     plain = [
-        hm.descend(problem, hm.steps.GD(1.0), steps=5000, start=start) for start in (*TO_GLOBAL, *TO_LOCAL)
+        hm.train(problem, hm.optim.GD(1.0), steps=5000, start=start) for start in (*TO_GLOBAL, *TO_LOCAL)
     ]
     ends = dict(ends_table(paths, targets))
     ends["cosine_plain_5000"] = np.array(
-        [1 - path.misalignment(target) for path, target in zip(plain, targets, strict=True)]
+        [1 - path.cosine_distance(target) for path, target in zip(plain, targets, strict=True)]
     )
     up, right = slice(None, len(TO_GLOBAL)), slice(len(TO_GLOBAL), None)
-    optimal = {tokens: each.locally_optimal for tokens, each in found.items()}
+    optimal = {tokens: each.attracts.verdict for tokens, each in found.items()}
     name = "B-FIG-8."
     claims = (
         near(

@@ -24,7 +24,7 @@ FAR = 300.0  # descent starts at this multiple of p_mm
 
 def problem() -> hm.Problem:
     """One input, two neighbours at unequal distances across p_mm."""
-    return hm.Problem.from_scores([[[0, 0], [-1, -1], [-1, 3]]], [[1, 0, 0]])
+    return hm.Problem([[[0, 0], [-1, -1], [-1, 3]]], [[1, 0, 0]])
 
 
 def draw_chaos(tables: Tables, canvas: Canvas) -> None:
@@ -72,8 +72,8 @@ def fig_chaos(setting: Setting) -> Findings:
     far = FAR * late.max_margin.need() + late.w + 0.01 * late.span[:, 0]
     for rate in PERIODS:
         orbits[rate] = late_map.orbit(rate * late.eta_c, start, 6000, 400)
-        path = hm.descend(
-            problem(), hm.steps.Normalized(rate * late.eta_c), steps=8000, start=far, record=range(7600, 8001)
+        path = hm.train(
+            problem(), hm.optim.Normalized(rate * late.eta_c), steps=8000, start=far, record=range(7600, 8001)
         )
         seen[rate] = path.points[1:] @ late.span  # the first point is the start
         residuals.append(seen[rate][-128:, 0])

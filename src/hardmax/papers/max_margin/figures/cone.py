@@ -35,7 +35,7 @@ REACH, DRAWN_STEPS, ARROW = 34.0, 300, 30
 
 def two_rivals() -> hm.Problem:
     """One input whose best token has two neighbours, one with nearly its score; p_mm is (1, 0)."""
-    return hm.Problem.from_scores([[[2.5, 0.0], [1.5, 0.5], [1.5, -0.5]]], [[1.0, 0.95, 0.0]])
+    return hm.Problem([[[2.5, 0.0], [1.5, 0.5], [1.5, -0.5]]], [[1.0, 0.95, 0.0]])
 
 
 def draw_2(tables: Tables, canvas: Canvas) -> None:
@@ -100,11 +100,11 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
 )
 def fig_2(setting: Setting) -> Findings:
     """The explicit cone of Lemma 7 for B-FIG-8's local direction, and one whose radius is too small."""
-    problem = hm.data.named("B-FIG-8")
+    problem = hm.data.example("B-FIG-8")
     local = hm.max_margin(problem, [0, 1])
     cone = hm.directions.local_constants(problem, local)
     narrow = hm.directions.local_constants(
-        hm.data.named("B-FIG-1b"), hm.max_margin(hm.data.named("B-FIG-1b"), [1])
+        hm.data.example("B-FIG-1b"), hm.max_margin(hm.data.example("B-FIG-1b"), [1])
     )
     draw = np.random.default_rng(SEED)
     gap, scale = cone.mu * draw.uniform(size=SAMPLES), draw.uniform(1.0, 2.0, size=SAMPLES)
@@ -113,17 +113,17 @@ def fig_2(setting: Setting) -> Findings:
     starts = _in_cone(cone, np.concatenate([[1.0, 1.0], scale]), angles)
     worst, rise, freezes = [], [], []
     for k, start in enumerate(starts):
-        path = hm.descend(problem, hm.steps.Normalized(RATE), steps=STEPS, start=start, record=1)
+        path = hm.train(problem, hm.optim.Normalized(RATE), steps=STEPS, start=start, record=1)
         gaps = _gaps(path, local)
         worst.append(gaps.max() / cone.mu)
         rise.append(-np.diff(gaps).max())
-        freezes.append(gaps[-1] / gaps[0] * (path.norm / path.norms[0]) ** 2)
+        freezes.append(gaps[-1] / gaps[0] * (path.p_norm / path.p_norms[0]) ** 2)
         setting.progress(0.8 * k / len(starts))
     rivals = two_rivals()
     top = hm.max_margin(rivals, [0])
     other = hm.directions.local_constants(rivals, top)
     over = {factor: _overshoot(rivals, top, other, factor) for factor in (1.0, 2.0)}
-    back = hm.descend(rivals, hm.steps.Normalized(RATE), steps=STEPS, start=_in_cone(other, [1.0], [1.0])[0])
+    back = hm.train(rivals, hm.optim.Normalized(RATE), steps=STEPS, start=_in_cone(other, [1.0], [1.0])[0])
     name = "B-FIG-2."
     claims = (
         near(name + "mu", "mu of Lemma 7 at B-FIG-8's local direction", cone.mu, 0.015625, 1e-12),
@@ -160,7 +160,7 @@ def fig_2(setting: Setting) -> Findings:
         at_most(
             name + "comes-back",
             "(1 - cos)/mu there after 1,000 steps from R_bar",
-            back.misalignment(top) / other.mu,
+            back.cosine_distance(top) / other.mu,
             0.1,
         ),
     )

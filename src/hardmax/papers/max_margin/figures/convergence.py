@@ -46,7 +46,7 @@ SLOPE, OFFSET = 0.1, float(np.log(90 / 111))
 def _lifted(problem: hm.Problem) -> hm.Problem:
     """The paper's form of one input: the score as a third coordinate that W hides and the head reads."""
     tokens = np.column_stack([problem.keys[problem.tokens], problem.scores])
-    return hm.Problem.from_tokens([tokens], [1], head=[0.0, 0.0, 1.0], W=np.diag([1.0, 1.0, 0.0]))
+    return hm.Problem.from_tokens([tokens], [1], readout=[0.0, 0.0, 1.0], W=np.diag([1.0, 1.0, 0.0]))
 
 
 def draw_1a(tables: Tables, canvas: Canvas) -> None:
@@ -84,9 +84,9 @@ def draw_1a(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_1a(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1a; the cosine need not rise at once (B-ERR-12)."""
-    problem = hm.data.named("B-FIG-1a")
+    problem = hm.data.example("B-FIG-1a")
     best = hm.max_margin(problem, [0])
-    local = [found.selection for found in hm.locally_optimal(problem)]
+    local = [found.selection for found in hm.attractors(problem)]
     paths = train(problem, [(0.0, y) for y in HEIGHTS])
     ends = ends_table(paths, [best] * len(paths))
     setting.progress(0.5)
@@ -94,7 +94,7 @@ def fig_1a(setting: Setting) -> Findings:
     by_run = {run: part(cosines, "run", run)["cosine"] for run in paths}
     dips = {run: int(np.argmin(by_run[run])) for run in ("(0, 1)", "(0, 0.5)")}
     after = [np.diff(by_run[run][dips.get(run, 1) :]).min() for run in paths]
-    plain = hm.descend(_lifted(problem), hm.steps.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
+    plain = hm.train(_lifted(problem), hm.optim.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
     name = "B-FIG-1a."
     claims = (
         near(name + "p-mm", "max-margin p of the best token", best.need(), [-10 / 101, 100 / 101], 1e-12),
@@ -134,7 +134,7 @@ def fig_1a(setting: Setting) -> Findings:
         near(
             name + "dip-plain",
             "cosine of plain descent with step 1/L_p from (0, 1) after 20,000 steps",
-            1 - hm.misalignment(plain.p[:2], best),
+            1 - hm.cosine_distance(plain.p[:2], best),
             0.97740,
             5e-6,
         ),
@@ -190,10 +190,10 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_1b(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1b, and the boundary between the two basins."""
-    problem = hm.data.named("B-FIG-1b")
-    found = {each.selection: each for each in hm.feasible_selections(problem)}
+    problem = hm.data.example("B-FIG-1b")
+    found = {each.selection: each for each in hm.selections(problem)}
     paths = train(problem, [(0.0, y) for y in HEIGHTS])
-    ends = ends_table(paths, [hm.max_margin(problem, path.selection()) for path in paths.values()])
+    ends = ends_table(paths, [hm.max_margin(problem, path.selection) for path in paths.values()])
     columns = np.linspace(-2.4, 6.6, 28)
     boundary = []
     for x in columns:
@@ -210,8 +210,8 @@ def fig_1b(setting: Setting) -> Findings:
         true(
             name + "selections",
             "locally optimal: tokens 0 and 1 and not token 2, which is feasible too",
-            [found[(t,)].locally_optimal for t in range(3)] == [True, True, False],
-            [found[(t,)].locally_optimal for t in range(3)],
+            [found[(t,)].attracts.verdict for t in range(3)] == [True, True, False],
+            [found[(t,)].attracts.verdict for t in range(3)],
             "[True, True, False]",
         ),
         near(
@@ -309,10 +309,10 @@ def draw_1c(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_1c(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1c, whose best tokens are the only locally optimal selection."""
-    problem = hm.data.named("B-FIG-1c")
+    problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
-    found = list(hm.feasible_selections(problem))
-    local = [each.selection for each in found if each.locally_optimal]
+    found = list(hm.selections(problem))
+    local = [each.selection for each in found if each.attracts.verdict]
     setting.progress(0.3)
     paths = train(problem, [(x, 0.0) for x in HEIGHTS])
     ends = ends_table(paths, [best] * len(paths))
@@ -321,7 +321,7 @@ def fig_1c(setting: Setting) -> Findings:
     name = "B-FIG-1c."
     claims = (
         near(name + "p-mm", "max-margin p of the best tokens", best.need(), [0.84462639, 0.17112231], 1e-6),
-        near(name + "objective", "half of |p_mm|^2", 0.5 * best.norm**2, 0.3713383, 1e-7),
+        near(name + "objective", "half of |p_mm|^2", 0.5 * best.p_norm**2, 0.3713383, 1e-7),
         true(
             name + "neighbours",
             "neighbours (input, token)",

@@ -79,7 +79,7 @@ def fig_index(setting: Setting) -> Findings:
     at_infinity = [each.index for each in found.directions]
     attract = {each.selection for each in found.directions if each.index == 0}
     *quotient, rest = morse_quotient([*inside, *at_infinity])
-    local = {each.selection for each in hm.locally_optimal(problem)}
+    local = {each.selection for each in hm.attractors(problem)}
     name = "B-FIG-INDEX."
     claims = (
         near(
@@ -164,7 +164,7 @@ def _separatrices(
             starts.append(_beside(field, each.direction))
     for point in finite:
         if point.index == 1:
-            stable = np.linalg.eigh(hm.hessian(problem, point.p))[1][:, 1]
+            stable = np.linalg.eigh(hm.dynamics.hessian(problem, point.p))[1][:, 1]
             starts += [point.p + 1e-3 * stable, point.p - 1e-3 * stable]
     columns: dict[str, list[np.ndarray]] = {"run": [], "x": [], "y": []}
     for run, p in enumerate(starts):

@@ -146,8 +146,8 @@ def official_end(
     >>> problems = list(hm.data.fig9_oracle(d=10, trials=2))
     >>> np.linalg.norm(official_end(problems, Arithmetic("float64", 1e-9)), axis=1).round().tolist()
     [77.0, 99.0]
-    >>> exact = hm.descend_batch(problems, hm.steps.Normalized(1.0), steps=1000)
-    >>> [round(path.norm) for path in exact]   # without it
+    >>> exact = hm.train(problems, hm.optim.Normalized(1.0), steps=1000)
+    >>> [round(path.p_norm) for path in exact]   # without it
     [679, 627]
     """
     n = problems[0].n

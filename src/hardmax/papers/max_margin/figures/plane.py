@@ -28,7 +28,7 @@ INPUTS = ((GREEN, "o"), (TEAL, "s"), (ORANGE, "^"))
 def tokens_table(problem: hm.Problem, best: Sequence[int] | None = None) -> Table:
     """Every token: its input, its key, its score and whether it is the ``best``, by score, of its input."""
     keys = problem.keys[problem.tokens]
-    chosen = hm.optimal_tokens(problem).tokens if best is None else best
+    chosen = hm.best_tokens(problem).tokens if best is None else best
     return {
         "input": np.repeat(np.arange(problem.n), problem.sizes),
         "token": np.concatenate([np.arange(size) for size in problem.sizes]),
@@ -149,19 +149,19 @@ STEPS, RATE = 1000, 0.1
 
 def train(problem: hm.Problem, starts: Sequence[Sequence[float]]) -> dict[str, hm.Run]:
     """Every step of normalised descent from each start, named after it."""
-    step = hm.steps.Normalized(RATE)
-    paths = [hm.descend(problem, step, steps=STEPS, start=start, record=1) for start in starts]
+    step = hm.optim.Normalized(RATE)
+    paths = [hm.train(problem, step, steps=STEPS, start=start, record=1) for start in starts]
     return {f"({x:g}, {y:g})": path for (x, y), path in zip(starts, paths, strict=True)}
 
 
 def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> Table:
     """Cosine to the target after 200 and 1,000 steps, and where each run ends."""
     ends = [
-        (path.misalignment(best, 200), path.misalignment(best), path.norm, *path.p)
+        (path.cosine_distance(best, 200), path.cosine_distance(best), path.p_norm, *path.p)
         for path, best in zip(paths.values(), targets, strict=True)
     ]
     gap_200, gap, norm, p1, p2 = np.array(ends).T
-    tokens = [" ".join(map(str, path.selection().tokens)) for path in paths.values()]
+    tokens = [" ".join(map(str, path.selection.tokens)) for path in paths.values()]
     return {
         "run": np.array(list(paths)),
         "selected": np.array(tokens),
@@ -175,7 +175,7 @@ def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> 
 
 def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
     """The cosine to one direction at every step of every run."""
-    columns = [1 - path.misalignments(target) for path in paths.values()]
+    columns = [1 - path.cosine_distances(target) for path in paths.values()]
     steps = len(columns[0])
     return {
         "run": np.repeat(list(paths), steps),
@@ -186,8 +186,8 @@ def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
 
 def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) -> bool:
     """Whether normalised descent from (x, y) selects token 0 of every input."""
-    path = hm.descend(problem, hm.steps.Normalized(RATE), steps=steps, start=[x, y], record=())
-    return path.selection().sets == ((0,),) * problem.n
+    path = hm.train(problem, hm.optim.Normalized(RATE), steps=steps, start=[x, y], record=())
+    return path.selection.sets == ((0,),) * problem.n
 
 
 def bisect(is_above: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:

@@ -39,17 +39,10 @@ _swept: dict[Scale, Table] = {}
 
 def sweep_table(scale: Scale, progress: Callable[[float], None]) -> Table:
     """The sweep over d; run once in a process, for three figures are drawn from it."""
-    from hardmax.trials.experiments import built_in
-
     if scale not in _swept:
-        grid = {"experiment": "sphere", "n": 4, "T": 6, "d": DIMENSIONS}
+        grid = {"n": 4, "T": 6, "d": DIMENSIONS}
         found = hm.sweep(
-            built_in,
-            grid,
-            TRIALS[scale],
-            seed=SEED,
-            batched=True,
-            progress=lambda so_far: progress(so_far.done / so_far.total),
+            "sphere", grid, TRIALS[scale], rng=SEED, progress=lambda done, total: progress(done / total)
         )
         for failure in found.failures():
             raise RuntimeError(f"a trial failed ({failure.error}); run it alone by {failure.command}")
@@ -160,8 +153,8 @@ def negative_table(control: Table) -> dict[str, np.ndarray]:
     late, proxy = [], []
     for i in chosen:
         *_, problem = hm.data.fig9_oracle(int(control["d"][i]), int(control["trial"][i]) + 1)
-        late.append(hm.descend(problem, hm.steps.Normalized(1.0), steps=LATE[1], record=[LATE[0]]).norms[1:])
-        proxy.append(hm.check("B-APP-E", problem).slack)
+        late.append(hm.train(problem, hm.optim.Normalized(1.0), steps=LATE[1], record=[LATE[0]]).p_norms[1:])
+        proxy.append(hm.check_statement("B-APP-E", problem).slack)
     early, end = np.array(late).reshape(-1, 2).T
     kept = {name: control[name][chosen] for name in ("d", "trial", "score_gap", "misalignment")}
     return kept | {"norm_1e4": early, "norm_1e5": end, "proxy": np.array(proxy, dtype=float)}
@@ -175,14 +168,14 @@ def _numbered(problems: Sequence[Problem], d: int, **options: Any) -> list[dict[
 
 def _with_loss(problem: Problem, loss: str) -> Problem:
 
-    assert problem.head.linear is not None
-    return replace(problem, head=replace(problem.head.linear, loss=as_loss(loss)))
+    assert problem.readout.linear is not None
+    return problem._with(readout=replace(problem.readout.linear, loss=as_loss(loss)))
 
 
 def _resting_slacks(problems: Sequence[Problem], rows: Rows) -> list[float]:
     """Least slack of a token that is no neighbour: how far the verdicts are from hanging on rounding."""
     chosen = [[int(token) for token in row["selection"].split()] for row in rows]
-    slacks, solved = [], hm.max_margin_batch(problems, chosen)
+    slacks, solved = [], hm.max_margin(problems, chosen)
     enclose_many(solved)
     for best in solved:
         assert best.slack is not None  # p itself separates what it selects

@@ -53,15 +53,18 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_4(setting: Setting) -> Findings:
     """Both from the origin on the data of B-FIG-1c, and normalised descent with a damped normalisation."""
-    problem = hm.data.named("B-FIG-1c")
+    problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
     runs = {
-        "normalised": hm.descend(problem, hm.steps.Normalized(RATE), steps=STEPS, record=1),
-        "plain": hm.descend(problem, hm.steps.GD(1.0), steps=STEPS, record=1),
-        "damped": hm.descend(problem, hm.steps.Normalized(RATE, DAMPING), steps=STEPS, record=1),
+        "normalised": hm.train(problem, hm.optim.Normalized(RATE), steps=STEPS, record=1),
+        "plain": hm.train(problem, hm.optim.GD(1.0), steps=STEPS, record=1),
+        "damped": hm.train(problem, hm.optim.Normalized(RATE, DAMPING), steps=STEPS, record=1),
     }
     shown = np.arange(201)
-    top = {name: 1 - np.array([path.defect(t) for t in range(STEPS + 1)]) for name, path in runs.items()}
+    top = {
+        name: 1 - np.array([path.off_top_attention(t) for t in range(STEPS + 1)])
+        for name, path in runs.items()
+    }
     fast, slow = runs["normalised"], runs["plain"]
     optimal = np.array(
         [[np.mean([s[0] for s in path.attention(t)]) for t in range(201)] for path in (fast, slow)]
@@ -86,28 +89,28 @@ def fig_4(setting: Setting) -> Findings:
         near(
             name + "norm-normalised",
             "|p| of normalised descent at the same steps",
-            fast.norms[at],
+            fast.p_norms[at],
             [4.972, 9.934, 19.891, 99.85],
             1e-3,
         ),
         near(
             name + "norm-plain",
             "|p| of plain descent at the same steps",
-            slow.norms[at],
+            slow.p_norms[at],
             [2.287, 3.156, 3.855, 5.240],
             1e-3,
         ),
         near(
             name + "cosine-normalised",
             "cosine to p_mm of normalised descent after 200 steps",
-            1 - fast.misalignment(best, 200),
+            1 - fast.cosine_distance(best, 200),
             0.99956,
             1e-3,
         ),
         near(
             name + "cosine-plain",
             "cosine to p_mm of plain descent after 200 and 1,000 steps",
-            [1 - slow.misalignment(best, t) for t in (200, 1000)],
+            [1 - slow.cosine_distance(best, t) for t in (200, 1000)],
             [0.97711, 0.98493],
             1e-3,
         ),
@@ -118,7 +121,7 @@ def fig_4(setting: Setting) -> Findings:
         at_most(
             name + "levels-off",
             "growth of |p| from step 100 to 200, plain",
-            slow.norms[200] - slow.norms[100],
+            slow.p_norms[200] - slow.p_norms[100],
             0.8,
             paper="the blue norm curve levels off",
         ),
@@ -131,7 +134,7 @@ def fig_4(setting: Setting) -> Findings:
         at_most(
             name + "damped-stalls",
             "|p| after 1,000 steps with 1e-9 added to the gradient's norm",
-            runs["damped"].norm,
+            runs["damped"].p_norm,
             25.0,
         ),
     )
@@ -140,12 +143,12 @@ def fig_4(setting: Setting) -> Findings:
             "run": np.repeat(list(runs), len(shown)),
             "step": np.tile(shown, len(runs)),
             "top": np.concatenate([top[run][shown] for run in runs]),
-            "norm": np.concatenate([path.norms[shown] for path in runs.values()]),
+            "norm": np.concatenate([path.p_norms[shown] for path in runs.values()]),
         }
     }
     notes = (
         f"With 1e-9 added to the gradient's norm, as in public notebooks, |p| is "
-        f"{runs['damped'].norm:.1f} after 1,000 steps instead of {fast.norm:.1f}: it stalls (B-ERR-11).",
+        f"{runs['damped'].p_norm:.1f} after 1,000 steps instead of {fast.p_norm:.1f}: it stalls (B-ERR-11).",
     )
     return Findings(tables, claims, notes)
 
@@ -153,7 +156,7 @@ def fig_4(setting: Setting) -> Findings:
 def two_inputs(C: float, loss: str) -> hm.Problem:
     """The data of B-FIG-5: two inputs of mirrored keys, with score gaps C and 1."""
     keys = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]]]
-    return hm.Problem.from_scores(keys, [[0.0, float(C)], [0.0, 1.0]], loss=loss)
+    return hm.Problem(keys, [[0.0, float(C)], [0.0, 1.0]], loss=loss)
 
 
 def draw_5(tables: Tables, canvas: Canvas) -> None:
@@ -209,9 +212,7 @@ def fig_5(setting: Setting) -> Findings:
     angles: dict[str, np.ndarray] = {}
     paths: dict[str, list[np.ndarray]] = {"loss": [], "C": [], "step": [], "p1": [], "p2": []}
     for loss in ("correlation", "logistic", "exponential"):
-        runs = [
-            hm.descend(two_inputs(C, loss), hm.steps.Normalized(RATE), steps=STEPS, record=1) for C in GAPS
-        ]
+        runs = [hm.train(two_inputs(C, loss), hm.optim.Normalized(RATE), steps=STEPS, record=1) for C in GAPS]
         angles[loss] = np.array([_degrees(run.points) for run in runs])
         for C, run in zip(GAPS, runs, strict=True):
             for column, values in zip(

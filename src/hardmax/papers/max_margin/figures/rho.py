@@ -96,9 +96,9 @@ def fig_rho(setting: Setting) -> Findings:
     """The closed form of B-NEW-1 beside training and the regularisation path, on two data sets."""
     from hardmax.papers.max_margin.statements.instances import switching
 
-    problem = hm.data.named("B-FIG-3b")
+    problem = hm.data.example("B-FIG-3b")
     keys = problem.split(problem.keys[problem.tokens])
-    upright = hm.Problem.from_tokens(keys, [1, -1, 1], head=[0.0, 1.0])
+    upright = hm.Problem.from_tokens(keys, [1, -1, 1], readout=[0.0, 1.0])
     shown = np.unique(np.geomspace(10, LONG, 160).astype(int)).tolist()
     runs = {rho: _train(problem, rho, shown) for rho in sorted((*RATIOS, *SMALL, *OTHERS))}
     restarted = {rho: _train(upright, rho, ()) for rho in SMALL}
@@ -136,8 +136,8 @@ def fig_rho(setting: Setting) -> Findings:
 
 
 def _train(problem: hm.Problem, rho: float, record: list[int] | tuple[int, ...]) -> hm.Run:
-    both = hm.steps.Normalized(RATE), hm.steps.Normalized(rho * RATE)
-    return hm.descend(problem, both, steps=LONG, start=START, record=record, wrt=("p", "v"))
+    both = hm.optim.Normalized(RATE), hm.optim.Normalized(rho * RATE)
+    return hm.train(problem.joint(), both, steps=LONG, start=START, record=record)
 
 
 def _limit(problem: hm.Problem, rho: float) -> float:
@@ -149,7 +149,7 @@ def _training(problem: hm.Problem, runs: dict[float, hm.Run]) -> Table:
     return {
         "ratio": np.repeat(list(runs), size),
         "step": np.concatenate([path.times for path in runs.values()]),
-        "norm": np.concatenate([path.norms for path in runs.values()]),
+        "norm": np.concatenate([path.p_norms for path in runs.values()]),
         "degrees": np.concatenate([degrees(path.points) for path in runs.values()]),
         "limit": np.repeat([_limit(problem, rho) for rho in runs], size),
     }
@@ -227,8 +227,8 @@ def _claims_3b(
         true(
             name + "other-basin",
             "tokens selected for rho = 0.1 and 0.25 from the paper's start",
-            all(runs[rho].selection().tokens != BEST for rho in SMALL),
-            [runs[rho].selection().tokens for rho in SMALL],
+            all(runs[rho].selection.tokens != BEST for rho in SMALL),
+            [runs[rho].selection.tokens for rho in SMALL],
             "not the best tokens",
         ),
         at_most(

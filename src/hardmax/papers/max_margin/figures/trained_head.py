@@ -36,19 +36,22 @@ TIMES = (0, 10, 20, 30, 50, 75, 100)
 
 def train(name: str) -> hm.Run:
     """Joint training under the paper's protocol, every step kept."""
-    return hm.descend(
-        hm.data.named(name), hm.steps.Normalized(RATE), steps=STEPS, start=START, record=1, wrt=("p", "v")
+    return hm.train(
+        hm.data.example(name).joint(), hm.optim.Normalized(RATE), steps=STEPS, start=START, record=1
     )
 
 
 def _tokens(problem: hm.Problem) -> Table:
-    assert problem.head.labels is not None
-    return {**tokens_table(problem, BEST), "label": np.repeat(problem.head.labels, problem.sizes).astype(int)}
+    assert problem.readout.labels is not None
+    return {
+        **tokens_table(problem, BEST),
+        "label": np.repeat(problem.readout.labels, problem.sizes).astype(int),
+    }
 
 
 def _paths(path: hm.Run) -> Table:
-    assert path.heads is not None
-    p, v = path.points[: SHOWN + 1], path.heads[: SHOWN + 1]
+    assert path.v_points is not None
+    p, v = path.points[: SHOWN + 1], path.v_points[: SHOWN + 1]
     return {"step": np.arange(SHOWN + 1), "p1": p[:, 0], "p2": p[:, 1], "v1": v[:, 0], "v2": v[:, 1]}
 
 
@@ -85,11 +88,11 @@ def draw_3a(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_3a(setting: Setting) -> Findings:
     """The data of B-FIG-3a: p goes to p_mm and v to v_mm."""
-    problem = hm.data.named("B-FIG-3a")
+    problem = hm.data.example("B-FIG-3a")
     best, label = hm.max_margin(problem, BEST), hm.directions.label_max_margin(problem, BEST)
     relaxed = hm.directions.relaxed_max_margin(problem, BEST)
     path = train("B-FIG-3a")
-    assert path.heads is not None
+    assert path.v_points is not None
     name = "B-FIG-3a."
     claims = (
         near(name + "v-mm", "label SVM of the best tokens", label.need(), [0.0, 1.0], 1e-9),
@@ -109,7 +112,7 @@ def fig_3a(setting: Setting) -> Findings:
         ),
         *_near_directions(name, path, best, label, "p_mm"),
         near(name + "p-end", "p after 1,000 steps", path.p, [95.2930, 23.4802], 5e-5),
-        near(name + "v-end", "v after 1,000 steps", path.heads[-1], [0.22192, 99.78082], 5e-6),
+        near(name + "v-end", "v after 1,000 steps", path.v_points[-1], [0.22192, 99.78082], 5e-6),
     )
     tables = {
         "tokens": _tokens(problem),
@@ -140,12 +143,12 @@ def draw_3b(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_3b(setting: Setting) -> Findings:
     """The data of B-FIG-3b: p goes to the relaxed direction, at the least ratio of rates that does it."""
-    problem = hm.data.named("B-FIG-3b")
+    problem = hm.data.example("B-FIG-3b")
     best, label = hm.max_margin(problem, BEST), hm.directions.label_max_margin(problem, BEST)
     relaxed = hm.directions.relaxed_max_margin(problem, BEST)
     path = train("B-FIG-3b")
-    assert path.heads is not None
-    away = [1 - path.misalignment(best, t) for t in (200, 1000)]
+    assert path.v_points is not None
+    away = [1 - path.cosine_distance(best, t) for t in (200, 1000)]
     name = "B-FIG-3b."
     claims = (
         near(name + "v-mm", "label SVM of the best tokens", label.need(), [0.0, 1.0], 1e-9),
@@ -167,7 +170,7 @@ def fig_3b(setting: Setting) -> Findings:
             5e-5,
         ),
         near(name + "p-end", "p after 1,000 steps", path.p, [98.11237, 0.30130], 5e-6),
-        near(name + "v-end", "v after 1,000 steps", path.heads[-1], [0.0, 99.81314], 5e-6),
+        near(name + "v-end", "v after 1,000 steps", path.v_points[-1], [0.0, 99.81314], 5e-6),
         near(
             name + "rho-star",
             "least ratio of rates with the relaxed limit (the paper runs at ratio 1)",
@@ -192,9 +195,9 @@ def fig_3b(setting: Setting) -> Findings:
 
 def _near_directions(name: str, path: hm.Run, p: hm.MaxMargin, v: hm.MaxMargin, title: str) -> list[Claim]:
     """Cosines of p and v to where they go, after 200 and after 1,000 steps."""
-    assert path.heads is not None
-    cosines = [1 - path.misalignment(p, t) for t in (200, 1000)]
-    heads = [1 - hm.misalignment(path.heads[t], v) for t in (200, 1000)]
+    assert path.v_points is not None
+    cosines = [1 - path.cosine_distance(p, t) for t in (200, 1000)]
+    heads = [1 - hm.cosine_distance(path.v_points[t], v) for t in (200, 1000)]
     return [
         at_least(name + "p-200", f"cosine of p to {title} after 200 steps", cosines[0], 0.9998),
         at_least(name + "v-200", "cosine of v to v_mm after 200 steps", heads[0], 0.9999),
@@ -234,7 +237,7 @@ def fig_3c(setting: Setting) -> Findings:
     path = train("B-FIG-3a")
     attention = [path.attention(t) for t in range(SHOWN + 1)]
     optimal = np.array([np.mean([s[1] for s in each]) for each in attention])
-    top = np.array([1 - path.defect(t) for t in range(SHOWN + 1)])
+    top = np.array([1 - path.off_top_attention(t) for t in range(SHOWN + 1)])
     label = np.array([_label_probability(path, t) for t in range(SHOWN + 1)])
     at = list(TIMES)
     name = "B-FIG-3c."
@@ -280,8 +283,8 @@ def fig_3c(setting: Setting) -> Findings:
 def _label_probability(path: hm.Run, at: int) -> float:
     """Mean of 1/(1 + exp(-u_i)) over the inputs, which is exp of minus the logistic loss."""
     from hardmax.dynamics.gradient import settle_at
-    from hardmax.dynamics.joint import with_head
+    from hardmax.dynamics.joint import with_readout
 
-    assert path.heads is not None
-    u = settle_at(with_head(path.problem, path.heads[at]), path.points[at]).u
+    assert path.v_points is not None
+    u = settle_at(with_readout(path.problem, path.v_points[at]), path.points[at]).u
     return float(np.exp(-path.problem.loss.value(u)).mean())

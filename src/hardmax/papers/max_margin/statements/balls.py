@@ -145,7 +145,7 @@ def stationary_near(problem: Problem, p: np.ndarray, reach: float) -> str | None
 
 def has_balls(problem: Problem) -> bool:
     """Whether failures on this problem can be proved here: fixed scores, no weights, a known loss."""
-    if problem.head.moves or problem.counts is not None or problem.weights is not None:
+    if problem.readout.moves or problem.counts is not None or problem.weights is not None:
         return False
     return problem.loss.name in FORMULAS and problem.loss is LOSSES[problem.loss.name]
 

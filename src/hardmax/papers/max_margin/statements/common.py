@@ -15,7 +15,7 @@ from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 PATIENCE = 20.0  # e^-20 is what everything but the leading terms may still add when it is late
 ROUNDING = 1e-9  # what a sum of doubles may add to a claim that can be tight; a failure is settled without it
@@ -41,7 +41,7 @@ def late_radius(problem: Problem, least: float) -> float:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.common import late_radius
-    >>> round(late_radius(hm.data.named("B-FIG-8"), 0.5), 1)
+    >>> round(late_radius(hm.data.example("B-FIG-8"), 0.5), 1)
     52.3
     """
     if not least > 0:
@@ -73,7 +73,7 @@ def unit_length(problem: Problem) -> float:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.common import unit_length
-    >>> unit_length(hm.Problem.from_scores([[[-1.0], [-1.0]]], [[1.0, 2.0]]))
+    >>> unit_length(hm.Problem([[[-1.0], [-1.0]]], [[1.0, 2.0]]))
     1.0
     """
     return 1 / (longest_difference(problem) or 1.0)
@@ -84,7 +84,7 @@ def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[i
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.common import with_copies
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [1.0]]], [[1.0, 0.0, 1.0]])
+    >>> problem = hm.Problem([[[1.0], [0.0], [1.0]]], [[1.0, 0.0, 1.0]])
     >>> with_copies(problem, [(0,)])
     [(0, 2)]
     """
@@ -100,7 +100,7 @@ def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndar
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.common import log_lost
-    >>> log_lost(hm.data.named("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
+    >>> log_lost(hm.data.example("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
     [-1000.0, -1000.0]
     """
     lost = []
@@ -147,14 +147,14 @@ def lead(first: SignedLog, second: SignedLog) -> float:
 def single_input(problem: Problem, i: int) -> Problem:
     """Input i alone, as a problem with scores."""
     keys, scores = (problem.split(x)[i] for x in (problem.keys[problem.tokens], problem.scores))
-    return Problem.from_scores([keys], [scores], problem.loss)
+    return Problem([keys], [scores], problem.loss)
 
 
 def separable_best(problem: Problem) -> tuple[Hypothesis, MaxMargin | None]:
     """The hypothesis that the best-scoring tokens can be separated (B-ERR-01), with their max-margin
     solution.
     """
-    if not optimal_tokens(problem).is_unique:
+    if not best_tokens(problem).is_unique:
         return Hypothesis("best tokens separable", None, "several best tokens", "B-ERR-01"), None
     best = max_margin(problem)
     measured = best.margin if best.is_feasible else 0.0
@@ -163,7 +163,7 @@ def separable_best(problem: Problem) -> tuple[Hypothesis, MaxMargin | None]:
 
 def strict_best(problem: Problem) -> Hypothesis:
     """The hypothesis that every input has one best-scoring token."""
-    sets = optimal_tokens(problem).sets
+    sets = best_tokens(problem).sets
     return Hypothesis("one best token per input", all(len(s) == 1 for s in sets), [len(s) for s in sets])
 
 
@@ -182,12 +182,12 @@ def one_selection(
     if selection is not None:
         return [], tuple(selection)
     unique = strict_best(problem)
-    return [unique], tuple(tokens[0] for tokens in optimal_tokens(problem).sets)
+    return [unique], tuple(tokens[0] for tokens in best_tokens(problem).sets)
 
 
 def fixed_scores(problem: Problem) -> Hypothesis:
     """The hypothesis that the tokens have scores that do not move."""
-    return Hypothesis("fixed scores", not problem.head.moves)
+    return Hypothesis("fixed scores", not problem.readout.moves)
 
 
 def decreasing_loss(problem: Problem) -> Hypothesis:

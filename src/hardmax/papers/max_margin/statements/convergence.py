@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq, fmpq_mat
 
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_b
-from hardmax.directions.enumerate import locally_optimal
-from hardmax.directions.neighbors import is_locally_optimal
+from hardmax.directions.enumerate import attractors
+from hardmax.directions.neighbors import attracts
 from hardmax.directions.position import general_position
-from hardmax.dynamics.descent import descend
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.laws.thresholds import critical_rate
+from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Normalized
+from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
@@ -36,7 +36,7 @@ from hardmax.papers.max_margin.statements.common import (
     unit_length,
 )
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens, selected_tokens
+from hardmax.problem.selection import best_tokens, selected_tokens
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
@@ -78,28 +78,31 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
         return unsaid(hypotheses)
     if best is None or best.direction is None:
         return _trapped(problem, start, hypotheses)
-    where = flow(problem, start=start, until_norm=FAR * best.norm)
-    found: dict[str, Any] = {"norm": where.norm, "event": where.event}
-    chosen = where.selection()
+    where = flow(problem, start=start, until_norm=FAR * best.p_norm)
+    found: dict[str, Any] = {"norm": where.p_norm, "event": where.event}
+    chosen = where.selection
     if where.event is not None or not chosen.is_unique:
         return Outcome(hypotheses, None, found)
     limit = max_margin(problem, chosen.tokens)
     if limit.direction is None:
         return Outcome(hypotheses, None, found)
-    late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.norm)
+    late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.p_norm)
     slack, claimed, path = None, flow_limit(problem, best), where
-    for radius in later(late, FARTHEST * limit.norm):
-        if path.norm < radius:  # from the start again: the rate is over one clock
+    for radius in later(late, FARTHEST * limit.p_norm):
+        if path.p_norm < radius:  # from the start again: the rate is over one clock
             path = flow(problem, start=start, until_norm=radius)
-        found = {"norm": path.norm, "event": path.event, "late from": late, "selected": chosen.tokens}
-        if path.event is not None or path.norm < 0.999 * radius or path.selection().sets != chosen.sets:
+        found = {"norm": path.p_norm, "event": path.event, "late from": late, "selected": chosen.tokens}
+        if path.event is not None or path.p_norm < 0.999 * radius or path.selection.sets != chosen.sets:
             return Outcome(hypotheses, None, found)
-        mid = int(np.searchsorted(path.norms, 0.1 * path.norm))
-        rate = float((path.norms[-1] - path.norms[mid]) / (path.times[-1] - path.times[mid]))
-        slack = 1 - abs(rate / growth_rate(limit.norm) - 1) / GROWTH
-        found |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": path.misalignment(claimed)}
+        mid = int(np.searchsorted(path.p_norms, 0.1 * path.p_norm))
+        rate = float((path.p_norms[-1] - path.p_norms[mid]) / (path.times[-1] - path.times[mid]))
+        slack = 1 - abs(rate / growth_rate(limit.p_norm) - 1) / GROWTH
+        found |= {
+            "norm over log t": rate,
+            "1 - cos to p_mm of the best tokens": path.cosine_distance(claimed),
+        }
         if problem.n == 1:
-            slack = min(slack, 1 - path.misalignment(claimed) / ALIGNED)
+            slack = min(slack, 1 - path.cosine_distance(claimed) / ALIGNED)
         if slack >= 0:
             break
     if slack is None:
@@ -119,7 +122,7 @@ def _tokens_of(problem: Problem, claimed: MaxMargin) -> tuple[int, ...]:
 def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
     """The paper's wording, for any start, without separable tokens: from a stationary point p never moves."""
     path = flow(problem, start=start, until_norm=FAR * unit_length(problem))
-    found: dict[str, Any] = {"norm": path.norm, "event": path.event}
+    found: dict[str, Any] = {"norm": path.p_norm, "event": path.event}
     if path.event is None:
         return Outcome(hypotheses, measured=found)
     proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
@@ -152,8 +155,8 @@ def correlation_rises(
     known = None if np.isnan(swings) else rate < swings
     settles = Hypothesis("rate below the critical one", known, swings, "B-ERR-12")
     hypotheses += (settles,)
-    path = descend(problem, Normalized(rate), steps=steps, start=start, record=1)
-    gaps = path.misalignments(best)
+    path = train(problem, Normalized(rate), steps=steps, start=start, record=1)
+    gaps = path.cosine_distances(best)
     rises = np.diff(gaps) > 1e-15
     last = int(np.flatnonzero(rises)[-1]) + 1 if rises.any() else 0
     worst = int(np.nanargmax(gaps))
@@ -241,7 +244,7 @@ def only_local_optima_attract(
     return Outcome(
         hypotheses,
         min(rooms, default=1.0),
-        {"ends": ends, "best tokens": optimal_tokens(problem).sets},
+        {"ends": ends, "best tokens": best_tokens(problem).sets},
         vacuous=not rooms,
         paper_slack=-1.0 if proof else min(rooms, default=1.0),
         paper_proof=proof,
@@ -252,19 +255,19 @@ def _where_to(problem: Problem, start: np.ndarray) -> tuple[dict[str, Any], floa
     """Where a flow ends, and how well that agrees with the conjecture; None where it says nothing."""
     longest = longest_difference(problem)
     path = flow(problem, start=start, until_norm=FAR / longest)
-    chosen = path.selection()
+    chosen = path.selection
     if path.event is not None or not chosen.is_unique:
-        return {"event": path.event or "tie", "norm": path.norm}, None
+        return {"event": path.event or "tie", "norm": path.p_norm}, None
     best = max_margin(problem, chosen.tokens)
     if best.direction is None:
-        return {"selected": chosen.tokens, "norm": path.norm}, None
-    late = max(10 * late_radius(problem, min(best.margin, second_gap(best))), FAR * best.norm)
-    if path.norm < late <= FARTHEST * best.norm:
+        return {"selected": chosen.tokens, "norm": path.p_norm}, None
+    late = max(10 * late_radius(problem, min(best.margin, second_gap(best))), FAR * best.p_norm)
+    if path.p_norm < late <= FARTHEST * best.p_norm:
         path = flow(problem, start=path.p, until_norm=late)
-    if path.event is not None or path.norm < 0.999 * late or path.selection().sets != chosen.sets:
-        return {"event": path.event or "not late", "norm": path.norm}, None
-    gap = misalignment(path.p, best)
-    local = is_locally_optimal(problem, best)
+    if path.event is not None or path.p_norm < 0.999 * late or path.selection.sets != chosen.sets:
+        return {"event": path.event or "not late", "norm": path.p_norm}, None
+    gap = cosine_distance(path.p, best)
+    local = attracts(problem, best).verdict
     end = {"selected": chosen.tokens, "1 - cos": gap, "locally optimal": local}
     return end, None if local is None else 1 - gap / ALIGNED if local else -1.0
 
@@ -277,7 +280,7 @@ def _every_start_is_false(problem: Problem) -> str | None:
     """
     if problem.n > 1 or not _no_stationary_point(problem):
         return None
-    attract = list(itertools.islice((x for x in locally_optimal(problem) if x.direction is not None), 2))
+    attract = list(itertools.islice((x for x in attractors(problem) if x.direction is not None), 2))
     if len(attract) < 2:
         return None
     return (

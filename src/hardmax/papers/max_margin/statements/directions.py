@@ -9,9 +9,9 @@ import numpy as np
 from hardmax._lib.arrays import polar
 from hardmax._lib.expect import generator
 from hardmax.directions.direction import Direction, directional_margin
-from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.enumerate import selections
 from hardmax.directions.position import general_position
-from hardmax.dynamics.measures import excess_risk
+from hardmax.dynamics.measures import excess_loss
 from hardmax.margin.att_svm import max_margin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
 from hardmax.papers.checking.proof import balls
@@ -66,7 +66,7 @@ def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
     better, worse_one = units if wins else units[::-1]
 
     def advantage(R: float) -> tuple[float, float | None, str | None]:
-        risks = [excess_risk(problem, R * x, first.selected.tokens) for x in (better, worse_one)]
+        risks = [excess_loss(problem, R * x, first.selected.tokens) for x in (better, worse_one)]
         seen = lead(*risks) or -1.0
         room = settle(problem, seen, lambda exact: _risk_lead(exact, R * better, R * worse_one))
         return seen, *room
@@ -109,7 +109,7 @@ def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
         return Outcome(tuple(hypotheses))
     R = late_radius(problem, min(found.delta, found.Gamma))
     points = [m * R * unit for m in (1.0, 2.0, 4.0)]
-    excess = [excess_risk(problem, p, found.selected.tokens) for p in points]
+    excess = [excess_loss(problem, p, found.selected.tokens) for p in points]
     rooms = [below(e.sign) for e in excess]
     witness = points[int(np.argmin(rooms))]
     slack, proof = settle(
@@ -148,7 +148,7 @@ def few_neighbors(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcom
     met = [(directional_margin(problem, q), q) for q in unit_directions(problem.d, draws, generator(rng))]
     most = max((len(m.neighbors) for m, _ in met if m.unique), default=0)
     bound, where, proof = most_neighbors(problem.d), None, None
-    for found in feasible_selections(problem, limit=200):
+    for found in selections(problem, limit=200):
         if found.direction is None:
             continue
         near = len(directional_margin(problem, found.direction).neighbors)

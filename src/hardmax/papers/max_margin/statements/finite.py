@@ -34,7 +34,7 @@ from hardmax.papers.max_margin.statements.common import (
     with_copies,
 )
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 Sets = Sequence[Sequence[int]]
 
@@ -140,7 +140,7 @@ def lost_attention_of_sets(
     problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0
 ) -> Outcome:
     """The best-scoring tokens are the sets if none are given."""
-    inside = optimal_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
+    inside = best_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
     solved = set_max_margin(problem, inside)
     hypotheses = [Hypothesis("ATT-SVM' feasible", bool(solved.solutions), solved.margin)]
     if unmet(hypotheses) or not math.isfinite(solved.margin):
@@ -175,7 +175,7 @@ def risk_pays_for_attention(
     sampled p themselves say about nu counts too.
     """
     tokens = tuple(selection)
-    head = problem.head.linear
+    head = problem.readout.linear
     hypotheses = [
         Hypothesis("values and labels", head is not None),
         Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
@@ -228,7 +228,7 @@ def margin_kept(relaxed: float, full: float, epsilon: float) -> float:
 def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:
     """Three values of epsilon, radii from 1 to 1000 margins."""
     tokens = tuple(selection)
-    hypotheses = [Hypothesis("values and labels", problem.head.linear is not None)]
+    hypotheses = [Hypothesis("values and labels", problem.readout.linear is not None)]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     label, full = label_max_margin(problem, tokens), max_margin(problem, tokens)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,17 @@ from flint import arb
 
 from hardmax._lib.expect import finite_array
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
-from hardmax.dynamics.descent import descend
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.loops import step_factor
-from hardmax.dynamics.steps import GD, Normalized
+from hardmax.dynamics.optim import GD, Normalized
+from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.papers.checking.proof import balls, length, settle_slack
 from hardmax.papers.max_margin.statements.common import ROUNDING, fixed_scores, nothing_outside, strict_best
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
-from hardmax.problem.selection import Selection, optimal_tokens, score_gaps
+from hardmax.problem.selection import Selection, best_tokens, score_gaps
 
 # The step of W is that of p over |u| to this power, without and with normalisation (B-ERR-17).
 POWER = {False: 2, True: 1}
@@ -53,10 +52,10 @@ def weights_follow_p(
     hypotheses = (tied, Hypothesis("u is not zero", bool(prompt.any()), float(np.linalg.norm(prompt))))
     if unmet(hypotheses):
         return Outcome(hypotheses)
-    values = problem.head.values
+    values = problem.readout.values
     assert values is not None
-    seen = replace(problem, table=Dense(values), W=None)
-    path = descend(
+    seen = problem._with(table=Dense(values), W=None)
+    path = train(
         seen,
         (Normalized if normalized else GD)(rate),
         steps=steps,
@@ -65,12 +64,12 @@ def weights_follow_p(
     )
     size = float(np.linalg.norm(prompt))
     target = path.points[:, None, :] * (prompt / size**2)[None, :, None]
-    allowed = AGREE * (1 + path.norms.max())
+    allowed = AGREE * (1 + path.p_norms.max())
 
     def mismatch(power: int) -> float:
         W, worst = target[0], 0.0
         for point in target[1:]:
-            now = replace(problem, table=Dense(np.ascontiguousarray(seen.keys @ W.T)), W=W)
+            now = problem._with(table=Dense(np.ascontiguousarray(seen.keys @ W.T)), W=W)
             pull = gradient(now, prompt, wrt="W")
             W = W + step_factor(rate / size**power, 1.0, pull.log_norm, normalized, 0.0) * pull.direction
             worst = max(worst, float(np.abs(W - point).max()))
@@ -101,10 +100,10 @@ def _first_step(
 
 def explicit_separator(problem: Problem) -> np.ndarray:
     """The vector that Lemma 2 names: the head pulled back through W', over the least score gap."""
-    head = problem.head.linear
+    head = problem.readout.linear
     assert head is not None
     assert problem.key_map is not None
-    best = np.array(optimal_tokens(problem).tokens)
+    best = np.array(best_tokens(problem).tokens)
     gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
     pulled: np.ndarray = np.linalg.pinv(problem.key_map.T) @ (head.labels[0] * head.v)
     return pulled / float(gaps[gaps > 0].min())
@@ -119,7 +118,7 @@ def explicit_separator(problem: Problem) -> np.ndarray:
 )
 def best_tokens_separable(problem: Problem) -> Outcome:
     """Test the explicit separator, and ask the certified solver too."""
-    head, W = problem.head.linear, problem.key_map
+    head, W = problem.readout.linear, problem.key_map
     hypotheses = [Hypothesis("keys are W x of the values", W is not None and head is not None)]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
@@ -137,7 +136,7 @@ def best_tokens_separable(problem: Problem) -> Outcome:
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses), measured=found)
     assert solved is not None
-    rows = AttentionRows(problem).constraints(enumerate(optimal_tokens(problem).tokens)).rows()
+    rows = AttentionRows(problem).constraints(enumerate(best_tokens(problem).tokens)).rows()
     if not len(rows):
         return unsaid(hypotheses)
     p = explicit_separator(problem)
@@ -188,7 +187,7 @@ def attention_costs_margin(
     problem: Problem, *, selection: Iterable[int], inputs: Iterable[int] | None = None, rng: int = 0
 ) -> Outcome:
     """Search for the least nu over free attention weights; ``inputs`` restricts it, as Theorem 6 does."""
-    hypotheses = (Hypothesis("values and labels", problem.head.linear is not None),)
+    hypotheses = (Hypothesis("values and labels", problem.readout.linear is not None),)
     if unmet(hypotheses):
         return Outcome(hypotheses)
     kept, tokens = None if inputs is None else set(inputs), tuple(selection)
@@ -214,7 +213,7 @@ def sets_dominate(problem: Problem, *, sets: Iterable[Iterable[int]] | None = No
     if unmet(hypotheses):
         return Outcome(hypotheses)
     inside = None if sets is None else Selection(tuple(tuple(s) for s in sets))
-    if nothing_outside(problem, (inside or optimal_tokens(problem)).sets):
+    if nothing_outside(problem, (inside or best_tokens(problem)).sets):
         return unsaid(hypotheses)
     found = assumption_d(problem, inside)
     measured = {"epsilon": found.epsilon, "Theta": found.Theta} if found.holds else {}

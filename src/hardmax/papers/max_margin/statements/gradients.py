@@ -11,10 +11,10 @@ from flint import arb
 
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_b
-from hardmax.dynamics.descent import descend
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import attention, risk, smoothness
-from hardmax.dynamics.steps import GD
+from hardmax.dynamics.measures import attention, loss, smoothness
+from hardmax.dynamics.optim import GD
+from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
@@ -232,8 +232,8 @@ def smooth_and_descending(
         if change / np.linalg.norm(step) > curvature:
             curvature, secant = float(change / np.linalg.norm(step)), (p, p + step)
     start = chance.normal(size=problem.d) * unit
-    path = descend(problem, GD(eta), steps=steps, record=1, start=start)
-    risks = np.array([risk(problem, p) for p in path.points])
+    path = train(problem, GD(eta), steps=steps, record=1, start=start)
+    risks = np.array([loss(problem, p) for p in path.points])
     squares = np.array([float(np.sum(_plain_gradient(problem, p) ** 2)) for p in path.points[:-1]])
     missed = risks[:-1] - risks[1:] - eta / 2 * squares
     t = int(np.argmin(missed))

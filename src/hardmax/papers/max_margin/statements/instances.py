@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
-from hardmax.data.small import named
+from hardmax.data.small import example
 from hardmax.papers.checking.instances import Instance
 from hardmax.problem import Problem
 
@@ -28,17 +28,17 @@ def opposed(second: float = 2.0, reach: float = 1.0) -> Problem:
     >>> path.event, path.p.round(5).tolist()
     ('stationary point', [-0.69209])
     """
-    return Problem.from_scores([[[1.0], [0.0]], [[-reach], [0.0]]], [[1.0, 0.0], [second, 0.0]])
+    return Problem([[[1.0], [0.0]], [[-reach], [0.0]]], [[1.0, 0.0], [second, 0.0]])
 
 
 def high_scorer_behind() -> Problem:
     """A token with score 10 just behind the neighbour of one direction (B-ERR-09)."""
-    return Problem.from_scores([[[0, 0], [-0.5, -0.3339746], [-0.501, -0.9322425]]], [[0.0, -0.1, 10.0]])
+    return Problem([[[0, 0], [-0.5, -0.3339746], [-0.501, -0.9322425]]], [[0.0, -0.1, 10.0]])
 
 
 def three_at_once() -> Problem:
     """Three neighbours of one direction in the plane: keys not in general position."""
-    return Problem.from_scores([[[0.0, 0.0], [-1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]], [[1.0, 0.0, 0.0, 0.0]])
+    return Problem([[[0.0, 0.0], [-1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]], [[1.0, 0.0, 0.0, 0.0]])
 
 
 def random_tokens(labels: list[int], W: str = "full", rng: int = 0) -> Problem:
@@ -62,13 +62,13 @@ def bent_head(rng: int = 0) -> Problem:
 def equal_losers(n: int = 2, T: int = 4, d: int = 8, best: float = 1.0, rng: int = 0) -> Problem:
     """Gaussian keys, one best token and equal others (Assumption B); separable when d is large."""
     keys = np.random.default_rng(rng).normal(size=(n, T, d))
-    return Problem.from_scores(keys, [[best] + [best - 1.0] * (T - 1)] * n)
+    return Problem(keys, [[best] + [best - 1.0] * (T - 1)] * n)
 
 
 def two_winners(best: float = 1.0, rng: int = 0) -> Problem:
     """Two inputs with two equally good tokens each."""
     keys = np.random.default_rng(rng).normal(size=(2, 4, 2))
-    return Problem.from_scores(keys, [[best, best, best - 1.0, best - 1.0]] * 2)
+    return Problem(keys, [[best, best, best - 1.0, best - 1.0]] * 2)
 
 
 def tied_winners() -> Problem:
@@ -77,27 +77,27 @@ def tied_winners() -> Problem:
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.instances import tied_winners
     >>> path = hm.flow(tied_winners(), start=[1.0, 0.0], until_norm=1e6)
-    >>> path.misalignment([1.0, 0.0]) < 1e-10, list(hm.locally_optimal(tied_winners()))
+    >>> path.cosine_distance([1.0, 0.0]) < 1e-10, list(hm.attractors(tied_winners()))
     (True, [])
     """
-    return Problem.from_scores([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
+    return Problem([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
 
 
 def mirrored() -> Problem:
     """Two equally good tokens on either side of a worse one: ATT-SVM' has the two minimisers 1 and -1."""
-    return Problem.from_scores([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
+    return Problem([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
 
 
 def squeezed() -> Problem:
     """B-FIG-3 with a third input that the relaxed direction only just selects."""
     tokens = [[[0, 0], [1, 1]], [[0, 0], [1, -1]], [[0, 0], [-0.2, 2.0]]]
-    return Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
+    return Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
 
 
 def switching() -> Problem:
     """Joint training that selects another token of its third input when v grows faster (B-NEW-1b)."""
     tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
-    return Problem.from_tokens(tokens, labels=[1, -1, 1], head=[0.0, 1.0])
+    return Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
 
 
 def separatrix_start(x: float = 40.0) -> list[float]:
@@ -115,8 +115,8 @@ def fig9_trial(d: int, trial: int) -> Problem:
     return next(itertools.islice(fig9_oracle(d, trial + 1), trial, None))
 
 
-FIG1A, FIG1B, FIG8 = (partial(named, name) for name in ("B-FIG-1a", "B-FIG-1b", "B-FIG-8"))
-FIG3A, FIG3B = (partial(named, name) for name in ("B-FIG-3a", "B-FIG-3b"))
+FIG1A, FIG1B, FIG8 = (partial(example, name) for name in ("B-FIG-1a", "B-FIG-1b", "B-FIG-8"))
+FIG3A, FIG3B = (partial(example, name) for name in ("B-FIG-3a", "B-FIG-3b"))
 SPHERE = partial(sphere, n=4, T=5, d=6, rng=0)
 RANDOM = partial(gaussian, n=2, T=3, d=4, rng=9)
 ALL = {"selection": (1, 1, 1)}
@@ -167,7 +167,7 @@ INSTANCES: list[Instance] = [
     Instance("B-NEW-4", "opposed inputs of one length", "not applicable", opposed),
     Instance("B-THM-1", "B-FIG-1a", "holds", FIG1A),
     Instance("B-THM-1", "B-FIG-8", "holds", FIG8),
-    Instance("B-THM-1", "B-FIG-8, exponential loss", "holds", partial(named, "B-FIG-8", "exponential")),
+    Instance("B-THM-1", "B-FIG-8, exponential loss", "holds", partial(example, "B-FIG-8", "exponential")),
     Instance("B-THM-1", "negative scores", "holds", partial(equal_losers, d=2, n=1, best=-2.0)),
     Instance("B-THM-1", "opposed inputs", "not applicable", opposed),
     Instance("B-THM-1", "opposed inputs, as the paper states it", "fails", opposed, reading="paper"),

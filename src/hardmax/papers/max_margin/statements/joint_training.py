@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax.directions.assumptions import assumption_c
 from hardmax.directions.joint_margins import (
     interpolated_max_margin,
@@ -16,11 +16,11 @@ from hardmax.directions.joint_margins import (
     largest_label_margins,
     relaxed_max_margin,
 )
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.joint import with_head
-from hardmax.dynamics.steps import Normalized
+from hardmax.dynamics.joint import with_readout
+from hardmax.dynamics.optim import Normalized
+from hardmax.dynamics.train import train
 from hardmax.limits import JointPath, joint_path
-from hardmax.limits.head_path import LARGEST
+from hardmax.limits.readout_path import LARGEST
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
@@ -42,13 +42,13 @@ SATURATED = 1e-3
 
 def degrees(p: Any, q: Any) -> float:
     """The angle between two directions."""
-    return math.degrees(2 * math.asin(math.sqrt(misalignment(p, q) / 2)))
+    return math.degrees(2 * math.asin(math.sqrt(cosine_distance(p, q) / 2)))
 
 
 def _trainable_head(problem: Problem) -> list[Hypothesis]:
     """What training v and p together asks of the problem."""
     return [
-        Hypothesis("linear head", problem.head.linear is not None),
+        Hypothesis("linear head", problem.readout.linear is not None),
         Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
     ]
 
@@ -69,11 +69,9 @@ def interpolated_limit(
     hypotheses = _trainable_head(problem)
     if unmet(hypotheses) or longest_difference(problem) == 0:  # then p does not matter
         return unsaid(hypotheses)
-    path = descend(
-        problem, (Normalized(rate), Normalized(rho * rate)), steps=steps, start=start, wrt=("p", "v")
-    )
-    assert path.heads is not None
-    chosen, lost = path.selection(), path.defect()
+    path = train(problem.joint(), (Normalized(rate), Normalized(rho * rate)), steps=steps, start=start)
+    assert path.v_points is not None
+    chosen, lost = path.selection, path.off_top_attention()
     hypotheses.append(Hypothesis("attention saturates", chosen.is_unique and lost < 1e-5, lost))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
@@ -89,7 +87,7 @@ def interpolated_limit(
     limit = interpolated_max_margin(problem, rho, chosen.tokens)
     # the last snapshots, because a step of the descent may swing around its limit
     apart = max(degrees(p, limit.direction) for p in path.points[-20:])
-    apart_v = degrees(path.heads[-1], label)
+    apart_v = degrees(path.v_points[-1], label)
     found = {
         "selected": chosen.tokens,
         "degrees to q*": apart,
@@ -110,7 +108,7 @@ def still_away(angle: float) -> float:
 def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None) -> float:
     """The R from which p may be judged against ``best`` and v, at rho R if it grows, against ``label``."""
     assert label.direction is not None
-    fixed = with_head(problem, label.direction)
+    fixed = with_readout(problem, label.direction)
     radius = late_radius(fixed, min(best.margin, second_gap(best)))
     if rho is not None:
         radius = max(radius, late_radius(fixed, min(label.margin, second_gap(label))) / rho)
@@ -119,8 +117,8 @@ def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | 
 
 def is_within_reach(problem: Problem, R: float, rho: float | None) -> bool:
     """Whether logits at the radius R, and predictions at |v| = rho R, are no larger than paths were tried."""
-    assert problem.head.values is not None
-    longest = float(np.linalg.norm(problem.head.values, axis=1).max())
+    assert problem.readout.values is not None
+    longest = float(np.linalg.norm(problem.readout.values, axis=1).max())
     return R * longest_difference(problem) <= LARGEST and (rho or 0.0) * R * longest <= LARGEST
 
 
@@ -249,7 +247,7 @@ def relaxed_limit(
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(_trainable_head(problem))
     support = None
-    if problem.head.linear is not None:
+    if problem.readout.linear is not None:
         label = label_max_margin(problem, tokens)
         support = set(np.flatnonzero(label.tight).tolist()) if label.is_feasible else None
     hypotheses = joint_hypotheses(problem, tokens, support)

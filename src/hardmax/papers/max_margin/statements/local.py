@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax._lib.arrays import half_squares, misalignment
+from hardmax._lib.arrays import cosine_distance, half_squares
 from hardmax._lib.expect import generator
 from hardmax.directions.direction import (
     LocalConstants,
@@ -20,15 +20,15 @@ from hardmax.directions.direction import (
     local_constants,
     slope_range,
 )
-from hardmax.directions.enumerate import locally_optimal
-from hardmax.directions.neighbors import is_locally_optimal, neighbors, score_gap
+from hardmax.directions.enumerate import attractors
+from hardmax.directions.neighbors import attracts, neighbors, score_gap
 from hardmax.directions.position import general_position
-from hardmax.dynamics.descent import descend
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import smoothness
+from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.steps import Normalized
+from hardmax.dynamics.train import train
 from hardmax.limits import LocalPath, late_residual, local_path
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
@@ -68,7 +68,7 @@ def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.local import radius_for
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> constants = hm.directions.local_constants(problem, hm.max_margin(problem, [0, 1]))
     >>> [float(f"{radius_for(problem, constants, pi):.3g}") for pi in (1.0, 1e-3)]
     [799.0, 2570000000.0]
@@ -128,8 +128,8 @@ def only_local_optima_attract_paths(
     position = general_position(problem, rng=0)
     nearest = min(
         (
-            misalignment(direction, found.direction)
-            for found in locally_optimal(problem)
+            cosine_distance(direction, found.direction)
+            for found in attractors(problem)
             if found.direction is not None
         ),
         default=np.inf,
@@ -183,7 +183,7 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
     return [
         decreasing_loss(problem),
         Hypothesis("selection separable", True, best.margin),
-        Hypothesis("locally optimal", is_locally_optimal(problem, best), gap),
+        Hypothesis("locally optimal", attracts(problem, best).verdict, gap),
         Hypothesis("a neighbour competes", bool(neighbors(problem, best).pairs), len(best.support)),
     ]
 
@@ -225,11 +225,11 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
             mean_lost = float(np.logaddexp.reduce(log_lost(problem, p, sets))) - math.log(problem.n)
             size = math.exp(pull.log_norm - mean_lost)
             cosine = float(pull.direction @ q)
-            ratio = cosine * size * best.norm
+            ratio = cosine * size * best.p_norm
             extremes["ratio"] = [min(extremes["ratio"][0], ratio), max(extremes["ratio"][1], ratio)]
             extremes["least cosine"][0] = min(extremes["least cosine"][0], cosine)
             room = min(ratio / k.c - 1, 1 - ratio / k.C, cosine / k.cosine - 1, 1 - size / (k.A_bar * k.C))
-            rooms.append((room, partial(_cone_room, k=k, sets=sets, norm=best.norm, p=p, q=q)))
+            rooms.append((room, partial(_cone_room, k=k, sets=sets, norm=best.p_norm, p=p, q=q)))
     radius, worst = radius_for(problem, k, PI), -math.inf
     # beyond the resolution of logits the third claim is left out
     there = draws if radius * longest <= FARTHEST else 0
@@ -283,7 +283,7 @@ def _radial_cone_room(exact: BallProblem, *, p_mm: np.ndarray, p: np.ndarray) ->
 def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
     """The paper's reading beside it: each input's own part has this sign, tried at 20 over the margin."""
     assert best.direction is not None
-    R = 20.0 * best.norm
+    R = 20.0 * best.p_norm
     parts = input_parts(problem, best, R)
     worst, p = int(np.argmin(parts)), R * best.direction
     slack, proof = settle(
@@ -309,7 +309,7 @@ def input_parts(problem: Problem, best: MaxMargin, R: float) -> list[float]:
 def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
     """The most by which normalised descent from these starts leaves the cone, over mu."""
     assert best.direction is not None
-    paths = [descend(problem, Normalized(rate), steps=STEPS, start=start, record=1) for start in starts]
+    paths = [train(problem, Normalized(rate), steps=STEPS, start=start, record=1) for start in starts]
     gaps = [half_squares(path.directions, best.direction) for path in paths]
     return max(float(gap.max()) for gap in gaps) / mu - 1
 
@@ -336,7 +336,7 @@ def local_convergence(
     paper's radius; or a given path from where it enters the cone. The best tokens are the selection if none
     is given.
     """
-    hypotheses, tokens = one_selection(problem, selection if path is None else path.selection().tokens)
+    hypotheses, tokens = one_selection(problem, selection if path is None else path.selection.tokens)
     best = max_margin(problem, tokens)
     hypotheses += local_hypotheses(problem, best)
     if unmet(hypotheses):
@@ -348,7 +348,7 @@ def local_convergence(
     rim = cone_directions(best.direction, k.mu, starts, generator(rng), boundary=True)
     step = late_residual(problem, best).eta_c
     # a tenth of |p_mm|, which normalised steps have as their unit; nan without a limit of the residual
-    rate = min(0.1 * best.norm, 0.5 * step) if step > 0 else 0.1 * best.norm
+    rate = min(0.1 * best.p_norm, 0.5 * step) if step > 0 else 0.1 * best.p_norm
     over = [overshoot(problem, best, k.mu, k.R_bar * rim, rate)]
     while over[-1] > ROUNDING and len(over) <= DOUBLINGS:
         over.append(overshoot(problem, best, k.mu, k.R_bar * 2.0 ** len(over) * rim, rate))
@@ -383,7 +383,7 @@ def _flow_inside(
         each = flow(problem, start=radius * q, until_norm=10 * radius)
         if each.event is not None:
             return None
-        gaps = each.misalignments(best)
+        gaps = each.cosine_distances(best)
         if gaps[0] == 0:  # on the line the cone is the direction itself
             falls.append(0.0)
         else:
@@ -397,12 +397,12 @@ def _stays_inside(path: Run, best: MaxMargin, k: LocalConstants, hypotheses: lis
     hypotheses = [*hypotheses, Hypothesis("the path enters the cone", bool(inside), k.R_bar)]
     if not inside:
         return Outcome(tuple(hypotheses))
-    gaps = path.misalignments(best)[inside[0] :]
+    gaps = path.cosine_distances(best)[inside[0] :]
     over, fall = float(gaps.max()) / k.mu - 1, float(gaps[-1] / gaps[0]) if gaps[0] else 0.0
     found = {
         "overshoot": over,
         "end over start of 1 - cos": fall,
-        "enters at norm": float(path.norms[inside[0]]),
+        "enters at norm": float(path.p_norms[inside[0]]),
     }
     slack = min(ROUNDING - over, 1 - fall)
     return Outcome(tuple(hypotheses), slack, found, vacuous=len(gaps) < 2)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.arrays import misalignment
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.steps import Normalized
+from hardmax._lib.arrays import cosine_distance
+from hardmax.dynamics.optim import Normalized
+from hardmax.dynamics.train import train
 from hardmax.limits import LateComparison, LateResidual, late_residual, regularization_path
 from hardmax.limits.late import path_offset
 from hardmax.margin.att_svm import max_margin
@@ -51,10 +51,10 @@ def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.paths import path_bound
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> best = hm.max_margin(problem)
-    >>> path = hm.regularization_path(problem, [300.0])
-    >>> path.misalignment(best, 0) < path_bound(problem, best, 300.0) < 0.03
+    >>> path = hm.limits.regularization_path(problem, [300.0])
+    >>> path.cosine_distance(best, 0) < path_bound(problem, best, 300.0) < 0.03
     True
     """
     return slowness(problem) / (R * best.margin)
@@ -93,7 +93,7 @@ def global_path(problem: Problem) -> Outcome:
         return Outcome(hypotheses, paper_slack=-1.0, paper_proof=farkas)
     late = late_radius(problem, min(best.margin, second_gap(best)))
     limit = path_limit(problem, best)
-    apart, within = misalignment(limit.p, best), path_bound(problem, best, late)
+    apart, within = cosine_distance(limit.p, best), path_bound(problem, best, late)
     found: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
     if math.sqrt(apart) > FLOOR + 2 * math.sqrt(path_bound(problem, best, 1e6 * late)):
         far = f"beyond R = {1e6 * late:.3g} the path stays within the explicit bound of another direction"
@@ -106,7 +106,7 @@ def global_path(problem: Problem) -> Outcome:
         near, nearer = path.angle(limit).tolist()
         found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
         bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
-        inside = min(inside, *(1 - path.misalignments(limit) / bounds).tolist())  # claimed of every radius
+        inside = min(inside, *(1 - path.cosine_distances(limit) / bounds).tolist())  # claimed of every radius
         slack = min(inside, 1 - nearer / still_away(near))
         if slack >= 0 or inside < 0:
             break
@@ -200,7 +200,7 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     # the residual is reached from beside it: a hundredth off along every direction in which it can move
-    radius = max(100 * best.norm, late_radius(problem, min(best.margin, second_gap(best))))
+    radius = max(100 * best.p_norm, late_radius(problem, min(best.margin, second_gap(best))))
     start = radius * best.direction + late.w + OFF * late.span.sum(axis=1)
     seen = min(eta, OFF) / (float(np.linalg.norm(start)) + STEPS * eta)
     hypotheses.append(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
@@ -208,7 +208,7 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
         return Outcome(tuple(hypotheses))
 
     def run(factor: float) -> LateComparison:
-        path = descend(
+        path = train(
             problem, Normalized(factor * eta), steps=STEPS, start=start, record=range(STEPS - 10, STEPS + 1)
         )
         return late.compare(path)

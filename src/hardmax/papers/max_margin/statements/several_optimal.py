@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax._lib.arrays import misalignment
+from hardmax._lib.arrays import cosine_distance
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import AssumptionD, assumption_d
 from hardmax.directions.neighbors import neighbors, score_gap
-from hardmax.dynamics.descent import descend
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import excess_risk
-from hardmax.dynamics.steps import Normalized
+from hardmax.dynamics.measures import excess_loss
+from hardmax.dynamics.optim import Normalized
+from hardmax.dynamics.train import train
 from hardmax.limits import regularization_path
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.sets import set_max_margin
@@ -38,8 +38,8 @@ from hardmax.papers.max_margin.statements.common import (
 )
 from hardmax.papers.max_margin.statements.paths import FARTHEST, FLOOR
 from hardmax.problem import Problem
-from hardmax.problem.losses import Loss
-from hardmax.problem.selection import Selection, optimal_tokens
+from hardmax.problem.losses import LossFunction
+from hardmax.problem.selection import Selection, best_tokens
 
 Sets = Sequence[Sequence[int]]
 DECADES = 4  # in which an approach is looked for
@@ -63,7 +63,7 @@ def excess_follows_lost_attention(
     problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0, draws: int = 400
 ) -> Outcome:
     """Sample p over three decades: the two bounds, then the order of risks over all pairs that qualify."""
-    inside = with_copies(problem, optimal_tokens(problem).sets if sets is None else sets)
+    inside = with_copies(problem, best_tokens(problem).sets if sets is None else sets)
     if nothing_outside(problem, inside):
         return unsaid(())
     found = assumption_d(problem, Selection(tuple(inside)))
@@ -78,9 +78,9 @@ def excess_follows_lost_attention(
     for scale in np.geomspace(0.1 * unit, 1e2 * unit, draws):
         q = unit_directions(problem.d, 1, chance)[0] if problem.d > 2 else chance.normal(size=problem.d)
         if solved.solutions and chance.random() < 0.5:  # half of them where little attention is lost
-            q = solved.minimizers[0] / solved.norm + 0.3 * q
+            q = solved.minimizers[0] / solved.p_norm + 0.3 * q
         points.append(scale * q)
-    logs = [(float(log_lost(problem, p, inside).max()), excess_risk(problem, p, chosen).log) for p in points]
+    logs = [(float(log_lost(problem, p, inside).max()), excess_loss(problem, p, chosen).log) for p in points]
     ratios = np.array([excess - lost for lost, excess in logs])
     low, high = sandwich(found)
     worst = points[int(np.argmin(np.minimum(ratios - low, high - ratios)))]
@@ -128,8 +128,8 @@ def lifted(problem: Problem) -> Problem:
     shift = 1.0 - np.minimum.reduceat(problem.scores, problem.offsets[:-1])
     scores = problem.scores + np.repeat(shift, problem.sizes)
     # The log loss is one of labels alone; the statements need a decreasing loss and then only scores.
-    loss = problem.loss if problem.head.in_log is None else "logistic"
-    return Problem.from_scores(problem.split(problem.keys[problem.tokens]), problem.split(scores), loss)
+    loss = problem.loss if problem.readout.in_log is None else "logistic"
+    return Problem(problem.split(problem.keys[problem.tokens]), problem.split(scores), loss)
 
 
 def still_away(distance: float) -> float:
@@ -151,7 +151,7 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
     A tight row without a multiplier makes the way slow, as log R/R from a start that scores set: what is not
     halved is looked at in later decades.
     """
-    inside = with_copies(problem, optimal_tokens(problem).sets if sets is None else sets)
+    inside = with_copies(problem, best_tokens(problem).sets if sets is None else sets)
     if nothing_outside(problem, inside):
         return unsaid(())
     solved = set_max_margin(problem, inside)
@@ -168,7 +168,7 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
     found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimizers)}
     if late * solved.margin > FARTHEST:
         return Outcome(hypotheses, None, found)
-    goals = np.array([p / solved.norm for p in solved.minimizers])
+    goals = np.array([p / solved.p_norm for p in solved.minimizers])
     for _ in range(DECADES):
         path = regularization_path(problem, [late, 10 * late])
         near, nearer = (float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions)
@@ -187,10 +187,10 @@ SHAPES: dict[str, tuple[Scalars, Scalars]] = {
 }
 
 
-def composed_loss(loss: Loss, shape: str) -> Loss:
+def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
     """l after phi, as a loss of its own."""
     phi, slope = SHAPES[shape]
-    return Loss(
+    return LossFunction(
         f"{loss.name} of {shape}",
         value=lambda u: loss.value(phi(u)),
         log_slope=lambda u: loss.log_slope(float(phi(np.array(u)))) + math.log(float(slope(np.array(u)))),
@@ -207,7 +207,7 @@ def composed_loss(loss: Loss, shape: str) -> Loss:
 )
 def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100) -> Outcome:
     """Compare the two gradients, direction and log of the length, at random p."""
-    head = problem.head.linear
+    head = problem.readout.linear
     linear = Hypothesis("linear head", head is not None)
     phi, slope = SHAPES[shape]
     grid = np.linspace(-3.0, 3.0, 61)
@@ -236,7 +236,7 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
         lambda z: slope(z @ head.v)[:, None] * head.v,
         loss=problem.loss,
     )
-    reduced = replace(problem, head=replace(head, loss=bent))
+    reduced = problem._with(readout=replace(head, loss=bent))
     chance, worst, witness = generator(rng), 0.0, None
     unit = unit_length(problem)
     for scale in np.geomspace(1e-1 * unit, 1e2 * unit, draws):
@@ -276,9 +276,9 @@ def joined_sets(
 )
 def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.0) -> Outcome:
     """The protocol of B-FIG-9 on one problem; slack is the log of how many times closer the proxy is."""
-    path = descend(problem, Normalized(rate), steps=steps, record=())
-    lost = path.defect()
-    chosen = path.selection()
+    path = train(problem, Normalized(rate), steps=steps, record=())
+    lost = path.off_top_attention()
+    chosen = path.selection
     hypotheses = [Hypothesis("saturated", lost <= SATURATED and chosen.is_unique, lost)]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
@@ -292,8 +292,8 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
         return Outcome(tuple(hypotheses))
     sets = joined_sets(problem, chosen.tokens, neighbors(problem, best).sets)
     solved = set_max_margin(problem, sets)
-    plain = path.misalignment(best)
-    joined = min(misalignment(path.p, p) for p in solved.minimizers)
+    plain = path.cosine_distance(best)
+    joined = min(cosine_distance(path.p, p) for p in solved.minimizers)
     # as close is not closer, so that a log of exactly zero is a failure
     found = {"1 - cos to ATT-SVM": plain, "1 - cos to ATT-SVM'": joined, "sets": sets, "gap": gap}
     return Outcome(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.nexttoken import Samples, Training, named_sentences, train, train_by_flow
+from hardmax.nexttoken import Samples, Training, named_sentences
+from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.observables import log_excess_loss, loss, target_masses
-from hardmax.nexttoken.training import FIRST_RATE, STEPS
+from hardmax.nexttoken.training import FIRST_RATE, STEPS, train
 from hardmax.papers.figures.claims import Claim, at_least, at_most, near
 from hardmax.papers.figures.figure import Findings, Setting, recipe
 from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, RED
@@ -175,7 +176,7 @@ def _curves(setting: str, seed: int) -> dict[str, np.ndarray]:
     return {
         "t": times,
         "direction_bound": np.array([printed.theorem_1(sizes, t, rate) for t in times]),
-        "misalignment": np.array([run.star.misalignment(a) for a in points]),
+        "misalignment": np.array([run.star.cosine_distance(a) for a in points]),
         "weight_bound": np.array([printed.theorem_2_weight(sizes, t, rate) for t in times]),
         "weight": np.array([target_masses(pairs, a).min() for a in points]),
         "loss_bound": np.exp([printed.theorem_2_log_loss(sizes, t, rate, margin) for t in times]),

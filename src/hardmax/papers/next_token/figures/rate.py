@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.nexttoken import Samples, Training, named_sentences, train
+from hardmax.nexttoken import Samples, Training, named_sentences
 from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
-from hardmax.nexttoken.training import STEPS
+from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
@@ -165,11 +165,11 @@ def _at(run: Training, t: int) -> Any:
 def _ratio(run: Training, t: int) -> float:
     """1 - cos over its law."""
     assert run.late is not None
-    return run.star.misalignment(_at(run, t)) / run.late.predicted_misalignment(run.rate * t)
+    return run.star.cosine_distance(_at(run, t)) / run.late.predicted_misalignment(run.rate * t)
 
 
 def _exponent(run: Training, low: int, high: int) -> float:
-    ends = [run.star.misalignment(_at(run, t)) for t in (low, high)]
+    ends = [run.star.cosine_distance(_at(run, t)) for t in (low, high)]
     return float(np.log(ends[1] / ends[0]) / np.log(high / low))
 
 
@@ -178,7 +178,7 @@ def _curves(runs: Mapping[str, Training]) -> Table:
     for name, run in runs.items():
         assert run.late is not None
         times = run.times[1:]
-        found = np.array([run.star.misalignment(a) for a in run.points[1:]])
+        found = np.array([run.star.cosine_distance(a) for a in run.points[1:]])
         law = np.array([run.late.predicted_misalignment(run.rate * t) for t in times])
         for column, values in zip(
             columns.values(), (np.full(len(times), name), times, found, law), strict=True
@@ -207,8 +207,8 @@ def _naive_table(run: Training, stops: tuple[int, ...]) -> Table:
             (
                 t,
                 np.abs(A - pairs.table(exact)).max(),
-                run.star.misalignment(pairs.values(A)),
-                run.star.misalignment(exact),
+                run.star.cosine_distance(pairs.values(A)),
+                run.star.cosine_distance(exact),
                 np.linalg.norm(A) / (run.rate * t),
             )
         )

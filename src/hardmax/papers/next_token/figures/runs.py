@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.nexttoken import Samples, Training, generate, train
+from hardmax.nexttoken import Samples, Training, generate
 from hardmax.nexttoken.observables import loss
-from hardmax.nexttoken.training import STEPS
+from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.figure import Scale, Setting
 from hardmax.papers.figures.tables import Table
 
@@ -74,7 +74,7 @@ def run_of(setting: str, seed: int) -> StageRun:
         seed,
         training,
         np.array([loss(pairs, training.W_ov, a) for a in points]),
-        np.array([training.star.misalignment(a) for a in points]),
+        np.array([training.star.cosine_distance(a) for a in points]),
         np.linalg.norm(points, axis=1),
     )
 

@@ -45,7 +45,7 @@ def analysis_of(data: Subject) -> Analysis:
     if not isinstance(data, Samples | Trie | Sentences | Collection):
         raise ValueError(
             "data must be a list of sentences, Samples, what hardmax.nexttoken.analyze found, or a run of "
-            f"hardmax.nexttoken.train, got {type(data).__name__}"
+            f"hardmax.nexttoken.training.train, got {type(data).__name__}"
         )
     return analyze(data)
 

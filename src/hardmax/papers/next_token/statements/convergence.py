@@ -128,7 +128,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     enough, middle = late_from(run)
     hypotheses += [small_step(run), enough]
     norms = np.sqrt(np.square(run.points).sum(axis=1)).astype(np.float64)
-    gaps = [run.star.misalignment(a) for a in run.points]
+    gaps = [run.star.cosine_distance(a) for a in run.points]
     times = [i for i, t in enumerate(run.times) if t >= 2]
     rates = [float(norms[i] / (run.rate * run.times[i])) for i in times]
 

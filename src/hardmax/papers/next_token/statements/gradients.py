@@ -22,7 +22,7 @@ from hardmax.papers.next_token.statements.common import (
     samples_of,
 )
 from hardmax.papers.next_token.statements.stage1 import named, wrong_logits
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 STEP = 2.0**-9  # of the difference quotient of fourth order
 ALIKE = 1e-9
@@ -32,7 +32,8 @@ def projection(model: Model, n: Ints, margin: float, W: Floats) -> float:
     """Lemma 4's right side: deciding tokens pull with T_y - 1, the others with the probability of their n(x).
 
     >>> import numpy as np
-    >>> from hardmax.nexttoken import Model, Samples
+    >>> from hardmax.nexttoken import Samples
+    >>> from hardmax.nexttoken.model import Model
     >>> from hardmax.papers.next_token.statements.gradients import projection
     >>> samples = Samples.from_sentences(["a b b", "b a"])
     >>> model = Model.of(samples, np.zeros((2, 2)), 2.0 * np.array([[-0.5, 0.5], [0.5, -0.5]]))

@@ -15,7 +15,7 @@ from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.training import Training
 from hardmax.papers.checking.instances import Instance
-from hardmax.problem.heads import OutputValue
+from hardmax.problem.readouts import OutputValue
 
 # The settings of C-ALG-GEN behind the tables of the specification, by name.
 DRAWN = {

@@ -23,7 +23,7 @@ from hardmax.papers.next_token.statements.common import (
 )
 from hardmax.papers.next_token.statements.convergence import late_run
 from hardmax.papers.next_token.statements.proofs import outweighs
-from hardmax.problem.heads import OutputValue, best_loss
+from hardmax.problem.readouts import OutputValue, best_loss
 
 RATE = 0.01  # relative error of the late slope of log(L - L*)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hardmax.problem.heads import best_loss
+from hardmax.problem.readouts import best_loss
 
 MAIN, APPENDIX = 5, 12  # Proposition 1's constant in the main text and in the appendix
 

@@ -31,7 +31,7 @@ from hardmax.papers.next_token.statements.proofs import (
     margin_above,
     pull_of_star,
 )
-from hardmax.problem.heads import OutputValue, star_norm, star_table
+from hardmax.problem.readouts import OutputValue, star_norm, star_table
 
 EXACT, EXACT_LOSS = 1e-12, 1e-10  # relative rounding of some thousand steps
 SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -309,7 +309,7 @@ def margins_of_ov(
 def stage_1_closed_form(
     data: Subject, *, start: Any = None, steps: int = 300, rate: float | None = None
 ) -> Outcome:
-    """Step by step against the closed form, or against K/t^2 at the last step."""
+    """Optimizer by step against the closed form, or against K/t^2 at the last step."""
     n, has_next = named(data)
     if not has_next.holds:
         return Outcome((has_next,))

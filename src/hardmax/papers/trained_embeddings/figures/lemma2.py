@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax.embeddings import (
-    Corpus,
-    FirstStepErrors,
-    assumption_4_corpus,
-    first_step_errors,
-    initial_event,
-    initial_vectors,
-    take_first_step,
-)
+from hardmax.embeddings import Corpus, assumption_4_corpus, initial_vectors, take_first_step
+from hardmax.embeddings.first_step import FirstStepErrors, first_step_errors, initial_event
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds

@@ -73,11 +73,11 @@ def surrogate(source: Source, why: str) -> Reviews:
 
 
 def reviews_of(
-    source: Source, setting: Setting, *, most: int | None = None, sample: int | None = None
+    source: Source, setting: Setting, *, max_tokens: int | None = None, sample: int | None = None
 ) -> Reviews:
     """The reviews in the folder of real data, or the surrogate with the reason why they cannot be had.
 
-    ``most`` is the number of tokens after which a review is cut, ``sample`` that of the reviews to draw.
+    ``max_tokens`` is the length to which a review is truncated, ``sample`` the number of reviews to draw.
     """
     if setting.data is None:
         return surrogate(source, NO_FOLDER)
@@ -88,8 +88,8 @@ def reviews_of(
     read = imdb_corpus if source == "IMDB" else yelp_corpus
     text = read(
         setting.data,
-        most=most,
-        progress=lambda share: setting.progress(0.0, f"reading {source}, {share:.0%}"),
+        max_tokens=max_tokens,
+        progress=lambda done, total: setting.progress(0.0, f"reading {source}, {done / total:.0%}"),
     )
     whole = text.corpus
     corpus = whole if sample is None or sample >= whole.n else draw_reviews(whole, sample)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
-from hardmax.embeddings import assumption_4_corpus, important_pattern, pattern_max_margin
-from hardmax.embeddings.patterns import distinct_tokens
+from hardmax.embeddings import assumption_4_corpus, pattern_max_margin
+from hardmax.embeddings.patterns import distinct_tokens, important_pattern
 from hardmax.embeddings.theorem5 import (
     StrongConditions,
     TheoremFive,
@@ -51,7 +51,7 @@ class Basins:
 
     def tokens(self, start: str) -> list[int]:
         """What the flow from a start selects."""
-        chosen = self.paths[start].selection().tokens
+        chosen = self.paths[start].selection.tokens
         return [tokens[t] for tokens, t in zip(distinct_tokens(self.corpus), chosen, strict=True)]
 
 
@@ -118,11 +118,11 @@ def paths_table(basins: Basins) -> Table:
     flat = np.concatenate([path.points @ axes.T for path in paths])
     return {
         "start": np.repeat(list(basins.paths), [len(path.points) for path in paths]),
-        "norm": np.concatenate([path.norms for path in paths]),
+        "norm": np.concatenate([path.p_norms for path in paths]),
         "x": flat[:, 0],
         "y": flat[:, 1],
-        "to_good": np.concatenate([path.misalignments(basins.directions["good"]) for path in paths]),
-        "to_bad": np.concatenate([path.misalignments(basins.directions["bad"]) for path in paths]),
+        "to_good": np.concatenate([path.cosine_distances(basins.directions["good"]) for path in paths]),
+        "to_bad": np.concatenate([path.cosine_distances(basins.directions["bad"]) for path in paths]),
     }
 
 
@@ -144,20 +144,20 @@ def basin_claims(basins: Basins) -> tuple[Claim, ...]:
         near(
             name + "basin-norms",
             "|p_hat|^2 of the important and of the bad selection in A-ORC-6",
-            [good.norm**2, bad.norm**2],
+            [good.p_norm**2, bad.p_norm**2],
             [1.0, 77 / 106],
             1e-12,
         ),
         at_most(
             name + "basin-good",
             "1 - cos to the important selection's direction, from p = 0",
-            basins.paths["0"].misalignment(good),
+            basins.paths["0"].cosine_distance(good),
             1e-9,
         ),
         at_most(
             name + "basin-bad",
             "1 - cos to the bad direction, from p = 20 p_bad/|p_bad|",
-            basins.paths["bad"].misalignment(bad),
+            basins.paths["bad"].cosine_distance(bad),
             1e-9,
         ),
         true(
@@ -214,7 +214,7 @@ def margins(found: TheoremFive) -> np.ndarray:
         for s in tokens
         if s != star
     ]
-    return (found.path.points @ np.array(rows).T).min(axis=1) * found.best.norm / found.path.norms
+    return (found.path.points @ np.array(rows).T).min(axis=1) * found.best.p_norm / found.path.p_norms
 
 
 def draw_t5(tables: Tables, canvas: Canvas) -> None:
@@ -281,9 +281,9 @@ def fig_t5(setting: Setting) -> Findings:
         "paths": _paths(runs),
         "datasets": _datasets(runs),
         "slack": {
-            "norm": slack.path.norms,
-            "to_best": slack.path.misalignments(slack.best),
-            "to_pinv": slack.path.misalignments(pinv),
+            "norm": slack.path.p_norms,
+            "to_best": slack.path.cosine_distances(slack.best),
+            "to_pinv": slack.path.cosine_distances(pinv),
         },
         "basins": paths_table(basins),
         "directions": directions_table(basins),
@@ -310,8 +310,8 @@ def _paths(runs: Mapping[int, TheoremFive]) -> Table:
         "n": np.repeat([found.corpus.n for found in runs.values()], size),
         "T": np.repeat([found.corpus.T for found in runs.values()], size),
         "log_time": np.concatenate([found.path.times for found in runs.values()]),
-        "norm": np.concatenate([found.path.norms for found in runs.values()]),
-        "misalignment": np.concatenate([found.path.misalignments(found.best) for found in runs.values()]),
+        "norm": np.concatenate([found.path.p_norms for found in runs.values()]),
+        "misalignment": np.concatenate([found.path.cosine_distances(found.best) for found in runs.values()]),
         "margin": np.concatenate([margins(found) for found in runs.values()]),
     }
 
@@ -327,7 +327,7 @@ def _datasets(runs: Mapping[int, TheoremFive]) -> Table:
         "d": np.array([str(found.d) for found in every]),  # digits: no integer of 64 bits holds them
         "offset": np.array([offset(found) for found in every]),
         "misalignment": np.array([found.misalignment_p for found in every]),
-        "p_hat_norm": np.array([found.best.norm for found in every]),
+        "p_hat_norm": np.array([found.best.p_norm for found in every]),
         "loss": np.array([found.loss for found in every]),
         "loss_bound": np.array([found.loss_bound for found in every]),
         "only_important": np.array([found.selects_only_important for found in every]),
@@ -338,8 +338,8 @@ def _claims(runs: Mapping[int, TheoremFive], slack: TheoremFive, pinv: np.ndarra
     every = [*runs.values(), slack]
     early = []
     for found in every:
-        at = int(np.argmax(found.path.norms >= 1e3 * max(1.0, offset(found))))
-        early.append(found.path.misalignment(found.best, at=at))
+        at = int(np.argmax(found.path.p_norms >= 1e3 * max(1.0, offset(found))))
+        early.append(found.path.cosine_distance(found.best, at=at))
 
     def count(name: str, text: str, held: list[bool], paper: str | None = None) -> Claim:
         return true("A-FIG-T5." + name, text, all(held), f"{sum(held)} of {len(held)}", "all", paper=paper)
@@ -414,7 +414,7 @@ def _claims(runs: Mapping[int, TheoremFive], slack: TheoremFive, pinv: np.ndarra
         near(
             name + "lemma-3",
             "1 - cos to M^+ 1 on the data of A-ERR-7, 1 - sqrt(35/36)",
-            slack.path.misalignment(pinv),
+            slack.path.cosine_distance(pinv),
             1 - np.sqrt(35 / 36),
             1e-5,
             paper="0, by the proof of Lemma 3",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.dynamics.steps import AdamW
+from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import Corpus, KLevel
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.papers.figures.figure import Setting
@@ -81,10 +81,10 @@ class Share:
     first: float = 0.0
     last: float = 1.0
 
-    def tell(self, what: str, epochs: int, done: int, loss: float) -> None:
+    def report(self, what: str, done: int, epochs: int) -> None:
         """Pass on how many epochs are done."""
         reached = self.first + (self.last - self.first) * done / epochs
-        self.setting.progress(reached, f"{what}, epoch {done:,} of {epochs:,}, loss {loss:.2g}")
+        self.setting.progress(reached, f"{what}, epoch {done:,} of {epochs:,}")
 
     def checkpoint(self, name: str) -> Path | None:
         """Where a training of the paper's size is kept; quick ones are not worth a file."""
@@ -114,7 +114,7 @@ def train(
         rng=SEED,
         checkpoint=share.checkpoint(name),
         checkpoint_every=EVERY,
-        progress=partial(share.tell, name, schedule.epochs),
+        progress=partial(share.report, name),
         **options,
     )
 

@@ -5,7 +5,7 @@ On data too small to need torch it is trained by its closed-form gradient (A-DEF
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._lib.extras import install
-from hardmax.dynamics.steps import AdamW
-from hardmax.dynamics.steps.base import settings
-from hardmax.embeddings import Corpus, TwoLayer, initial_vectors
+from hardmax._lib.progress import Progress
+from hardmax.dynamics.optim import AdamW
+from hardmax.dynamics.optim.base import settings
+from hardmax.embeddings import Corpus, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.minibatch.loop import TrainingPlan, run
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
+from hardmax.embeddings.two_layer import TwoLayer
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
 from hardmax.papers.trained_embeddings.figures.reviews import (
@@ -93,10 +95,10 @@ def train_closed_form(
     rng: int,
     checkpoint: Path | None = None,
     checkpoint_every: int = 10,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> EmbeddingTraining:
     """Train E, p and v of the two-layer model as `train_two_layer` does, but sequence by sequence."""
-    batch, draws, rate = 128, np.random.default_rng(rng), rule.rate
+    batch, draws, rate = 128, np.random.default_rng(rng), rule.lr
     assert isinstance(rate, float)
     model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
     seed = int(draws.integers(2**63))
@@ -151,7 +153,7 @@ def part_of(source: Source, setting: Setting, id: str) -> ReviewPart:
     if setting.data is not None and find_spec("torch") is None:
         data = surrogate(source, f"{NO_TORCH}: {install('torch')}.")
     else:
-        data = reviews_of(source, setting, most=LONGEST, sample=size.reviews)
+        data = reviews_of(source, setting, max_tokens=LONGEST, sample=size.reviews)
     if data.drawn_from is None:
         return _on_text(data, size, setting, id)
     case = trained(data, SURROGATES[setting.scale], Share(setting), id, by=train_closed_form)

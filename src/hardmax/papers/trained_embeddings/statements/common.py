@@ -100,11 +100,11 @@ def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
 
     >>> import hardmax as hm
     >>> from hardmax.papers.trained_embeddings.statements.common import late_enough
-    >>> problem = hm.data.named("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> [late_enough(problem, hm.max_margin(problem), R).holds for R in (1e1, 1e3)]
     [None, True]
     """
-    if best.slack is None or not best.norm:
+    if best.slack is None or not best.p_norm:
         return Hypothesis("late enough", None, {"|p|": norm})
     needed = late_radius(problem, min(best.margin, second_gap(best)))
     return Hypothesis("late enough", True if norm >= needed else None, {"|p|": norm, "needed": needed})

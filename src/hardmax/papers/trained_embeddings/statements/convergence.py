@@ -9,11 +9,11 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.descent import descend
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import smoothness
-from hardmax.dynamics.steps import GD
+from hardmax.dynamics.optim import GD
+from hardmax.dynamics.train import train
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.patterns import pattern_max_margin, scores_are_free
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
@@ -78,13 +78,13 @@ def convergence_lemma(
     unit = unit / np.linalg.norm(unit)
     problem = corpus.problem(E, v)
     path = flow(problem, start=start, until_norm=FAR)
-    hypotheses.append(Hypothesis("|p_t| grows without bound", went_out(path), path.norm))
+    hypotheses.append(Hypothesis("|p_t| grows without bound", went_out(path), path.p_norm))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    at = [*(int(np.argmax(path.norms >= R)) for R in np.geomspace(1.0, FAR, 7)[:-1]), -1]
+    at = [*(int(np.argmax(path.p_norms >= R)) for R in np.geomspace(1.0, FAR, 7)[:-1]), -1]
     ratios = [alignment_ratio(problem, path.points[k], unit) for k in at]
     hypotheses.append(Hypothesis("the ratio comes to 1 - epsilon", ratios[-1] >= 1 - EPSILON, ratios[-1]))
-    gap, norms = path.misalignment(unit), path.norms[at]
+    gap, norms = path.cosine_distance(unit), path.p_norms[at]
     return Outcome(tuple(hypotheses), 1 - gap / ALIGNED, {"|p_t|": norms, "ratio": ratios, "1 - cos": gap})
 
 
@@ -134,7 +134,7 @@ def norm_diverges(
     found: dict[str, Any] = {"least lead": min(leads), "kappa": kappa}
     if min(leads) > 0:
         path = flow(problem, start=start, until_norm=FAR)
-        found |= {"norm": path.norm, "event": path.event}
+        found |= {"norm": path.p_norm, "event": path.event}
         slack = min(leads) / float(np.ptp(E @ v)) if went_out(path) else None
         return Outcome(hypotheses, slack, found, paper_slack=slack)
     proof, share = raised_somewhere(corpus, points, E, v, important)
@@ -212,14 +212,14 @@ def descent_follows_flow(
     apart = []
     for halvings in range(3):
         parts = 2**halvings
-        path = descend(problem, GD(rate / L / parts), steps=steps * parts, start=start)
+        path = train(problem, GD(rate / L / parts), steps=steps * parts, start=start)
         apart.append(float(np.linalg.norm(path.p - late.p)))
     moved = float(np.linalg.norm(late.p - late.points[0]))
     if not moved or apart[-1] <= 1e-12 * moved:  # nothing is left but rounding, whose ratios mean nothing
         return unsaid(hypotheses)
     ratios = [apart[0] / apart[1], apart[1] / apart[2]]
     slack = min(halving(ratios[-1]), 1 - apart[-1] / moved)
-    same = path.selection(tolerance=1e-6) == late.selection(tolerance=1e-6)
+    same = path.selection_at(-1, tolerance=1e-6) == late.selection_at(-1, tolerance=1e-6)
     measured = {"distances": apart, "ratios": ratios, "path": moved, "1/L": 1 / L, "same selection": same}
     return Outcome(hypotheses, slack if same else -1.0, measured)
 

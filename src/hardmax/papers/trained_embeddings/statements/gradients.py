@@ -9,8 +9,8 @@ from flint import arb
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.descent import descend
-from hardmax.dynamics.steps import Normalized
+from hardmax.dynamics.optim import Normalized
+from hardmax.dynamics.train import train
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.patterns import token_selection
@@ -227,17 +227,17 @@ def everything_selected_is_no_limit(
         point = one_layer.evaluate(corpus, E @ (p * (norm / np.linalg.norm(p))), E @ v)
         pull = np.abs(point.A_hat) @ np.linalg.norm(E, axis=1)
         worst = max(worst, abs(float(unit @ (E.T @ point.A_hat))) / float(pull) if pull else 0.0)
-    path = descend(corpus.problem(E, v), Normalized(0.1), steps=1000, start=unit)
+    path = train(corpus.problem(E, v), Normalized(0.1), steps=1000, start=unit)
     drift = float(np.abs(path.points @ unit - 1).max())
-    cosine = float(path.p @ unit) / path.norm
+    cosine = float(path.p @ unit) / path.p_norm
     found = {
         "largest share of a gradient along p_hat": worst,
         "change of p_hat.p_t": drift,
         "cosine with p_hat at the end": cosine,
-        "norm at the end": path.norm,
+        "norm at the end": path.p_norm,
         "event": path.event,
     }
-    noise = ROUNDING * path.norm * v.size
+    noise = ROUNDING * path.p_norm * v.size
     return Outcome(hypotheses, min(1 - worst / ROUNDING, 1 - drift / noise), found, witness=unit)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.generators import assumption_4_corpus
 from hardmax.data.generators import gaussian
-from hardmax.data.small import named
+from hardmax.data.small import example
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.papers.checking.instances import Instance
 from hardmax.problem import Problem
@@ -72,7 +72,7 @@ def bad_basin() -> Problem:
     >>> import hardmax as hm
     >>> from hardmax.papers.trained_embeddings.statements.instances import BAD, bad_basin
     >>> path = hm.flow(bad_basin(), start=20 * BAD / (BAD @ BAD) ** 0.5)
-    >>> path.misalignment(BAD) < 1e-9
+    >>> path.cosine_distance(BAD) < 1e-9
     True
     """
     E, v = identity_embeddings([8.0, -8.0, 0.5, -0.5])
@@ -90,7 +90,7 @@ def bad_start() -> np.ndarray:
 def designated_problem(lead: float = 8.0, rng: int = 0) -> Problem:
     """A problem of the max-margin paper: random keys, one token per input far above the others."""
     keys = np.random.default_rng(rng).normal(size=(3, 3, 10))
-    return Problem.from_scores(keys, [[lead, 0.0, -1.0]] * 3)
+    return Problem(keys, [[lead, 0.0, -1.0]] * 3)
 
 
 def kindred_embeddings() -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +102,7 @@ def kindred_embeddings() -> tuple[np.ndarray, np.ndarray]:
 TWO, SLACK, THREE = two_by_two, slack_corpus, three_tokens
 MIXED, LONE = mixed_corpus, lone_tokens
 RANDOM = partial(assumption_4_corpus, 6, 4, rng=0)
-FIG8 = partial(named, "B-FIG-8")
+FIG8 = partial(example, "B-FIG-8")
 BETWEEN = dict(zip("Ev", identity_embeddings([0.0, 0.0, 1.0, -1.0]), strict=True))
 KINDRED = dict(zip("Ev", kindred_embeddings(), strict=True))
 GENERIC = {"E": generic_embeddings(), "selection": [[0], [3], [3], [0, 4]]}

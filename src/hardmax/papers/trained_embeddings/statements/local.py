@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.directions.enumerate import feasible_selections
+from hardmax.directions.enumerate import selections
 from hardmax.directions.neighbors import row_gaps, score_gap, tight_rows
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.patterns import (
@@ -66,10 +66,10 @@ def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None
     if not head.holds:
         return Outcome((head,))
     if selection is None:
-        solutions = [each.max_margin for each in feasible_selections(problem, limit=SELECTIONS)]
+        solutions = [each.max_margin for each in selections(problem, limit=SELECTIONS)]
     else:
         solutions = [max_margin(problem, tuple(selection))]
-    met = [best for best in solutions if best.is_feasible and best.norm]
+    met = [best for best in solutions if best.is_feasible and best.p_norm]
     rows = [(*second_best_gap(problem, best), score_gap(problem, best)) for best in met]
     both = sum(tight for _, tight, _ in rows)
     implied = all(ours > 0 for mu, _, ours in rows if mu > 0)
@@ -127,7 +127,7 @@ def dominant_pairs(
     tau1 = min(chosen.gap, chosen.second_gap) / length
     tau2 = token_selection(corpus, E, p_hat).gap
     T, longest = int(corpus.lengths.max()), float(np.linalg.norm(E, axis=1).max())
-    C3, C4 = 2 * best.norm * longest / tau2, 2 * T * longest * float(np.linalg.norm(v)) / mu
+    C3, C4 = 2 * best.p_norm * longest / tau2, 2 * T * longest * float(np.linalg.norm(v)) / mu
     others = [pair_ratio(corpus, scores * (R / length), E @ v, E @ p_hat, chosen) for R in radii]
     logs = [log_dominance(T, C3, C4, tau1, R) for R in radii]
     shares = [math.exp(math.log(abs(x)) - log) if x else 0.0 for x, log in zip(others, logs, strict=True)]

@@ -91,9 +91,9 @@ def one_solution(
     again, closed = second_solution(best), all_tight(best)
     if again is None:
         return Outcome(tuple(hypotheses))
-    apart, off = (float(np.linalg.norm(x - p_hat)) / best.norm for x in (again, closed))
+    apart, off = (float(np.linalg.norm(x - p_hat)) / best.p_norm for x in (again, closed))
     measured = {
-        "|p_hat|^2": best.norm**2,
+        "|p_hat|^2": best.p_norm**2,
         "distance of two solutions": apart,
         "distance of M^+ 1": off,
         "|M^+ 1|^2": float(closed @ closed),
@@ -203,13 +203,13 @@ def when_all_is_tight(corpus: Corpus, *, first_rate: float | None = None) -> Out
         return Outcome((condition,))
     tight, full = all_tight(best), np.append(weights, 0.0)
     off = float(np.linalg.norm(tight - full) / np.linalg.norm(full))
-    apart = float(np.linalg.norm(best.need() - full)) / best.norm
+    apart = float(np.linalg.norm(best.need() - full)) / best.p_norm
     norm = abs(float(full @ full) / float(form.norm_squared) - 1)
     agrees = 1 - apart / EQUAL if form.is_max_margin else apart / EQUAL - 1
     measured = {
         "Gale's condition": form.is_max_margin,
         "|M^+ 1|^2": form.norm_squared,
-        "|p_hat|^2": best.norm**2,
+        "|p_hat|^2": best.p_norm**2,
         "closed form to M^+ 1": off,
         "closed form to p_hat": apart,
         "v.M^+ 1": float(tight[-1]),
@@ -275,13 +275,13 @@ def important_only_is_short(
     if unmet(hypotheses):
         return Outcome(hypotheses)
     best = pattern_max_margin(corpus, [[s] for s in important], drawn.after.E)
-    if not best.norm:
+    if not best.p_norm:
         return unsaid(hypotheses)
-    slack, proof = 1 - best.norm / norm_bound(corpus.n), None
+    slack, proof = 1 - best.p_norm / norm_bound(corpus.n), None
     if slack < 0 and (exactly := in_rationals(best)) is not None and exactly.exact is not None:
         proof = RATIONAL if exactly.exact.norm_squared > Fraction(norm_bound(corpus.n)) ** 2 else None
     measured = {
-        "|p_hat|": best.norm,
+        "|p_hat|": best.p_norm,
         "bound": norm_bound(corpus.n),
         "sqrt |S_c|": math.sqrt(len(set(important))),
     }

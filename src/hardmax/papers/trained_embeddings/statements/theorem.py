@@ -31,7 +31,7 @@ from hardmax.papers.trained_embeddings.statements.common import (
     went_out,
 )
 from hardmax.problem import Problem
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 ALIGNED = 1e-8
 RISE = 1e-13  # a relative rise of the loss that is rounding
@@ -60,14 +60,14 @@ def flow_after_first_step(
 
 def far_enough(run: TheoremFive) -> Hypothesis:
     """Whether the end of the flow may be taken for its limit."""
-    return late_enough(run.path.problem, run.best, run.path.norm)
+    return late_enough(run.path.problem, run.best, run.path.p_norm)
 
 
 def described(run: TheoremFive) -> dict[str, Any]:
     """What every statement about a run reports."""
     return {
         "d": to_float(Fraction(run.d)),
-        "norm": run.path.norm,
+        "norm": run.path.p_norm,
         "event": run.path.event,
         "selected": run.pattern,
         "only important tokens": run.selects_only_important,
@@ -219,19 +219,19 @@ def designated_tokens_win(problem: Problem, *, start: Any = None, rival: Any = N
         hypotheses += [decreasing_loss(problem), strict_best(problem)]
     if not all(h.holds for h in hypotheses):
         return Outcome(tuple(hypotheses))
-    designated = optimal_tokens(problem).tokens
+    designated = best_tokens(problem).tokens
     hypotheses += strong_hypotheses(problem, strong_conditions(problem, designated, start))
     best = max_margin(problem, designated)
     if best.direction is None:
         return unsaid(hypotheses) if best.is_feasible else Outcome(tuple(hypotheses))
-    far = FAR * max(best.norm, float(np.linalg.norm(problem.vector("start", start))))
+    far = FAR * max(best.p_norm, float(np.linalg.norm(problem.vector("start", start))))
     path = flow(problem, start=start, until_norm=far)
-    measured = {"norm": path.norm, "event": path.event}
-    hypotheses.append(late_enough(problem, best, path.norm))
+    measured = {"norm": path.p_norm, "event": path.event}
+    hypotheses.append(late_enough(problem, best, path.p_norm))
     if not path.p.any():
         return Outcome(tuple(hypotheses), measured=measured)
-    measured["1 - cos"] = path.misalignment(best)
+    measured["1 - cos"] = path.cosine_distance(best)
     if rival is not None:
-        measured["1 - cos to the rival"] = path.misalignment(rival)
-    slack = 1 - path.misalignment(best) / ALIGNED
+        measured["1 - cos to the rival"] = path.cosine_distance(rival)
+    slack = 1 - path.cosine_distance(best) / ALIGNED
     return Outcome(tuple(hypotheses), slack if path.event is None else None, measured)

@@ -58,14 +58,14 @@ def cheapest_pattern_wins(
         Hypothesis("important tokens score highest", kappa > 0, kappa),
         Hypothesis("important tokens separable", best.is_feasible, best.margin),
     ]
-    if unmet(hypotheses) or not best.norm:
+    if unmet(hypotheses) or not best.p_norm:
         return unsaid(hypotheses)
-    ratio, cheapest, complete = cheapest_other(corpus, E, important, best.norm)
+    ratio, cheapest, complete = cheapest_other(corpus, E, important, best.p_norm)
     costs_more = False if ratio < 1 - ROUNDED else (True if complete and ratio > 1 + ROUNDED else None)
     hypotheses.append(Hypothesis("every other pattern costs more", costs_more, ratio))
-    path = flow(corpus.problem(E, v), start=start, until_norm=FAR * best.norm)
-    gap = path.misalignment(best)
-    hypotheses.append(late_enough(path.problem, best, path.norm))
+    path = flow(corpus.problem(E, v), start=start, until_norm=FAR * best.p_norm)
+    gap = path.cosine_distance(best)
+    hypotheses.append(late_enough(path.problem, best, path.p_norm))
     measured = {"least |p_hat'| / |p_hat|": ratio, "its pattern": cheapest, "1 - cos of the flow": gap}
     return Outcome(tuple(hypotheses), 1 - gap / ALIGNED if gap <= ALIGNED else None, measured, cheapest)
 
@@ -81,7 +81,7 @@ def cheapest_other(
     for count, chosen in enumerate(patterns):
         if count > PATTERNS:
             return ratio, where, False
-        other = pattern_max_margin(corpus, chosen, E).norm
+        other = pattern_max_margin(corpus, chosen, E).p_norm
         complete &= not math.isnan(other)
         if chosen != own and 0 < other < ratio * norm:  # a pattern that ties everything has no direction
             ratio, where = other / norm, chosen
@@ -137,7 +137,7 @@ def ties_are_cheaper(corpus: Corpus, *, first_rate: float | None = None) -> Outc
     norm_squared: Any = square
     if tilt:
         limit = infinite_width(corpus, step)
-        norm_squared = pattern_max_margin(corpus, [(s,) for s in important], limit.E).norm ** 2
+        norm_squared = pattern_max_margin(corpus, [(s,) for s in important], limit.E).p_norm ** 2
     sizes = component_sizes(corpus)
     c = np.array([Fraction(step) * int(x) / (2 * corpus.n * corpus.T) for x in corpus.statistics.signed])
     lone = {s: lone_type_norm(sizes[s], c[s], c) for s in sorted(set(important))}

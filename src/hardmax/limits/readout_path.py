@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import lengths, misalignment
+from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax.dynamics.gradient import attended_values, settle_at
-from hardmax.dynamics.joint import scaled_head, with_head
+from hardmax.dynamics.joint import scaled_readout, with_readout
 from hardmax.limits.global_path import AGREE
 from hardmax.limits.searching import (
     NOISE,
@@ -26,7 +26,7 @@ from hardmax.limits.searching import (
 )
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
-from hardmax.problem.selection import optimal_tokens
+from hardmax.problem.selection import best_tokens
 
 ROUNDS = 100
 
@@ -46,7 +46,7 @@ class JointPath:
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import joint_path
-    >>> path = joint_path(hm.data.named("B-FIG-3b"), [10.0, 20.0, 30.0], rho=1.5)
+    >>> path = joint_path(hm.data.example("B-FIG-3b"), [10.0, 20.0, 30.0], rho=1.5)
     >>> np.degrees(path.angle([1.0, 0.0])).round(3).tolist()    # the relaxed SVM's direction (B-THM-6)
     [0.476, 0.02, 0.001]
     """
@@ -55,7 +55,7 @@ class JointPath:
     radii: np.ndarray  # (k,)
     budgets: np.ndarray  # (k,)
     points: np.ndarray  # (k, d)
-    heads: np.ndarray  # (k, e)
+    v_points: np.ndarray  # (k, e)
     log_risk: np.ndarray  # (k,)
     agreement: np.ndarray  # (k,)
     agreeing: np.ndarray  # (k,) int
@@ -66,7 +66,7 @@ class JointPath:
 
     def head_angle(self, other: Any) -> np.ndarray:
         """Angle in radians of v to a direction, at every radius."""
-        return _angles(self.heads, other)
+        return _angles(self.v_points, other)
 
 
 @check_arguments
@@ -96,11 +96,11 @@ def joint_path(
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import joint_path
-    >>> path = joint_path(hm.data.named("B-FIG-3a"), [5.0, 10.0], rho=1.0)
+    >>> path = joint_path(hm.data.example("B-FIG-3a"), [5.0, 10.0], rho=1.0)
     >>> np.degrees([path.angle([1.0, 0.0]), path.head_angle([1.0, 0.0])]).round(2).tolist()
     [[11.82, 12.45], [88.1, 88.88]]
     """
-    head = problem.head.linear
+    head = problem.readout.linear
     if head is None or problem.loss.name not in ("logistic", "exponential"):
         raise ValueError("problem must have values, labels and the logistic or the exponential loss")
     if problem.weights is not None or problem.counts is not None:
@@ -116,8 +116,8 @@ def joint_path(
     reach = float(budgets[-1] * lengths(head.values).max())
     if reach > LARGEST:
         raise ValueError(f"r times the longest value must be at most {LARGEST:g}, got {reach:.4g}")
-    scale, (by_head, head) = scaled(problem, to_one=True), scaled_head(problem, to_one=True)
-    seen = replace(scale.problem, head=head)
+    scale, (by_head, head) = scaled(problem, to_one=True), scaled_readout(problem, to_one=True)
+    seen = scale.problem._with(readout=head)
     balls, bounds = scale.point(wanted, "radii"), by_head.point(budgets, "r")
     starts = expect.whole("starts", starts, 1)
     directions = attracting_directions(seen, starts) + random_directions(problem.d, (starts + 1) // 2, rng)
@@ -157,14 +157,14 @@ def _best(ends: list[_End], R: float) -> _End:
 def _alternate(problem: Problem, p: np.ndarray, R: float, r: float) -> _End:
     """Best v for p, best p for v, until neither moves."""
     features = _features(problem, p)
-    assert problem.head.values is not None
-    longest = problem.head.values[np.linalg.norm(problem.head.values, axis=1).argmax()]
+    assert problem.readout.values is not None
+    longest = problem.readout.values[np.linalg.norm(problem.readout.values, axis=1).argmax()]
     # where all attention is on a value of zero, up to underflow, every v is as good: one with a direction
     v = next((x for x in (features.sum(axis=0), features[0]) if np.linalg.norm(x) > 1e-100), longest)
     for _ in range(ROUNDS):
         step = _in_ball(_head_risk(problem, features), v, r)
-        here = with_head(problem, step)
-        best = [tokens[0] for tokens in optimal_tokens(here).sets]
+        here = with_readout(problem, step)
+        best = [tokens[0] for tokens in best_tokens(here).sets]
         landscape = Landscape(here, best, basis=np.eye(problem.d))
         q = _in_ball(landscape.expanded, p, R)
         still = np.linalg.norm(q - p) <= 1e-11 * R and np.linalg.norm(step - v) <= 1e-11 * r
@@ -186,7 +186,7 @@ def _in_ball(expand: Expand, start: np.ndarray, radius: float) -> np.ndarray:
 
 def _features(problem: Problem, p: np.ndarray) -> np.ndarray:
     """Y_i times the attended value of every input."""
-    labels = problem.head.labels
+    labels = problem.readout.labels
     assert labels is not None
     z, _ = attended_values(problem, settle_at(problem, p))
     return labels[:, None] * z
@@ -213,4 +213,4 @@ def _head_risk(problem: Problem, features: np.ndarray) -> Expand:
 
 
 def _angles(points: np.ndarray, other: Any) -> np.ndarray:
-    return np.array([2.0 * math.asin(math.sqrt(misalignment(p, other) / 2.0)) for p in points])
+    return np.array([2.0 * math.asin(math.sqrt(cosine_distance(p, other) / 2.0)) for p in points])

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.steps.base import Step, fraction, norm_name
-from hardmax.dynamics.steps.steepest import InNorm, norm_step
+from hardmax.dynamics.optim.base import Optimizer, fraction, norm_name
+from hardmax.dynamics.optim.steepest import InNorm, norm_step
 from hardmax.margin.norms import norm
 
 FROZEN = 100  # steps in a row with a gradient e^-50 times the mean: it has no say any more (D-THM-7)
@@ -56,11 +56,11 @@ class Averaged(InNorm):
         return np.stack([zero, np.full(x.shape, -np.inf), zero])
 
     def update(
-        self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, rate: float, step: int
+        self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, lr: float, step: int
     ) -> np.ndarray:
         """By the kernel, or by the step of the norm, with one exponent for the whole mean."""
         if self.kernel is not None:
-            return super().update(direction, exponents, state, rate, step)
+            return super().update(direction, exponents, state, lr, step)
         beta = self.fading
         top = float(exponents.max())
         old = float(state[1].max()) + (math.log(beta) if beta else -math.inf)
@@ -70,7 +70,7 @@ class Averaged(InNorm):
         state[1] = new
         state[2] = state[2] + 1 if top < new - 50.0 else 0.0
         along, log_size = self.along(state[0], state[1])
-        return (rate if self.normalized else rate * math.exp(log_size)) * along
+        return (lr if self.normalized else lr * math.exp(log_size)) * along
 
     def along(self, m: np.ndarray, exponents: np.ndarray) -> tuple[np.ndarray, float]:
         """The unit step for a mean, and the log of its dual norm."""
@@ -90,9 +90,9 @@ class Momentum(Averaged):
     along it for ever, and says "frozen momentum" (D-THM-7).
 
     >>> import hardmax as hm
-    >>> problem = hm.data.named("B-FIG-8")
-    >>> hm.descend(problem, hm.steps.Momentum(0.1), steps=1000)
-    Run(momentum in l2 to step = 1000, |p| = 99.3632, event=None)
+        >>> problem = hm.data.example("B-FIG-8")
+    >>> hm.train(problem, hm.optim.Momentum(0.1), steps=1000)
+        Run(momentum in l2 to step = 1000, |p| = 99.3632, event=None)
     """
 
     beta: float = 0.9
@@ -117,11 +117,11 @@ class Momentum(Averaged):
 
 @dataclass(frozen=True)
 class Signum(Averaged):
-    """Signum: every coordinate moves by ``rate`` along the sign of the mean gradient; momentum in linf.
+    """Signum: every coordinate moves by ``lr`` along the sign of the mean gradient; momentum in linf.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Signum(0.25), steps=4).p.tolist()
-    [-1.0, 1.0]
+        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Signum(0.25), steps=4).p.tolist()
+        [-1.0, 1.0]
     """
 
     beta: float = 0.9
@@ -143,13 +143,13 @@ class Signum(Averaged):
 
 @dataclass(frozen=True)
 class Muon(Averaged):
-    """Muon on a matrix W: all singular values of the mean gradient become ``rate``; spectral momentum.
+    """Muon on a matrix W: all singular values of the mean gradient become ``lr``; spectral momentum.
 
     The polar factor is exact, by singular values; ``newton_schulz=k`` takes k of the usual quintic iterations
     instead, whose constant error is then part of the steps.
 
     >>> import numpy as np, hardmax as hm
-    >>> step, rough = hm.steps.Muon(1.0), hm.steps.Muon(1.0, newton_schulz=5)
+    >>> step, rough = hm.optim.Muon(1.0), hm.optim.Muon(1.0, newton_schulz=5)
     >>> G, same = np.diag([4.0, 2.0]), np.zeros((2, 2))
     >>> [each.update(G, same, each.begin(G), 1.0, 0).round(3).tolist() for each in (step, rough)]
     [[[1.0, 0.0], [0.0, 1.0]], [[0.689, 0.0], [0.0, 1.114]]]
@@ -196,15 +196,15 @@ def newton_schulz(G: np.ndarray, steps: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class SGD(Step):
+class SGD(Optimizer):
     """Gradient descent with a heavy ball, in the order of operations of torch.optim.SGD.
 
     ``weight_decay`` is added to the gradient. On a whole problem there is nothing stochastic about it; the
-    name is that of the mini-batch trainer. ``hm.descend(..., batch=b)`` takes batches of inputs in turn.
+    name is that of the mini-batch trainer. ``hm.train(..., batch=b)`` takes batches of inputs in turn.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.SGD(0.1, momentum=0.9), steps=100).selection().tokens
-    (0, 0)
+        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.SGD(0.1, momentum=0.9), steps=100).selection
+        (0, 0)
     """
 
     momentum: float = 0.0
@@ -239,11 +239,11 @@ class SGD(Step):
         """A copy of the parameters, and no velocity."""
         return np.stack([x, np.zeros(x.size)])
 
-    def scalars(self, step: int, rate: float) -> np.ndarray:
+    def scalars(self, step: int, lr: float) -> np.ndarray:
         """What the trainer's loop needs: decay, momentum, rate; the same at every step.
 
         >>> import hardmax as hm
-        >>> hm.steps.SGD(1.0, weight_decay=0.1, momentum=0.9).scalars(step=1, rate=0.5).tolist()
+        >>> hm.optim.SGD(1.0, weight_decay=0.1, momentum=0.9).scalars(step=1, lr=0.5).tolist()
         [0.1, 0.9, 0.5]
         """
-        return np.array([self.weight_decay, self.momentum, rate])
+        return np.array([self.weight_decay, self.momentum, lr])

@@ -8,8 +8,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.nexttoken import Samples
-from hardmax.problem.heads import CrossEntropy, OutputValue
 from hardmax.problem.keys import OneHot
+from hardmax.problem.readouts import CrossEntropy, OutputValue
 
 SOURCE = Path(hm.__file__).parent
 
@@ -22,7 +22,7 @@ def one_input(table, target=0):
     V = len(table)
     W_ov = OutputValue(np.full(V, -1), None, np.asarray(table))
     head = CrossEntropy(W_ov, np.arange(V), np.array([target]))
-    return hm.Problem(OneHot(V), np.arange(V), np.array([0, V]), head, weights=np.ones(1))
+    return hm.Problem._flat(OneHot(V), np.arange(V), np.array([0, V]), head, weights=np.ones(1))
 
 
 def plain(table, y):
@@ -42,15 +42,15 @@ def test_best_and_attracting_are_ordered_differently():
     assert u[0] > u[1]
     assert h[0, 1] > h[0, 0]  # at the vertex of token 0, token 1 has the larger score
     problem = one_input(TABLE)
-    assert hm.optimal_tokens(problem).sets == ((0,),)
-    assert hm.is_globally_optimal(problem, [0])
-    assert not hm.is_locally_optimal(problem, [0])  # h decides: attention moves on to token 1
-    found = problem.head.vertex_gaps(problem.tokens, problem.offsets, np.array([0]))
+    assert hm.best_tokens(problem).sets == ((0,),)
+    assert hm.directions.is_best(problem, [0])
+    assert not hm.attracts(problem, [0]).verdict  # h decides: attention moves on to token 1
+    found = problem.readout.vertex_gaps(problem.tokens, problem.offsets, np.array([0]))
     np.testing.assert_allclose(found, h[0, 0] - h[0], atol=1e-15)
     path = hm.flow(problem, start=10.0 * np.array([1.0, -0.5, -0.5]), until_log_time=20.0)
     assert path.event is None
     assert path.attention()[0].round(6).tolist() == [0.455771, 0.544229, 0.0]  # between the two, for ever
-    attracting = [each.selection for each in hm.locally_optimal(problem)]
+    attracting = [each.selection for each in hm.attractors(problem)]
     assert attracting == [(c,) for c in range(3) if all(h[c, c] > h[c, t] for t in range(3) if t != c)]
 
 
@@ -61,10 +61,10 @@ def test_how_often_the_two_orders_differ():
         table = draw.normal(size=(4, 4))
         problem = one_input(table)
         u, h = plain(table, 0)
-        alone = problem.head.vertex_predictions(problem.tokens, problem.offsets)
+        alone = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
         np.testing.assert_allclose(alone, u, atol=1e-14)
         c = int(np.argmax(u))
-        gaps = problem.head.vertex_gaps(problem.tokens, problem.offsets, np.array([c]))
+        gaps = problem.readout.vertex_gaps(problem.tokens, problem.offsets, np.array([c]))
         np.testing.assert_allclose(gaps, h[c, c] - h[c], atol=1e-13)
         differ += not np.array_equal(np.argsort(h[c]), np.argsort(u))
     assert 0.05 < differ / 400 < 0.6
@@ -80,7 +80,9 @@ def test_the_aligned_form_is_the_table():
     for size in (0.0, 2.0, 800.0):
         p = size * draw.normal(size=40)
         a, b = (
-            hm.gradient(hm.Problem(OneHot(40), np.arange(40), offsets, head, weights=np.full(8, 0.1)), p)
+            hm.gradient(
+                hm.Problem._flat(OneHot(40), np.arange(40), offsets, head, weights=np.full(8, 0.1)), p
+            )
             for head in heads
         )
         np.testing.assert_allclose(a.direction, b.direction, atol=1e-13)
@@ -93,7 +95,7 @@ def test_twins_of_a_cross_entropy_share_their_attention():
     keys, table = draw.normal(size=(1, 4, 2)), draw.normal(size=(3, 3))
     keys[0, 2] = keys[0, 0]
     head = CrossEntropy(OutputValue(np.full(3, -1), None, table), np.array([0, 1, 2, 1]), np.array([1]))
-    problem = hm.Problem.from_head(keys, head)
+    problem = hm.Problem.from_readout(keys, head)
     p, h = draw.normal(size=2), 1e-6
 
     def risk(q):
@@ -102,25 +104,25 @@ def test_twins_of_a_cross_entropy_share_their_attention():
         z = table[:, head.words] @ s
         return np.log(np.exp(z).sum()) - z[1]
 
-    assert hm.risk(problem, p) == pytest.approx(risk(p), rel=1e-14)
+    assert hm.loss(problem, p) == pytest.approx(risk(p), rel=1e-14)
     slope = [(risk(p + h * e) - risk(p - h * e)) / (2 * h) for e in np.eye(2)]
     np.testing.assert_allclose(hm.gradient(problem, p).vector, slope, atol=1e-9)
 
 
 def test_no_verb_asks_for_the_class_of_a_head():
-    pattern = re.compile(r"isinstance\([^)]*\b(Scores|LinearHead|NonlinearHead|CrossEntropy)\b")
+    pattern = re.compile(r"isinstance\([^)]*\b(Scores|LinearReadout|NonlinearReadout|CrossEntropy)\b")
     asking = [str(file) for file in SOURCE.rglob("*.py") if pattern.search(file.read_text("utf-8"))]
     assert asking == []
 
 
 def test_what_a_head_cannot_do_is_said(tmp_path):
     problem = Samples.from_sentences(["a b b", "b a"]).problem(np.eye(2))
-    for act in (lambda: problem.scores, lambda: hm.train.smoothness(problem)):
+    for act in (lambda: problem.scores, lambda: hm.dynamics.smoothness(problem)):
         with pytest.raises(ValueError, match="no fixed scores"):
             act()
     with pytest.raises(ValueError, match="Hessian"):
-        hm.hessian(problem, None)
-    with pytest.raises(ValueError, match=r"head must be a hardmax\.problem\.heads\.Head, got str"):
-        hm.Problem.from_head([[[1.0]]], "linear")
+        hm.dynamics.hessian(problem, None)
+    with pytest.raises(ValueError, match=r"readout must be a hardmax\.readouts\.Readout, got str"):
+        hm.Problem.from_readout([[[1.0]]], "linear")
     with pytest.raises(ValueError, match="v needs a linear head"):
         hm.gradient(problem, None, wrt="v")

@@ -1,8 +1,8 @@
-"""Heads: what turns the attention weights of an input into a signed prediction.
+"""Readouts: what turns the attention weights of an input into a signed prediction.
 
-All that a dynamic needs of a head is, at an attention s, the prediction u_i of every input and the scores
+All that a dynamic needs of a readout is, at an attention s, the prediction u_i of every input and the scores
 h_it = du_i/ds_it of every slot (only their differences within an input matter). With fixed scores both follow
-from these; other heads say them in `Head.attend` (B-DEF-4), which is all that a new head needs to have.
+from these; other readouts say them in `Readout.attend` (B-DEF-4), which is all that a new readout needs to have.
 ``values`` is a table with one row per token of the problem's key table.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import half_square
-from hardmax.problem.losses import LOG, LOSSES, Loss, as_loss
+from hardmax.problem.losses import LOG, LOSSES, LossFunction, as_loss
 
 if TYPE_CHECKING:
     from hardmax.problem.problem import Problem, Slots
@@ -35,7 +35,7 @@ class OutputValue:
 
     A token without an n(x) has a zero column in W_ov*: no sample of stage 1 moves it.
 
-    >>> from hardmax.problem.heads import OutputValue
+    >>> from hardmax.problem.readouts import OutputValue
     >>> W_ov = OutputValue.aligned([1, 2, 0], margin=3.0)
     >>> round(W_ov.norm**2, 12), W_ov.misalignment_ov, W_ov.table[:, 0].tolist()
     (18.0, 0.0, [-1.0, 2.0, -1.0])
@@ -100,7 +100,7 @@ class OutputValue:
 def star_norm(collocation: Any) -> float:
     """|W_ov*| = sqrt(V - 1) if every token has an n(x) (C-DEF-OVSTAR).
 
-    >>> from hardmax.problem.heads import star_norm
+    >>> from hardmax.problem.readouts import star_norm
     >>> round(star_norm([1, 2, 3, 0]) ** 2, 12)
     3.0
     """
@@ -111,7 +111,7 @@ def star_norm(collocation: Any) -> float:
 def star_table(collocation: Any) -> Floats:
     """W_ov* in float64; `hardmax.margin.closed_forms.next_token.ov_star` has the fractions.
 
-    >>> from hardmax.problem.heads import star_table
+    >>> from hardmax.problem.readouts import star_table
     >>> star_table([1, 0]).tolist()
     [[-0.5, 0.5], [0.5, -0.5]]
     """
@@ -151,22 +151,22 @@ def checked(collocation: Any) -> Ints:
     return n
 
 
-__all__ = ["Attention", "CrossEntropy", "Head", "LinearHead", "NonlinearHead", "Scores"]
+__all__ = ["Attention", "CrossEntropy", "LinearReadout", "NonlinearReadout", "Readout", "Scores"]
 
 
 class ScoresMove(ValueError):
-    """Fixed scores were asked of a head whose scores move with the attention."""
+    """Fixed scores were asked of a readout whose scores move with the attention."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """Where every input attends, as a head sees it: shares of the slots of each input, which sum to 1.
+    """Where every input attends, as a readout sees it: shares of the slots of each input, which sum to 1.
 
     Tokens of an input with one key are one slot here; `rows` gives what a table says of the slots, `mean`
     its average under the attention, `per_slot` repeats what every input has on its slots.
 
     >>> import numpy as np, hardmax as hm
-    >>> at = hm.heads.Attention(np.array([1, 0]), np.array([0, 2]), np.array([0.25, 0.75]), np.array([1]))
+    >>> at = hm.readouts.Attention(np.array([1, 0]), np.array([0, 2]), np.array([0.25, 0.75]), np.array([1]))
     >>> at.mean(at.rows(np.array([[8.0], [4.0]]))).tolist()
     [[7.0]]
     """
@@ -190,25 +190,25 @@ class Attention:
         return np.repeat(x, np.diff(self.offsets), axis=0)
 
 
-class Head:
-    """The base of every head. One of your own needs a ``loss`` and `attend`; the rest has defaults.
+class Readout:
+    """The base of every readout. One of your own needs a ``loss`` and `attend`; the rest has defaults.
 
     >>> import numpy as np, hardmax as hm
-    >>> from hardmax.problem.heads import Head
-    >>> class Square(Head):  # u = z^2, z the attended value
-    ...     loss = hm.Problem.from_scores([[[0.0]]], [[0.0]]).loss
+    >>> from hardmax.problem.readouts import Readout
+    >>> class Square(Readout):  # u = z^2, z the attended value
+    ...     loss = hm.Problem([[[0.0]]], [[0.0]]).loss
     ...     values = np.array([[1.0], [0.5]])
     ...     def attend(self, at):
     ...         x = at.rows(self.values)
     ...         z = at.mean(x)
     ...         return (2.0 * at.per_slot(z) * x)[:, 0], z[:, 0] ** 2
-    >>> problem = hm.Problem.from_head([[[1.0], [0.0]]], Square())
+    >>> problem = hm.Problem.from_readout([[[1.0], [0.0]]], Square())
     >>> hm.gradient(problem, [0.0]).direction.tolist()
     [1.0]
     """
 
-    loss: Loss
-    values: np.ndarray | None = None  # (N, e), where the head has a value of every token
+    loss: LossFunction
+    values: np.ndarray | None = None  # (N, e), where the readout has a value of every token
     labels: np.ndarray | None = None  # (n,), where the prediction is signed by one
 
     @property
@@ -217,27 +217,27 @@ class Head:
         return True
 
     @property
-    def linear(self) -> LinearHead | None:
-        """The head itself if its scores are Y v.x with a v that may be trained, else None."""
+    def linear(self) -> LinearReadout | None:
+        """The readout itself if its scores are Y v.x with a v that may be trained, else None."""
         return None
 
     @property
     def cross_entropy(self) -> CrossEntropy | None:
-        """The head itself if it is a cross-entropy of next tokens, else None."""
+        """The readout itself if it is a cross-entropy of next tokens, else None."""
         return None
 
     @property
-    def in_log(self) -> Loss | None:
+    def in_log(self) -> LossFunction | None:
         """The loss as a function of log u, where u is never negative and may underflow; else None."""
         return None
 
     def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """gamma_it of every slot, for all attention."""
-        raise ScoresMove("this head has no fixed scores; give the problem scores or a linear head")
+        raise ScoresMove("this readout has no fixed scores; give the problem scores or a linear readout")
 
     def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
         """Scores h_it = du_i/ds_it of every slot, up to a constant in each input, and u_i of every input."""
-        raise NotImplementedError("a head whose scores move with the attention must have attend(at)")
+        raise NotImplementedError("a readout whose scores move with the attention must have attend(at)")
 
     def vertex_predictions(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """u of every slot's input if all its attention were on that slot: what makes a token the best."""
@@ -268,13 +268,13 @@ class Head:
             return self.fixed_scores(tokens, offsets)[:, None]
         return tokens[:, None].astype(float) if self.values is None else self.values[tokens]
 
-    def restricted(self, kept: np.ndarray) -> Head:
-        """The head where only the ``kept`` slots remain: itself, unless it holds something of each."""
+    def restricted(self, kept: np.ndarray) -> Readout:
+        """The readout where only the ``kept`` slots remain: itself, unless it holds something of each."""
         return self
 
     def arrays(self) -> dict[str, Any]:
-        """What a file of the problem has to hold of the head."""
-        raise ValueError("this head is a function and cannot be saved; save its scores instead")
+        """What a file of the problem has to hold of the readout."""
+        raise ValueError("this readout is a function and cannot be saved; save its scores instead")
 
 
 def _vertex(tokens: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> Attention:
@@ -284,16 +284,16 @@ def _vertex(tokens: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> Atte
 
 
 @dataclass(frozen=True, eq=False)
-class Scores(Head):
+class Scores(Readout):
     """Fixed token scores gamma_it, one per slot, and a loss (B-DEF-1a).
 
     >>> import hardmax as hm
-    >>> hm.Problem.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]]).head.scores
+    >>> hm.Problem([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]]).readout.scores
     array([1., 0.])
     """
 
     scores: np.ndarray
-    loss: Loss
+    loss: LossFunction
 
     @property
     def moves(self) -> bool:
@@ -314,11 +314,11 @@ class Scores(Head):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearHead(Head):
-    """Values x, labels Y and a head v: the score of a token is Y v.x (B-DEF-1). ``v`` may be trained.
+class LinearReadout(Readout):
+    """Values x, labels Y and a readout v: the score of a token is Y v.x (B-DEF-1). ``v`` may be trained.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_tokens([[[2.0, 0.0], [0.0, 1.0]]], labels=[-1], head=[1.0, 0.0])
+    >>> problem = hm.Problem.from_tokens([[[2.0, 0.0], [0.0, 1.0]]], labels=[-1], readout=[1.0, 0.0])
     >>> problem.scores + 0.0
     array([-2.,  0.])
     """
@@ -326,7 +326,7 @@ class LinearHead(Head):
     values: np.ndarray = field()  # (N, e)
     labels: np.ndarray = field()  # (n,)
     v: np.ndarray  # (e,)
-    loss: Loss
+    loss: LossFunction
 
     @property
     def moves(self) -> bool:
@@ -334,7 +334,7 @@ class LinearHead(Head):
         return False
 
     @property
-    def linear(self) -> LinearHead:
+    def linear(self) -> LinearReadout:
         """This one."""
         return self
 
@@ -351,7 +351,7 @@ class LinearHead(Head):
 
 
 @dataclass(frozen=True, eq=False)
-class NonlinearHead(Head):
+class NonlinearReadout(Readout):
     """Values, labels and any differentiable psi: the prediction is Y psi(z), z the attended value (B-DEF-1d).
 
     ``psi`` maps (n, e) to (n,), ``psi_gradient`` maps (n, e) to (n, e).
@@ -368,7 +368,7 @@ class NonlinearHead(Head):
     labels: np.ndarray = field()
     psi: Callable[[np.ndarray], np.ndarray]
     psi_gradient: Callable[[np.ndarray], np.ndarray]
-    loss: Loss
+    loss: LossFunction
 
     def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
         """Scores Y x.psi'(z) and Y psi(z)."""
@@ -382,31 +382,36 @@ class NonlinearHead(Head):
         return np.repeat(self.labels, np.diff(offsets)) * self.psi(self.values[tokens])
 
 
-def linear_head(
-    values: np.ndarray, offsets: np.ndarray, labels: Any, head: Any, loss: str | Loss
-) -> LinearHead:
-    """The head of labels and v that a user passes."""
-    return LinearHead(
+def linear_readout(
+    values: np.ndarray, offsets: np.ndarray, labels: Any, readout: Any, loss: str | LossFunction
+) -> LinearReadout:
+    """The readout of labels and v that a user passes."""
+    return LinearReadout(
         values,
         expect.signs("labels", labels, len(offsets) - 1),
-        expect.finite_array("head", head, (values.shape[1],)),
+        expect.finite_array("readout", readout, (values.shape[1],)),
         as_loss(loss),
     )
 
 
-def nonlinear_head(
-    values: np.ndarray, offsets: np.ndarray, labels: Any, psi: Any, psi_gradient: Any, loss: str | Loss
-) -> NonlinearHead:
-    """The head of labels and functions that a user passes."""
+def nonlinear_readout(
+    values: np.ndarray,
+    offsets: np.ndarray,
+    labels: Any,
+    psi: Any,
+    psi_gradient: Any,
+    loss: str | LossFunction,
+) -> NonlinearReadout:
+    """The readout of labels and functions that a user passes."""
     for name, f in (("psi", psi), ("psi_gradient", psi_gradient)):
         if not callable(f):
             raise ValueError(f"{name} must be a function of an (n, e) array, got {f!r}")
     labels = expect.signs("labels", labels, len(offsets) - 1)
-    return NonlinearHead(values, labels, psi, psi_gradient, as_loss(loss))
+    return NonlinearReadout(values, labels, psi, psi_gradient, as_loss(loss))
 
 
 @dataclass(frozen=True, eq=False)
-class CrossEntropy(Head):
+class CrossEntropy(Readout):
     """Cross-entropy of next tokens (paper C): the logistic loss of the lead u of the next one over the rest.
 
     With the outputs z = sum_t s_t B[:, x_t], B = ``W_ov``, and the next token y, the cross-entropy is
@@ -417,7 +422,7 @@ class CrossEntropy(Head):
     >>> import numpy as np
     >>> from hardmax.nexttoken import Samples
     >>> problem = Samples.from_sentences(["a b b", "b a"]).problem(np.eye(2))
-    >>> problem.head.vertex_predictions(problem.tokens, problem.offsets).tolist()
+    >>> problem.readout.vertex_predictions(problem.tokens, problem.offsets).tolist()
     [-1.0, -1.0, 1.0, -1.0]
     """
 
@@ -425,7 +430,7 @@ class CrossEntropy(Head):
     words: np.ndarray  # (N,)
     targets: np.ndarray  # (n,)
     queries: np.ndarray | None = None  # (N,) where keys are one-hot pairs (token, query)
-    loss: Loss = LOSSES["logistic"]
+    loss: LossFunction = LOSSES["logistic"]
 
     @property
     def cross_entropy(self) -> CrossEntropy:
@@ -479,7 +484,7 @@ class CrossEntropy(Head):
 
 
 # The log loss as a function of x = log u; log|dl/du| is -x.
-IN_LOG = Loss(
+IN_LOG = LossFunction(
     "log, of log u", value=lambda x: -x, log_slope=LOSSES["exponential"].log_slope, slope_rate=lambda x: -1.0
 )
 
@@ -489,21 +494,21 @@ class Labels(Scores):
     """Scores 1 on the tokens of an input's label and 0 elsewhere, and the log loss.
 
     >>> import hardmax as hm
-    >>> problem = hm.Problem.from_scores([[[1.0], [0.0], [0.0]]], [[1, 0, 0]], loss="log")
-    >>> [round(hm.risk(problem, [p]), 6) for p in (0.0, 3.0, -1e4)]
+    >>> problem = hm.Problem([[[1.0], [0.0], [0.0]]], [[1, 0, 0]], loss="log")
+    >>> [round(hm.loss(problem, [p]), 6) for p in (0.0, 3.0, -1e4)]
     [1.098612, 0.094923, 10000.693147]
     """
 
-    loss: Loss = LOG
+    loss: LossFunction = LOG
 
     @property
-    def in_log(self) -> Loss:
+    def in_log(self) -> LossFunction:
         """The log loss as a function of log u."""
         return IN_LOG
 
 
-def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | Loss) -> Scores:
-    """The head of fixed scores: `Labels` for the log loss, whose scores are 0 and 1.
+def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | LossFunction) -> Scores:
+    """The readout of fixed scores: `Labels` for the log loss, whose scores are 0 and 1.
 
     >>> import numpy as np
     >>> type(scored(np.array([1.0, 0.0]), np.array([0, 2]), "log")).__name__
@@ -527,8 +532,8 @@ def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | Loss) -> Scores:
     return Labels(scores)
 
 
-def scored_head(scores: Any, offsets: np.ndarray, loss: str | Loss, other: str = "keys") -> Scores:
-    """The head of scores that a user passes, one for each token of what is called ``other``."""
+def scored_readout(scores: Any, offsets: np.ndarray, loss: str | LossFunction, other: str = "keys") -> Scores:
+    """The readout of scores that a user passes, one for each token of what is called ``other``."""
     flat, own = expect.ragged("scores", scores, width=False)
     expect.same_tokens("scores", own, offsets, other)
     return scored(flat, offsets, loss)
@@ -538,10 +543,10 @@ def has_one_label(problem: Problem) -> bool:
     """Whether the log loss is convex: no input has label tokens with different keys.
 
     >>> import hardmax as hm
-    >>> has_one_label(hm.Problem.from_scores([[[1.0], [0.0]]], [[1, 1]], loss="log"))
+    >>> has_one_label(hm.Problem([[[1.0], [0.0]]], [[1, 1]], loss="log"))
     False
     """
-    if problem.head.in_log is None:
+    if problem.readout.in_log is None:
         return False
     keys = problem.table.leaders(problem.tokens, problem.offsets, np.empty((len(problem.tokens), 0)))
     return all(

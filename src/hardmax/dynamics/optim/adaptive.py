@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.steps.base import Step, fraction
+from hardmax.dynamics.optim.base import Optimizer, fraction
 
 
 @dataclass(frozen=True)
-class Adaptive(Step):
+class Adaptive(Optimizer):
     """What the rules of this file share: one kernel; ``state`` holds the parameters, m and v."""
 
     memory: ClassVar[int] = 5
@@ -73,19 +73,19 @@ class Adaptive(Step):
 
 @dataclass(frozen=True)
 class Adam(Adaptive):
-    """A step along the corrected first moment over the root of the second, plus ``epsilon``.
+    """A step along the corrected first moment over the root of the second, plus ``eps``.
 
-    ``epsilon=0`` is allowed. Then the direction tends to the max margin in linf, though at a constant rate
-    only after `hm.train.adam_waiting` steps (D-THM-9), and with beta1^2 >= beta2 and a rate above
-    `hm.train.runaway_rate` the steps grow without bound: "runaway" (D-THM-9b).
+    ``eps=0`` is allowed. Then the direction tends to the max margin in linf, though at a constant rate
+    only after `hm.limits.adam_waiting` steps (D-THM-9), and with beta1^2 >= beta2 and a rate above
+    `hm.limits.runaway_rate` the steps grow without bound: "runaway" (D-THM-9b).
 
     >>> import hardmax as hm
-    >>> round(hm.descend(hm.data.named("B-FIG-8"), hm.steps.Adam(0.1, epsilon=0.0), steps=10_000).norm)
-    37
+        >>> round(hm.train(hm.data.example("B-FIG-8"), hm.optim.Adam(0.1, eps=0.0), steps=10_000).p_norm)
+        37
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
+    eps: float = 1e-8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,7 +94,7 @@ class Adam(Adaptive):
         for beta in self.betas:
             fraction("betas", beta)
         object.__setattr__(self, "betas", tuple(self.betas))
-        expect.nonnegative("epsilon", self.epsilon)
+        expect.nonnegative("eps", self.eps)
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -103,19 +103,19 @@ class Adam(Adaptive):
 
     @property
     def _others(self) -> tuple[float, float, float]:
-        return self.epsilon, 0.0, 1.0
+        return self.eps, 0.0, 1.0
 
 
 @dataclass(frozen=True)
 class AdamW(Adam):
     """Decoupled weight decay, then a step along the corrected first moment over the root of the second.
 
-    In `descend` the moments carry exponents of their own, and ``epsilon=0`` is allowed: steps are right
+    In `train` the moments carry exponents of their own, and ``eps=0`` is allowed: steps are right
     however small the gradient is. Nothing that is proved of gradient descent holds for it.
 
     >>> import hardmax as hm
-    >>> round(hm.descend(hm.data.named("B-FIG-8"), hm.steps.AdamW(0.1, epsilon=0.0), steps=10_000).norm)
-    37
+        >>> round(hm.train(hm.data.example("B-FIG-8"), hm.optim.AdamW(0.1, eps=0.0), steps=10_000).p_norm)
+        37
     """
 
     weight_decay: float = 0.0
@@ -126,38 +126,38 @@ class AdamW(Adam):
 
     @property
     def _others(self) -> tuple[float, float, float]:
-        return self.epsilon, self.weight_decay, 1.0
+        return self.eps, self.weight_decay, 1.0
 
-    def scalars(self, step: int, rate: float) -> np.ndarray:
+    def scalars(self, step: int, lr: float) -> np.ndarray:
         """What the trainer's loop needs at step 1, 2, ...: decay, weights of moments, rate, 1/root, epsilon.
 
         >>> import hardmax as hm
-        >>> hm.steps.AdamW(1.0, weight_decay=0.1).scalars(step=1, rate=0.01).round(4).tolist()
+        >>> hm.optim.AdamW(1.0, weight_decay=0.1).scalars(step=1, lr=0.01).round(4).tolist()
         [0.999, 0.1, 0.999, 0.001, 0.1, 31.6228, 0.0]
         """
         beta1, beta2 = self.betas
         first, second = 1.0 - beta1**step, 1.0 - beta2**step
-        keep = 1.0 - rate * self.weight_decay
+        keep = 1.0 - lr * self.weight_decay
         weights = [1.0 - beta1, beta2, 1.0 - beta2]
-        return np.array([keep, *weights, rate / first, 1.0 / math.sqrt(second), self.epsilon])
+        return np.array([keep, *weights, lr / first, 1.0 / math.sqrt(second), self.eps])
 
 
 @dataclass(frozen=True)
 class RMSprop(Adaptive):
-    """A step along the gradient over the root of a mean of its square, plus ``epsilon``; nothing corrected.
+    """A step along the gradient over the root of a mean of its square, plus ``eps``; nothing corrected.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.RMSprop(0.01), steps=1).p.round(6).tolist()
-    [-0.1, 0.1]
+        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.RMSprop(0.01), steps=1).p.round(6).tolist()
+        [-0.1, 0.1]
     """
 
     beta: float = 0.99
-    epsilon: float = 1e-8
+    eps: float = 1e-8
 
     def __post_init__(self) -> None:
         super().__post_init__()
         fraction("beta", self.beta)
-        expect.nonnegative("epsilon", self.epsilon)
+        expect.nonnegative("eps", self.eps)
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -166,4 +166,4 @@ class RMSprop(Adaptive):
 
     @property
     def _others(self) -> tuple[float, float, float]:
-        return self.epsilon, 0.0, 0.0
+        return self.eps, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""What every step rule is: a rate, an update, a norm, and what a loop asks of them."""
+"""What every optimizer is: a learning rate, an update, a norm, and what a loop needs of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Rate = float | str | Sequence[float] | np.ndarray
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step rule: a ``rate`` (a number, one per step, or "1/L_p") and an update.
+class Optimizer:
+    """An optimizer: a learning rate ``lr`` (a number, one per step, or "1/L_p") and an update.
 
     With ``decay=a`` step 0, 1, ... has the rate over (step + 1)^a. ``norm`` is the norm whose steepest
     descent the rule is. ``in_span`` says whether moves are combinations of gradients, and turn with them:
@@ -26,27 +26,27 @@ class Step:
     are the same. ``memory`` is the number of rows of ``state``.
 
     >>> import numpy as np, hardmax as hm
-    >>> class Halved(hm.steps.Step):
+    >>> class Halved(hm.optim.Optimizer):
     ...     norm = "linf"
-    ...     def update(self, direction, exponents, state, rate, step):
-    ...         return 0.5 * rate * np.sign(direction)
-    >>> hm.descend(hm.data.named("B-FIG-8"), Halved(1.0), steps=4).p.tolist()
-    [0.0, 2.0]
+        ...     def update(self, direction, exponents, state, lr, step):
+    ...         return 0.5 * lr * np.sign(direction)
+    >>> hm.train(hm.data.example("B-FIG-8"), Halved(1.0), steps=4).p.tolist()
+        [0.0, 2.0]
     """
 
-    rate: Rate
+    lr: Rate
     decay: float = field(default=0.0, kw_only=True)
 
     memory: ClassVar[int] = 0
     title: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        rate = self.rate
-        if isinstance(rate, str):
-            if rate != "1/L_p":
-                raise ValueError(f'rate must be a positive number, a list of them or "1/L_p", got {rate!r}')
-        elif np.ndim(rate) == 0:
-            expect.positive("rate", rate)
+        lr = self.lr
+        if isinstance(lr, str):
+            if lr != "1/L_p":
+                raise ValueError(f'lr must be a positive number, a list of them or "1/L_p", got {lr!r}')
+        elif np.ndim(lr) == 0:
+            expect.positive("lr", lr)
         expect.finite_array("decay", self.decay, ())
 
     @property
@@ -78,8 +78,8 @@ class Step:
     @property
     def constant_rate(self) -> float:
         """The rate, if it is one number that does not fall; else nan."""
-        constant = np.ndim(self.rate) == 0 and not isinstance(self.rate, str) and not self.decay
-        return float(np.asarray(self.rate)) if constant else math.nan
+        constant = np.ndim(self.lr) == 0 and not isinstance(self.lr, str) and not self.decay
+        return float(np.asarray(self.lr)) if constant else math.nan
 
     @property
     def has_threshold(self) -> bool:
@@ -99,7 +99,7 @@ class Step:
     @property
     def constants(self) -> tuple[float, ...]:
         """The numbers other than the rate, which the kernel receives."""
-        own = (each.name for each in fields(self) if each.name not in ("rate", "decay"))
+        own = (each.name for each in fields(self) if each.name not in ("lr", "decay"))
         return tuple(float(getattr(self, name)) for name in own)
 
     def begin(self, x: np.ndarray) -> np.ndarray:
@@ -107,16 +107,16 @@ class Step:
         return np.zeros((self.memory, *x.shape))
 
     def update(
-        self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, rate: float, step: int
+        self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, lr: float, step: int
     ) -> np.ndarray:
         """The move of step 0, 1, ..., where minus the gradient is direction * exp(exponents).
 
         ``state`` is changed in place.
         """
         if self.kernel is None:
-            raise ValueError(f"{type(self).__name__} has no update: write one, as hm.steps.Step shows")
+            raise ValueError(f"{type(self).__name__} has no update: write one, as hm.optim.Optimizer shows")
         move = np.empty_like(direction)
-        self.kernel(direction, exponents, np.array(self.constants), state, rate, step, move)
+        self.kernel(direction, exponents, np.array(self.constants), state, lr, step, move)
         return move
 
     def event(self, state: np.ndarray) -> str | None:
@@ -124,24 +124,33 @@ class Step:
         return None
 
 
-def settings(step: Step) -> dict[str, Any]:
+def settings(step: Optimizer) -> dict[str, Any]:
     """Name and constants of a rule, its rate apart, as a checkpoint keeps them."""
-    kept = {name: x for name, x in asdict(step).items() if name != "rate"}
+    kept = {name: x for name, x in written(step).items() if name != "rate"}
     if not kept["decay"]:
         del kept["decay"]
     return {"step": type(step).__name__, **kept}
 
 
-def norm_name(step: Step) -> None:
+# Files keep the names that the constants had in 0.2.
+WRITTEN = {"lr": "rate", "eps": "epsilon"}
+
+
+def written(step: Optimizer) -> dict[str, Any]:
+    """Return the constants of an optimizer by the names that files have for them."""
+    return {WRITTEN.get(name, name): x for name, x in asdict(step).items()}
+
+
+def norm_name(step: Optimizer) -> None:
     """Give a rule the usual name of the norm it was made with; refuse an unknown one."""
     object.__setattr__(step, "norm", norm(step.norm).name)
     need_number(step)
 
 
-def need_number(step: Step) -> None:
+def need_number(step: Optimizer) -> None:
     """Refuse 1/L_p in another norm than l2."""
-    if isinstance(step.rate, str) and step.norm != "l2":
-        raise ValueError(f'rate must be a number in {step.norm}, got "1/L_p", which is about l2; give one')
+    if isinstance(step.lr, str) and step.norm != "l2":
+        raise ValueError(f'lr must be a number in {step.norm}, got "1/L_p", which is about l2; give one')
 
 
 def fraction(name: str, x: Any) -> float:

@@ -9,22 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.steps.base import Step, need_number, norm_name
+from hardmax.dynamics.optim.base import Optimizer, need_number, norm_name
 from hardmax.margin.norms import norm
 
 
 @dataclass(frozen=True)
-class Mirror(Step):
+class Mirror(Optimizer):
     """Mirror descent: the dual point moves along minus the gradient, p is its image.
 
     The dual point xi has p_k = sign(xi_k) |xi_k|^(1/(power - 1)). ``normalized`` steps of xi have length
-    ``rate`` in the dual norm. The direction tends to the max margin in l_power at any constant rate
+    ``lr`` in the dual norm. The direction tends to the max margin in l_power at any constant rate
     (D-THM-3); power 2 is (normalised) gradient descent.
 
     >>> import hardmax as hm
-    >>> run = hm.descend(hm.data.named("B-FIG-8"), hm.steps.Mirror(0.1, power=3), steps=1000)
-    >>> run.step.norm, run.p.round(2).tolist()
-    ('l3', [3.04, 9.89])
+        >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Mirror(0.1, power=3), steps=1000)
+    >>> run.optimizer.norm, run.p.round(2).tolist()
+        ('l3', [3.04, 9.89])
     """
 
     power: float
@@ -38,7 +38,7 @@ class Mirror(Step):
         if expect.positive("power", self.power) <= 1:
             raise ValueError(
                 f"power must be a number above 1, got {self.power:g}; steps in l1 are those of "
-                "hm.steps.Coordinate"
+                "hm.optim.Coordinate"
             )
         need_number(self)
 
@@ -70,7 +70,7 @@ class Mirror(Step):
 
 
 @dataclass(frozen=True)
-class InNorm(Step):
+class InNorm(Optimizer):
     """What a rule in a norm of its choice says of itself, with or without a memory."""
 
     @property
@@ -115,15 +115,15 @@ class Steepest(InNorm):
         return 0.0
 
     def update(
-        self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, rate: float, step: int
+        self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, lr: float, step: int
     ) -> np.ndarray:
         """By the kernel, or by the step of the norm."""
         if self.kernel is not None:
-            return super().update(direction, exponents, state, rate, step)
+            return super().update(direction, exponents, state, lr, step)
         along, log_size = norm_step(self.norm, direction, exponents)
         if not self.normalized:
-            return rate * math.exp(log_size) * along
-        return rate / (1.0 + self.damping * math.exp(min(-log_size, 700.0))) * along
+            return lr * math.exp(log_size) * along
+        return lr / (1.0 + self.damping * math.exp(min(-log_size, 700.0))) * along
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class GD(Steepest):
     step of norm 1 that gains most.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.GD("1/L_p"), steps=10)
-    Run(gradient descent to step = 10, |p| = 0.109799, event=None)
+        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.GD("1/L_p"), steps=10)
+        Run(gradient descent to step = 10, |p| = 0.109799, event=None)
     """
 
     norm: str = "l2"
@@ -159,27 +159,27 @@ class GD(Steepest):
 
 @dataclass(frozen=True)
 class Normalized(Steepest):
-    """Normalised descent: steps of length ``rate`` in the ``norm``, right however small the gradient is.
+    """Normalised descent: steps of length ``lr`` in the ``norm``, right however small the gradient is.
 
-    ``epsilon`` is added to the gradient's norm as some public notebooks do; it stalls the path (B-ERR-11) and
+    ``eps`` is added to the gradient's norm as some public notebooks do; it stalls the path (B-ERR-11) and
     is zero unless asked for. In l2 the direction is right for any constant rate (D-THM-3), in other norms
-    below a threshold only, `hm.train.critical_rate` (D-THM-5).
+    below a threshold only, `hm.limits.critical_rate` (D-THM-5).
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1), steps=10)
+        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=10)
     Run(normalised gradient descent to step = 10, |p| = 0.944391, event=None)
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Normalized(0.1, norm="l3"), steps=10)
-    Run(normalised gradient descent in l3 to step = 10, |p| = 0.96328, event=None)
+    >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1, norm="l3"), steps=10)
+        Run(normalised gradient descent in l3 to step = 10, |p| = 0.96328, event=None)
     """
 
-    epsilon: float = 0.0
+    eps: float = 0.0
     norm: str = "l2"
 
     title: ClassVar[str] = "normalised gradient descent"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect.nonnegative("epsilon", self.epsilon)
+        expect.nonnegative("eps", self.eps)
         norm_name(self)
 
     @property
@@ -190,19 +190,19 @@ class Normalized(Steepest):
     @property
     def damping(self) -> float:
         """Epsilon."""
-        return self.epsilon
+        return self.eps
 
 
 @dataclass(frozen=True)
 class Sign(Steepest):
-    """Sign descent: every coordinate moves by ``rate``; a coordinate whose pulls cancel to rounding rests.
+    """Sign descent: every coordinate moves by ``lr``; a coordinate whose pulls cancel to rounding rests.
 
     Steepest descent in linf. With a constant rate it need not end at the max margin (D-THM-6); ``decay=0.5``
     mends that.
 
     >>> import hardmax as hm
-    >>> hm.descend(hm.data.named("B-FIG-8"), hm.steps.Sign(0.5), steps=4).p.tolist()
-    [0.0, 2.0]
+        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Sign(0.5), steps=4).p.tolist()
+        [0.0, 2.0]
     """
 
     title: ClassVar[str] = "sign descent"
@@ -215,14 +215,14 @@ class Sign(Steepest):
 
 @dataclass(frozen=True)
 class Coordinate(Steepest):
-    """Coordinate descent: the coordinate with the largest gradient moves by ``rate``, of several the first.
+    """Coordinate descent: the coordinate with the largest gradient moves by ``lr``, of several the first.
 
     Steepest descent in l1. A constant rate may be too large for it to get anywhere: then it ends in a
     "cycle" (D-THM-6).
 
     >>> import hardmax as hm
-    >>> [hm.descend(hm.data.named("B-FIG-8"), hm.steps.Coordinate(rate), steps=100) for rate in (0.1, 0.5)]
-    [Run(coordinate descent to step = 100, |p| = 7.91202, event=None),
+        >>> [hm.train(hm.data.example("B-FIG-8"), hm.optim.Coordinate(lr), steps=100) for lr in (0.1, 0.5)]
+        [Run(coordinate descent to step = 100, |p| = 7.91202, event=None),
      Run(coordinate descent to step = 100, |p| = 4.74342, event='cycle')]
     """
 
@@ -236,12 +236,12 @@ class Coordinate(Steepest):
 
 @dataclass(frozen=True)
 class Spectral(Steepest):
-    """Spectral descent of a matrix W: all singular values of the gradient become ``rate``.
+    """Spectral descent of a matrix W: all singular values of the gradient become ``lr``.
 
     >>> import numpy as np, hardmax as hm
-    >>> step = hm.steps.Spectral(0.5)
+    >>> step = hm.optim.Spectral(0.5)
     >>> G = np.array([[0.0, 4.0], [-2.0, 0.0]])
-    >>> step.update(G, np.full((2, 2), -9000.0), step.begin(G), rate=0.5, step=0).round(12).tolist()
+    >>> step.update(G, np.full((2, 2), -9000.0), step.begin(G), lr=0.5, step=0).round(12).tolist()
     [[0.0, 0.5], [-0.5, 0.0]]
     """
 

@@ -1,0 +1,47 @@
+"""Optimizers as text: what a file stores, and the optimizer that it makes again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from hardmax.dynamics import optim
+from hardmax.dynamics.optim.base import WRITTEN, Optimizer, written
+
+RULES: dict[str, type[Optimizer]] = {
+    name: getattr(optim, name) for name in optim.__all__ if name != "Optimizer"
+}
+
+NAMES = {written: name for name, written in WRITTEN.items()}
+
+
+def as_text(step: object) -> str:
+    """A rule of `hm.optim` in JSON; empty for one of a user's own, which only its class can make again.
+
+    >>> from hardmax.optim import Sign
+    >>> as_text(Sign(0.1, decay=0.5))
+    '{"step": "Sign", "rate": 0.1, "decay": 0.5}'
+    """
+    if not isinstance(step, Optimizer) or RULES.get(type(step).__name__) is not type(step):
+        return ""
+    rate = step.lr if isinstance(step.lr, str) else np.asarray(step.lr, dtype=np.float64).tolist()
+    return json.dumps({"step": type(step).__name__, **written(step), "rate": rate})
+
+
+def from_text(text: str) -> Optimizer | None:
+    """The rule that `as_text` wrote down; None of nothing.
+
+    >>> from_text('{"step": "Sign", "rate": 0.1, "decay": 0.5}')
+    Sign(lr=0.1, decay=0.5)
+    """
+    if not text:
+        return None
+    try:
+        given = json.loads(text)
+        kind = RULES[given.pop("step")]
+        return kind(**{NAMES.get(name, name): value for name, value in given.items()})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ValueError(
+            f"step must be an optimizer of hm.optim with its constants, got {text:.60}"
+        ) from None

@@ -1,0 +1,174 @@
+"""`hm.train`: steps of an optimizer, on one model or on a list of thousands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, overload
+
+from hardmax._lib import expect
+from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.parallel import cores
+from hardmax.dynamics.lanes.batches import train_side_by_side
+from hardmax.dynamics.models import STEPS, Model, Optimizers, Record, known_options
+from hardmax.dynamics.optim import Optimizer
+from hardmax.dynamics.run import Run
+from hardmax.dynamics.schedule import need_optimizer
+from hardmax.dynamics.vector import train_p
+from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates
+
+
+@overload
+def train(
+    model: Problem | Model,
+    optimizer: Optimizers | None = None,
+    *,
+    steps: int | None = None,
+    start: Any = None,
+    record: Record = None,
+    batch: int | None = None,
+    coordinates: Coordinates | None = None,
+    workers: int | None = None,
+    **options: Any,
+) -> Run: ...
+
+
+@overload
+def train(
+    model: Sequence[Problem] | Sequence[Model],
+    optimizer: Optimizers | None = None,
+    *,
+    steps: int | None = None,
+    start: Any = None,
+    record: Record = None,
+    batch: int | None = None,
+    coordinates: Coordinates | None = None,
+    workers: int | None = None,
+    **options: Any,
+) -> list[Run]: ...
+
+
+@check_arguments
+def train(
+    model: Problem | Model | Sequence[Problem] | Sequence[Model],
+    optimizer: Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer] | None = None,
+    *,
+    steps: int | None = None,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
+    batch: int | None = None,
+    coordinates: Coordinates | None = None,
+    workers: int | None = None,
+    **options: Any,
+) -> Run | list[Run]:
+    """Train a model with an optimizer; a list of models gives a list of runs.
+
+    Each run of a list is the same to the bit whatever the others are. Small problems of one layout run side
+    by side in vector registers, which takes about half the time; they agree with a run of their own up to
+    rounding, all others to the bit.
+
+    Args:
+        model: a `Problem`, whose p is trained, or `problem.joint()`, `problem.matrix(prompt)`,
+            `problem.factors(rank)`, `decomposition.remainder`, `corpus.model(d)`, `samples.model()`; or a
+            list of them.
+        optimizer: from `hm.optim`, or your own; where a model has two blocks, one for both, a pair, or a
+            dict by the names of the blocks.
+        steps: how many to take, 1000 by default.
+        start: p(0), the origin by default; of other models W(0), which is the problem's own W by default, or
+            a pair (K, Q), which has no default.
+        record: the steps to keep: a list of them, every k-th, or by default about 200; the two ends are
+            always kept, and nothing else by default where ``model`` is a list.
+        batch: the inputs of a step of p, all of them by default: with b of them step k sees the inputs k b,
+            ..., k b + b - 1, and after the last input comes the first.
+        coordinates: "auto", "primal", "gram" or "qr"; they change the speed only.
+        workers: threads for a list of models; all cores by default.
+        options: what other models take besides.
+
+    Returns:
+        A `Run`, or a list of them. Where a constant learning rate is beyond the threshold at which the
+        optimizer loses the direction it is known for (`hm.limits.forecast`), a single training of p issues a
+        `hm.limits.RateWarning`.
+
+    See also: `hm.flow`, the limit of infinitely small steps.
+
+    >>> import hardmax as hm
+    >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(lr=0.1), steps=1000, start=[2.0, 0.0])
+    >>> run.selection   # input 1 keeps its worse token: a direction that attracts
+    (0, 1)
+    >>> model = hm.data.example("B-FIG-3a").joint()
+    >>> both = hm.train(model, hm.optim.Normalized(lr=0.1), steps=1000, start=[0.0, -1.0])
+    >>> both.p.round(4).tolist(), both.v_points[-1].round(5).tolist()
+    ([95.293, 23.4802], [0.22192, 99.78082])
+    >>> problems = list(hm.data.fig9_oracle(d=10, trials=50))
+    >>> runs = hm.train(problems, hm.optim.Normalized(lr=1.0), steps=100)
+    >>> alone = hm.train(problems[7], hm.optim.Normalized(lr=1.0), steps=100)
+    >>> len(runs), bool(abs(runs[7].p - alone.p).max() < 1e-12 * alone.p_norm)
+    (50, True)
+    """
+    if optimizer is None:
+        raise TypeError(
+            "optimizer must be given, because training has no default; choose one of hm.optim, such as "
+            "hm.optim.GD(lr=0.1)"
+        )
+    given = {"steps": steps, "start": start, "record": record, "batch": batch, "coordinates": coordinates}
+    given |= options
+    given = {name: value for name, value in given.items() if value is not None}
+    if not isinstance(model, Problem | Model):
+        return _train_list(list(model), optimizer, workers, **{"record": (), **given})
+    if isinstance(model, Model):
+        return model._train(optimizer, **given | ({} if workers is None else {"workers": workers}))
+    if workers is not None:
+        raise ValueError("workers must be None where one problem is trained; give a list of problems")
+    if isinstance(optimizer, Optimizer) and optimizer.has_threshold and "batch" not in given:
+        _warn(model, optimizer)
+    return train_quietly(model, optimizer, **given)
+
+
+def _warn(problem: Any, optimizer: Optimizer) -> None:
+    if not math.isnan(optimizer.constant_rate):
+        from hardmax.dynamics.laws.forecasting import warn_of_rate
+
+        warn_of_rate(problem, optimizer)
+
+
+def train_quietly(model: Any, optimizer: Any, *, steps: int = STEPS, **options: Any) -> Run:
+    """Train one model without a warning of the rate."""
+    steps = expect.whole("steps", steps)
+    if isinstance(model, Model):
+        return model._train(optimizer, steps=steps, **options)
+    if not isinstance(model, Problem):
+        raise WrongType(f"model must be a hardmax.Problem or a model, got {type(model).__name__}")
+    known_options("p of a Problem", options, ("start", "record", "batch", "coordinates"))
+    return train_p(model, need_optimizer(optimizer), steps, **options)
+
+
+def _side_by_side(
+    chunk: Sequence[Any], optimizer: Any, *, steps: int = STEPS, batch: Any = None, **options: Any
+) -> dict[int, Run]:
+    """The runs that lanes can take, by their places; none where there is more to train than p."""
+    if batch is not None or not isinstance(optimizer, Optimizer):
+        return {}
+    if not all(isinstance(model, Problem) for model in chunk):
+        return {}
+    return train_side_by_side(list(chunk), optimizer, expect.whole("steps", steps), **options)
+
+
+def _train_list(models: list[Any], optimizer: Any, workers: int | None, **options: Any) -> list[Run]:
+    """Train each, with neighbours of one layout side by side."""
+
+    def run(chunk: Sequence[Any]) -> list[Run]:
+        found = _side_by_side(chunk, optimizer, **options)
+        for place, model in enumerate(chunk):
+            if place not in found:
+                found[place] = train_quietly(model, optimizer, **options)
+        return [found[place] for place in range(len(chunk))]
+
+    count = cores() if workers is None else expect.whole("workers", workers, 1)
+    if count == 1 or len(models) < 2:
+        return run(models)
+    size = min(64, 4 * -(-len(models) // (4 * count)))  # four go side by side
+    chunks = [models[i : i + size] for i in range(0, len(models), size)]
+    with ThreadPoolExecutor(count) as pool:  # the compiled loops release the interpreter
+        return [each for part in pool.map(run, chunks) for each in part]

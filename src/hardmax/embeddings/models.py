@@ -1,0 +1,111 @@
+"""The models of paper A as `hm.train` and `hm.flow` take them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from hardmax._lib import expect
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.models import Model
+from hardmax.dynamics.optim import GD, Optimizer
+from hardmax.embeddings.first_step import initial_vectors
+from hardmax.embeddings.gram import GramFlow, GramState, descend_gram, flow_gram
+from hardmax.embeddings.minibatch import train_embeddings, train_two_layer
+from hardmax.embeddings.one_layer import descend_embeddings
+from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
+
+BLOCKS = ("E", "p", "v")
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingModel(Model):
+    """Embeddings E, query p and readout v of attention on a corpus; `Corpus.model` makes it.
+
+    With ``epochs=`` training takes mini-batches, with ``steps=`` plain gradient descent on the whole corpus.
+    A start is (E, p, v), drawn at random by default, or their inner products, where d may be infinite.
+
+    >>> import hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> corpus.model(d=8)
+    EmbeddingModel(n=2, S=3, d=8, layers=1, blocks=('E', 'p', 'v'))
+    >>> trained = hm.train(corpus.model(d=8), hm.optim.AdamW(lr=0.1), epochs=20, batch=2, rng=0)
+    >>> trained.loss < 0.1
+    True
+    """
+
+    corpus: Corpus
+    d: int | None
+    layers: int = 1
+    blocks: tuple[str, ...] = BLOCKS
+    start: Any = None
+    scales: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.layers not in (1, 2):
+            raise ValueError(f"layers must be 1 or 2, got {self.layers!r}")
+        unknown = [name for name in self.blocks if name not in BLOCKS]
+        if unknown or not self.blocks:
+            raise ValueError(f"blocks must be some of E, p and v, got {self.blocks!r}")
+        if self.d is None and self.start is None:
+            raise ValueError("d must be given where no start is; choose the dimension of the embeddings")
+
+    def __repr__(self) -> str:
+        shape = f"n={self.corpus.n}, S={self.corpus.S}, d={self.d}"
+        return f"EmbeddingModel({shape}, layers={self.layers}, blocks={self.blocks})"
+
+    def _train(
+        self, optimizer: Optimizer, *, epochs: int | None = None, steps: int | None = None, **options: Any
+    ) -> Any:
+        """Train by mini-batches (``epochs``) or by gradient descent on the whole corpus (``steps``)."""
+        if (epochs is None) == (steps is None):
+            raise ValueError("give epochs (mini-batches) or steps (gradient descent on the whole corpus)")
+        if steps is None:
+            return self._train_batches(optimizer, epochs=epochs, **options)
+        rng = options.pop("rng", None)
+        how = {"steps": steps, "rate": _constant(optimizer), "train": self.blocks, **self.scales, **options}
+        if isinstance(self.start, TwoLayerGram):
+            return descend_two_layer(self.corpus, self.start, **how)
+        if isinstance(self.start, GramState):
+            return descend_gram(self.corpus, self.start, **how)
+        vectors = self._vectors(rng)
+        if self.layers == 2:
+            return descend_two_layer(self.corpus, TwoLayerGram.from_vectors(*vectors), **how)
+        return descend_embeddings(self.corpus, *vectors, **how)
+
+    def _train_batches(self, optimizer: Optimizer, **options: Any) -> Any:
+        if set(self.blocks) != set(BLOCKS):
+            raise ValueError(f"mini-batches train all of E, p and v, got blocks={self.blocks}; give steps")
+        if isinstance(self.start, GramState | TwoLayerGram):
+            raise TypeError("mini-batches need a start of vectors (E, p, v), not inner products; give steps")
+        d: Any = self.d if self.start is None else len(self.start[1])
+        train = train_embeddings if self.layers == 1 else train_two_layer
+        return train(self.corpus, d, optimizer, start=self.start, **self.scales, **options)
+
+    def _flow(self, *, times: Any, rng: Any = None) -> GramFlow:  # type: ignore[override]
+        """Follow the gradient flow at the ``times``, by inner products."""
+        if self.layers == 2:
+            raise TypeError("hm.flow follows the model of one layer only; train two layers with hm.train")
+        state = self.start
+        if not isinstance(state, GramState):
+            state = GramState.from_vectors(*self._vectors(rng))
+        return flow_gram(self.corpus, state, times=times, train=self.blocks, **self.scales)
+
+    def _vectors(self, rng: Any) -> Any:
+        if self.start is not None:
+            return self.start
+        if rng is None:
+            raise TypeError("rng must be given where the start is drawn; pass rng=0, or start= to the model")
+        assert self.d is not None
+        return initial_vectors(self.corpus.S, self.d, rng=rng)
+
+
+def _constant(optimizer: Any) -> float:
+    """The learning rate of plain gradient descent, the one method for the whole corpus."""
+    if not isinstance(optimizer, GD) or math.isnan(optimizer.constant_rate):
+        raise TypeError(
+            f"optimizer must be GD with one learning rate for steps on the whole corpus, got {optimizer!r}; "
+            "give epochs for AdamW or SGD"
+        )
+    return expect.positive("lr", optimizer.constant_rate)

@@ -1,0 +1,25 @@
+"""Laws of learning rates, as `hm.limits` has them: thresholds, and what theory expects of an optimizer."""
+
+from hardmax.dynamics.laws.forecasting import Forecast, RateWarning, forecast
+from hardmax.dynamics.laws.thresholds import (
+    adam_growth,
+    adam_limit,
+    adam_waiting,
+    critical_rate,
+    freezing_rate,
+    mirror_onset,
+    runaway_rate,
+)
+
+__all__ = [
+    "Forecast",
+    "RateWarning",
+    "adam_growth",
+    "adam_limit",
+    "adam_waiting",
+    "critical_rate",
+    "forecast",
+    "freezing_rate",
+    "mirror_onset",
+    "runaway_rate",
+]
