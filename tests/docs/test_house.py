@@ -30,7 +30,7 @@ CIRCLES = [
     {"text.classifier", "text.model_file"},
 ]
 REBUILT = ("dynamics", "margin")  # circles through them go when training has one core
-# `corpus.model(d)` and `samples.model()` make the models of their papers, which are made of corpora and samples.
+# `corpus.model(d)` and `samples.model()` make models, which are made of corpora and samples.
 MODELS = [{"data.corpora.corpus", "embeddings.models"}, {"data.sentences.samples", "nexttoken.models"}]
 
 
