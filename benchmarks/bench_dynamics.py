@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hardmax as hm
-from hardmax.dynamics.flows import norms
+from hardmax.dynamics import flow as flows
 
 DIMENSIONS = (2, 5, 10, 100, 300, 500)
 STEPS = 1000
@@ -178,9 +178,9 @@ def large_flow(tokens: list[int]) -> dict[str, Any]:
     hm.flow(hm.data.sphere(50, 50, 50, rng=0), until_norm=1.0)
     ours = timed(lambda: ends.append(hm.flow(problem, until_norm=1e6)))
     to_peer = timed(lambda: ends.append(hm.flow(problem, until_norm=PEER_NORM)))
-    chosen, norms.is_large = norms.is_large, lambda _: False
+    chosen, flows.is_large = flows.is_large, lambda _: False
     peer = timed(lambda: ends.append(hm.flow(problem, until_norm=PEER_NORM)))
-    norms.is_large = chosen
+    flows.is_large = chosen
     rows = []
     for size in tokens:
         many = hm.data.sphere(size // 50, 50, 50, rng=0)

@@ -120,7 +120,9 @@ def drive(trials: int) -> dict[str, Any]:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         done = result.done
         start = time.perf_counter()
-        hm.answers.Swept.of_sweep(result)
+        from hardmax.app.results.sweep import SweepResult
+
+        SweepResult.of_sweep(result)
         summary = time.perf_counter() - start
         result.store.close()
         return {

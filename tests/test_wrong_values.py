@@ -34,14 +34,14 @@ EXTRA = {
     "embeddings.train_two_layer": "torch",
     "play": "anywidget",
     "playground.serve": "starlette",
-    "answers.probe_file": "transformers",
+    "probe": "transformers",
 }
 SLOW = {
     "figure",
     "reproduce",
     "hunt",
     "playground.serve",
-    "answers.ntp_check",
+    "nexttoken.check",
     "sweep",
     "limits.basin_boundary",
 }
@@ -199,7 +199,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         return hm.nexttoken.training.train(samples, steps=1).predictor
 
     def classifier():
-        return hm.answers.text_train(PAIRS, held_out=0, epochs=1, workers=1).classifier
+        return hm.text.train_file(PAIRS, held_out=0, epochs=1, workers=1).classifier
 
     def model_file():
         predictor().save(folder / "model.npz")
@@ -216,16 +216,16 @@ def valid(name: str, folder: pathlib.Path) -> dict:
 
     one = hm.embeddings.one_layer.evaluate(corpus, [0, 0, 0], [3, 0, -3])
     own = {
-        "answers.ntp_check": lambda: {"data": ["A B A", "B C", "C A"], "workers": 0},
-        "answers.ntp_generate": lambda: {"vocabulary": 5},
-        "answers.ntp_predict": lambda: {"model": predictor(), "sentence": "S V"},
-        "answers.ntp_train": lambda: {"data": TEXTS, "model": folder / "m.npz", "steps": 1, "stage1": 1},
-        "answers.probe_file": lambda: {"model": folder / "none"},
-        "answers.text_explain": lambda: {"model": classifier(), "text": "good"},
-        "answers.text_important": lambda: {"model": classifier()},
-        "answers.text_train": lambda: {"data": PAIRS, "held_out": 0, "epochs": 1, "workers": 1},
+        "nexttoken.check": lambda: {"data": ["A B A", "B C", "C A"], "workers": 0},
+        "nexttoken.generate_file": lambda: {"vocabulary": 5},
+        "nexttoken.predict_next": lambda: {"model": predictor(), "sentence": "S V"},
+        "nexttoken.train_file": lambda: {"data": TEXTS, "out": folder / "m.npz", "steps": 1, "stage1": 1},
+        "probe": lambda: {"model": folder / "none"},
+        "text.explain": lambda: {"model": classifier(), "text": "good"},
+        "text.important": lambda: {"model": classifier()},
+        "text.train_file": lambda: {"data": PAIRS, "held_out": 0, "epochs": 1, "workers": 1},
         "certify": lambda: {"certificate": best.to_dict()},
-        "check": lambda: {"id": "B-THM-2", "subject": plane},
+        "check_statement": lambda: {"id": "B-THM-2", "data": plane},
         "data.fig9_oracle": lambda: {"d": 2, "trials": 2},
         "data.find_reviews": lambda: {"folder": folder, "kind": "imdb"},
         "data.gaussian": lambda: {"n": 2, "T": 2, "d": 2},

@@ -41,7 +41,9 @@ def write(folder: Path) -> None:
     hm.text.AttentionClassifier(**options).fit(TEXTS, LABELS).save(folder / "text-model.npz")
     checkpoint = folder / "text-checkpoint.npz"
     hm.text.AttentionClassifier(**options, epochs=3, checkpoint=checkpoint, n_jobs=1).fit(TEXTS, LABELS)
-    hm.answers.ntp_train(["S V O P", "V O P", "O P P", "P S V"], folder / "next-token-model.npz", steps=300)
+    hm.nexttoken.train_file(
+        ["S V O P", "V O P", "O P P", "P S V"], folder / "next-token-model.npz", steps=300
+    )
     corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
     start = tuple(np.random.default_rng(0).normal(size=shape) for shape in ((3, 4), 4, 4))
     hm.embeddings.train_embeddings(

@@ -6,7 +6,7 @@ python docs/_tools/ledger.py
 from pathlib import Path
 
 import hardmax as hm
-from hardmax.app.results import Ledger
+from hardmax.app.results.ledger import LedgerResult as Ledger
 from hardmax.papers.ledger import Row
 from hardmax.papers.registry import PAPERS
 

@@ -13,8 +13,8 @@ __all__ += ["__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("answers", "playground"):  # until the results have moved next to their functions
+    if name == "playground":
         from importlib import import_module
 
-        return import_module("hardmax.app." + {"answers": "results"}.get(name, name))
+        return import_module("hardmax.app.playground")
     return _get(name)

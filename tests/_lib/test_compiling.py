@@ -48,6 +48,6 @@ def test_quiet_takes_it_back(fresh, capsys, monkeypatch, arguments):
         compiling._note("hardmax.dynamics.loops")
         return Diagnosis((Finding("cores", True, "2"),))
 
-    monkeypatch.setattr("hardmax.app.results.diagnosis.examine", examined)
+    monkeypatch.setattr("hardmax.app.results.doctor.examine", examined)
     assert cli.run(arguments) == 0
     assert (capsys.readouterr().err, Compiled.count) == ("", 1)

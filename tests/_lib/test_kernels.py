@@ -139,7 +139,7 @@ def test_sentences_are_checked_the_same_without_the_compiler(monkeypatch, tmp_pa
         for k, text in enumerate(_texts()):
             file = tmp_path / f"{k}.txt"
             file.write_text(text, encoding="utf-8")
-            answer = hm.answers.ntp_check(file)
+            answer = hm.nexttoken.check(file)
             told.setdefault(k, []).append(json.dumps([answer.fields(), answer.analysis.teaches_attention]))
     assert [ours == theirs for ours, theirs in told.values()] == 5 * [True]
 

@@ -7,6 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax._lib.notebook import ROWS, table
+from hardmax.app.results.sweep import SweepResult
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -58,7 +59,7 @@ def test_a_sweep_shows_the_table_of_its_command():
     swept = hm.sweep(lambda at, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 4, workers=0)
     lines = re.sub("<[^>]*>", "", swept._repr_html_()).splitlines()
     assert lines == str(swept).splitlines()
-    assert lines[:3] == str(hm.answers.Swept.of_sweep(swept)).splitlines()[:3]
+    assert lines[:3] == str(SweepResult.of_sweep(swept)).splitlines()[:3]
     assert " of 4 (" in lines[1]
 
 

@@ -15,9 +15,6 @@ import hardmax as hm
 # Classes that are returned and never built by a user; what they hold is asserted on the values of functions.
 RESULTS = {
     "": "MaxMargin Run Sweep",
-    "answers": "Answer Ledger Catalogued Certified Checked Diagnosis Drawn Finding FlowEnd Hunted Judged "
-    "Predicted Probed Reproduction Solved TextExplained TextImportant TextTrained Trained "
-    "Verified",
     "data": "Labelled Review",
     "directions": "Attraction AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections "
     "Direction SelectionList FeasibleSelection GeneralPosition LocalConstants Neighbors",
@@ -96,20 +93,17 @@ WORDS = {
     "joint_path": "limits.joint_path",
     "basin_boundary": "limits.basin_boundary",
     "check_statement": "check_statement",
-    "statements": "statements",
     "verify": "verify",
     "solve": "solve",
     "figure": "figure",
     "reproduce": "reproduce",
     "hunt": "hunt",
-    "examine": "answers.examine",
+    "examine": "doctor",
     "playground": "play",
     "playground_answer": "playground.answer",
     "playground_serve": "playground.serve",
     "open_sweep": "Sweep.open",
     "run_one": "trials.run_one",
-    "one_trial": "answers.OneTrial.run",
-    "sweep_answer": "answers.Swept.of_sweep",
     "phases": "trials.PhaseDisplay.of",
     "corpus": "Corpus.from_sequences",
     "corpus_from_counts": "Corpus.from_counts",
@@ -141,9 +135,8 @@ WORDS = {
     "yelp_corpus": "embeddings.yelp_corpus",
     "load_classifier": "text.AttentionClassifier.load",
     "vectorizer": "text.NgramVectorizer",
-    "text_train": "answers.text_train",
-    "text_explain": "answers.text_explain",
-    "text_top_tokens": "answers.text_important",
+    "text_train": "text.train_file",
+    "text_explain": "text.explain",
     "sentences": "nexttoken.Sentences.from_lists",
     "read_sentences": "nexttoken.read_sentences",
     "write_sentences": "nexttoken.write_sentences",
@@ -152,7 +145,7 @@ WORDS = {
     "orders": "nexttoken.relations.orders",
     "components": "nexttoken.relations.components",
     "analyze": "nexttoken.analyze",
-    "check_sentences": "answers.ntp_check",
+    "check_sentences": "nexttoken.check",
     "generate_by_rejection": "nexttoken.generators.generate_by_rejection",
     "realizable_part": "nexttoken.realizable.realizable_part",
     "structure": "nexttoken.generators.structure",
@@ -171,8 +164,8 @@ WORDS = {
     "train_next_tokens_jointly": "nexttoken.unmerged.train_jointly",
     "train_unmerged": "nexttoken.unmerged.train_unmerged",
     "load_predictor": "nexttoken.Predictor.load",
-    "train_to_file": "answers.ntp_train",
-    "predict_from_file": "answers.ntp_predict",
+    "train_to_file": "nexttoken.train_file",
+    "predict_from_file": "nexttoken.predict_next",
     "torch_attention": "torch.attention",
     "torch_attention_weights": "torch.attention_weights",
     "torch_softmax": "torch.softmax",
@@ -181,7 +174,7 @@ WORDS = {
     "torch_projection": "torch.Projection",
     "torch_watch": "torch.watch",
     "probe": "torch.probe",
-    "probe_file": "answers.probe_file",
+    "probe_file": "probe",
     "torch_padded": "torch.padded",
     "torch_problem": "torch.problem_of",
     "torch_point": "torch.point_of",
@@ -619,9 +612,30 @@ def next_tokens(samples):
 
 def generate_sentences(vocabulary, rng, **options):
     """Draw realizable sentences; return the draw and the answer of the command to the same draw."""
-    return hm.nexttoken.generate(vocabulary, rng=rng, **options), hm.answers.ntp_generate(
-        vocabulary, rng=rng, **options
+    return hm.nexttoken.generate(vocabulary, rng=rng, **options), hm.nexttoken.generate_file(
+        vocabulary=vocabulary, rng=rng, **options
     )
+
+
+def statements():
+    """Return all statements by id."""
+    return {item.id: item for item in hm.statements()}
+
+
+def text_top_tokens(model, n, **options):
+    return hm.text.important(model, limit=n, **options)
+
+
+def one_trial(*arguments, **options):
+    from hardmax.app.results.sweep import TrialResult
+
+    return TrialResult.run(*arguments, **options)
+
+
+def sweep_answer(*arguments, **options):
+    from hardmax.app.results.sweep import SweepResult
+
+    return SweepResult.of_sweep(*arguments, **options)
 
 
 def star(samples):

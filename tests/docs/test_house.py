@@ -8,8 +8,8 @@ ROOT = Path(__file__).parents[2]
 
 # `TwoLayer` is public in embeddings and in torch; `_Block` goes with the old core of training; the checker of
 # certificates is independent of the norms on purpose, and has its own `Power` and `OfMatrix`. `Model` of
-# nexttoken becomes one of those of dynamics.
-REPEATED = {"Model", "OfMatrix", "Power", "TwoLayer", "_Block"}
+# nexttoken, `Following` and `Layout` change with the core of training.
+REPEATED = {"Following", "Layout", "Model", "OfMatrix", "Power", "TwoLayer", "_Block"}
 
 # Where imports are hidden in functions although they load no library of others, and why.
 HIDDEN = {

@@ -114,7 +114,7 @@ def test_other_events():
 def test_pulls_that_cancel_beyond_float64_are_an_event(monkeypatch):
     """Two copies of an input with opposite labels: the pulls cancel, and rounding takes over."""
     problem = hm.Problem.from_tokens([[[1.0, 1.0], [0.0, 0.0]]] * 2, [1, -1], [1.0, 0.0])
-    monkeypatch.setattr("hardmax.dynamics.flow.STEPS", 500)
+    monkeypatch.setattr("hardmax.dynamics.fields.LOG_TIME.patience", 500)
     path = hm.flow(problem)
     assert path.event == "precision exhausted"
     assert 10 < path.p_norm < 60
@@ -162,7 +162,7 @@ def test_the_display_of_a_long_flow_is_no_vertical_line():
 def test_a_compiled_step_is_the_plain_one(monkeypatch):
     problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
     compiled = hm.flow(problem, until_norm=1e4)
-    monkeypatch.setattr("hardmax.dynamics.flows.log_time.SMALL", 0)
+    monkeypatch.setattr("hardmax.dynamics.fields.SMALL", 0)
     plain = hm.flow(problem, until_norm=1e4)
     assert compiled.cosine_distance(plain) < 1e-24
     np.testing.assert_allclose(compiled.p, plain.p, atol=1e-9)

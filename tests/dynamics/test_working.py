@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax._lib.arrays import cosine_distance
-from hardmax.dynamics.flows import norms, working
-from hardmax.dynamics.flows.field import ABSOLUTE, explicit
-from hardmax.dynamics.flows.log_time import LogField, LogLeg
-from hardmax.dynamics.flows.working import WorkingField, WorkingLeg
+from hardmax.dynamics import flow, working
+from hardmax.dynamics.fields import ABSOLUTE, Field, ForceLeg
+from hardmax.dynamics.flow import explicit
+from hardmax.dynamics.working import WorkingField, WorkingLeg
+from hardmax.problem.coordinates import scaled
 
 KINDS = ("random", "tied", "nearly tied", "badly scaled", "weighted")
 
@@ -42,7 +43,7 @@ def among(monkeypatch):
     """Flows on working sets, or on the whole, whatever the size; also explicit steps where ``many`` says."""
 
     def run(problem: hm.Problem, is_large: bool, many: int = 10**9, **ends):
-        monkeypatch.setattr(norms, "is_large", lambda _: is_large)
+        monkeypatch.setattr(flow, "is_large", lambda _: is_large)
         monkeypatch.setattr(working, "MANY", many)
         return hm.flow(problem, **ends)
 
@@ -85,7 +86,7 @@ def test_keys_of_any_size(among, size):
 @given(st.integers(0, 2**16), st.sampled_from(KINDS), st.floats(0.0, 1.0), st.floats(-1.0, 1.0))
 def test_what_a_leg_leaves_out_is_below_rounding(seed, kind, along, aside):
     """At any point of a step, and beside it within its room, the force of the whole is that of the part."""
-    field = WorkingField(made(kind, seed), np.zeros(6))
+    field = WorkingField(scaled(made(kind, seed), to_one=True), np.zeros(6))
     rng = np.random.default_rng(seed)
     x = np.append(40.0 * rng.normal(size=len(field.start)), 8.0).astype(np.longdouble)
     first = field.leg(x, None, 1.0)
@@ -100,14 +101,14 @@ def test_what_a_leg_leaves_out_is_below_rounding(seed, kind, along, aside):
 
 def test_most_slots_are_left_out_late():
     problem = hm.data.sphere(60, 20, 8, rng=0)
-    field = WorkingField(problem, np.zeros(8))
+    field = WorkingField(scaled(problem, to_one=True), np.zeros(8))
     path = hm.flow(problem, until_norm=1e4)
     x = np.append(field.basis.T @ path.p, path.times[-1]).astype(np.longdouble)
     x[:-1] = np.ldexp(x[:-1].astype(float), field.scale.exponent)
     x[-1] += 2.0 * field.scale.log
     whole = field.leg(x, None, 1.0)
     leg = field.leg(x, whole.velocity, 1.0)
-    assert isinstance(leg, LogLeg)
+    assert isinstance(leg, ForceLeg)
     assert 2 <= len(leg.D) <= 0.2 * len(whole.D)
     np.testing.assert_allclose(leg.velocity, whole.velocity, rtol=0, atol=1e-14)
     off = np.abs(leg.jacobian - whole.jacobian).max()
@@ -116,7 +117,8 @@ def test_most_slots_are_left_out_late():
 
 def test_blocks_add_up_to_the_whole(monkeypatch):
     problem = made("weighted", 2)
-    plain, field = LogField(problem, np.zeros(6)), WorkingField(problem, np.zeros(6))
+    units = scaled(problem, to_one=True)
+    plain, field = Field(units, np.zeros(6)), WorkingField(units, np.zeros(6))
     monkeypatch.setattr(working, "BLOCK", 20)
     y = np.random.default_rng(0).normal(size=6)
     one, many = plain.expand(y), field.expand(y)
@@ -145,8 +147,8 @@ def test_an_explicit_step_is_of_order_8():
 
 def test_other_losses_and_small_problems_are_followed_as_a_whole():
     large = hm.data.sphere(n=250, T=10, d=4, rng=0)
-    assert working.is_large(large)
-    assert not working.is_large(hm.data.sphere(n=4, T=6, d=10, rng=0))
+    assert flow.is_large(large)
+    assert not flow.is_large(hm.data.sphere(n=4, T=6, d=10, rng=0))
     cauchy = hm.LossFunction("cauchy", lambda u: np.pi / 2 - np.arctan(u), lambda u: -math.log1p(u * u))
     keys, scores = large.keys.reshape(250, 10, 4), large.scores.reshape(250, 10)
-    assert not working.is_large(hm.Problem(keys, scores, loss=cauchy))
+    assert not flow.is_large(hm.Problem(keys, scores, loss=cauchy))

@@ -17,6 +17,7 @@ import pytest
 import hardmax.margin.certificates.checking as module
 from hardmax.margin.certificates.checking import Power, certify
 from hardmax.margin.constraints import Constraints
+from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solve import solve
 
 ROWS = [[1.0, 1.0], [1.0, -1.0], [0.5, 1.5], [3.0, 0.25]]
@@ -119,6 +120,62 @@ def test_a_resealed_interval_must_be_true(name: str) -> None:
         [-1.0, upper],
     ):
         assert not certify(sealed({**certificate, "margin_interval": [x.hex() for x in lie]}))["valid"]
+
+
+NORMS = ("l1", "linf", "l2", "l1.5", "l3", "nuclear", "spectral")
+
+
+def forged(certificate: dict[str, Any], rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+    """Lies of which each claims what is false, whatever it is backed by; all with the right digest."""
+    ends = [float.fromhex(x) for x in certificate["margin_interval"]]
+    share = 10.0 ** rng.uniform(-6, 1)
+
+    def scaled(field: str, factor: float) -> Any:
+        told = certificate[field]
+        rows = told if isinstance(told[0], list) else [told]
+        made = [[(factor * float.fromhex(x)).hex() for x in row] for row in rows]
+        return made if isinstance(told[0], list) else made[0]
+
+    def interval(low: float, high: float) -> list[str]:
+        return [low.hex(), high.hex()]
+
+    lies: dict[str, dict[str, Any]] = {
+        "too large": {"margin_interval": interval(ends[0] * (1 + share), ends[1] * (1 + 2 * share))},
+        "too small": {"margin_interval": interval(ends[0] / (1 + 2 * share), ends[1] / (1 + share))},
+        "upside down": {"margin_interval": interval(ends[1] * (1 + share), ends[0] / (1 + share))},
+        "longer rows": {"table": scaled("table", 1 + share)},
+        "shorter rows": {"table": scaled("table", 1 / (1 + share))},
+        "larger bounds": {"h": scaled("h", 1 + share)},
+        "infeasible": {
+            "status": "infeasible", "certificate": "exact", "farkas": certificate["multipliers"],
+            "multipliers": None, "p": None, "margin_interval": interval(0.0, 0.0), "norm_squared": None,
+        },
+        "without p": {"p": ["0x0.0p+0"] * len(certificate["p"])},
+        "against p": {"p": [x[1:] if x.startswith("-") else f"-{x}" for x in certificate["p"]]},
+        "without multipliers": {"multipliers": ["0x0.0p+0"] * len(certificate["h"])},
+        "one multiplier below zero": {"multipliers": ["-0x1.0p-9", *certificate["multipliers"][1:]]},
+    }  # fmt: skip
+    return {name: sealed({**certificate, **lie}) for name, lie in lies.items()}
+
+
+def test_a_thousand_forgeries_are_refused() -> None:
+    """In every norm, floats and fractions; each claims a margin, a verdict or a proof that is false."""
+    rng = np.random.default_rng(1152)
+    tried = 0
+    for k in range(98):
+        norm = NORMS[k % len(NORMS)]
+        a, b, W = rng.normal(size=(4, 2)), rng.normal(size=(4, 2)), rng.normal(size=(2, 2))
+        if k % 3 == 0:
+            a, b = np.round(4 * a) + 0.25, np.round(2 * b) + 0.5
+        a *= np.sign(np.einsum("ij,jk,ik->i", a, W, b))[:, None]
+        rows = Constraints.pairs(a, range(4), [-1] * 4, right=b, right_of=range(4))
+        best = solve_in(rows, norm, exact=norm in ("l1", "l2", "linf") and k % 2 == 0)
+        certificate = best.to_dict()
+        assert certify(certificate)["valid"]
+        for name, lie in forged(certificate, rng).items():
+            assert not certify(lie)["valid"], (norm, name)
+            tried += 1
+    assert tried >= 1_000
 
 
 def test_a_contradiction_is_not_believed_on_other_data() -> None:

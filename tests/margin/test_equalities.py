@@ -110,7 +110,7 @@ def test_gram_form_and_many_rows_agree() -> None:
 def test_a_batch_takes_constraints() -> None:
     c = Constraints.dense([[2.0]])
     assert [best.margin for best in max_margin([c, Constraints.dense([[0.0, 4.0]])])] == [2.0, 4.0]
-    both, other = "Constraints without selections|problem must be a list", "problem must be a list"
+    both, other = "Constraints without selections|problem must be", "problem must be"
     for problems, selections, words in (([c], [[0]], both), ([c, 3], None, both), ([3], [[0]], other)):
         with pytest.raises(ValueError, match=words):
             max_margin(problems, selections)  # type: ignore[arg-type]

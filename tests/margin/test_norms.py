@@ -83,7 +83,7 @@ def test_words_of_theorem_4(paper_d: dict[str, Any]) -> None:
     assert hm.attracts(space, [0, 0], norm="l1").verdict is None
     for problem, data in ((plane, paper_d["vector"]["plane"]), (space, paper_d["vector"]["space-b"])):
         for each in ("l1", "l3", "linf"):
-            found = {f.selection: f.word for f in hm.attractors(problem, norm=each)}
+            found = {f.selection: f.attracts.value for f in hm.attractors(problem, norm=each)}
             assert found == {
                 tuple(known["selection"]): known["norms"][each]["local"]
                 for known in data["selections"]

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hardmax.app.results.nexttoken.checked import ntp_check
+from hardmax.app.results.next_token_check import check as ntp_check
 from hardmax.data.sentences import streaming
 
 

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics import vector
+from hardmax.dynamics import flow, vector
 from hardmax.dynamics.edges.fluxes import edges_of
-from hardmax.dynamics.flows import arc
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.late import late_of
@@ -35,7 +34,7 @@ def case(request):
 def plain(monkeypatch):
     """Take the edge form away."""
     monkeypatch.setattr(vector, "EdgeSteps", lambda problem: type("None", (), {"edges": None}))
-    monkeypatch.setattr(arc, "edges_of", lambda problem: None)
+    monkeypatch.setattr(flow, "edges_of", lambda problem: None)
 
 
 @pytest.mark.parametrize("form", ["edges", "aligned", "table"])

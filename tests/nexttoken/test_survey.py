@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.app.results.nexttoken.checked import ntp_check
+from hardmax.app.results.next_token_check import check as ntp_check
 from hardmax.data.sentences import counting, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.data.sentences.gathering import Decoded

@@ -91,7 +91,7 @@ def write_gguf(path):
 def outcome(place):
     """The sentence of a refusal, or None where the model was probed; any other error fails the test."""
     try:
-        hm.answers.probe_file(place, TEXTS, null=1, queries=4, workers=1)
+        hm.probe(place, TEXTS, null=1, queries=4, workers=1)
     except ValueError as error:
         sentence = str(error)
         assert "; " in sentence, f"no remedy: {sentence}"
@@ -337,7 +337,7 @@ def test_nothing_reaches_a_hub(tmp_path, monkeypatch):
     place = saved(tmp_path / "model", llama)
     path = place / "config.json"
     config = json.loads(path.read_text())
-    wanted = hm.answers.probe_file(place, TEXTS, null=1, queries=4, workers=1).json()["heads"]
+    wanted = hm.probe(place, TEXTS, null=1, queries=4, workers=1).json()["heads"]
     for change in (
         {"_attn_implementation": "someone/kernel", "_attn_implementation_internal": "someone/kernel"},
         {"attn_implementation": "someone/kernel"},
@@ -347,7 +347,7 @@ def test_nothing_reaches_a_hub(tmp_path, monkeypatch):
         {"fusion_config": {"patch_embeddings": True}, "transformers_weights": "../model.safetensors"},
     ):
         path.write_text(json.dumps({**config, **change}))
-        answer = hm.answers.probe_file(place, TEXTS, null=1, queries=4, workers=1)
+        answer = hm.probe(place, TEXTS, null=1, queries=4, workers=1)
         assert answer.json()["heads"] == wanted
         assert huggingface_hub.constants.HF_HUB_OFFLINE is False  # as it was
     for hook in ({"quant_method": "gptq"}, {"quant_method": "no-such"}, "abc"):

@@ -302,7 +302,7 @@ def test_the_command(folder, tmp_path, capsys):
     assert cli.run(arguments) == 0
     printed = capsys.readouterr().out
     assert "6 heads, hardest first, on 8 texts" in " ".join(printed.split())  # a long path wraps the line
-    from hardmax.app.results import probe_file
+    from hardmax.app.results.probe import probe as probe_file
 
     answer = probe_file(folder, texts, null=5)
     assert answer.json()["heads"] == told["heads"]
@@ -338,7 +338,7 @@ def real_models() -> Path:
 
 @pytest.mark.slow
 def test_minilm(real_models):
-    found = hm.answers.probe_file(
+    found = hm.probe(
         real_models / "all-MiniLM-L6-v2", null=3, queries=16, layers=["encoder.layer.0.attention.self"]
     ).heads
     assert {head.why for head in found.heads} == {""}

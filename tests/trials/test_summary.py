@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import hardmax as hm
+from hardmax.app.results.sweep import SweepResult
 from hardmax.trials.summary import Proportion, spread
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "sweep.schema.json"
@@ -95,7 +96,7 @@ def test_the_command_shows_both():
         return {"x": (True, False, 1, 2.5, "a", None)[seed % 6]}
 
     found = hm.sweep(mixed, {}, 40, workers=0)
-    answer = hm.answers.Swept.of_sweep(found, of=["x"])
+    answer = SweepResult.of_sweep(found, of=["x"])
     told = json.loads(json.dumps(answer.json()))
     jsonschema.validate(told, json.loads(SCHEMA.read_text()))
     shown = told["summary"][0]["results"]

@@ -1,48 +1,65 @@
-"""Gradient flow in log time, far beyond underflow.
+"""Gradient flow, far beyond underflow: one integrator, whatever is followed and whichever clock it has.
 
 With tau = log t the flow reads dp/dtau = F = t (-grad L). Late in training p grows linearly in tau, because
 the factor t and the vanishing gradient balance; so an implicit method takes geometrically growing steps, and
-t = e^(10,000,000) is a matter of a second. In between, p may leave a plateau within less than one unit of t
-when t is already e^45, which log t cannot resolve; so the integration runs in the arc length of (p, tau), and
-tau is an unknown like p.
+t = e^(10,000,000) is a matter of a second. A general stiff solver sees rounding noise in exponents of that
+size and stalls; here each step is taken in coordinates of its own, see `hardmax.dynamics.fields`.
 
-Each step is taken in coordinates of its own: (p, tau) = start + sigma heading + z, with the heading of the
-step before. The exponents tau + (k_t - k_top).p, differences of huge numbers, are then formed once a step, in
-extended precision where the machine has it; inside the step only their small changes appear, so that the
-right-hand side is free of rounding noise at any norm. (A general stiff solver sees that noise and stalls.)
-Flows in norms other than l2 are the same with another right-hand side: see flows/norms.py. Large problems
-visit only the slots that still weigh anything: see flows/working.py.
+A field gives a force, a solver for its Jacobian, and the slots to visit: all of them, the edges of next-token
+data, or in large problems those that still weigh anything (`hardmax.dynamics.working`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import cosine_distance
-from hardmax.dynamics.flows.arc import follow, stop_at
-from hardmax.dynamics.flows.field import accepted, crossing
-from hardmax.dynamics.flows.log_time import LogField
-from hardmax.dynamics.flows.norms import field_of, smooth
-from hardmax.dynamics.gradient import pull_of
+from hardmax.dynamics.edges.fluxes import edges_of
+from hardmax.dynamics.fields import (
+    ARC_LENGTH,
+    ORDER,
+    EdgeField,
+    Field,
+    Following,
+    LeftForm,
+    Leg,
+    MirrorField,
+    NormField,
+    Solve,
+)
 from hardmax.dynamics.models import Model
 from hardmax.dynamics.run import Run
+from hardmax.dynamics.working import WorkingField
+from hardmax.margin.norms import Norm
+from hardmax.margin.norms import norm as norm_of
 from hardmax.problem import Problem, need_problem
+from hardmax.problem.coordinates import scaled
+from hardmax.problem.losses import LOSSES
 
-# Below this speed per arc length p may have come to rest, and the nearest stationary point is looked for.
-SLOW = 0.01
+# Problems with fewer slots are followed as a whole.
+LARGE = 2_000
 
-# A flow is stuck in noise if in this many steps neither log t advances by 1 nor p by a tenth of its norm.
-STEPS = 250
+# What to call in a norm that has no flow.
+INSTEAD = {
+    "l1": "Coordinate(rate, decay=0.5)",
+    "linf": "Sign(rate, decay=0.5)",
+    "nuclear": 'Normalized(rate, norm="nuclear")',
+    "spectral": "Spectral(rate)",
+}
 
-# Of p times 2^power, in whose units keys have size one, and that power: positive before the end.
-Stop = Callable[[np.ndarray, int], float]
+# A step shorter than this gets nowhere; the largest factor from one step to the next.
+SHORTEST, GROWTH = 1e-14, 8.0
+
+# Of a field and its state: positive before the end.
+Stop = Callable[[Following, Any], float]
 
 
 @check_arguments
@@ -99,12 +116,12 @@ def flow(
     """
     if mirror not in (False, True):
         raise TypeError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
-    ball = smooth(norm, clock, mirror)
+    ball = None if isinstance(norm, str) and norm == "l2" else smooth(norm, clock, mirror)
     if isinstance(model, Model):
-        if ball.name != "l2":
+        if ball is not None:
             raise ValueError(
-                f"norm must be l2 for a remainder, got {ball.name}, whose flow would move the finite part too; "
-                "leave norm out"
+                f"norm must be l2 for a remainder, got {ball.name}, whose flow would move the finite part "
+                "too; leave norm out"
             )
         given: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
         given |= {"until_length": until_length, "until_cosine_distance": until_cosine_distance}
@@ -122,84 +139,275 @@ def flow(
         raise ValueError('until_length and record are arc lengths: say clock="arc length", or leave them out')
     if clock == "arc length" and until_log_time is not None:
         raise ValueError('until_log_time is a log t: say clock="log t", or give until_length')
-    ends: list[Stop] = []
     if all(end is None for end in (until_norm, until_log_time, until_length, until_cosine_distance)):
         until_norm = 1e6
+    stops = _stops(until_norm, until_log_time, until_cosine_distance)
+    last = math.inf if until_length is None else expect.positive("until_length", until_length)
+    field = along_arc(problem, p) if clock == "arc length" else _in_log_time(problem, p, ball, mirror)
+    if until_norm is not None and isinstance(field, Field):
+        field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
+    times, points, event = follow(field, p, stops, last, record)
+    kind = "mirror" if mirror and ball is not None else "gradient"
+    method = f"{kind} flow" if clock == "log t" else "normalised gradient flow"
+    path = Run(problem, clock, times, points.astype(np.float64), event, method=method)
+    if event is None and path.p.any() and not path.selection.is_unique:
+        path = replace(path, event="tie")
+    return path if ball is None else replace(path, method=f"{method} in {ball.name}", flow_norm=ball.name)
+
+
+def smooth(name: Any, clock: str, mirror: bool) -> Norm | None:
+    """The norm of a flow, None for l2, or a refusal that names what to call instead."""
+    ball = norm_of(name)
+    if ball.is_polyhedral or ball.of_matrix:
+        why = "a norm of matrices" if ball.of_matrix else "whose direction jumps"
+        raise ValueError(
+            f"norm must be a power in (1, inf) for a flow, got {ball.name}, {why}; call "
+            f"hm.train(problem, hm.optim.{INSTEAD[ball.name]})"
+        )
+    ball.check_flow()
+    if mirror and ball.power is None:
+        raise ValueError(f"norm must be a power in (1, inf) with mirror, got {ball.name}; leave mirror out")
+    if clock == "arc length" and ball.name != "l2":
+        rule = f"Mirror(rate, {ball.power:g})" if mirror else f'Normalized(rate, norm="{ball.name}")'
+        raise ValueError(
+            f'clock must be "log t" in {ball.name}, got "arc length", which is that of l2; leave it out, or '
+            f"call hm.train(problem, hm.optim.{rule}) with a small rate"
+        )
+    return None if ball.name == "l2" else ball
+
+
+def _stops(until_norm: Any, until_log_time: Any, until_cosine_distance: Any) -> list[Stop]:
+    """The ends of a flow as functions of its state."""
+    stops: list[Stop] = []
     if until_norm is not None:
         limit = expect.positive("until_norm", until_norm)
-        ends.append(lambda y, power: float(np.ldexp(limit, power)) - float(np.linalg.norm(y)))
+        stops.append(lambda field, x: float(np.ldexp(limit, field.power) - np.linalg.norm(_point(field, x))))
     if until_cosine_distance is not None:
         target, value = until_cosine_distance
         least = expect.positive("until_cosine_distance[1]", value)
-        ends.append(lambda y, power: cosine_distance(y, target) - least if y.any() else 1.0)
-    if clock == "arc length":
-        return _whole(*follow(problem, p, ends, until_length, record), clock)
-    field = field_of(problem, p, ball, mirror)
-    if until_norm is not None:
-        field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
-    stops = [stop_at(end, lambda x: field.whole(x[:-1]), field.scale.exponent) for end in ends]
+        stops.append(
+            lambda field, x: cosine_distance(y, target) - least if (y := _point(field, x)).any() else 1.0
+        )
     if until_log_time is not None:
         last = float(expect.finite_array("until_log_time", until_log_time, ()))
-        stops.append(lambda x: last - field.log_time(x))
-    run = _integrate(field, stops)
-    if ball.name == "l2":
-        return run
-    kind = "mirror" if mirror else "gradient"
-    return replace(run, method=f"{kind} flow in {ball.name}", flow_norm=ball.name)
+        stops.append(lambda field, x: last - field.time(x, 0.0))
+    return stops
 
 
-def _is_stuck(points: list[np.ndarray]) -> bool:
-    if len(points) % STEPS:
-        return False
-    before, now = points[-STEPS], points[-1]
-    moved = float(np.linalg.norm(now[:-1] - before[:-1]))
-    return bool(now[-1] - before[-1] < 1.0) and moved < 0.1 * float(np.linalg.norm(now[:-1]))
+def _point(field: Following, x: Any) -> np.ndarray:
+    return field.whole(x.astype(np.float64))
 
 
-def _integrate(field: LogField, stops: list[Callable[[np.ndarray], float]]) -> Run:
-    settled = field.settle(field.start)
-    if pull_of(settled, field.slots.table, field.problem.total).is_stationary:
-        no_pull = np.isneginf(settled.log_scale).all()
-        x = np.append(field.start, -math.inf)
-        return _trajectory(field, [x], "no competing token" if no_pull else "stationary point")
-    x = field.begin()
-    points = [np.append(field.start, x[-1])]
-    sigma, heading = 1.0, None
-    while all(stop(x) > 0 for stop in stops):
-        leg = field.leg(x, heading, sigma)
-        if leg.is_noise or _is_stuck(points):
-            return _trajectory(field, points, "precision exhausted")
-        taken = accepted(leg.step, sigma, leg.size)
-        if taken is None:
-            return _trajectory(field, points, "precision exhausted")
-        end, sigma, growth = taken
-        crossed = [stop for stop in stops if stop(end) <= 0]
+def along_arc(problem: Problem, p: np.ndarray) -> Following:
+    """What normalised gradient flow follows: edges where that form is exact, else the problem as it is."""
+    edges = edges_of(problem)
+    if edges is not None:
+        return EdgeField(problem, edges, p)
+    return Field(scaled(problem, to_one=True), p, ARC_LENGTH)
+
+
+def _in_log_time(problem: Problem, p: np.ndarray, ball: Norm | None, mirror: bool) -> Field:
+    scale = scaled(problem, to_one=True)
+    if ball is not None:
+        return MirrorField(scale, p, ball) if mirror else NormField(scale, p, ball)
+    return WorkingField(scale, p) if is_large(problem) else Field(scale, p)
+
+
+def is_large(problem: Problem) -> bool:
+    """Whether a flow takes place among working sets: with a loss that is steepest at the least score."""
+    known = LOSSES.get(problem.loss.name) is problem.loss and problem.readout.in_log is None
+    return known and not problem.readout.moves and len(problem.tokens) >= LARGE
+
+
+def follow(
+    field: Following,
+    p: np.ndarray,
+    stops: Sequence[Stop] = (),
+    last: float = math.inf,
+    record: Iterable[float] | None = None,
+) -> tuple[np.ndarray, np.ndarray, str | None]:
+    """Times, points (as precise as the field has them) and event of the flow from p.
+
+    Args:
+        field: what is followed.
+        p: where, as the first point is to be.
+        stops: of a field and its state, positive before the end.
+        last: the length to go at most, where that is the time.
+        record: the lengths to keep besides the start; every step by default.
+    """
+    wanted = [] if record is None else np.unique([float(s) for s in record]).tolist()
+    if wanted and not 0.0 <= wanted[0] <= wanted[-1] <= last:
+        raise ValueError(f"record must be arc lengths from 0 to until_length = {last:g}, got {record!r}")
+    way = _Way(field, record is None)
+    goals = [s for s in wanted if s > 0.0]
+    event = way.go(goals if goals and goals[-1] == last else [*goals, last], stops)
+    points = np.concatenate([each.back(np.array(states)) for each, states in way.kept])
+    points[0] = p
+    return np.array(way.times), points, event
+
+
+class _Way:
+    """How far a flow has come, and what is kept of it."""
+
+    def __init__(self, field: Following, keep_all: bool) -> None:
+        self.keep_all = keep_all
+        self.s, self.sigma, self.steps = 0.0, field.clock.first, 0
+        self._enter(field)
+        self.times, self.kept, self.at = [field.time(self.x, 0.0)], [(field, [self.x])], 0.0
+
+    def _enter(self, field: Following) -> None:
+        self.field, self.x, self.event = field, *field.begin()
+        self.heading: np.ndarray | None = None
+        self.mark = self.x, self.s
+
+    def _keep(self) -> None:
+        """Keep the present state, once."""
+        if self.s > self.at:
+            self.at = self.s
+            self.times.append(self.field.time(self.x, self.s))
+            if self.kept[-1][0] is not self.field:
+                self.kept.append((self.field, []))
+            self.kept[-1][1].append(self.x)
+
+    def go(self, goals: Sequence[float], stops: Sequence[Stop]) -> str | None:
+        """Go to the last of some lengths, keeping the state at each; the event that ends it, if any."""
+        if self.event is not None or any(stop(self.field, self.x) <= 0.0 for stop in stops):
+            return self.event
+        for goal in goals:
+            while self.s < float(np.ldexp(goal, self.field.power)):
+                ends, event = self._step(float(np.ldexp(goal, self.field.power)), stops)
+                if ends or event is not None:
+                    self._keep()
+                    return event
+            self._keep()
+        return None
+
+    def _step(self, goal: float, stops: Sequence[Stop]) -> tuple[bool, str | None]:
+        """Take one step; whether a stop was met, and the event that ends the flow."""
+        field, x, asked = self.field, self.x, min(self.sigma, goal - self.s)
+        try:
+            leg = field.leg(x, self.heading, asked)
+            taken = None if leg.is_noise or self._is_stuck() else _accepted(leg, asked)
+            if taken is None:
+                return False, "precision exhausted"
+            end, length, growth = taken
+            crossed = [stop for stop in stops if stop(field, end) <= 0.0]
+            if crossed:
+                length = min(_crossing(field, leg, stop, length) for stop in crossed)
+                end, _ = _stepped(leg, length)
+        except LeftForm:
+            return self._change(field.successor(x))
+        self.heading = heading = ((end - x) / np.longdouble(length)).astype(np.float64)
+        self.x, self.s, self.steps = end, self.s + length, self.steps + 1
+        if self.keep_all:
+            self._keep()
         if crossed:
-            sigma = min(crossing(leg, stop, sigma) for stop in crossed)
-            end, _ = leg.step(sigma)
-        heading = ((end - x) / np.longdouble(sigma)).astype(float)
-        x = end
-        points.append(x)
-        if crossed:
-            break
-        # Only where p has all but stopped: a p that diverges keeps the speed |p_mm| per unit of tau.
-        resting = field.limit(x[:-1]) if np.linalg.norm(heading[:-1]) < SLOW else None
+            return True, None
+        resting = field.limit(end) if field.clock.is_slow(heading, length) else None
         if resting is not None:
-            points[-1] = np.append(resting, x[-1])
-            return _trajectory(field, points, "stationary point")
-        sigma *= min(growth, 8.0)
-    return _trajectory(field, points, None)
+            self._keep()
+            self.kept[-1][1][-1] = resting
+            return False, "stationary point"
+        # a step that was cut short to end at a target says little about the next one
+        is_cut = length < self.sigma and (length == asked or field.is_bold)
+        self.sigma = (self.sigma if is_cut and growth > 1.0 else length) * min(growth, GROWTH)
+        return False, None
+
+    def _change(self, field: Following) -> tuple[bool, str | None]:
+        """Follow another field from here on."""
+        self.s, self.at = (float(np.ldexp(s, field.power - self.field.power)) for s in (self.s, self.at))
+        self._enter(field)
+        return False, self.event
+
+    def _is_stuck(self) -> bool:
+        """Whether many steps brought the flow hardly farther."""
+        clock = self.field.clock
+        is_due = (self.steps - clock.due) % clock.patience == 0
+        is_stuck = is_due and clock.is_stuck(self.mark, (self.x, self.s))
+        if self.steps % clock.patience == 0:
+            self.mark = self.x, self.s
+        return is_stuck
 
 
-def _trajectory(field: LogField, points: list[np.ndarray], event: str | None) -> Run:
-    stacked = field.scale.back(np.array([field.whole(x[:-1]) for x in points]))
-    times = np.array([field.log_time(x) for x in points])
-    return _whole(field.problem, times, stacked, event, "log t")
+def _accepted(leg: Leg, sigma: float) -> tuple[Any, float, float] | None:
+    """The end of a step of at most this length with a small error, its length, and by how much to grow.
+
+    None where even the shortest step has too large an error.
+    """
+    while True:
+        end, error = _stepped(leg, sigma)
+        tolerance = leg.tolerance(sigma)
+        growth = 0.8 * (tolerance / error) ** (1.0 / ORDER) if error > 0.0 else math.inf
+        if error <= tolerance:
+            return end, sigma, growth
+        sigma *= min(max(growth, 0.1), 0.7)
+        if sigma < SHORTEST:
+            return None
 
 
-def _whole(problem: Problem, times: np.ndarray, points: np.ndarray, event: str | None, clock: str) -> Run:
-    method = "gradient flow" if clock == "log t" else "normalised gradient flow"
-    path = Run(problem, clock, times, points.astype(np.float64), event, method=method)
-    if event is None and path.p.any() and not path.selection.is_unique:
-        return replace(path, event="tie")
-    return path
+def _crossing(field: Following, leg: Leg, stop: Stop, sigma: float) -> float:
+    """Step length at which a stop is met; the step itself is the interpolant, so nothing is lost."""
+    return float(
+        brentq(lambda s: stop(field, _stepped(leg, s)[0] if s > 0 else leg.x), 0.0, sigma, rtol=1e-13)
+    )
+
+
+def _stepped(leg: Leg, sigma: float) -> tuple[Any, float]:
+    """The end of a step of length sigma, and an error estimate."""
+    if leg.is_explicit:
+        z, error, leg.slope = explicit(sigma, leg.speed, leg.heading, leg.velocity)
+    elif leg.is_quick:
+        z, error = leg.leap(sigma)
+    else:
+        z, error = extrapolated(sigma, leg.speed, leg.heading, leg.solver)
+    return leg.end(sigma, z), leg.judged(z, error)
+
+
+def extrapolated(
+    sigma: float,
+    speed: Callable[[float, np.ndarray], np.ndarray],
+    heading: np.ndarray,
+    solver: Callable[[float], Solve],
+) -> tuple[np.ndarray, float]:
+    """z at the end of a step of length sigma, and an error estimate.
+
+    Linearly implicit Euler with 1, 2, 3, ... substeps, extrapolated to step size zero.
+    """
+    above: list[np.ndarray] = []
+    row: list[np.ndarray] = []
+    for parts in range(1, ORDER + 1):
+        h = sigma / parts
+        solve = solver(h)
+        z = np.zeros(len(heading))
+        for part in range(1, parts + 1):
+            z = z + solve(h * (speed(part * h, z) - heading))
+        above, row = row, [z]
+        for k, coarser in enumerate(above, start=1):
+            row.append(row[-1] + (row[-1] - coarser) / (parts / (parts - k) - 1.0))
+    error = float(np.abs(row[-1] - row[-2]).max())
+    return row[-1], error if math.isfinite(error) else math.inf
+
+
+def explicit(
+    sigma: float, speed: Callable[[float, np.ndarray], np.ndarray], heading: np.ndarray, velocity: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """The same by an explicit step of order 8 (Dormand and Prince), from the speed at its start.
+
+    Third comes how fast the speed changes with z, from the last stage to the end, both at sigma: times sigma
+    it may be about 6 before explicit steps are unstable.
+    """
+    from scipy.integrate import DOP853 as method  # 30 ms that others need not wait for
+
+    slopes = np.empty((method.n_stages, len(heading)))
+    slopes[0] = velocity - heading
+    z = np.zeros(len(heading))
+    for k in range(1, method.n_stages):
+        z = sigma * (method.A[k, :k] @ slopes[:k])
+        slopes[k] = speed(method.C[k] * sigma, z) - heading
+    end = sigma * (method.B @ slopes)
+    turn = speed(sigma, end) - heading - slopes[-1]
+    apart = float(np.linalg.norm(end - z))
+    fifth, third = (float(np.abs(each[:-1] @ slopes).max()) for each in (method.E5, method.E3))
+    error = sigma * fifth**2 / math.hypot(fifth, 0.1 * third) if fifth > 0.0 else 0.0
+    slope = float(np.linalg.norm(turn)) / apart if apart > 0.0 else 0.0
+    return end, error if math.isfinite(error) else math.inf, slope

@@ -20,9 +20,11 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import isometric_keys
+from hardmax._lib.arrays import exponent, isometric_keys
 from hardmax._lib.scales import read_scale
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.fields import TIME, Following, Leg
+from hardmax.dynamics.flow import follow
 from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.schedule import take_steps
@@ -282,7 +284,7 @@ def _advance(state: GramState, point: one_layer.Evaluation, rate: float, names: 
 
 
 # Local error of a step, relative to the largest inner product of each kind.
-TOLERANCE = 1e-12
+TOLERANCE = 1e-11
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -334,8 +336,6 @@ def flow_gram(
     >>> bool(np.abs(run.state.c - near.state.c).max() < 1e-3)
     True
     """
-    from scipy.integrate import solve_ivp
-
     names = read_names(train)
     if not {"E", "p"} <= names:
         raise ValueError(
@@ -346,20 +346,13 @@ def flow_gram(
     clock = expect.finite_array("times", times, (None,))
     if len(clock) < 2 or (np.diff(clock) <= 0).any():
         raise ValueError("times must be at least two numbers in ascending order")
-    packed, factor = _pack(state), read_scale("scale", scale, None)
-    sizes = np.concatenate([np.full(state.S**2, np.abs(state.K).max()), np.ones(2 * state.S + 3)])
-    found = solve_ivp(
-        lambda _, x: _rate_of_change(corpus, _unpack(x, state.S), "v" in names, factor),
-        (clock[0], clock[-1]),
-        packed,
-        method="DOP853",
-        t_eval=clock,
-        rtol=TOLERANCE,
-        atol=TOLERANCE * sizes,
-    )
-    if not found.success:
-        raise ValueError(f"times reach beyond what could be integrated: {found.message}")
-    states = tuple(_unpack(x, state.S) for x in found.y.T)
+    factor = read_scale("scale", scale, None)
+    field = _GramField(corpus, state, "v" in names, factor)
+    lengths = clock - clock[0]
+    _, points, event = follow(field, _pack(state), (), lengths[-1], lengths[1:])
+    if event is not None:
+        raise ValueError(f"times reach beyond what could be integrated: {event}")
+    states = tuple(_unpack(x, state.S) for x in points.astype(float))
     losses = np.array([one_layer.evaluate(corpus, each.a, each.c, factor).loss for each in states])
     seen = {"losses": losses, "norms": np.array([each.p_norm for each in states])}
     return GramFlow(
@@ -400,18 +393,62 @@ def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> n
     return np.linalg.eigvalsh(R.T @ (signs[:, None] * R))
 
 
-def _rate_of_change(corpus: Corpus, at: GramState, with_v: bool, scale: float) -> np.ndarray:
-    """A-RED-5, packed as the state is."""
-    point = one_layer.evaluate(corpus, at.a, at.c, scale)
-    A, C = point.A, point.C
-    half = np.outer(at.a, A) + np.outer(at.c, C)
-    by_a = at.pi * A + at.rho * C + at.K @ A
-    by_c = at.rho * A + at.nu * C
-    by_rho, by_nu = at.c @ A, 0.0
-    if with_v:
-        by_c = by_c + at.K @ C
-        by_rho, by_nu = by_rho + at.a @ C, 2.0 * (at.c @ C)
-    return -_pack(GramState(half + half.T, by_a, by_c, 2.0 * float(at.a @ A), float(by_rho), float(by_nu)))
+class _GramField(Following):
+    """A-RED-5: the speeds of the inner products in plain time, each kind over its size."""
+
+    clock = TIME
+
+    def __init__(self, corpus: Corpus, state: GramState, with_v: bool, factor: float) -> None:
+        self.corpus, self.with_v, self.factor, self.S = corpus, with_v, factor, state.S
+        largest = float(np.abs(state.K).max())
+        self.sizes = np.concatenate([np.full(state.S**2, largest), np.ones(2 * state.S + 3)])
+        self.start = _pack(state) / self.sizes
+        self.power = exponent(state.matrix)  # of the unit of time
+
+    def begin(self) -> tuple[Any, str | None]:
+        """The given products."""
+        return self.start.astype(np.longdouble), None
+
+    def leg(self, x: Any, heading: np.ndarray | None, reach: float) -> Leg:
+        """A step from x."""
+        return _GramLeg(self, x)
+
+    def whole(self, x: Any) -> Any:
+        """The products themselves, packed."""
+        return x * self.sizes
+
+    def speed(self, x: np.ndarray) -> np.ndarray:
+        """That of a state."""
+        at = _unpack(self.whole(x), self.S)
+        point = one_layer.evaluate(self.corpus, at.a, at.c, self.factor)
+        A, C = point.A, point.C
+        half = np.outer(at.a, A) + np.outer(at.c, C)
+        by_a = at.pi * A + at.rho * C + at.K @ A
+        by_c = at.rho * A + at.nu * C
+        by_rho, by_nu = at.c @ A, 0.0
+        if self.with_v:
+            by_c = by_c + at.K @ C
+            by_rho, by_nu = by_rho + at.a @ C, 2.0 * (at.c @ C)
+        rates = GramState(half + half.T, by_a, by_c, 2.0 * float(at.a @ A), float(by_rho), float(by_nu))
+        return np.ldexp(-_pack(rates) / self.sizes, -self.power)
+
+
+class _GramLeg(Leg):
+    """A step of inner products, which are never stiff for long."""
+
+    is_explicit = True
+
+    def __init__(self, field: _GramField, x: Any) -> None:
+        self.field, self.x, self.heading = field, x, np.zeros(len(x))
+        self.velocity = self.speed(0.0, self.heading)
+
+    def speed(self, sigma: float, z: np.ndarray) -> np.ndarray:
+        """That beside x."""
+        return self.field.speed(self.x.astype(float) + z)
+
+    def tolerance(self, sigma: float) -> float:
+        """Relative to the largest of the products."""
+        return TOLERANCE * (1.0 + float(np.abs(self.x).max()))
 
 
 def _pack(state: GramState) -> np.ndarray:

@@ -51,7 +51,8 @@ def stationary_points(
     >>> import hardmax as hm
     >>> from hardmax.limits.field import DescentField
     >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
-    >>> [(each.p.round(5).tolist(), each.index) for each in stationary_points(DescentField(opposed), 100.0, [])]
+    >>> found = stationary_points(DescentField(opposed), 100.0, [])
+    >>> [(each.p.round(5).tolist(), each.index) for each in found]
     [([-0.69209], 0)]
     """
     found: list[StationaryPoint] = []

@@ -15,9 +15,13 @@ _NAMES = {
     "Training": "training",
     "Violation": "checking.witnesses",
     "analyze": "analysis",
+    "check": ".app.results.next_token_check",
     "generate": "generators",
+    "generate_file": ".app.results.next_token_generate",
     "named_sentences": "generators",
+    "predict_next": ".app.results.next_token_predict",
     "read_sentences": ".data.sentences.reading",
+    "train_file": ".app.results.next_token_train",
     "write_sentences": ".data.sentences.reading",
 }
 

@@ -10,7 +10,8 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.samples import Samples
-from hardmax.dynamics.flows.arc import FIRST, follow
+from hardmax.dynamics.fields import ARC_LENGTH
+from hardmax.dynamics.flow import along_arc, follow
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, point
@@ -61,7 +62,7 @@ def train_by_flow(
     p = np.zeros(stage.problem.d)
     p[: pairs.P] = point(pairs, start)
     lengths = rate * wanted
-    _, reached, points, event = follow(stage.problem, p, [], lengths[-1], lengths)
+    reached, points, event = follow(along_arc(stage.problem, p), p, (), lengths[-1], lengths)
     times = np.append(0.0, wanted) if event is None else reached / rate
     return Training.of(
         pairs,
@@ -79,7 +80,7 @@ def train_by_flow(
 
 def _times(end: float, rate: float) -> Floats:
     """Every factor of 2 from the first leg on."""
-    first = FIRST / rate
+    first = ARC_LENGTH.first / rate
     if end <= first:
         return np.array([end])
     count = int(np.floor(np.log2(end / first)))

@@ -52,13 +52,20 @@ class Registry(Generic[Thing]):
         self.entered[id] = thing
 
     def __getitem__(self, id: str) -> Thing:
-        if id not in self.entered and id in self.places:
-            import_module(self.places[id])
-        if id in self.entered:
-            return self.entered[id]
         known = list(dict.fromkeys([*self.places, *self.entered]))
-        near = difflib.get_close_matches(id.upper(), known, n=5, cutoff=0)
-        raise ValueError(f"no {self.kind} is called {id}; near it are {', '.join(near)}")
+        if id not in known:
+            id = self._meant(id, known)
+        if id not in self.entered:
+            import_module(self.places[id])
+        return self.entered[id]
+
+    def _meant(self, id: str, known: list[str]) -> str:
+        """Return the one id that ends in "-9a" where "9a" was given; a ValueError suggests others."""
+        ending = [each for each in known if each.upper().endswith(f"-{id.upper()}")]
+        if len(ending) == 1:
+            return ending[0]
+        near = ending or difflib.get_close_matches(id.upper(), known, n=3, cutoff=0)
+        raise ValueError(f"unknown {self.kind} {id!r}. Did you mean {' or '.join(near)}?")
 
     def all(self) -> dict[str, Thing]:
         """Everything by id: the papers' in their order, then what others entered."""

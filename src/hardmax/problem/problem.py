@@ -575,3 +575,12 @@ class Problem(Layout):
         if self.W is None and isinstance(self.table, Dense) and self.table.table is self.readout.values:
             return np.eye(self.d)
         return self.W
+
+
+def need_problem(problem: Any) -> None:
+    """Refuse what is not a Problem, before some attribute of it is missed."""
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"problem must be a hardmax.Problem, got {type(problem).__name__}; make one with "
+            "Problem(keys, scores), or read a file with Problem.load"
+        )

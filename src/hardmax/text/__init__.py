@@ -15,6 +15,9 @@ _NAMES = {
     "TokenRanking": "explanations",
     "TopKReport": "explanations",
     "WordMap": "word_map",
+    "explain": ".app.results.text",
+    "important": ".app.results.text",
+    "train_file": ".app.results.text",
 }
 
 _get, __dir__, __all__ = lazy(__name__, _NAMES)

@@ -1,5 +1,8 @@
 """Types of the public names: the same as the table in __init__.py."""
 
+from ..app.results.text import explain as explain
+from ..app.results.text import important as important
+from ..app.results.text import train_file as train_file
 from .classifier import AttentionClassifier as AttentionClassifier
 from .counting.vectorizer import NgramVectorizer as NgramVectorizer
 from .explanations import Explanation as Explanation

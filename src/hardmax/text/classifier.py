@@ -24,7 +24,7 @@ from hardmax.text.counting.tokens import mapped
 from hardmax.text.counting.vectorizer import NgramVectorizer, workers
 from hardmax.text.inputs import ClassLabels, holds_texts, read_labels, read_weights
 from hardmax.text.statistics import TextStatistics, corpus_of
-from hardmax.text.training import Report, State, TextRows, TextTraining, printed, train, usual
+from hardmax.text.training import Report, State, TextRows, TrainedPasses, printed, train, usual
 
 if TYPE_CHECKING:
     from hardmax.text.explanations import Explanation, TokenRanking, TopKReport
@@ -384,7 +384,7 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         self._calls = getattr(self, "_calls", 0) + 1
         return self._finish(train(rows, labels.codes, weights, state, settings, seed=seed))
 
-    def _finish(self, done: TextTraining) -> Self:
+    def _finish(self, done: TrainedPasses) -> Self:
         self._state = done.state
         table = done.state.table
         self.attention_, self.values_, self.background_ = (

@@ -193,7 +193,7 @@ def log_count_ratios(counts: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class TextTraining:
+class TrainedPasses:
     """Where training ended, and the loss of each pass; ``scores`` on the held-out part, if there was one."""
 
     state: State
@@ -225,7 +225,7 @@ def train(
     patience: int = 0,
     checkpoint: str | PathLike[str] | None = None,
     report: Report | None = None,
-) -> TextTraining:
+) -> TrainedPasses:
     """Go through the texts some times, in a new order each time.
 
     Args:
@@ -280,7 +280,7 @@ def train(
             kept.write(state.arrays, losses)
         if scores and epoch - int(np.argmax(scores)) >= patience:
             break
-    return TextTraining(best if scores else state, tuple(losses), tuple(scores))
+    return TrainedPasses(best if scores else state, tuple(losses), tuple(scores))
 
 
 def printed(start: float) -> Report:

@@ -3,6 +3,6 @@
 from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in. What most people need is at the top level of hardmax.
-_NAMES = {"PhaseDisplay": "display", "run_one": "results"}
+_NAMES = {"PhaseDisplay": "display", "run_one": "results", "sweep_file": ".app.results.sweep"}
 
 __getattr__, __dir__, __all__ = lazy(__name__, _NAMES)

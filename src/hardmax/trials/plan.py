@@ -235,16 +235,16 @@ def _own(path: Path, function: Any, allow: Sequence[str]) -> str:
         allowed = str(found) in map(os.path.realpath, allow)
         if not allowed and not found.is_relative_to(here):
             raise ValueError(
-                f"function: {where} does not lie beside this file; put it there, or allow it to be run with "
-                "--allow and its path"
+                f"function: {where} is not next to this file; put it there, or pass its path in "
+                "`allow` to run it"
             )
         function = f"{found}:{name}"
     else:
         allowed = where in allow
         if where and not allowed:
             raise ValueError(
-                f"function: a file alone may not choose a module to run; if you trust {where!r}, give "
-                f"--allow {where}, or put the function into a file beside this one, 'file.py:name'"
+                f"function: a file alone may not choose a module to run; if you trust {where!r}, pass "
+                f"it in `allow`, or put the function into a file beside this one, 'file.py:name'"
             )
     try:
         loaded = load(function)

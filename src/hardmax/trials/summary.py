@@ -204,7 +204,7 @@ def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, 
     own = {name: kinds for name, kinds in columns_of(found).items() if name not in shared}
     for name in of or ():
         if own and name not in own:
-            raise ValueError(f"--of must be a result of the trials ({', '.join(own)}), got {name!r}")
+            raise ValueError(f"of must be a result of the trials ({', '.join(own)}), got {name!r}")
     chosen = of or [name for name, kinds in own.items() if kinds & {bool, int, float}]
     return [
         {
@@ -244,7 +244,7 @@ def told(
     for each in failures[:FAILURES]:
         lines += [f"failed: {each['error']}", f"  alone: {each['command']}"]
     if len(failures) > FAILURES:
-        lines.append(f"and {len(failures) - FAILURES} failures more; --json lists them all")
+        lines.append(f"and {len(failures) - FAILURES} more failures are in the JSON")
     return lines
 
 
@@ -276,5 +276,5 @@ def _table(cells: Sequence[dict[str, Any]], varying: Sequence[str], of: Sequence
         rows.append([*own, str(cell["done"] + cell["failed"]), *results])
     lines = _side_by_side(rows, len(varying) + 1) if cells else []
     if len(cells) > CELLS:
-        lines.append(f"and {len(cells) - CELLS} cells more; --json and --csv have them all")
+        lines.append(f"and {len(cells) - CELLS} more cells are in the JSON")
     return lines

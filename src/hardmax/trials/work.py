@@ -281,7 +281,7 @@ class Sizes:
         self.known = self.known or cell == self.cell
 
 
-class Clock:
+class TrialClock:
     """Counts finished trials and knows the rate of the last half minute."""
 
     def __init__(self, done: int, failed: int, total: int) -> None:

@@ -13,12 +13,14 @@ from rich.text import Text
 from hardmax import __version__
 from hardmax._lib.terminal import brief, fitted
 from hardmax.app import cli
-from hardmax.app.cli import commands, output
-from hardmax.app.cli.output import Output, command
-from hardmax.app.results import Answer
+from hardmax.app.cli import commands, options, output
+from hardmax.app.cli.options import Command, typer_command
+from hardmax.app.cli.output import Output
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session
 
 
-class Told(Answer):
+class Told(Result):
     """An answer of given fields, text and exit code."""
 
     schema = "hardmax.try/1"
@@ -47,7 +49,9 @@ def run_body(monkeypatch, capsys):
     def run(body, *arguments, before=()):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.callback()(commands.hardmax)
-        app.command("try")(command(body))
+        monkeypatch.setattr(options, "_load", lambda place: body)
+        made, kind = typer_command("try", Command("", ("hardmax try",), metavars={"file": "FILE"}))
+        app.command("try", cls=kind)(made)
         monkeypatch.setattr(commands, "app", app)
         code = cli.run([*before, "try", *arguments])
         return code, *capsys.readouterr()
@@ -93,15 +97,15 @@ def test_bad_usage_is_one_sentence_and_exit_2(arguments, capsys, validated):
 
 
 def test_json_is_one_object_with_null_for_what_json_lacks(run_body):
-    def body(out: Output) -> int:
-        out.say("working")
+    def body():
+        session().say("working")
         fields = {
             "seed": 7,
             "direction": np.array([0.6, -0.8]),
             "norm": np.float64(np.inf),
             "kkt": {"dual": float("nan"), "rows": (np.int64(1), 2)},
         }
-        return out.show(Told(fields, "text", 3))
+        return Told(fields, "text", 3)
 
     code, out, err = run_body(body, "--json")
     assert code == 3
@@ -117,18 +121,18 @@ def test_json_is_one_object_with_null_for_what_json_lacks(run_body):
 
 
 def test_text_goes_to_stdout_and_messages_to_stderr(run_body):
-    def body(out: Output) -> int:
-        out.say("working")
-        return out.show(Told({}, "the result"))
+    def body():
+        session().say("working")
+        return Told({}, "the result")
 
     assert run_body(body) == (0, "the result\n", "working\n")
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_quiet_and_no_color_work_on_both_sides_of_the_command(where, run_body, restored_environment):
-    def body(out: Output) -> int:
-        out.say("working")
-        return out.show(Told({}, "the result"))
+    def body():
+        session().say("working")
+        return Told({}, "the result")
 
     flags = ["--quiet", "--no-color"]
     outcome = run_body(body, before=flags) if where == "before" else run_body(body, *flags)
@@ -154,7 +158,7 @@ def test_quiet_and_no_color_work_on_both_sides_of_the_command(where, run_body, r
     ],
 )
 def test_mistakes_end_in_one_sentence(error, code, words, run_body, validated):
-    def body(out: Output) -> int:
+    def body():
         raise error
 
     got, out, err = run_body(body, "--json")
@@ -175,7 +179,7 @@ def test_interrupt_outside_a_command(monkeypatch, capsys):
 
 
 def test_a_bug_keeps_its_traceback(run_body):
-    def body(out: Output) -> int:
+    def body():
         raise ZeroDivisionError("a bug")
 
     with pytest.raises(ZeroDivisionError):
@@ -183,8 +187,8 @@ def test_a_bug_keeps_its_traceback(run_body):
 
 
 def test_commands_keep_their_own_options(run_body):
-    def body(out: Output, limit: int = 3, file: str = typer.Argument()) -> int:
-        return out.show(Told({"limit": limit, "file": file}, "text"))
+    def body(file: "str", *, limit: "int" = 3):
+        return Told({"limit": limit, "file": file}, "text")
 
     _, out, _ = run_body(body, "data.npz", "--limit", "5", "--json")
     assert json.loads(out)["limit"] == 5

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hardmax.app.results import ntp_check
+from hardmax.app.results.next_token_check import check as ntp_check
 from hardmax.nexttoken.checking import survey
 from hardmax.nexttoken.checking.walking import TORN
 
@@ -41,7 +41,7 @@ def test_all_files_are_looked_at_before_the_first_is_read(ntp, file, tmp_path):
 def test_an_empty_name_is_no_folder(ntp):
     code, out, err = ntp("check", "")
     assert (code, out) == (2, "")
-    assert "FILE must be the name of a file, got an empty one" in err
+    assert "FILE must be the name of a file or folder" in err
     assert err.count("\n") == 1
 
 

@@ -57,7 +57,7 @@ def test_text_for_people(ntp, tmp_path, example_1):
     assert code == 0
     assert "non-comparable" in out
     assert "unique: O: optimal under the last token" in out
-    limit = json.loads(ntp("predict", tmp_path / "m", "O S P", "--limit", "--json")[1])
+    limit = json.loads(ntp("predict", tmp_path / "m", "O S P", "--at-infinity", "--json")[1])
     assert [each["weight"] for each in limit["attended"]] == [1, 0, 0]
 
 
@@ -68,7 +68,7 @@ def test_data_that_is_not_realizable(ntp, tmp_path):
     assert (code, out) == (2, "")
     assert "not realizable (contradictory order)" in err
     assert "hardmax ntp check" in err
-    assert "--save-realizable" in err
+    assert "save_realizable" in err
     assert not (tmp_path / "m").exists()
     code, out, err = ntp("train", file, "--out", tmp_path / "m", "--anyway", "--json")
     answer = json.loads(out)

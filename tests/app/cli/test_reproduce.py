@@ -154,7 +154,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(reproduce, tmp_pa
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["B-FIG-9"], "B-FIG-90"),
+        (["B-FIG-9"], "Did you mean B-FIG-9"),
         (["--paper", "A"], "got A"),
         (["--paper", "E"], "--paper"),
         (["--scale", "huge"], "--scale"),
@@ -227,4 +227,4 @@ def test_the_ledger_by_paper(capsys, validated):
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("134 rows: ")
     assert cli.run(["reproduce", "--ledger", "B-FIG-1a"]) == 2
-    assert "leave IDs out" in capsys.readouterr().err
+    assert "ID cannot be combined with --ledger" in capsys.readouterr().err

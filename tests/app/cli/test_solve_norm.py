@@ -58,7 +58,7 @@ def test_table_and_certificates_say_the_norm(file, tmp_path, capsys):
         (["--norm", "manhattan"], 'norm must be "l1", "l2", "linf"'),
         (["--norm", "nuclear"], "norm must be one of vectors for a p of shape (3,), got 'nuclear'"),
         (["--norm", "l3", "--exact"], "exact must be False with norm 'l3'"),
-        (["--norm", "l1", "--critical"], "norm must be l2 with critical"),
+        (["--norm", "l1", "--critical"], "--critical supports only norm l2"),
     ],
 )
 def test_mistakes(file, options, sentence, capsys):

@@ -18,7 +18,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.app import cli
-from hardmax.app.cli.sweep import _Watch
+from hardmax.app.results.sweep import _Watch
 from hardmax.trials import summary
 from hardmax.trials.experiments import built_in, outcomes
 from hardmax.trials.work import Pace
@@ -224,15 +224,15 @@ def test_long_tables_and_lists_are_cut_for_people(sweep, folder: Path) -> None:
     code, out, _ = sweep("mine.toml")
     assert code == 1
     assert out.count("alone:") == 5
-    assert "and 65 failures more; --json lists them all" in out
-    assert "and 10 cells more; --json and --csv have them all" in out
+    assert "and 65 more failures are in the JSON" in out
+    assert "and 10 more cells are in the JSON" in out
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (["none.toml"], "none.toml: No such file or directory"),
-        (["mine.toml", "--backend", "spark"], "backend must be one of local, dask, ray, got 'spark'"),
+        (["mine.toml", "--backend", "spark"], "'spark' is not one of 'local', 'dask', 'ray'"),
         (["mine.toml", "--address", "tcp://a:1"], "address is for the backends dask and ray"),
         (["mine.toml", "--store", "none/a.sqlite"], "there is no folder"),
         (["mine.toml", "--store", "own.py"], "--store own.py: this file is needed"),
@@ -273,7 +273,7 @@ def test_another_seed_needs_another_store(sweep, folder: Path) -> None:
 
 
 def test_progress_in_lines_where_no_bar_can_be_drawn(sweep, folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sys.modules["hardmax.app.cli.sweep"], "LINE", 0.0)
+    monkeypatch.setattr(sys.modules["hardmax.app.results.sweep"], "LINE", 0.0)
     write(folder, bad=0.2)
     _, _, err = sweep("mine.toml")
     last = err.splitlines()[-1]

@@ -164,7 +164,7 @@ def digits_50(problem, p):
 
 def test_sentences_are_those_of_ntp_check():
     told = answer({"ask": "check", "sentences": [*BREAD, "we eat bread"]})
-    found = hm.answers.ntp_check([*BREAD, "we eat bread"])
+    found = hm.nexttoken.check([*BREAD, "we eat bread"])
     assert told["realizable"] is found.json()["realizable"] is False
     assert [each["kind"] for each in told["told"]] == [v.kind for v in found.analysis.violations]
     assert told["told"][0]["witnesses"] == ["[we eat] is followed by fresh, bread"]
@@ -183,7 +183,7 @@ def test_sentences_are_learnt_and_continued():
     assert first["attention"][0] == {"we": 0.5, "eat": 0.5}
     assert [word for word, _ in last["next"]] == [each["next"] for each in learnt["sentences"]]
     told = answer({"ask": "predict", "sentences": BREAD, "prompt": "fresh we bread"})
-    assert told == hm.answers.ntp_predict(run.predictor, "fresh we bread").json()
+    assert told == hm.nexttoken.predict_next(run.predictor, "fresh we bread").json()
     assert told["next"][0]["token"] == "bread"
 
 
@@ -243,7 +243,7 @@ def test_a_downloaded_file_is_one_that_commands_read(scenes, tmp_path):
     assert [each.selection for each in found.selections] == [(1,), (0,)]
     told = answer({"ask": "file", "state": scenes[5]})
     (tmp_path / told["name"]).write_text(told["content"])
-    assert hm.answers.ntp_check(tmp_path / told["name"]).exit_code == 1
+    assert hm.nexttoken.check(tmp_path / told["name"]).exit_code == 1
 
 
 def test_a_link_holds_the_state(scenes):

@@ -12,8 +12,24 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.app import results as answers
-from hardmax.app.results import Answer
+from hardmax.app.results import (
+    certify,
+    doctor,
+    hunt,
+    ledger,
+    listing,
+    next_token_check,
+    next_token_generate,
+    next_token_predict,
+    next_token_train,
+    probe,
+    reproduce,
+    solve,
+    sweep,
+    text,
+    verify,
+)
+from hardmax.app.results.result import Result
 from hardmax.papers.figures import figure
 from hardmax.papers.figures.claims import at_least
 from hardmax.papers.figures.figure import Findings, recipe
@@ -31,7 +47,7 @@ def f(parameters, seed):
 PLAN = 'function = "own.py:f"\ntrials = 6\nseed = 3\n[grid]\nd = [2, 3]\n'
 
 
-def agree(answer: Answer, printed: tuple[int, str], told: tuple[int, str], valid_json) -> None:
+def agree(answer: Result, printed: tuple[int, str], told: tuple[int, str], valid_json) -> None:
     """The answer is what the command printed, and its notebook shows that table."""
     assert printed == (answer.exit_code, f"{answer}\n")
     assert (told[0], json.loads(told[1])) == (answer.exit_code, valid_json(answer))
@@ -61,9 +77,9 @@ def test_verify_on_own_data(command, valid_json, tmp_path):
     assert (found.exit_code, found.checks[0].expected) == (1, None)
     [same] = hm.verify("B-ASM-B", on=hm.data.example("B-FIG-1b")).checks
     assert (same.check.verdict, same.check.witness) == ("fails", found.checks[0].check.witness)
-    with pytest.raises(ValueError, match="ids must name the statements"):
+    with pytest.raises(ValueError, match="ids must name at least one statement"):
         hm.verify(on=hm.data.example("B-FIG-1b"))
-    with pytest.raises(ValueError, match="near it are B-ASM-B"):
+    with pytest.raises(ValueError, match="unknown statement 'B-ASM-BB'. Did you mean B-ASM-B "):
         hm.verify("B-ASM-BB")
 
 
@@ -104,26 +120,26 @@ def test_reproduce(measured, command, valid_json, tmp_path, monkeypatch):
 def test_ntp_check(lines, options, arguments, command, valid_json, tmp_path):
     file = tmp_path / "words.txt"
     file.write_text(lines)
-    found = answers.ntp_check(file, **options)
+    found = next_token_check.check(file, **options)
     agree(
         found,
         command("ntp", "check", file, *arguments),
         command("ntp", "check", file, *arguments, "--json"),
         valid_json,
     )
-    given = answers.ntp_check(lines.splitlines(), **options)
+    given = next_token_check.check(lines.splitlines(), **options)
     assert given.analysis.violations == found.analysis.violations
 
 
 def test_ntp_check_saves_the_realizable_part(command, valid_json, tmp_path):
     file, part, again = tmp_path / "words.txt", tmp_path / "part.txt", tmp_path / "again.txt"
     file.write_text("A B A\nB C\nC A\n")
-    found = answers.ntp_check(file).save(part)
+    found = next_token_check.check(file).save(part)
     code, told = command("ntp", "check", file, "--save-realizable", again, "--json")
     assert code == found.exit_code == 1
     assert part.read_text() == again.read_text()
     assert {**json.loads(told), "saved": str(part)} == valid_json(found)
-    none = answers.ntp_check(["a b", "a c"])
+    none = next_token_check.check(["a b", "a c"])
     assert none.part is not None
     assert none.part.samples == 0
     with pytest.raises(ValueError, match="the realizable part is empty"):
@@ -131,7 +147,7 @@ def test_ntp_check_saves_the_realizable_part(command, valid_json, tmp_path):
 
 
 def test_ntp_generate(command, valid_json):
-    found = answers.ntp_generate(30, rng=4, assumption3=False, max_length=12)
+    found = next_token_generate.generate_file(vocabulary=30, rng=4, assumption3=False, max_length=12)
     arguments = ["--vocabulary", "30", "--seed", "4", "--no-assumption3", "--max-length", "12"]
     agree(
         found,
@@ -143,21 +159,26 @@ def test_ntp_generate(command, valid_json):
 
 def test_ntp_train_and_predict(command, valid_json, tmp_path):
     model = tmp_path / "model.npz"
-    found = answers.ntp_train(SVOP, model, steps=50, rate=0.1)
+    found = next_token_train.train_file(SVOP, model, steps=50, rate=0.1)
     own = model.read_bytes()
     arguments = ["ntp", "train", SVOP, "--out", model, "--steps", "50", "--rate", "0.1"]
     agree(found, command(*arguments), command(*arguments, "--json"), valid_json)
     assert model.read_bytes() == own
-    told = answers.ntp_predict(model, "O S P")
+    told = next_token_predict.predict(model, "O S P")
     asked = ["ntp", "predict", model, "O S P"]
     agree(told, command(*asked), command(*asked, "--json"), valid_json)
-    longer = answers.ntp_train(SVOP, model, steps=80, rate=0.1, resume=True)
-    assert longer.json()["loss"] == answers.ntp_train(SVOP, tmp_path / "b.npz", steps=80, rate=0.1).run.loss
+    longer = next_token_train.train_file(SVOP, model, steps=80, rate=0.1, resume=True)
     assert (
-        answers.ntp_train(SVOP, tmp_path / "c.npz", stage1=1, steps=1).remarks[-1].startswith("after 1 steps")
+        longer.json()["loss"]
+        == next_token_train.train_file(SVOP, tmp_path / "b.npz", steps=80, rate=0.1).run.loss
+    )
+    assert (
+        next_token_train.train_file(SVOP, tmp_path / "c.npz", stage1=1, steps=1)
+        .remarks[-1]
+        .startswith("after 1 steps")
     )
     with pytest.raises(ValueError, match="not realizable"):
-        answers.ntp_train(["A B", "A C"], model)
+        next_token_train.train_file(["A B", "A C"], model)
 
 
 def test_sweep(command, valid_json, tmp_path, monkeypatch):
@@ -167,7 +188,7 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
     code, told = command("sweep", "own.toml", "--json")
     store = json.loads(told)["store"]
     found = hm.Sweep.open(store)
-    shown = answers.Swept.of_sweep(found, store=store, command="hardmax sweep own.toml")
+    shown = sweep.SweepResult.of_sweep(found, store=store, command="hardmax sweep own.toml")
     seconds = {"seconds": 0.0}
     assert (code, json.loads(told) | seconds) == (shown.exit_code, valid_json(shown) | seconds)
     _, printed = command("sweep", "own.toml")
@@ -176,7 +197,7 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
     failed, done = found.failed, found.done
     assert (failed > 0, failed + done) == (True, 12)
     each = next(found.failures())
-    alone = answers.OneTrial.run(found, each.cell, each.trial, "own.py:f", store=store)
+    alone = sweep.TrialResult.run(found, each.cell, each.trial, "own.py:f", store=store)
     which = f"{each.cell}:{each.trial}"
     agree(
         alone,
@@ -189,8 +210,10 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
 
 
 def test_every_answer_is_a_frozen_dataclass_with_a_schema_of_its_own():
-    found = [getattr(answers, name) for name in answers.__all__]
-    kinds = [each for each in found if isinstance(each, type) and issubclass(each, Answer) and each != Answer]
+    modules = [certify, doctor, hunt, ledger, listing, next_token_check, next_token_generate, probe, solve]
+    modules += [next_token_predict, next_token_train, reproduce, sweep, text, verify]
+    found = [each for module in modules for each in vars(module).values()]
+    kinds = [each for each in found if isinstance(each, type) and issubclass(each, Result) and each != Result]
     for kind in kinds:
         assert kind.__dataclass_params__.frozen
         assert re.fullmatch(r"hardmax\.[a-z-]+/\d", kind.schema)

@@ -222,11 +222,11 @@ def test_stops_at_the_stated_loss():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"step": "adam"}, "step must be a step rule such as"),
+        ({"step": "adam"}, "must be an optimizer"),
         ({"step": hm.optim.Normalized(0.1)}, "step must be AdamW, SGD or GD of hm.optim"),
-        ({"step": AdamW([0.1, 0.2])}, "rate must be one number for training by mini-batches"),
-        ({"step": AdamW(0.1, eps=1e-20)}, "epsilon must be at least 1e-12 .* in float32, got 1e-20"),
-        ({"step": AdamW(0.1, eps=0.0), "dtype": "float64"}, "epsilon must be at least 1e-140"),
+        ({"step": AdamW([0.1, 0.2])}, "lr must be one number for training by mini-batches"),
+        ({"step": AdamW(0.1, eps=1e-20)}, "eps must be at least 1e-12 .* in float32, got 1e-20"),
+        ({"step": AdamW(0.1, eps=0.0), "dtype": "float64"}, "eps must be at least 1e-140"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"batch": 0}, "batch must be an integer of at least 1"),
         ({"milestones": 100}, "milestones must be a list of integers"),

@@ -9,7 +9,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from hardmax.app.results.reproduction import reproduce
+from hardmax.app.results.reproduce import reproduce
 from hardmax.papers.figures import figure
 from hardmax.papers.figures.claims import at_least, near, true
 from hardmax.papers.figures.figure import Findings, recipe

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hardmax.app.results.reproduction import reproduce
+from hardmax.app.results.reproduce import reproduce
 from hardmax.papers.figures.record import read_records
 from hardmax.papers.figures.reproduce import FigureJob, page, write_report
 

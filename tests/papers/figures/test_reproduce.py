@@ -2,7 +2,7 @@
 
 import pytest
 
-from hardmax.app.results.reproduction import reproduce
+from hardmax.app.results.reproduce import reproduce
 from hardmax.papers.figures import figure as module
 from hardmax.papers.figures.figure import Findings, recipe
 from hardmax.papers.figures.record import read_records

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.app.results.hunts import Hunting
+from hardmax.app.results.hunt import HuntJob
 
 ROOT = Path(__file__).parents[3]
 CONJECTURE = """
@@ -63,7 +63,7 @@ def test_an_interrupt_keeps_what_was_found():
             raise KeyboardInterrupt
         return Fraction(-1) if count == 3 else Fraction(1)
 
-    job = Hunting(stops, tries=5, workers=0)
+    job = HuntJob(stops, tries=5, workers=0)
     job.run()  # the third instance refutes, before the interrupt comes
     assert job.answer(interrupted=True).exit_code == 130
     job.close()

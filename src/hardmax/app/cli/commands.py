@@ -1,37 +1,205 @@
 """The table of commands, and how one of them is called."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import typer
 
 from hardmax import __version__
 from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
-from hardmax.app.cli.checks import certify, doctor, verify
 from hardmax.app.cli.errors import Interrupted, complain, explain
-from hardmax.app.cli.hunt import hunt
-from hardmax.app.cli.ntp import app as ntp
-from hardmax.app.cli.output import NoColor, Quiet, Session
-from hardmax.app.cli.play import play
-from hardmax.app.cli.probe import probe
-from hardmax.app.cli.reproduce import reproduce
-from hardmax.app.cli.solve import solve
-from hardmax.app.cli.sweep import sweep
-from hardmax.app.cli.text import app as text
+from hardmax.app.cli.options import HELP, Command, GroupHelp, Instead, NoColor, Quiet, typer_command
+from hardmax.app.cli.output import Output
+
+SEED = {"rng": "--seed"}
+LIST = "List what exists, or what contains the words given as arguments."
+
+COMMANDS = {
+    "solve": Command(
+        "results.solve:solve",
+        (
+            "hardmax solve problem.json",
+            "hardmax solve problem.json --flow --plot problem.svg",
+            "hardmax solve problem.json --norm l1 --all --certificates proofs",
+        ),
+        metavars={"problem": "FILE", "start": "FILE|zero", "plot": "OUT.svg", "certificates": "DIR"},
+    ),
+    "certify": Command(
+        "results.certify:certify",
+        ("hardmax certify proofs/selection-0.json",),
+        metavars={"certificate": "FILE", "norm": "FILE.py"},
+    ),
+    "verify": Command(
+        "results.verify:verify",
+        (
+            "hardmax verify B-THM-3 C-THM-ASY",
+            "hardmax verify B-THM-2 --on problem.json",
+            "hardmax verify --list separable",
+        ),
+        metavars={"ids": "ID", "on": "FILE"},
+        instead={"list": Instead("results.listing:statements", LIST, words="words")},
+    ),
+    "reproduce": Command(
+        "results.reproduce:reproduce",
+        (
+            "hardmax reproduce B-FIG-9a",
+            "hardmax reproduce --paper C --scale paper --out figures",
+            "hardmax reproduce --list",
+        ),
+        metavars={"ids": "ID", "data": "DIR", "out": "DIR"},
+        instead={
+            "list": Instead("results.listing:figures", LIST, words="words"),
+            "ledger": Instead(
+                "results.ledger:ledger", "Make nothing; list all that the papers print, with our verdicts."
+            ),
+        },
+    ),
+    "hunt": Command(
+        "results.hunt:hunt",
+        (
+            "hardmax hunt B-THM-1 --reading paper",
+            'hardmax hunt "selection == 1 given margin > 0.5"',
+            "hardmax hunt claims.py:mine --seconds 60 --out found",
+        ),
+        names=SEED,
+        metavars={"claim": "CLAIM", "space": "RANGES", "out": "DIR", "address": "ADDRESS"},
+        note="FILE.py:NAME executes the file, as Python does; hunt only files that you trust.",
+        instead={
+            "catalogue": Instead(
+                "results.hunt:catalogue", "Hunt all printed statements known to be false, 60 s each."
+            )
+        },
+    ),
+    "sweep": Command(
+        "results.sweep:sweep_file",
+        (
+            "hardmax sweep conjecture.toml",
+            "hardmax sweep conjecture.toml --seconds 600 --csv rows.csv",
+            "hardmax sweep conjecture.toml --trial 0:17",
+        ),
+        metavars={
+            "file": "FILE.toml",
+            "trial": "CELL:TRIAL",
+            "allow": "MODULE|FILE.py",
+            "address": "ADDRESS",
+        },
+        note="A FILE.toml may name Python code next to it, which is run; run only files that you trust.",
+    ),
+    "ntp check": Command(
+        "results.next_token_check:check",
+        ("hardmax ntp check notes.txt", "hardmax ntp check notes.txt --repair --save-realizable part.txt"),
+        metavars={"data": "FILE", "save_realizable": "OUT", "address": "ADDRESS"},
+    ),
+    "ntp generate": Command(
+        "results.next_token_generate:generate_file",
+        ("hardmax ntp generate --vocabulary 50 --seed 1 --out sentences.txt",),
+        names=SEED,
+    ),
+    "ntp train": Command(
+        "results.next_token_train:train_file",
+        (
+            "hardmax ntp train notes.txt --out model.npz",
+            "hardmax ntp train notes.txt --out model.npz --steps 10000 --resume",
+        ),
+        metavars={"data": "FILE", "out": "MODEL"},
+    ),
+    "ntp predict": Command(
+        "results.next_token_predict:predict_next",
+        ('hardmax ntp predict model.npz "boil pour steep"',),
+        names={"limit": "--at-infinity"},
+        metavars={"model": "MODEL", "sentence": "SENTENCE"},
+    ),
+    "text train": Command(
+        "results.text:train_file",
+        (
+            "hardmax text train reviews.csv --out model.npz",
+            "hardmax text train reviews.csv --top-k 10 --test new.csv",
+        ),
+        names={**SEED, "text": "--text-column", "label": "--label-column"},
+        metavars={"data": "FILE", "out": "MODEL"},
+    ),
+    "text explain": Command(
+        "results.text:explain",
+        (
+            'hardmax text explain model.npz "Not bad at all!"',
+            'hardmax text explain model.npz "Not bad at all!" --page why.html',
+        ),
+        metavars={"model": "MODEL", "text": "TEXT", "label": "CLASS", "page": "OUT.html"},
+    ),
+    "text important": Command(
+        "results.text:important",
+        ("hardmax text important model.npz --limit 20 --plot words.svg",),
+        metavars={"model": "MODEL", "label": "CLASS", "plot": "OUT.svg"},
+    ),
+    "probe": Command(
+        "results.probe:probe",
+        ("hardmax probe path/to/model", "hardmax probe path/to/model --texts mine.txt --page heads.html"),
+        names={**SEED, "texts": "--texts", "layers": "--layer"},
+        metavars={"model": "MODEL", "texts": "FILE", "page": "OUT.html"},
+        hidden=("tokenizer",),
+    ),
+    "play": Command(
+        "results.play:play_in_browser",
+        ("hardmax play", "hardmax play problem.json --port 8000"),
+        metavars={"what": "WHAT", "host": "ADDRESS", "timeout": "SECONDS", "export": "FILE.html"},
+    ),
+    "doctor": Command("results.doctor:doctor", ("hardmax doctor", "hardmax doctor --json")),
+}
+NTP = "Check, generate and train on next-token datasets, and predict."
+TEXT = "Classify texts by attention, and see which words decide."
+SECTIONS = {
+    "Directions and proofs": ("solve", "certify"),
+    "Papers": ("verify", "reproduce", "hunt"),
+    "Many trials": ("sweep",),
+    "Sentences and texts": ("ntp", "text"),
+    "Models": ("probe",),
+    "Tools": ("play", "doctor"),
+}
+GROUPS = {"ntp": NTP, "text": TEXT}
+
+
+def _inner(group: str) -> dict[str, str]:
+    prefix = f"{group} "
+    return {n.removeprefix(prefix): each.summary for n, each in COMMANDS.items() if n.startswith(prefix)}
+
+
+class TopHelp(GroupHelp):
+    """The first page."""
+
+    title = "Compute where training drives attention, with proofs."
+    options: ClassVar = {**GroupHelp.options, "-V, --version": "Print the version and exit."}
+    sections: ClassVar = {
+        title: {name: GROUPS[name] if name in GROUPS else COMMANDS[name].summary for name in names}
+        for title, names in SECTIONS.items()
+    }
+
 
 # Plain help: drawing boxes around it would double the time it takes to appear.
-app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-app.command()(solve)
-app.command()(certify)
-app.command()(verify)
-app.command()(reproduce)
-app.command()(sweep)
-app.command()(play)
-app.command()(probe)
-app.command()(hunt)
-app.command()(doctor)
-app.add_typer(ntp, name="ntp")
-app.add_typer(text, name="text")
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, cls=TopHelp, context_settings=HELP)
+for _group, _title in GROUPS.items():
+    _help = type("InnerHelp", (GroupHelp,), {"title": _title, "sections": {"Commands": _inner(_group)}})
+    _app = typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, cls=_help, help=_title
+    )
+    for _name in _inner(_group):
+        _run, _class = typer_command(_name, COMMANDS[f"{_group} {_name}"])
+        _app.command(_name, cls=_class, context_settings=HELP)(_run)
+    app.add_typer(_app, name=_group, context_settings=HELP)
+for _name, _command in COMMANDS.items():
+    if " " not in _name:
+        _run, _class = typer_command(_name, _command)
+        app.command(_name, cls=_class, context_settings=HELP)(_run)
+
+
+@dataclass
+class CommandSession:
+    """One command line: what was set before the command, and the output of the command."""
+
+    quiet: bool = False
+    out: Output | None = None
 
 
 def _print_version(wanted: bool) -> None:
@@ -46,36 +214,38 @@ def hardmax(
     quiet: Quiet = False,
     no_color: NoColor = False,
     show_version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Where gradient training drives attention: directions, margins and proofs."""
+    """Compute where training drives attention, with proofs."""
     ctx.obj.quiet = quiet
 
 
 def call(arguments: Sequence[str]) -> int:
     """Call the command that is named and return its exit code; a mistake ends in a sentence."""
-    session = Session()
+    session = CommandSession()
     try:
         code = _call(arguments, session)
     except OSError as error:
         return _complain(explain(error), BAD_INPUT, arguments, session)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         return _complain(str(error), BAD_INPUT, arguments, session)
     except MemoryError as error:
-        what = f"there is not enough memory ({error})" if str(error) else "there is not enough memory"
-        return _complain(f"{what}; give less at a time", BAD_INPUT, arguments, session)
+        what = f"not enough memory ({error})" if str(error) else "not enough memory"
+        return _complain(f"{what}; pass less data at a time", BAD_INPUT, arguments, session)
     except Interrupted as stop:
-        return _complain(str(stop), INTERRUPTED, arguments, session)
+        return _complain(str(stop) or AGAIN, INTERRUPTED, arguments, session)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:  # typer itself turns most interrupts into this code
-        message = "interrupted; give the same command again to start over"
-        return _complain(message, INTERRUPTED, arguments, session)
+        return _complain(AGAIN, INTERRUPTED, arguments, session)
     return code
 
 
-def _call(arguments: Sequence[str], session: Session) -> int:
+AGAIN = "interrupted; give the same command again to start over"
+
+
+def _call(arguments: Sequence[str], session: CommandSession) -> int:
     given = list(arguments) or ["--help"]
     try:
         return int(app(args=given, prog_name="hardmax", standalone_mode=False, obj=session) or DONE)
@@ -89,6 +259,6 @@ def _call(arguments: Sequence[str], session: Session) -> int:
         return DONE
 
 
-def _complain(message: str, code: int, arguments: Sequence[str], session: Session) -> int:
-    as_json = "--json" in arguments and not session.answered
-    return complain(message, code, as_json=as_json, names=arguments)
+def _complain(message: str, code: int, arguments: Sequence[str], session: CommandSession) -> int:
+    answered = session.out is not None and session.out.shown is not None
+    return complain(message, code, as_json="--json" in arguments and not answered, names=arguments)

@@ -122,7 +122,7 @@ def _sentences(state: Mapping[str, Any]) -> list[str]:
     lines = [
         "",
         f"sentences = {kept!r}",
-        "print(hm.answers.ntp_check(sentences))",
+        "print(hm.nexttoken.check(sentences))",
         "analysis = hm.nexttoken.analyze(sentences, repair=True)",
         "if analysis.legal:",
         "    samples = hm.nexttoken.Samples.from_sentences(sentences)",
@@ -130,7 +130,7 @@ def _sentences(state: Mapping[str, Any]) -> list[str]:
         f"    run = hm.nexttoken.training.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
     ]
     if isinstance(prompt, str) and prompt.split():
-        lines.append(f"    print(hm.answers.ntp_predict(run.predictor, {prompt!r}))")
+        lines.append(f"    print(hm.nexttoken.predict_next(run.predictor, {prompt!r}))")
     return lines
 
 

@@ -24,7 +24,7 @@ from hardmax.app.playground.engine import answer
 from hardmax.app.playground.links import state_of
 from hardmax.app.playground.plane import NORMS, RULES
 from hardmax.app.playground.scenes import tour
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
 
 LARGEST = 1_000_000  # bytes
 
@@ -56,7 +56,7 @@ readRecord(document.getElementById("record")).then(
 
 
 @dataclass(frozen=True, repr=False)
-class ExportedPage(Answer):
+class ExportedPage(Result):
     """A page that was written.
 
     >>> from hardmax.app.playground.export import ExportedPage

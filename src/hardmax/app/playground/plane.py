@@ -12,7 +12,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.app.playground import protocol
 from hardmax.app.playground.protocol import number, one_of, problem_of, vector
-from hardmax.app.results.solving import selection_fields
+from hardmax.app.results.solve import selection_fields
 
 if TYPE_CHECKING:
     from hardmax.dynamics.optim import Optimizer

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hardmax import nexttoken
 from hardmax.app.playground.protocol import listed
-from hardmax.app.results import ntp_check, ntp_predict
-from hardmax.app.results.nexttoken.checked import COUNTED, told_witness
+from hardmax.app.results.next_token_check import COUNTED, told_witness
+from hardmax.app.results.next_token_check import check as check_sentences
+from hardmax.app.results.next_token_predict import predict_next
 
 if TYPE_CHECKING:
     from hardmax.nexttoken import Analysis, Training
@@ -44,7 +45,7 @@ def sentences_of(message: Mapping[str, Any]) -> tuple[str, ...]:
 
 def check(message: Mapping[str, Any]) -> dict[str, Any]:
     """Whether the sentences are realizable, violations in their words, and the order under each query."""
-    found = ntp_check(list(sentences_of(message)))
+    found = check_sentences(list(sentences_of(message)))
     analysis = found.analysis
     word = analysis.text.vocabulary
     edges = [
@@ -106,7 +107,7 @@ def predict(message: Mapping[str, Any]) -> dict[str, Any]:
     run, prompt = _trained(sentences_of(message)), message.get("prompt")
     if not isinstance(prompt, str) or not prompt.split() or len(prompt) > LONGEST:
         raise ValueError(f"prompt must be one word or more, got {prompt!r:.40}; type some of the sentences'")
-    return ntp_predict(run.predictor, prompt).json()
+    return predict_next(run.predictor, prompt).json()
 
 
 def _mended(sentences: tuple[str, ...]) -> Analysis:

@@ -22,7 +22,7 @@ from hardmax._lib.extras import install
 from hardmax.app.playground import page, protocol
 from hardmax.app.playground.links import opening
 from hardmax.app.playground.workers import SECONDS, SHORT, Workers
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -46,7 +46,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Serving(Answer):
+class Serving(Result):
     """Where the playground is to be found, as `hardmax play` says it.
 
     >>> import hardmax as hm

@@ -299,7 +299,7 @@ def _lanes_by_rule() -> None:
 def _flow() -> None:
     import hardmax as hm
 
-    _use("dynamics.flows.kernels", "limits.field")
+    _use("dynamics.field_kernels", "limits.field")
     hm.flow(_problem(), until_norm=2.0)
 
 
@@ -324,13 +324,13 @@ def _corners() -> None:
 def _sentences() -> None:
     import numpy as np
 
-    from hardmax.app.results.nexttoken.checked import ntp_check
+    from hardmax.app.results.next_token_check import check
     from hardmax.data.sentences import counting
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sentences.txt"
         file.write_text("A B A\nB C\nC A\n")
-        answer = ntp_check(file)
+        answer = check(file)
         answer.fields()
         _ = answer.analysis.teaches_attention  # in the fields of realizable sentences
     counting.enter_slots(np.zeros(2, dtype=np.int64), np.zeros(4, dtype=np.int64))

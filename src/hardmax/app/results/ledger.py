@@ -1,12 +1,13 @@
-"""What `reproduce --ledger` says: all that the papers print, whether we have it, and what differs."""
+"""`reproduce --ledger`: everything that the papers print, our verdict on it, and what differs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from hardmax.app.results.answer import Answer
+from hardmax._lib.arguments import check_arguments
+from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,7 +18,7 @@ STYLES = {"not reproduced": "red", "stand-in only": "yellow", "not run": "dim"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ledger(Answer):
+class LedgerResult(Result):
     """One row for each figure, numbered statement and quoted number of the papers, with its verdict.
 
     >>> import hardmax as hm
@@ -38,9 +39,19 @@ class Ledger(Answer):
         found = Counter(row.verdict for row in self.rows)
         return {verdict: found[verdict] for verdict in VERDICTS}
 
+    @property
+    def headline(self) -> str:
+        """The number of rows, and how many have each verdict."""
+        counts = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
+        return f"{len(self.rows)} rows: {counts}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per printed item."""
+        return [row.fields() for row in self.rows]
+
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {"counts": self.counts, "rows": [row.fields() for row in self.rows]}
+        """Return the fields of the JSON object."""
+        return {"counts": self.counts, "rows": self.records()}
 
     def table(self) -> RenderableType:
         """What `hardmax reproduce --ledger` prints."""
@@ -55,12 +66,15 @@ class Ledger(Answer):
             result = "no stored result" if row.result is None else row.result.text
             cells = (row.paper, row.item, row.verdict, result)
             table.add_row(*map(escape, cells), style=STYLES.get(row.verdict, ""))
-        counts = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
-        return Group(table, f"{len(self.rows)} rows: {counts}")
+        return Group(table, self.headline)
 
 
-def ledger() -> Ledger:
-    """For everything that the papers print: our setting, what differs, the verdict and the stored result.
+@check_arguments
+def ledger(*, paper: Literal["A", "B", "C"] | None = None) -> LedgerResult:
+    """List everything that the papers print, with our verdict and stored result.
+
+    Args:
+        paper: Only the rows of this paper.
 
     >>> import hardmax as hm
     >>> sorted(hm.ledger().counts)[:2]
@@ -68,4 +82,4 @@ def ledger() -> Ledger:
     """
     from hardmax.papers.ledger import rows
 
-    return Ledger(rows())
+    return LedgerResult(tuple(row for row in rows() if paper in (None, row.paper)))

@@ -1,4 +1,4 @@
-"""What the `text` commands say: a trained classifier, why a text got its class, which tokens matter."""
+"""`text`: train a classifier, explain a prediction, list the tokens that a model selects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.terminal import spelled
-from hardmax.app.results.answer import Answer
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import check_range, session, writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,19 +23,20 @@ if TYPE_CHECKING:
 
 HELD_OUT = 0.1
 SHOWN = 5  # tokens of each class
+PICTURES = (".svg", ".png", ".pdf")
 TOP = 10  # tokens that the short prediction is made from
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TextTrained(Answer):
+class TextTraining(Result):
     """A classifier, the file that holds it, and what it is worth on texts that it did not see.
 
     >>> import pathlib, tempfile
-    >>> import hardmax as hm
+    >>> from hardmax.app.results.text import train_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
     ...     _ = file.write_text("text,label\\n" + "a good film,1\\na bad film,0\\n" * 20)
-    ...     done = hm.answers.text_train(file, f"{folder}/model.npz")
+    ...     done = train_file(file, f"{folder}/model.npz")
     >>> done.kept.full_accuracy, [each.token for each in done.important.words if each.label == 1][:2]
     (1.0, ['good', 'a good'])
     """
@@ -49,6 +51,12 @@ class TextTrained(Answer):
     kept: TopKReport | None
     majority: float | None
     important: TokenRanking
+
+    @property
+    def headline(self) -> str:
+        """The number of texts, and the accuracy on held-out ones."""
+        tested = "" if self.kept is None else f", accuracy {self.kept.full_accuracy:.2%} on held-out texts"
+        return f"trained on {self.texts:,} texts{tested}"
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
@@ -98,9 +106,9 @@ class TextTrained(Answer):
 
 
 @check_arguments
-def text_train(
+def train_file(
     data: str | PathLike[str] | Iterable[tuple[str, Any]],
-    model: str | PathLike[str] | None = None,
+    out: str | PathLike[str] | None = None,
     *,
     text: str | None = None,
     label: str | None = None,
@@ -113,25 +121,30 @@ def text_train(
     checkpoint: str | PathLike[str] | None = None,
     rng: int = 0,
     workers: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> TextTrained:
-    """Train a classifier on labelled texts and test it on held-out ones, as `hardmax text train` does.
+    progress: Callable[[int, int], object] | None = None,
+) -> TextTraining:
+    """Train a classifier on labeled texts and test it on held-out ones.
 
     Args:
-        data: a file of texts and labels as `hm.data.read_labelled` takes it, or pairs of them.
-        model: the file that gets the classifier.
-        text, label: the names of the columns, where they are not the usual ones.
-        test: a file to test on; without it a share ``held_out`` of the texts, drawn at random.
-        held_out: that share; 0 trains on everything.
-        ngrams: the most words in a token.
-        epochs, top_k, entropy_penalty, checkpoint: those of `hm.text.AttentionClassifier`.
-        rng: the seed.
-        workers: threads; all cores by default. Their number does not change the result.
-        progress: told of passes done, and of how many.
+        data: File of texts and labels: CSV, JSON lines or Parquet; .xz and .gz too. In Python also pairs of
+            a text and a label.
+        out: File that receives the model.
+        text: Name of the column of texts.
+        label: Name of the column of labels.
+        test: File of texts to test on.
+        held_out: Fraction of texts held out for testing if no test file is given.
+        ngrams: Largest number of words in a token.
+        epochs: Number of passes over the texts.
+        top_k: Train to predict from this many tokens of a text.
+        entropy_penalty: Strength of a penalty on the entropy of attention.
+        checkpoint: File that keeps the state after each pass, so that the same command resumes.
+        rng: Random seed.
+        workers: Number of threads; by default all cores. The result does not depend on it.
+        progress: Called with the number of passes done and of all passes.
 
-    >>> import hardmax as hm
+    >>> from hardmax.app.results.text import train_file
     >>> pairs = [("a good film", "+"), ("a bad film", "-")] * 20
-    >>> hm.answers.text_train(pairs, held_out=0).json()["status"]
+    >>> train_file(pairs, held_out=0).json()["status"]
     'no text was held out, so accuracy is not known'
     """
     import numpy as np
@@ -142,6 +155,14 @@ def text_train(
     share = expect.nonnegative("held_out", held_out)
     if share >= 1.0:
         raise ValueError(f"held_out must be a share below 1, got {held_out!r}")
+    if top_k is not None and entropy_penalty is not None:
+        raise ValueError("`top_k` and `entropy_penalty` exclude each other; pass one of them")
+    check_range(1, 8, ngrams=ngrams)
+    check_range(1, 10_000, epochs=epochs)
+    needed = [each for each in (data, test) if isinstance(each, str | os.PathLike)]
+    for name, path in (("out", out), ("checkpoint", checkpoint)):
+        if path is not None:
+            writable(name, path, *needed)
     if expect.whole("rng", rng) >= 2**32:
         raise ValueError(f"rng must be a seed below 2**32, got {rng}")
     texts, labels, left_out = _read(data, text, label)
@@ -157,7 +178,7 @@ def text_train(
             own, rest = train_test_split(own, test_size=share, random_state=rng, stratify=labels)
         except ValueError as error:
             raise ValueError(
-                f"data must hold some texts of each class to hold any out ({error}); give held_out=0"
+                f"data must hold some texts of each class to hold any out ({error}); pass `held_out=0`"
             ) from None
         own.sort()
         aside, truth = [texts[k] for k in rest], labels[rest]
@@ -170,16 +191,30 @@ def text_train(
         random_state=rng,
         n_jobs=workers,
     )
-    report = None if progress is None else lambda done, total, loss, score: progress(done, total)
-    classifier._fit([texts[k] for k in own], labels[own], None, report)
-    if model is not None:
-        classifier.save(model)
-    kept = classifier.evaluate_top_k(aside, truth, TOP) if len(aside) else None
+    with session().progress("training", epochs or 5, progress) as bar:
+        try:
+            report = lambda done, of, loss, score: bar.to(done, of)  # noqa: E731
+            classifier._fit([texts[k] for k in own], labels[own], None, report)
+        except KeyboardInterrupt:
+            if checkpoint is None or not bar.done:
+                raise
+            done = f"interrupted after {bar.done} passes, which {checkpoint} holds"
+            raise KeyboardInterrupt(f"{done}; give the same command to go on") from None
+    if out is not None:
+        classifier.save(out)
+    kept = classifier.keep_top(aside, TOP, truth) if len(aside) else None
     common = classifier.classes_[int(np.argmax(classifier._shares))]
     majority = float(np.mean(truth == common)) if len(aside) else None
-    file = None if model is None else fspath(model)
-    return TextTrained(
-        classifier, file, rng, len(own), left_out, kept, majority, classifier.top_tokens(SHOWN)
+    if left_out:
+        session().say(f"{data}: {left_out:,} texts without a label were left out")
+    if test is None and share:
+        session().say(
+            "texts were held out at random; where several are about one thing, as films in reviews are, "
+            "accuracy on new things is lower: pass a file of these as `test`"
+        )
+    file = None if out is None else fspath(out)
+    return TextTraining(
+        classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN)
     )
 
 
@@ -205,12 +240,12 @@ def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TextExplained(Answer):
+class TextExplanation(Result):
     """Why a model gives a text its class; ``page`` is the file that `save` wrote.
 
-    >>> import hardmax as hm
-    >>> done = hm.answers.text_train([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
-    >>> hm.answers.text_explain(done.classifier, "how good!").json()["predicted"]
+    >>> from hardmax.app.results.text import explain, train_file
+    >>> done = train_file([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
+    >>> explain(done.classifier, "how good!").json()["predicted"]
     '+'
     """
 
@@ -218,6 +253,16 @@ class TextExplained(Answer):
 
     explanation: Explanation
     page: str | None = None
+
+    @property
+    def headline(self) -> str:
+        """The class with its probability and score."""
+        told = self.explanation
+        return f"{told.label}: probability {told.probability:.3f}, score {told.score:+.3f}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per token."""
+        return list(self.fields()["tokens"])
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
@@ -250,42 +295,44 @@ class TextExplained(Answer):
 
 
 @check_arguments
-def text_explain(
+def explain(
     model: AttentionClassifier | str | PathLike[str],
     text: str | Sequence[str],
     *,
     label: Any = None,
     page: str | PathLike[str] | None = None,
-) -> TextExplained:
-    """Take the prediction of one text apart, as `hardmax text explain` does.
+) -> TextExplanation:
+    """Explain a prediction by attention, value and contribution of words.
 
     Args:
-        model: a fitted classifier, or the file that `hardmax text train` wrote.
-        text: the text, or a list of words.
-        label: the class whose score is explained; the predicted one by default.
-        page: a file that gets the explanation as one page of HTML.
+        model: File of a model that `hardmax text train` wrote. In Python also a fitted classifier.
+        text: The text. In Python also a list of words.
+        label: Explain the score of this class instead of the predicted one.
+        page: Write the explanation as a page of HTML.
 
-    >>> import hardmax as hm
-    >>> done = hm.answers.text_train([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
-    >>> hm.answers.text_explain(done.classifier, "how good!", label="-").explanation.score < 0
+    >>> from hardmax.app.results.text import explain, train_file
+    >>> result = train_file([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
+    >>> explain(result.classifier, "how good!", label="-").explanation.score < 0
     True
     """
-    from hardmax.text.explanations import explain
+    if page is not None:
+        writable("page", page, *([model] if isinstance(model, str | os.PathLike) else []))
+    from hardmax.text.explanations import explain as parts
 
     found = _loaded(model)
-    explanation = explain(found, text, _meant(found, label))
+    explanation = parts(found, text, _meant(found, label))
     if page is not None:
         explanation.save(page)
-    return TextExplained(explanation, None if page is None else fspath(page))
+    return TextExplanation(explanation, None if page is None else fspath(page))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TextImportant(Answer):
+class TextTokens(Result):
     """The tokens that a model selects; ``picture`` is the file of the map of words, if one was asked for.
 
-    >>> import hardmax as hm
-    >>> done = hm.answers.text_train([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
-    >>> hm.answers.text_important(done.classifier, n=1, label="-").json()["tokens"][0]["token"]
+    >>> from hardmax.app.results.text import important, train_file
+    >>> done = train_file([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
+    >>> important(done.classifier, limit=1, label="-").json()["tokens"][0]["token"]
     'bad'
     """
 
@@ -293,6 +340,15 @@ class TextImportant(Answer):
 
     important: TokenRanking
     picture: str | None = None
+
+    @property
+    def headline(self) -> str:
+        """The first words of the list."""
+        return ", ".join(f"{w.token} ({w.label})" for w in self.important.words[:6])
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per token."""
+        return _words(self.important)
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
@@ -304,31 +360,35 @@ class TextImportant(Answer):
 
 
 @check_arguments
-def text_important(
+def important(
     model: AttentionClassifier | str | PathLike[str],
     *,
-    n: int = 10,
+    limit: int = 10,
     label: Any = None,
-    picture: str | PathLike[str] | None = None,
-) -> TextImportant:
-    """The tokens that a model selects for its classes, as `hardmax text important` does.
+    plot: str | PathLike[str] | None = None,
+) -> TextTokens:
+    """List the words that a model selects for each class.
 
     Args:
-        model: a fitted classifier, or the file that `hardmax text train` wrote.
-        n: how many of each class.
-        label: only for this class.
-        picture: a file, .svg, .png or .pdf, that gets the map of all words.
+        model: File of a model that `hardmax text train` wrote. In Python also a fitted classifier.
+        limit: Number of words per class.
+        label: Only this class.
+        plot: Draw the map of all words as .svg, .png or .pdf.
 
-    >>> import hardmax as hm
-    >>> done = hm.answers.text_train([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
-    >>> len(hm.answers.text_important(done.classifier, n=2).important.words)
+    >>> from hardmax.app.results.text import important, train_file
+    >>> result = train_file([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
+    >>> len(important(result.classifier, limit=2).important.words)
     4
     """
+    if plot is not None:
+        if Path(plot).suffix not in PICTURES:
+            raise ValueError(f"plot must end in {', '.join(PICTURES)}, got {plot}")
+        writable("plot", plot, *([model] if isinstance(model, str | os.PathLike) else []))
     found = _loaded(model)
     meant = _meant(found, label)
-    if picture is not None:
-        found.word_map(meant).save(Path(picture))
-    return TextImportant(found.top_tokens(n, meant), None if picture is None else fspath(picture))
+    if plot is not None:
+        found.word_map(meant).save(Path(plot))
+    return TextTokens(found.important(limit, meant), None if plot is None else fspath(plot))
 
 
 def _loaded(model: Any) -> AttentionClassifier:

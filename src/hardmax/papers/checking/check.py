@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.notebook import table
 from hardmax.papers.checking.proof import as_slack
 from hardmax.papers.registry import Registry, places
@@ -161,7 +161,7 @@ class Statement:
     from it is no such proof, however late. An *existential* statement ("from some radius on") never fails.
 
     >>> from hardmax.papers.checking.check import statements
-    >>> checks()["B-THM-L4"].label, checks()["B-THM-1"].kind, statements()["B-THM-3"].kind
+    >>> statements()["B-THM-L4"].label, statements()["B-THM-1"].kind, statements()["B-THM-3"].kind
     ('proved', 'limit', 'existential')
     """
 
@@ -224,7 +224,7 @@ class Check:
         return html(self)
 
 
-STATEMENTS: Registry[Statement] = Registry("check", places("statements"))
+STATEMENTS: Registry[Statement] = Registry("statement", places("statements"))
 
 
 @check_arguments
@@ -271,38 +271,48 @@ def _is_weighted(subject: Any) -> bool:
 
 @check_arguments
 def check_statement(
-    id: str, subject: Any, *evidence: Any, reading: Reading = "corrected", instance: str = "", **options: Any
+    id: str, data: Any, *evidence: Any, reading: Reading = "corrected", instance: str = "", **options: Any
 ) -> Check:
-    """Test a statement on a problem, or on the dataset its paper is about.
+    """Test a statement of the papers on data.
 
-    ``evidence`` and ``options`` are those of the statement's own function.
+    Args:
+        id: The statement, such as "B-THM-2".
+        data: A `Problem`, or the dataset that the statement is about.
+        evidence: Further positional arguments of the statement, such as a run.
+        reading: "paper" tests the statement as printed: hypotheses that an erratum adds are ignored.
+        instance: Name of the data, for the report.
+        options: Further keyword arguments of the statement, such as ``selection``.
 
-    ``reading="paper"`` judges the paper's own wording where an erratum changes it: a hypothesis that only the
-    erratum adds does not then excuse a claim that fails.
+    Returns:
+        The verdict with the hypotheses, measured values and proof.
+
+    See also:
+        `hm.statements` finds statements by words.
 
     >>> import hardmax as hm
     >>> from hardmax.papers.checking.check import check_statement
     >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
-    >>> check_statement("B-THM-2", opposed).verdict, check_statement("B-THM-2", opposed, reading="paper").verdict
-    ('not applicable', 'fails')
+    >>> [check_statement("B-THM-2", opposed, reading=each).verdict for each in ("corrected", "paper")]
+    ['not applicable', 'fails']
     """
     found = statement_of(id)
+    id = found.id
     asked = signature(found.test)
     try:
-        asked.bind(subject, *evidence, **options)
+        asked.bind(data, *evidence, **options)
     except TypeError as error:
         named = (f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in asked.parameters.values())
-        raise ValueError(f"{id}: {error}; ask check_statement({id!r}, {', '.join(named)})") from None
+        raise ValueError(f"{id}: {error}; call check_statement({id!r}, {', '.join(named)})") from None
     wanted = subject_of(found)
-    if isinstance(wanted, type) and wanted is not Any and not isinstance(subject, wanted):
-        raise ValueError(
-            f"{id} is about a {wanted.__name__}, got {type(subject).__name__}; "
-            f"ask check_statement({id!r}, {wanted.__name__.lower()}, ...)"
+    if isinstance(wanted, type) and wanted is not Any and not isinstance(data, wanted):
+        raise WrongType(
+            f"{id} is about a {wanted.__name__}, got {type(data).__name__}; "
+            f"call check_statement({id!r}, {wanted.__name__.lower()}, ...)"
         )
-    outcome = outcome_of(found, subject, *evidence, **options)
+    outcome = outcome_of(found, data, *evidence, **options)
     paper = paper_verdict_of(found, outcome)
     if reading == "paper" and paper is None:
-        raise ValueError(f"reading: {id} has no reading of the paper's own here; ask for the corrected one")
+        raise ValueError(f"reading: {id} has no wording of the paper here; use reading='corrected'")
     judged = verdict_of(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
     as_printed = reading == "paper"
     return Check(

@@ -28,7 +28,7 @@ def own_instances(ids: Iterable[str], file: Path) -> list[Instance]:
     """The statements of those ids on the data of a file; a ValueError says which kind of file one wants."""
     wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
     if not wanted:
-        raise ValueError("ids must name the statements to test there, got none; as in B-THM-2")
+        raise ValueError("ids must name at least one statement for your own data, such as B-THM-2")
     # once for all statements, and a slip before the first one
     read = cache(lambda kind: read_subject(kind, file))
 

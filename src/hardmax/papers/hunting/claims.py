@@ -126,7 +126,7 @@ def need_given(claim: HuntedClaim, given: Mapping[str, Any]) -> None:
     must = [each.name for each in asked if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
     for name in must if VALUES not in given else ():
         if name not in given:
-            raise ValueError(f"given must hold {name}, got nothing of that name; add --given {name}=JSON")
+            raise ValueError(f"missing argument {name!r}; pass it in `given`")
 
 
 def told_to(id: str, options: Mapping[str, Any]) -> dict[str, Any]:

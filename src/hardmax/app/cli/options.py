@@ -1,0 +1,420 @@
+"""Commands made from functions: options from the signature, their help from `Args:`, both written once.
+
+A keyword of the function becomes an option, a positional parameter an argument, and a `Literal` a choice. The
+first sentence of a parameter in `Args:` is its help; further sentences are about Python only.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import re
+import shutil
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Annotated, Any, ClassVar, Literal
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from hardmax._lib.compiling import Compiled
+from hardmax._lib.terminal import DONE
+from hardmax.app.cli.errors import Interrupted
+from hardmax.app.cli.output import Output
+from hardmax.app.results.session import current
+
+METAVARS = {"int": "N", "float": "X", "path": "FILE", "str": "NAME", "mapping": "NAME=JSON"}
+HELP = {"help_option_names": ["-h", "--help"]}
+WIDEST = 90  # columns of a help page
+NAMES = 24  # columns of an option; the text of a longer one is below it
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a function as the command line has it."""
+
+    name: str
+    option: str  # "--seed", or "FILE" of an argument
+    kind: str  # bool, int, float, path, str, mapping
+    many: bool
+    choices: tuple[str, ...]
+    default: Any
+    metavar: str
+    help: str
+    is_spread: bool = False  # the function takes its values one by one
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it has a place instead of a name."""
+        return not self.option.startswith("-")
+
+    @property
+    def flags(self) -> str:
+        """The spelling in a help page, as ``--limit N``."""
+        if self.kind == "bool":
+            return f"{self.option}/--no-{self.option[2:]}" if self.default is True else self.option
+        return self.option if self.is_argument else f"{self.option} {self.metavar}"
+
+    @property
+    def text(self) -> str:
+        """The help with the default value."""
+        if self.is_required and not self.is_argument:
+            return f"{self.help} [required]"
+        if self.is_required or self.default in (None, "") or isinstance(self.default, bool):
+            return self.help
+        default = f"{self.default:g}" if isinstance(self.default, float) else self.default
+        return f"{self.help} [default: {default}]"
+
+    def annotated(self, *, optional: bool = False) -> inspect.Parameter:
+        """Return the parameter as typer reads it; with ``optional`` none is required."""
+        scalar: Any = {"bool": bool, "int": int, "float": float}.get(self.kind, str)
+        if self.choices:
+            scalar = Literal[self.choices]
+        annotation: Any = list[scalar] if self.many else scalar
+        default = None if optional and self.is_required else self.default
+        if default is not inspect.Parameter.empty and not isinstance(default, bool):
+            annotation = annotation | None
+        metavar = None if self.kind == "bool" else self.metavar
+        info: Any = typer.Argument(metavar=self.option) if self.is_argument else None
+        if info is None:
+            info = typer.Option(self.flags if self.kind == "bool" else self.option, metavar=metavar)
+        kind, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[annotation, info]
+        return inspect.Parameter(self.name, kind, default=default, annotation=annotation)
+
+    def value(self, given: Any) -> Any:
+        """Return a value of the command line as the function takes it."""
+        if self.kind == "mapping":
+            return _mapping(self.option, given or ())
+        return (given or None) if self.many else given
+
+
+@dataclass(frozen=True)
+class Instead:
+    """A flag that calls another function with the options that both share."""
+
+    function: str
+    help: str
+    words: str = ""  # the parameter that receives the arguments
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: the function behind it, and the few things that its signature does not tell."""
+
+    function: str  # "module:name" below hardmax.app
+    examples: tuple[str, ...]
+    names: Mapping[str, str] = field(default_factory=dict)  # parameter -> option, or ARGUMENT
+    metavars: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+    note: str = ""
+    instead: Mapping[str, Instead] = field(default_factory=dict)
+
+    @cached_property
+    def call(self) -> Callable[..., Any]:
+        """The function."""
+        return _load(self.function)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (inspect.getdoc(self.call) or "").partition("\n")[0]
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """The arguments and options, in the order of the signature."""
+        helps = arguments_of(inspect.getdoc(self.call) or "")
+        found = []
+        signature = inspect.signature(self.call).parameters.values()
+        is_variable = any(each.kind is each.VAR_POSITIONAL for each in signature)
+        for each in signature:
+            if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) or each.name in self.hidden:
+                continue
+            if "Callable" in str(each.annotation) and not self._is_argument(each):
+                continue
+            kind, many, choices = kind_of(str(each.annotation))
+            spread = is_variable and self._is_argument(each)
+            metavar = "|".join(choices) or METAVARS.get(kind, "")
+            metavar = self.metavars.get(each.name, "SECONDS" if each.name == "seconds" else metavar)
+            usual = metavar if self._is_argument(each) else f"--{each.name.replace('_', '-')}"
+            option, help = self.names.get(each.name, usual), helps.get(each.name, "")
+            many = many or spread
+            found.append(
+                Parameter(each.name, option, kind, many, choices, each.default, metavar, help, spread)
+            )
+        return found
+
+    def _is_argument(self, each: inspect.Parameter) -> bool:
+        is_named = self.names.get(each.name, "").startswith("--") or each.name == "out"
+        return each.kind is each.POSITIONAL_OR_KEYWORD and not is_named
+
+    def spoken(self, message: str) -> str:
+        """Return a message of the function with options instead of parameters: `flow=True` is --flow.
+
+        >>> from hardmax.app.cli.commands import COMMANDS
+        >>> COMMANDS["solve"].spoken("`start` requires `flow=True`")
+        '--start requires --flow'
+        """
+        for each in self.parameters:
+            name, option = re.escape(each.name), each.option
+            message = re.sub(rf"`?\b{name}=True\b`?", option, message)
+            message = re.sub(rf"`{name}=([^`]*)`", rf"{option} \1", message)
+            message = re.sub(rf"`{name}`", option, message)
+            message = re.sub(rf"^{name}(?= must |\[|: )", option, message)
+        return message
+
+    def run(self, out: Output, given: dict[str, Any]) -> int:
+        """Call the function with the options and print its result; return the exit code."""
+        function, values = self._chosen(given)
+        token = current.set(out)
+        try:
+            result = function(*values.pop("", ()), **values)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(str(stop)) from None if str(stop) else stop
+        except (ValueError, TypeError, ImportError) as error:
+            if isinstance(error, TypeError) and not isinstance(error, ValueError):
+                raise  # a mistake of the program: the command line cannot pass wrong types
+            raise type(error)(self.spoken(str(error))) from error if not str(error) else None
+        except BrokenPipeError as error:  # not of standard output, and typer would end the process
+            raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
+        finally:
+            current.reset(token)
+        if result is None:
+            return DONE
+        if out.shown is None:
+            out.show(result)
+        if result.interruption:
+            raise Interrupted(self.spoken(result.interruption))
+        return int(result.exit_code)
+
+    def _chosen(self, given: dict[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the function to call and its arguments; those of a variable number are under ""."""
+        flags = [name for name in self.instead if given.pop(name)]
+        values = {each.name: each.value(given[each.name]) for each in self.parameters}
+        if not flags:
+            for each in self.parameters:
+                if each.is_required and values[each.name] is None:
+                    raise ValueError(f"missing argument {each.option}, or {' or '.join(self._flags)}")
+            for each in self.parameters:
+                if each.is_spread:
+                    values[""] = values.pop(each.name)
+            return _load(self.function), values
+        instead = self.instead[flags[0]]
+        function = _load(instead.function)
+        accepted = inspect.signature(function).parameters
+        taken: dict[str, Any] = {}
+        for each in self.parameters:
+            value = values[each.name]
+            if each.name in accepted:
+                taken[each.name] = value
+            elif each.is_argument and instead.words and value:
+                taken[instead.words] = " ".join(value)
+            elif value not in (None, each.default):
+                raise ValueError(f"{each.option} cannot be combined with --{flags[0]}; leave one of them out")
+        return function, taken
+
+    @property
+    def _flags(self) -> list[str]:
+        return [f"--{name}" for name in self.instead]
+
+
+def twin(command: Command) -> str:
+    """Return the name of the function in Python.
+
+    >>> from hardmax.app.cli.commands import COMMANDS
+    >>> from hardmax.app.cli.options import twin
+    >>> twin(COMMANDS["solve"]), twin(COMMANDS["ntp check"])
+    ('hm.solve', 'hm.nexttoken.check')
+    """
+    module, _, name = command.function.removeprefix("results.").partition(":")
+    homes = {"next": "hm.nexttoken.", "text": "hm.text.", "sweep": "hm.trials."}
+    if module == "play":
+        return "hm.playground.serve"
+    return homes.get(module.partition("_")[0], "hm.") + name
+
+
+def _load(place: str) -> Callable[..., Any]:
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"hardmax.app.{module}"), name)
+    return found
+
+
+def arguments_of(docstring: str) -> dict[str, str]:
+    """Return the first sentence of each parameter in the section `Args:`.
+
+    >>> from hardmax.app.cli.options import arguments_of
+    >>> arguments_of("Do it.\\n\\nArgs:\\n    n: Number of steps. None is all.\\n    x: Size.\\n")
+    {'n': 'Number of steps.', 'x': 'Size.'}
+    """
+    section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", docstring, re.MULTILINE)
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section[1] if section else "", re.MULTILINE)
+    texts = {name: " ".join(text.split()) for name, text in entries}
+    return {name: re.split(r"(?<=[.)]) (?=[A-Z0-9])", text)[0] for name, text in texts.items()}
+
+
+def kind_of(annotation: str) -> tuple[str, bool, tuple[str, ...]]:
+    """Return the kind of an annotation, whether it takes several values, and its choices.
+
+    >>> from hardmax.app.cli.options import kind_of
+    >>> kind_of("int | None"), kind_of("Literal['a', 'b']"), kind_of("str | Iterable[str] | None")
+    (('int', False, ()), ('str', False, ('a', 'b')), ('str', True, ()))
+    """
+    choices = re.search(r"Literal\[([^\]]*)\]", annotation)
+    if choices:
+        return "str", False, tuple(ast.literal_eval(f"[{choices[1]}]"))
+    many = re.search(r"(Iterable|Sequence)\[str\] \| None", annotation) is not None
+    words = {*re.findall(r"\w+", annotation)}
+    for kind in ("bool", "int", "float"):
+        if words - {"None"} == {kind}:
+            return kind, False, ()
+    if "Mapping" in words:
+        return "mapping", True, ()
+    return "path" if words & {"PathLike", "Path"} else "str", many, ()
+
+
+def _mapping(option: str, given: Sequence[str]) -> dict[str, Any] | None:
+    """Return ``selection=[0,1]`` as a dictionary; lists may lack their brackets."""
+    found: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        for text in (value, f"[{value}]"):
+            try:
+                found[name.strip()] = json.loads(text)
+                break
+            except ValueError:
+                continue
+        else:
+            equals = ""
+        if not equals or not name.strip().isidentifier():
+            raise ValueError(f"{option} must be NAME=VALUE, as selection=[0,1] or rho=0.5, got {each!r}")
+    return found or None
+
+
+def _disable_color(wanted: bool) -> None:
+    # Every console asks this variable, worker processes included: one switch for all.
+    if wanted:
+        os.environ["NO_COLOR"] = "1"
+
+
+GLOBAL = {
+    "--json": "Print one JSON object instead of text.",
+    "-q, --quiet": "Suppress progress and status messages.",
+    "--no-color": "Print without colors, as with NO_COLOR.",
+    "-h, --help": "Show this page and exit.",
+}
+Json = Annotated[bool, typer.Option("--json")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q")]
+NoColor = Annotated[bool, typer.Option("--no-color", callback=_disable_color, is_eager=True)]
+
+
+class CommandHelp(TyperCommand):
+    """A typer command whose help page comes from its `Command`."""
+
+    source: Command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help page."""
+        formatter.write(command_page(ctx.command_path, self.source))
+
+
+class GroupHelp(TyperGroup):
+    """A typer group whose help page lists its commands under headings."""
+
+    title = ""
+    sections: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    options: ClassVar[Mapping[str, str]] = {name: text for name, text in GLOBAL.items() if name != "--json"}
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help page."""
+        formatter.write(group_page(ctx.command_path, self))
+
+
+def command_page(path: str, command: Command) -> str:
+    """Return the help page of a command."""
+    arguments = [each for each in command.parameters if each.is_argument]
+    places = [f"{each.option}{'...' if each.many else ''}" for each in arguments]
+    places = [
+        place if each.is_required and not command.instead else f"[{place}]"
+        for place, each in zip(places, arguments, strict=True)
+    ]
+    texts = {each.name: command.spoken(each.text).replace("`", "") for each in command.parameters}
+    flags = {each.flags: texts[each.name] for each in command.parameters if not each.is_argument}
+    flags |= {f"--{name}": each.help for name, each in command.instead.items()}
+    usage = " ".join(["Usage:", path, *(["[OPTIONS]"] if flags else []), *places])
+    parts = [usage, _filled(command.summary), *([_filled(command.note)] if command.note else [])]
+    parts.append("Examples:\n" + "\n".join(f"  {line}" for line in command.examples))
+    parts.append(_section("Arguments", {each.option: texts[each.name] for each in arguments}))
+    parts.append(_section("Options", flags))
+    parts.append(_section("Global options", GLOBAL))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def group_page(path: str, group: GroupHelp) -> str:
+    """Return the help page of a group of commands."""
+    parts = [f"Usage: {path} [OPTIONS] COMMAND", _filled(group.title)]
+    column = max(len(name) for rows in (*group.sections.values(), group.options) for name in rows) + 4
+    parts += [_section(title, rows, column) for title, rows in group.sections.items()]
+    parts.append(_section("Options", group.options, column))
+    parts.append(f"Run '{path} COMMAND -h' for the options of a command.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _width() -> int:
+    return max(60, min(shutil.get_terminal_size().columns, WIDEST))
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, _width(), initial_indent="  ", subsequent_indent="  ")
+
+
+def _section(title: str, rows: Mapping[str, str], column: int | None = None) -> str:
+    """Return a heading and a line per row; long names have their text below."""
+    if not rows:
+        return ""
+    column = column or min(max(map(len, rows)), NAMES) + 4
+    lines = [f"{title}:"]
+    for name, text in rows.items():
+        filled = textwrap.wrap(text, _width() - column, break_on_hyphens=False) or [""]
+        first = f"  {name}".ljust(column)
+        if len(name) + 4 > column:
+            lines.append(first.rstrip())
+            first = " " * column
+        lines += [f"{first}{filled[0]}".rstrip(), *(" " * column + line for line in filled[1:])]
+    return "\n".join(lines)
+
+
+def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type[CommandHelp]]:
+    """Return a function with typer's signature, and the class of its help page."""
+
+    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, no_color: bool, **given: Any) -> int:
+        # no_color has done its work in its callback, before the first line is printed
+        session = ctx.obj
+        session.out = Output(as_json, quiet or session.quiet, command.spoken)
+        Compiled.may_say = not session.out.quiet
+        return command.run(session.out, given)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    # a flag that calls another function makes arguments superfluous
+    own = [each.annotated(optional=bool(command.instead)) for each in command.parameters]
+    for flag in command.instead:
+        annotation = Annotated[bool, typer.Option(f"--{flag}")]
+        own.append(inspect.Parameter(flag.replace("-", "_"), keyword, default=False, annotation=annotation))
+    shared = {"as_json": Json, "quiet": Quiet, "no_color": NoColor}
+    parameters = [
+        *own,
+        inspect.Parameter("ctx", keyword, annotation=typer.Context),
+        *(inspect.Parameter(each, keyword, default=False, annotation=kind) for each, kind in shared.items()),
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__name__ = name
+    return run, type("Help", (CommandHelp,), {"source": command})

@@ -1,0 +1,88 @@
+"""`certify`: whether a saved certificate proves what it claims."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
+from hardmax.app.results.own_norm import run_file
+from hardmax.app.results.result import Result
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+@dataclass(frozen=True, repr=False)
+class CertifyResult(Result):
+    """Whether a certificate is ``valid``, ``what`` it proves, its ``violations``, and what is ``trusted``.
+
+    >>> import hardmax as hm
+    >>> print(hm.certify(hm.max_margin(hm.data.example("B-FIG-8"), [0, 0], exact=True).to_dict()))
+    valid: p is the minimum-norm solution, |p|^2 = 10
+    not checked: labels: they name the rows for a reader; the proof is about the
+      rows by their numbers
+    """
+
+    schema: ClassVar[str] = "hardmax.certify/1"
+
+    valid: bool
+    what: str
+    violations: tuple[str, ...]
+    trusted: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the certificate is valid, 1 if not."""
+        return DONE if self.valid else NOT_AS_EXPECTED
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        return asdict(self)
+
+    def table(self) -> Text:
+        """Return what `hardmax certify` prints."""
+        from rich.text import Text
+
+        if not self.valid:
+            return Text("\n  ".join(["not valid:", *self.violations]))
+        return Text("\n".join([f"valid: {self.what}", *(f"not checked: {each}" for each in self.trusted)]))
+
+
+@check_arguments
+def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> CertifyResult:
+    """Verify a saved certificate with an independent exact checker.
+
+    The checker uses rational arithmetic and shares no code with the solver.
+
+    Args:
+        certificate: A certificate file. In Python also its content, as `MaxMargin.to_dict` returns it.
+        norm: Python file that registers the custom norm of the certificate; it is executed.
+
+    >>> import hardmax as hm
+    >>> proof = hm.max_margin(hm.data.example("B-FIG-8"), [0, 0]).to_dict()
+    >>> hm.certify(proof).valid, hm.certify({**proof, "digest": ""}).violations
+    (True, ('digest: the file was changed',))
+    """
+    from hardmax._lib.annotations import read_path
+    from hardmax._lib.reading import read_json
+    from hardmax.margin.certificates.checking import certify as check
+
+    if norm is not None:
+        run_file(Path(norm))
+    if not isinstance(certificate, Mapping | str | os.PathLike):
+        got = type(certificate).__name__
+        raise WrongType(f"certificate must be the name of a file or what it holds, got {got}")
+    if not isinstance(certificate, Mapping):
+        file = Path(read_path("certificate", certificate))
+        certificate = read_json(file, "a certificate")
+        if not isinstance(certificate, dict) or certificate.get("schema") != "hardmax.certificate/1":
+            raise ValueError(
+                f"{file} is not a certificate; pass a file that MaxMargin.save or SolveResult.save wrote"
+            )
+    found = check(dict(certificate))
+    return CertifyResult(found["valid"], found["what"], tuple(found["violations"]), tuple(found["trusted"]))

@@ -1,0 +1,278 @@
+"""`doctor`: versions, threads, extras, compile cache, a self-test of the numerics."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import re
+import sys
+import textwrap
+import time
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hardmax import __version__
+from hardmax._lib.compiling import MESSAGE, Compiled
+from hardmax._lib.extras import install
+from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, columns
+from hardmax.app.results import compilation
+from hardmax.app.results.result import Result
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+# distribution on the package index -> module it is imported as
+PACKAGES = {
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "numba": "numba",
+    "llvmlite": "llvmlite",
+    "python-flint": "flint",
+    "daqp": "daqp",
+}
+THREADING_LAYERS = {"tbb": "tbbpool", "omp": "omppool", "workqueue": "workqueue"}
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do.
+
+    >>> from hardmax.app.results.doctor import numerics
+    >>> numerics().ok
+    True
+    """
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True, repr=False)
+class DoctorReport(Result):
+    """The findings on an installation.
+
+    >>> from hardmax.app.results.doctor import DoctorReport, Finding
+    >>> findings = Finding("cores", True, "2 present"), Finding("numpy", False, "cannot be imported")
+    >>> print(DoctorReport(findings))
+    ok   cores  2 present
+    FAIL numpy  cannot be imported
+    """
+
+    schema: ClassVar[str] = "hardmax.doctor/1"
+
+    checks: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if everything is in order, 1 if not."""
+        return DONE if all(each.ok for each in self.checks) else NOT_AS_EXPECTED
+
+    @property
+    def headline(self) -> str:
+        """Whether all checks passed, or which ones failed."""
+        failed = [each.name for each in self.checks if not each.ok]
+        return f"failed: {', '.join(failed)}" if failed else f"all {len(self.checks)} checks passed"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per check."""
+        return [asdict(each) for each in self.checks]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        return asdict(self)
+
+    def table(self) -> Group:
+        """What `hardmax doctor` prints; it is not folded again."""
+        from rich.console import Group
+        from rich.text import Text
+
+        width = max(len(each.name) for each in self.checks)
+        indent = " " * (len("FAIL ") + width + 2)
+        lines = Text()
+        for number, each in enumerate(self.checks):
+            lines.append("\n" if number else "")
+            lines.append("ok   " if each.ok else "FAIL ", style="green" if each.ok else "bold red")
+            # paths and commands stay whole, to be copied
+            room = columns() - len(indent)
+            told = textwrap.wrap(each.detail, room, break_long_words=False, break_on_hyphens=False)
+            lines.append(f"{each.name:<{width}}  " + f"\n{indent}".join(told))
+        return Group(lines)
+
+
+def doctor() -> DoctorReport:
+    """Check the installation and precompile kernels.
+
+    >>> import hardmax as hm
+    >>> [each.name for each in hm.doctor().checks][:2]
+    ['python', 'hardmax']
+    """
+    findings = [*versions(), cores(), *threads(), *extras(), compile_cache(), kernels(), numerics()]
+    return DoctorReport(tuple(findings))
+
+
+def versions() -> list[Finding]:
+    """Return one finding for Python, hardmax, and each package that the numerics stand on."""
+    python = Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
+    own = Finding("hardmax", True, f"{__version__} ({Path(__file__).parents[2]})")
+    return [python, own, *(_package(*each) for each in PACKAGES.items())]
+
+
+def _package(distribution: str, module: str) -> Finding:
+    # A version in the metadata says nothing about a broken binary, so the package is imported as well.
+    try:
+        importlib.import_module(module)
+        return Finding(distribution, True, metadata.version(distribution))
+    except (ImportError, OSError) as error:
+        advice = f"pip install --force-reinstall {distribution}"
+        return Finding(distribution, False, f"cannot be imported ({_line(error)}); try: {advice}")
+
+
+def cores() -> Finding:
+    """Return how many cores the machine has and how many of them this process may use."""
+    present = os.cpu_count() or 1
+    # not on every platform: macOS and Windows have no affinity call
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else present
+    return Finding("cores", True, f"{present} present, {allowed} open to this process")
+
+
+def threads() -> list[Finding]:
+    """Return the thread settings of numba and of the linear algebra library."""
+    try:
+        import numba
+    except (ImportError, OSError):
+        return [Finding("numba threads", False, "unknown: numba cannot be imported"), _blas_threads()]
+    available = [layer for layer, module in THREADING_LAYERS.items() if _has_layer(module)]
+    count = Finding("numba threads", True, f"{numba.config.NUMBA_NUM_THREADS}")
+    layer = Finding(
+        "numba threading layer",
+        bool(available),
+        f"configured: {numba.config.THREADING_LAYER}; available: {', '.join(available) or 'none'}",
+    )
+    return [count, layer, _blas_threads()]
+
+
+def _has_layer(module: str) -> bool:
+    try:
+        importlib.import_module(f"numba.np.ufunc.{module}")
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _blas_threads() -> Finding:
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        chosen = [f"{name}={os.environ[name]}" for name in BLAS_VARIABLES if name in os.environ]
+        return Finding("BLAS threads", True, ", ".join(chosen) or "not limited: as many as there are cores")
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    seen = sorted({f"{pool['internal_api']} {pool['version']}: {pool['num_threads']}" for pool in pools})
+    return Finding("BLAS threads", True, ", ".join(seen) or "no library with threads found")
+
+
+def extras() -> list[Finding]:
+    """Return for each optional extra whether it is installed, else the command that installs it."""
+    if not _is_installed("hardmax"):
+        return [Finding("extras", False, "unknown: hardmax runs from its source; pip install -e . there")]
+    names = metadata.metadata("hardmax").get_all("Provides-Extra") or []
+    wanted: dict[str, list[str]] = {name: [] for name in names}
+    for requirement in metadata.requires("hardmax") or []:
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", requirement)
+        name = re.match(r"[\w.-]+", requirement)
+        if extra and name:
+            wanted[extra.group(1)].append(name.group())
+    return [_extra(name, packages) for name, packages in sorted(wanted.items())]
+
+
+def _extra(name: str, packages: list[str]) -> Finding:
+    absent = [package for package in packages if not _is_installed(package)]
+    detail = f"absent ({', '.join(absent)}); {install(name)}" if absent else "installed"
+    return Finding(f"extra {name}", True, detail)
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def compile_cache() -> Finding:
+    """Return where numba keeps compiled kernels between runs, and whether it can."""
+    name = "compile cache"
+    try:
+        import numba
+    except (ImportError, OSError):
+        return Finding(name, False, "unknown: numba cannot be imported")
+    if numba.config.DISABLE_JIT:
+        return Finding(name, True, "not in use: NUMBA_DISABLE_JIT is set, so nothing is compiled")
+    from hardmax._lib import caching
+
+    try:
+        chosen = caching.place()
+    except ValueError as error:
+        return Finding(name, False, _line(error))
+    refused = "; ".join(chosen.refused)
+    if not chosen.lasts:
+        why = "no folder can be written to, so every command compiles its kernels again, up to half a minute"
+        return Finding(name, False, f"{why}{refused and f' ({refused})'}; {caching.ADVICE}")
+    if refused:
+        return Finding(name, False, f"{refused}; {chosen.folder} is used; {caching.ADVICE}")
+    return Finding(name, True, f"{chosen.folder} (can be written to)")
+
+
+def kernels() -> Finding:
+    """Compile the kernels that are not in the cache, so that the first real work need not wait for them."""
+    name = "kernels"
+    try:
+        import numba
+    except (ImportError, OSError):
+        return Finding(name, False, "unknown: numba cannot be imported")
+    from hardmax._lib import caching
+
+    if numba.config.DISABLE_JIT or not caching.place().lasts:
+        return Finding(name, True, "not compiled beforehand: nothing would keep them")
+    start = time.monotonic()
+    made = compilation.compile_parts(report=_announce)
+    seconds = time.monotonic() - start
+    compiled = f"{made.kernels} compiled now, in {seconds:.0f} s" if made.kernels else "compiled"
+    if not made.remaining:
+        return Finding(name, True, compiled)
+    absent = not _is_installed("scikit-learn") and [*made.remaining] == ["text classifier"]
+    listed = ", ".join(f"{part} ({why})" for part, why in made.remaining.items())
+    return Finding(name, absent, f"{compiled}; not compiled: {listed}")
+
+
+def _announce(done: int, total: int) -> None:
+    if done == 0 and Compiled.may_say:
+        print(MESSAGE, file=sys.stderr, flush=True)
+
+
+def numerics() -> Finding:
+    """Check the gradient of a saturated problem, where the textbook formula returns zero or noise."""
+    name = "numerics"
+    keys = [[[1.0, 0.2], [0.3, -0.4], [-0.5, 0.9]], [[0.8, -0.6], [0.1, 0.7], [-0.9, 0.1]]]
+    scores = [[1.0, 0.4, -0.3], [0.8, -0.2, 0.5]]
+    # twelve thousand digits were used to find these
+    direction, log_norm = (0.47409982303501744967, -0.88047109992217526368), -2200.9016236115410383
+    try:
+        import hardmax as hm
+
+        gradient = hm.gradient(hm.Problem(keys, scores), (8000.0, 6000.0))
+        errors = [abs(float(got) - true) for got, true in zip(gradient.direction, direction, strict=True)]
+        errors.append(abs(float(gradient.log_norm) / log_norm - 1))
+    except Exception as error:  # whatever breaks here is what a doctor is for
+        return Finding(name, False, f"the self-test broke off: {type(error).__name__}: {_line(error)}")
+    seen = f"relative error {max(errors):.1e} at a gradient of size e^-2201"
+    if max(errors) <= 1e-12:
+        return Finding(name, True, seen)
+    return Finding(name, False, f"{seen}, more than 1e-12: reinstall hardmax and numba, or report this")
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())

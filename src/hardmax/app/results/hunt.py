@@ -1,0 +1,582 @@
+"""`hunt`: a counterexample to a claim, shrunk and proved; and the catalogue of false printed statements."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.extras import install
+from hardmax._lib.progress import Progress
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+    from hardmax.papers.hunting.candidate import Candidate
+    from hardmax.papers.hunting.catalogue import Entry
+    from hardmax.papers.hunting.claims import HuntedClaim, Judgement
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HuntResult(Result):
+    """The end of a hunt: its verdict, the smallest counterexample, and how much of the space was tried.
+
+    ``verdict`` is "refuted (proved)", "suspected (N digits, R)", "hypothesis doubtful" or "nothing found in k
+    instances". ``tries`` units with this ``seed`` give the same again, whatever the number of workers.
+
+    >>> import hardmax as hm
+    >>> found = hm.hunt("margin <= 3", tries=5, workers=0)
+    >>> found.verdict, found.exit_code
+    ('refuted (proved)', 1)
+    """
+
+    schema: ClassVar[str] = "hardmax.hunt/1"
+
+    claim: str
+    reading: str
+    space: Mapping[str, tuple[int, int]]
+    seed: int
+    verdict: str
+    tries: int
+    instances: int
+    words: Mapping[str, int]
+    search: str
+    candidate: Candidate | None = None
+    judged: Judgement | None = None
+    first_size: tuple[int, int, int] | None = None
+    refusal: str | None = None
+    is_paper: bool = False
+    seconds: float = 0.0
+    interrupted: bool = False
+    files: tuple[str, ...] = field(default=())
+    suggestions: tuple[str, ...] = field(default=())
+    loss: str | None = None
+    notes: tuple[str, ...] = field(default=())
+    store: str | None = None
+
+    @property
+    def interruption(self) -> str | None:
+        """After an interrupt: what is kept, and the command that resumes."""
+        if not self.interrupted:
+            return None
+        kept = f"what is done is kept in {self.store}" if self.store else "without a store nothing is kept"
+        again = ["hardmax", "hunt", self.claim, *(["--store", self.store] if self.store else [])]
+        return f"interrupted; {kept}; go on with: {shlex.join(again)} and the same options"
+
+    @property
+    def headline(self) -> str:
+        """The claim and the verdict on it."""
+        return f"{self.claim}{', as printed' if self.reading == 'paper' else ''}: {self.verdict}"
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing found, 1 refuted, 3 suspected, doubtful or never judged, 130 interrupted."""
+        if self.interrupted:
+            return INTERRUPTED
+        if self.verdict.startswith("refuted"):
+            return NOT_AS_EXPECTED
+        return DONE if self.verdict.startswith("nothing") and self.words.get("holds") else INCOMPLETE
+
+    @property
+    def proof(self) -> str | None:
+        """What proves a refutation."""
+        return self.judged.proof if self.judged is not None and self.verdict.startswith("refuted") else None
+
+    def subject(self) -> Any:
+        """The counterexample itself: a problem, a corpus or sentences; None if there is none."""
+        return None if self.candidate is None else self.candidate.subject()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What gives the same again: the hunt, and the verdict on the file of the counterexample."""
+        from hardmax.papers.hunting.space import ranges_text
+
+        if not self.space:  # the data of a file was judged, and nothing searched
+            return ()
+        sizes, tries = ranges_text(self.space), str(self.tries)
+        again = ["hardmax", "hunt", self.claim, "--space", sizes, "--tries", tries]
+        again += ["--seed", str(self.seed), *(["--reading", "paper"] if self.reading == "paper" else [])]
+        again += [] if self.loss is None else ["--loss", self.loss]
+        if not self.files or self.candidate is None:
+            return (shlex.join(again),)
+        from hardmax.papers.hunting.claims import told_to
+
+        verify = ["hardmax", "verify" if self.is_paper else "hunt", self.claim, "--on", self.files[0]]
+        options = self.candidate.options
+        told = told_to(self.claim, options) if self.is_paper else options
+        verify += ["--reading", "paper"] if self.reading == "paper" else []
+        for name, value in told.items():
+            plain = value.tolist() if hasattr(value, "tolist") else value
+            verify += ["--given", f"{name}={json.dumps(plain, separators=(',', ':'))}"]
+        return shlex.join(again), shlex.join(verify)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        found = self.candidate is not None
+        return {
+            "claim": self.claim,
+            "reading": self.reading,
+            "space": {name: list(ends) for name, ends in self.space.items()},
+            "seed": self.seed,
+            "verdict": self.verdict,
+            "status": "interrupted" if self.interrupted else "complete",
+            "tries": self.tries,
+            "instances": self.instances,
+            "words": dict(self.words),
+            "search": self.search,
+            "counterexample": self.candidate.to_dict() if found and self.candidate is not None else None,
+            "size": list(self.candidate.size) if self.candidate is not None else None,
+            "size_before": list(self.first_size) if self.first_size is not None else None,
+            "slack": self.judged.slack if found and self.judged is not None else None,
+            "proof": self.proof,
+            "refusal": self.refusal,
+            "suggestions": list(self.suggestions),
+            "loss": self.loss,
+            "notes": list(self.notes),
+            "files": list(self.files),
+            "commands": list(self.commands),
+            "seconds": self.seconds,
+        }
+
+    def table(self) -> RenderableType:
+        """What `hardmax hunt` prints."""
+        from rich.markup import escape
+
+        return escape("\n".join(self._lines()))
+
+    def _lines(self) -> list[str]:
+        where = ", ".join(f"{name} {low}..{high}" for name, (low, high) in self.space.items())
+        said = ", ".join(f"{count} {word}" for word, count in sorted(self.words.items(), key=lambda x: -x[1]))
+        lines = [self.headline]
+        if self.candidate is not None:
+            from hardmax.papers.hunting.telling import told
+
+            lines += told(self.candidate)
+            if self.judged is not None and self.judged.slack is not None:
+                lines.append(f"slack {self.judged.slack:.4g}" + (f"; {self.proof}" if self.proof else ""))
+        if self.space:
+            lines.append(f"tried {self.instances} instances in {self.tries} units ({said or 'none'})")
+            lines.append(f"of the space {where}; {self.search}")
+        if self.verdict.startswith("nothing") and not self.words.get("holds"):
+            lines.append("the claim could not be tested, so this is no evidence for it")
+        if self.refusal:
+            part = "each was" if self.words.get("refused") == self.instances else "some were"
+            lines.append(f"{part} refused: {self.refusal}")
+        lines += [f"note: {each}" for each in self.notes]
+        lines += [f"a hypothesis may be missing: {each}" for each in self.suggestions]
+        lines += [f"files: {', '.join(self.files)}"] if self.files else []
+        return [*lines, *(f"again: {each}" for each in self.commands)]
+
+    def plot(self) -> Figure | None:
+        """Draw the counterexample; None if there is none in the plane."""
+        from hardmax.papers.hunting.telling import picture
+
+        return None if self.candidate is None else picture(self.candidate)
+
+    def _picture(self) -> Figure | None:
+        return self.plot()
+
+    def save(self, folder: str | os.PathLike[str]) -> HuntResult:
+        """Write the data, a picture if it is in the plane, and LaTeX; return a result that names the files."""
+        from hardmax.papers.hunting.telling import write
+
+        if self.candidate is None:
+            return self
+        files = write(self.candidate, Path(folder), self.claim, self.verdict, self.proof)
+        return replace(self, files=tuple(map(str, files)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CatalogueResult(Result):
+    """All printed statements that are known to be false, each with the result of a hunt.
+
+    >>> from hardmax.app.results.hunt import CatalogueResult
+    >>> CatalogueResult(60.0, 0, ()).exit_code
+    0
+    """
+
+    schema: ClassVar[str] = "hardmax.hunt/1"
+
+    seconds: float
+    seed: int
+    hunts: tuple[tuple[Entry, HuntResult], ...]
+    interrupted: bool = False
+
+    @property
+    def refuted(self) -> int:
+        """How many were refuted, with a proof."""
+        return sum(found.verdict.startswith("refuted") for _, found in self.hunts)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all that is false was refuted, 3 if not, 130 interrupted."""
+        if self.interrupted:
+            return INTERRUPTED
+        return DONE if self.refuted == len(self.hunts) else INCOMPLETE
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per printed statement."""
+        return [
+            {
+                "claim": entry.claim,
+                "erratum": entry.erratum,
+                "says": entry.says,
+                "known_size": entry.size,
+                "verdict": found.verdict,
+                "size": found.candidate.size if found.candidate else None,
+                "proof": found.proof,
+                "instances": found.instances,
+                "tries": found.tries,
+                "seconds": found.seconds,
+                "commands": found.commands,
+            }
+            for entry, found in self.hunts
+        ]
+
+    @property
+    def headline(self) -> str:
+        """How many statements were refuted."""
+        return f"{self.refuted} of {len(self.hunts)} refuted"
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        status = "interrupted" if self.interrupted else "complete"
+        return {
+            "seed": self.seed,
+            "limit": self.seconds,
+            "status": status,
+            "refuted": self.refuted,
+            "table": self.records(),
+        }
+
+    def table(self) -> RenderableType:
+        """What `hardmax hunt --catalogue` prints."""
+        from rich.console import Group
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for name in ("claim", "as printed", "verdict", "size", "known", "instances", "s"):
+            table.add_column(name, justify="right" if name in ("instances", "s") else "left")
+        smaller = 0
+        for entry, found in self.hunts:
+            size = found.candidate.size if found.candidate is not None else None
+            smaller += size is not None and sum(size) <= sum(entry.size)
+            row = (
+                entry.claim,
+                entry.says,
+                found.verdict,
+                _size(size),
+                _size(entry.size),
+                str(found.instances),
+            )
+            table.add_row(*map(escape, row), f"{found.seconds:.0f}")
+        return Group(
+            table,
+            f"{self.headline}; {smaller} no larger than the known counterexample "
+            "(inputs, tokens, dimensions or words)",
+        )
+
+
+def _size(size: tuple[int, int, int] | None) -> str:
+    return "" if size is None else " ".join(map(str, size))
+
+
+@check_arguments
+def hunt(
+    claim: str | Callable[[Any], Any],
+    *,
+    reading: Literal["corrected", "paper"] = "corrected",
+    space: str | None = None,
+    loss: Literal["logistic", "exponential", "correlation"] | None = None,
+    tries: int | None = None,
+    seconds: float | None = None,
+    rng: int = 0,
+    store: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    on: str | os.PathLike[str] | None = None,
+    given: Mapping[str, Any] | None = None,
+    suggest: bool = False,
+    backend: Literal["local", "dask", "ray"] = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> HuntResult:
+    """Search for a counterexample to a claim, shrink it and prove it.
+
+    Random candidates are improved by moves and continuous steps, unit by unit; the hunt ends at the first
+    refutation. A refutation has a proof in rational or ball arithmetic. If every call of a claim raises, the
+    hunt stops after three units.
+
+    Args:
+        claim: A statement such as B-THM-1, FILE.py:NAME (the file is executed), or a line such as
+            "selection == 1 given margin > 0.5". In Python also a function of a problem that returns its slack:
+            a number, negative where the claim fails, or an `Outcome`.
+        reading: Hunt a statement as corrected or as printed in the paper.
+        space: Sizes to search, for example n=2..4,T=2..4,d=2..3.
+        loss: Loss of every problem; by default all three.
+        tries: Number of units of work; by default 100, or no limit with `seconds`.
+        seconds: Stop after this many seconds. Units in progress are finished.
+        rng: Random seed.
+        store: File that keeps finished units, so that the same command resumes.
+        out: Folder that receives the counterexample as data, picture and LaTeX.
+        on: Test the claim on this file instead of searching.
+        given: With `on`, an extra argument of the claim, for example start=[0,1].
+        suggest: After a counterexample, try extra hypotheses and report which ones remove it.
+        backend: Where units run.
+        address: Address of the cluster to join.
+        workers: Number of processes; by default one per core. 0 runs in this process.
+        progress: Called with the number of units done and of all units.
+
+    >>> import hardmax as hm
+    >>> result = hm.hunt("B-THM-1", reading="paper", tries=3, workers=0)
+    >>> result.verdict, result.candidate.size
+    ('refuted (proved)', (1, 2, 1))
+    """
+    if on is not None:
+        if loss is not None:
+            raise ValueError("`loss` must be left out with `on`, whose file has its loss")
+        if not isinstance(claim, str):
+            raise ValueError("`on` needs a claim by name, such as B-THM-1 or file.py:name")
+        return judge_file(claim, on, reading, given)
+    if given:
+        raise ValueError("`given` requires `on`")
+    with session().progress(f"hunting {claim}", tries or 100, progress) as bar:
+        job = HuntJob(
+            claim,
+            reading=reading,
+            space=space,
+            tries=tries,
+            seconds=seconds,
+            rng=rng,
+            store=store,
+            backend=backend,
+            address=address,
+            workers=workers,
+            loss=loss,
+            progress=bar.to,
+        )
+        interrupted = False
+        try:
+            try:
+                job.run()
+            except KeyboardInterrupt:
+                session().keep("stopping; the best so far is shrunk (press again to leave at once)")
+                interrupted = True
+            result = job.result(interrupted, suggest and not interrupted)
+        finally:
+            job.close()
+    result = replace(result, store=None if store is None else os.fspath(store))
+    return result if out is None else result.save(out)
+
+
+class HuntJob:
+    """A hunt in steps; after an interrupt `result` returns the best that was found."""
+
+    def __init__(
+        self,
+        claim: str | Callable[[Any], Any],
+        *,
+        reading: str = "corrected",
+        space: str | None = None,
+        loss: str | None = None,
+        progress: Progress = lambda done, total: None,
+        **budget: Any,
+    ) -> None:
+        from hardmax.papers.checking.check import as_reading
+        from hardmax.papers.hunting.claims import claim_of
+        from hardmax.papers.hunting.driving import Budget, Drive
+        from hardmax.trials.provenance import named
+
+        self.begun = time.monotonic()
+        allowed = Budget(**budget)
+        self.seed = allowed.rng
+        found: str | None = claim if isinstance(claim, str) else named(claim)[1]
+        self.claim: HuntedClaim = claim_of(
+            claim if found is None else found, as_reading(reading), space, loss
+        )
+        self.drive = Drive(self.claim, allowed, found is not None, progress)
+
+    def run(self) -> None:
+        """Search; an interrupt passes through."""
+        self.drive.run()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.drive.close()
+
+    def result(self, interrupted: bool = False, suggest: bool = False) -> HuntResult:
+        """Shrink and prove the best that was found; with ``suggest`` look for a missing hypothesis."""
+        from hardmax.papers.hunting.search import strategy
+        from hardmax.papers.hunting.space import candidate_of
+
+        units = self.drive.units()
+        best = units.best()
+        cma = strategy()
+        told: dict[str, Any] = {
+            "claim": self.claim.target,
+            "reading": self.claim.reading,
+            "space": self.claim.space.ranges,
+            "seed": self.seed,
+            "tries": len(units.rows),
+            "instances": units.judged,
+            "words": units.words,
+            "search": _search(cma),
+            "refusal": units.error,
+            "is_paper": self.claim.is_paper,
+            "interrupted": interrupted,
+            "loss": self.claim.space.loss,
+        }
+        if units.hopeless:
+            told["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
+        nothing = f"nothing found in {units.judged} instances"
+        if best is None:
+            return HuntResult(verdict=nothing, **told, seconds=self._seconds())
+        candidate = candidate_of(json.loads(best["candidate"]))
+        verdict, candidate, judged, size, note = settled(self.claim, candidate)
+        if note is not None:
+            told["notes"] = (note,)
+        found = candidate if verdict is not None else None
+        if suggest and judged.fails and found is not None:
+            from hardmax.papers.hunting.driving import suggestions
+
+            told["suggestions"] = suggestions(self.claim, found, judged.word, len(units.rows), self.seed)
+        return HuntResult(
+            verdict=verdict or nothing,
+            candidate=found,
+            judged=judged,
+            first_size=size if found is not None else None,
+            seconds=self._seconds(),
+            **told,
+        )
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self.begun, 3)
+
+
+def settled(
+    claim: HuntedClaim, candidate: Candidate
+) -> tuple[str | None, Candidate, Judgement, tuple[int, int, int], str | None]:
+    """Shrink a candidate that fails and look again: its verdict (None: nothing), first size and a note."""
+    from hardmax.papers.hunting.driving import look_again, shrink
+
+    size = candidate.size
+    judged = claim.judge(candidate)
+    if judged.word == "doubtful":
+        return "hypothesis doubtful", candidate, judged, size, None
+    if not judged.fails:
+        return None, candidate, judged, size, None
+    small, found = shrink(claim, candidate, judged)
+    second = look_again(claim, small, found)
+    if second.word == "doubtful":  # shrunk to an edge: the first one may stand
+        small, found, second = candidate, judged, look_again(claim, candidate, judged)
+    if second.word == "doubtful":
+        return "hypothesis doubtful", small, found, size, second.note
+    if second.word == "nothing":
+        return None, small, found, size, None
+    if found.word == "refuted":
+        return "refuted (proved)", small, found, size, second.note
+    radius = next((found.measured[k] for k in ("norm", "|p| of the flow") if k in found.measured), None)
+    reach = f", |p| = {radius:.3g}" if isinstance(radius, float) else ""
+    return f"suspected ({second.digits} digits{reach})", small, found, size, second.note
+
+
+def judge_file(
+    claim: str,
+    file: str | os.PathLike[str],
+    reading: str = "corrected",
+    given: Mapping[str, Any] | None = None,
+) -> HuntResult:
+    """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
+    from hardmax.papers.checking.check import as_reading
+    from hardmax.papers.hunting.claims import claim_of, need_given
+    from hardmax.papers.hunting.telling import read
+
+    found = claim_of(claim, as_reading(reading))
+    need_given(found, given or {})
+    candidate = read(found, Path(file), given or {})
+    judged = found.judge(candidate)
+    words = {
+        "refuted": "refuted (proved)",
+        "suspected": "suspected (0 digits)",
+        "doubtful": "hypothesis doubtful",
+    }
+    note = None
+    if judged.fails:
+        from hardmax.papers.hunting.driving import look_again
+
+        second = look_again(found, candidate, judged)
+        note = second.note
+        if second.word == "suspected":
+            words["suspected"] = f"suspected ({second.digits} digits)"
+        elif second.word == "doubtful":
+            words = dict.fromkeys(words, "hypothesis doubtful")
+    verdict = words.get(judged.word, "nothing found in 1 instances")
+    return HuntResult(
+        found.target,
+        found.reading,
+        {},
+        0,
+        verdict,
+        0,
+        1,
+        {judged.word: 1},
+        "no search",
+        candidate if judged.word in words else None,
+        judged,
+        is_paper=found.is_paper,
+        refusal=judged.measured.get("error") if judged.word == "refused" else None,
+        notes=() if note is None else (note,),
+    )
+
+
+@check_arguments
+def catalogue(
+    *,
+    seconds: float | None = None,
+    rng: int = 0,
+    workers: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> CatalogueResult:
+    """Hunt every printed statement that is known to be false, from a cold start.
+
+    Args:
+        seconds: Seconds for each statement; 60 by default.
+        rng: Random seed.
+        workers: Number of processes; by default one per core.
+        progress: Called with the number of statements done and of all statements.
+    """
+    from hardmax.papers.checking.check import STATEMENTS
+    from hardmax.papers.hunting.catalogue import CATALOGUE
+
+    limit = 60.0 if seconds is None else seconds
+    done: list[tuple[Entry, HuntResult]] = []
+    interrupted = False
+    with session().progress("hunting", len(CATALOGUE), progress) as bar:
+        try:
+            for entry in CATALOGUE:
+                bar.rename(f"hunting {entry.claim}")
+                reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
+                found = hunt(entry.claim, reading=reading, seconds=limit, rng=rng, workers=workers)
+                done.append((entry, found))
+                bar.advance()
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            session().keep("stopping; the results so far follow")
+            interrupted = True
+    return CatalogueResult(limit, rng, tuple(done), interrupted)
+
+
+def _search(cma: Any) -> str:
+    return f"Gaussian steps; CMA-ES: {install('hunt')}" if cma is None else f"cma {cma.__version__}"

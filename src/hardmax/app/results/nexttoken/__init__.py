@@ -1,1 +1,0 @@
-"""What the `ntp` commands say: sentences checked, learned, drawn and continued."""

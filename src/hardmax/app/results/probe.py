@@ -1,0 +1,366 @@
+"""`probe`: how sharp each attention head is, and how close to max margin compared with random heads."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hardmax._lib import expect
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import plain
+from hardmax._lib.terminal import columns, fitted, shown
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session, writable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+    from hardmax.torch.probing.heads import Against, ProbedHead, Selected
+    from hardmax.torch.probing.tables import Heads
+
+
+SHOWN = 24  # heads in the table
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProbeResult(Result):
+    """The heads of a model, hardest first, each beside random ones; ``shown`` of them are printed.
+
+    >>> import numpy as np, hardmax as hm
+    >>> hm.answers.Probed.schema
+    'hardmax.probe/1'
+    """
+
+    schema: ClassVar[str] = "hardmax.probe/1"
+
+    model: str
+    heads: Heads
+    shown: int = SHOWN
+    inner: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        return {
+            "seed": self.heads.seed,
+            "model": self.model,
+            "texts": self.heads.texts,
+            "queries": self.heads.queries,
+            "null": self.heads.null,
+            "rotary": self.heads.rotary,
+            "heads": [_head(each) for each in self.heads.ranked],
+            "summary": {kind: self.heads.summary(kind) for kind in ("all", "inner")},
+            "notes": self.heads.notes,
+        }
+
+    def table(self) -> RenderableType:
+        """What `hardmax probe` prints."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        kind = "inner" if self.inner else "all"
+        rows = Table(box=None, pad_edge=False, padding=(0, 1))
+        rows.add_column("head", no_wrap=True)
+        for name in ("gap", "top", "hard", "rows", "efficiency", "cosine", "held out"):
+            rows.add_column(name, justify="right", no_wrap=True)
+        rows.add_column("kind")
+        for head in self.heads.ranked[: self.shown]:
+            found = getattr(head, kind)
+            cells = ["", "", "", ""] if found is None else _cells(found)
+            rows.add_row(
+                f"{head.layer}.{head.head}",
+                _number(head.gap, 1),
+                _number(head.mass, 2),
+                f"{100 * head.hard_share:.0f}%" if head.measured else "",
+                *cells,
+                head.why or _kind(head),
+            )
+        told = Text("\n".join(["", *self._legend(kind), "", *self.findings(kind)]))
+        return Group(rows, fitted(told, columns()))
+
+    def _legend(self, kind: str) -> list[str]:
+        heads = self.heads
+        left = len(heads.heads) - min(self.shown, len(heads.heads))
+        more = f"; {left} more heads are in the JSON" if left else ""
+        texts = "1 text" if heads.texts == 1 else f"{heads.texts} texts"
+        also = " without first token and self" if kind == "inner" else ""
+        return [
+            f"{shown(self.model)}: {len(heads.heads)} heads, hardest first, on {texts}{more}",
+            "gap: median in nats between the selected token and the next; top: mean weight of the selected; "
+            "hard: queries with 2 nats or more; rows: of the "
+            f"{heads.queries} hardest queries{also}, "
+            "v where separability says nothing; after the slash the median of "
+            f"{heads.null} random heads, * where the head is above them at a false discovery rate of {LEVEL}",
+        ]
+
+    def findings(self, kind: str = "all") -> list[str]:
+        """What there is to say, a sentence each: every word about closeness is beside random heads."""
+        heads, found = self.heads, self.heads.summary(kind)
+        hard = sum(head.hard_share >= 0.5 for head in heads.heads if head.measured)
+        lines = [f"{hard} of {len(heads.heads)} heads are hard for half of their queries or more"]
+        for name, one in found.items():
+            if one["heads"]:
+                lines.append(
+                    f"{_WORDS[name]}: {one['above']} of {one['heads']} heads above their random heads, "
+                    f"{one['below']} below (false discovery rate {LEVEL}); median {one['median']:.2f}, of "
+                    f"random heads {one['null_median']:.2f}{_correlation(one['spearman'])}"
+                )
+        pairs = [(head, getattr(head, kind)) for head in heads.heads]
+        impossible = [head for head, found in pairs if found is not None and found.feasible is False]
+        if impossible:
+            lines.append(
+                f"no head, of any rank, can select what {len(impossible)} heads select by position terms: "
+                + ", ".join(f"{head.layer}.{head.head}" for head in impossible[:8])
+            )
+        return lines
+
+    def page(self) -> str:
+        """Return a self-contained page: a map of layers and heads, and the texts with the selected tokens."""
+        import numpy as np
+
+        heads = {(head.layer, head.head): head for head in self.heads.heads}
+        data: dict[str, Any] = {**self.json(), "words": self._words()}
+        for each in data["heads"]:
+            head = heads[each["layer"], each["head"]]
+            each["top"] = head.top.tolist()
+            each["gaps"] = plain(np.round(head.gaps, 2).tolist())
+        # "<" may not appear inside a script; the browser reads \u003c as the same character
+        inside = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.findings("inner" if self.inner else "all"))
+        template = resources.files("hardmax.app.results").joinpath("probe_page.html").read_text("utf-8")
+        return template.replace("<!-- SENTENCES -->", lines).replace("/* DATA */", inside)
+
+    def _words(self) -> list[list[str]]:
+        """Return the tokens; those without words, such as patches of images, by their numbers."""
+        import numpy as np
+
+        found = []
+        for s, words in enumerate(self.heads.words):
+            length = int(np.isfinite(self.heads.heads[0].gaps[s]).sum()) + 1
+            found.append(list(words) or [str(t) for t in range(length)])
+        return found
+
+    @property
+    def headline(self) -> str:
+        """The model, and how many of its heads are sharp."""
+        return f"{shown(self.model)}: {self.findings('inner' if self.inner else 'all')[0]}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per head."""
+        return [
+            {name: value for name, value in _head(each).items() if not isinstance(value, dict | list | tuple)}
+            for each in self.heads.ranked
+        ]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page."""
+        from hardmax._lib.files import whole_text
+
+        with whole_text(path) as file:
+            file.write(self.page())
+
+    def plot(self) -> Figure:
+        """The map of layers and heads: the median gap, and the rank of the efficiency among random heads."""
+        import numpy as np
+
+        from hardmax._lib.notebook import picture
+
+        layers = 1 + max(head.layer for head in self.heads.heads)
+        width = 1 + max(head.head for head in self.heads.heads)
+        maps = np.full((2, layers, width), np.nan)
+        for head in self.heads.heads:
+            found = head.inner if self.inner else head.all
+            maps[0, head.layer, head.head] = head.gap
+            if found is not None:
+                maps[1, head.layer, head.head] = 1 - found.null["efficiency"].p
+        figure = picture((7.0, 1.0 + 0.16 * layers))
+        titles = ("median gap (nats)", None), ("efficiency: rank among random heads", 1.0)
+        for k, (title, top) in enumerate(titles):
+            axes = figure.add_subplot(1, 2, k + 1)
+            drawn = axes.imshow(maps[k], aspect="auto", vmin=0.0, vmax=top, interpolation="nearest")
+            axes.set(title=title, xlabel="head", ylabel="layer")
+            figure.colorbar(drawn, ax=axes)
+        return figure
+
+    def _picture(self) -> Figure:
+        return self.plot()
+
+
+_WORDS = {"efficiency": "efficiency", "cosine": "cosine", "agreement": "held-out agreement"}
+
+
+def _correlation(value: float) -> str:
+    return "" if value != value else f"; Spearman of rank among them and hardness {value:.2f}"
+
+
+def _number(value: float, digits: int) -> str:
+    return "" if value != value else f"{value:.{digits}f}"
+
+
+def _cells(found: Selected) -> list[str]:
+    rows = f"{found.rows}{'v' if found.vacuous else ''}"
+    if found.feasible is False:
+        return [rows, "none can", "", ""]
+    sides = [found.null[name] for name in ("efficiency", "cosine", "agreement")]
+    marks = ["*" if each.q <= LEVEL else " " for each in sides]
+    told = [f"{_number(each.value, 2)}/{_number(each.median, 2)}" for each in sides]
+    return [rows, *(number + mark for number, mark in zip(told, marks, strict=True))]
+
+
+def _kind(head: ProbedHead) -> str:
+    return ", ".join(f"{kind} {head.kinds[kind]:.2f}" for kind in head.named)
+
+
+def _head(head: ProbedHead) -> dict[str, Any]:
+    return {
+        "layer": head.layer,
+        "head": head.head,
+        "name": head.name,
+        "gap": head.gap,
+        "top_mass": head.mass,
+        "entropy": head.entropy,
+        "hard": head.hard,
+        "measured": head.measured,
+        "norms": head.norms,
+        "named": head.named,
+        "kinds": head.kinds,
+        "status": head.why or "bilinear",
+        "all": None if head.all is None else _selected(head.all),
+        "inner": None if head.inner is None else _selected(head.inner),
+    }
+
+
+def _selected(found: Selected) -> dict[str, Any]:
+    def beside(one: Against | None) -> dict[str, Any] | None:
+        return None if one is None else asdict(one)
+
+    return {
+        "queries": found.queries,
+        "rows": found.rows,
+        "rank": found.rank,
+        "vacuous": found.vacuous,
+        "status": found.status,
+        "margin_interval": found.margin_interval,
+        "farkas": [
+            dict(zip(("text", "query", "token", "weight"), each, strict=True)) for each in found.farkas
+        ],
+        **{name: beside(one) for name, one in found.null.items()},
+        "blind": found.chance,
+        "random_margin": beside(found.random),
+        "separable": found.separable,
+        "nuclear_margin_interval": found.nuclear_margin,
+        "nuclear_margin": found.nuclear_reached,
+    }
+
+
+@check_arguments
+def probe(
+    model: Any,
+    texts: Any = None,
+    *,
+    tokenizer: Any = None,
+    queries: int = 64,
+    null: int = 99,
+    length: int = 12,
+    lift: bool = False,
+    layers: Sequence[str] | None = None,
+    rng: int = 0,
+    workers: int | None = None,
+    show: int = SHOWN,
+    inner: bool = False,
+    page: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **options: Any,
+) -> ProbeResult:
+    """Compare attention heads with max margin and with chance.
+
+    The result has the sharpness of each head, its selections, and its distance to max margin.
+
+    Args:
+        model: Folder of a transformers model with safetensors, or a GGUF file. In Python also a torch module.
+        texts: File of texts, one per line or a JSON list; English sentences by default. In Python also a list
+            of texts, or a tensor of inputs for a model without a tokenizer.
+        tokenizer: The tokenizer of a torch module.
+        queries: Number of hardest queries of a head that make up its problem.
+        null: Number of random heads that each head is compared with; 19 or more.
+        length: Number of tokens kept per text.
+        lift: For rotary positions, relax to a matrix per distance.
+        layers: Only this layer; may be repeated.
+        rng: Random seed of the random heads.
+        workers: Number of threads; by default all cores.
+        show: Number of heads in the table; 0 shows all.
+        inner: Show numbers without the first token and the query's own token.
+        page: Write a page with a map of the heads, the texts and the selected tokens.
+        progress: Called with the number of heads done and of all heads.
+        options: Further arguments of `hm.torch.probe`.
+
+    Raises:
+        ImportError: If the extra `probe` is not installed.
+
+    >>> import hardmax as hm
+    >>> hm.probe("no-such-model")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-model'
+    """
+    for name, number, least in (
+        ("queries", queries, 1),
+        ("null", null, 1),
+        ("length", length, 2),
+        ("show", show, 0),
+    ):
+        expect.whole(name, number, least)
+    is_file = isinstance(model, str | os.PathLike)
+    if is_file and not Path(model).exists():
+        raise FileNotFoundError(2, "No such file or directory", os.fspath(model))
+    if page is not None:
+        inputs = [each for each in (model, texts) if isinstance(each, str | os.PathLike)]
+        writable("page", page, *inputs)
+    try:
+        from hardmax.torch.prober import probe as measure
+        from hardmax.torch.probing.loading import load, read_texts
+        from hardmax.torch.probing.tables import null_notes
+
+        if isinstance(texts, str | os.PathLike):
+            texts = read_texts(texts)
+        loaded, tokenizer = load(Path(model)) if is_file else (model, tokenizer)
+    except ModuleNotFoundError as missing:
+        from hardmax._lib.extras import install
+
+        raise ImportError(f"probe needs {missing.name}: {install('probe')}") from missing
+    if is_file and tokenizer is None:
+        raise ValueError(f"{model} has no tokenizer; put the model's tokenizer.json into its folder")
+    for note in null_notes(null):  # before a long run, not after it
+        session().say(f"warning: {note}")
+    options |= {"rotary": "lift"} if lift else {}
+    with session().progress("probing", 1, progress) as bar, warnings.catch_warnings():
+        if page is not None or is_file:
+            warnings.filterwarnings("ignore", "[0-9]+ random head")  # the result has this note
+        heads = measure(
+            loaded,
+            texts,
+            tokenizer,
+            queries=queries,
+            null=null,
+            length=length,
+            layers=layers,
+            rng=rng,
+            workers=workers,
+            progress=bar.to,
+            **options,
+        )
+    name = os.fspath(model) if is_file else type(model).__name__
+    result = ProbeResult(name, heads, show or len(heads.heads), inner)
+    if page is not None:
+        session().show(result)
+        result.save(page)
+        session().say(f"{page}: open it in a browser")
+    return result

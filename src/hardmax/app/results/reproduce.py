@@ -1,0 +1,279 @@
+"""`reproduce`: the papers' figures, their claims, and the page that shows them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from hardmax.papers.figures.record import ClaimRecord, Counts, Record
+    from hardmax.papers.figures.reproduce import FigureJob
+
+STEPS = 100  # of the progress, for each figure
+CLAIM = ("id", "text", "expected", "measured", "holds")
+HEAD = ("", "claim", "expected", "measured")
+NO_DATA = "--data DIR"  # in the note of a figure that real data would change
+STAND_IN = re.compile(r"\.? Drawn (is the|are) surrogate")  # after the reason for it, in such a note
+ELSEWHERE = "; or name another folder by --data DIR"
+LONGEST = 80  # characters of a value on the terminal if the claim holds; the page shows all of them
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReproduceResult(Result):
+    """The figures that were made, the page that shows them, and the command that makes what is left, if any.
+
+    >>> import tempfile
+    >>> import hardmax as hm
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = hm.reproduce(["B-FIG-1a"], out=folder)
+    >>> done.holds, done.failed, done.report.name
+    (True, [], 'index.html')
+    """
+
+    schema: ClassVar[str] = "hardmax.reproduce/1"
+
+    figures: tuple[Record, ...]
+    report: Path
+    resume_command: str | None = None
+    data: Path | None = None  # the folder of real data, if one was given
+
+    @classmethod
+    def of(cls, job: FigureJob) -> ReproduceResult:
+        """What a job has made so far, with its page written."""
+        again = job.command(job.remaining) if job.remaining else None
+        return cls(tuple(job.done), job.report(), again, job.setting.data)
+
+    @property
+    def failed(self) -> list[ClaimRecord]:
+        """The claims that do not hold, of all figures."""
+        return [claim for record in self.figures for claim in record.failed]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every figure could be made and every claim holds."""
+        return all(record.holds for record in self.figures)
+
+    def counts(self, *, stand_in: bool) -> Counts:
+        """How many claims hold on data that stand in for the papers' own, or on all other data."""
+        from hardmax.papers.figures.record import Counts
+
+        claims = (claim for record in self.figures for claim in record.claims)
+        return Counts.of(claims, stand_in=stand_in)
+
+    @property
+    def interruption(self) -> str | None:
+        """After an interrupt: the command that makes the remaining figures."""
+        return self.resume_command and f"interrupted; to go on: {self.resume_command}"
+
+    @property
+    def headline(self) -> str:
+        """How many claims of how many figures hold."""
+        from hardmax.papers.figures.record import tally
+
+        return tally(self.figures)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per claim."""
+        return [
+            {"figure": record.id, **{name: asdict(claim)[name] for name in CLAIM}}
+            for record in self.figures
+            for claim in record.claims
+        ]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all claims hold, 1 if not, 130 if figures are left."""
+        if self.resume_command is not None:
+            return INTERRUPTED
+        return DONE if self.holds else NOT_AS_EXPECTED
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        return {
+            "figures": [
+                {
+                    "id": record.id,
+                    "title": record.title,
+                    "status": "made" if record.error is None else record.error,
+                    "seed": record.seed,
+                    "files": [str(self.report.parent / name) for name in record.files],
+                    "seconds": record.seconds,
+                    "claims": [asdict(claim) for claim in record.claims],
+                }
+                for record in self.figures
+            ],
+            "report": str(self.report),
+            "counts": {
+                name: self.counts(stand_in=there)._asdict()
+                for name, there in (("own_data", False), ("stand_ins", True))
+            },
+        }
+
+    def table(self) -> RenderableType:
+        """What `hardmax reproduce` prints."""
+        from rich.console import Console, Group
+        from rich.markup import escape
+
+        records = self.figures
+        rows = {record.id: [_row(claim) for claim in record.claims] for record in records}
+        # one set of widths for all figures, so that columns stand under each other down the page
+        columns = list(zip(HEAD, *itertools.chain(*rows.values()), strict=True))
+        room = Console().width
+        _, claim, *values = (max(map(len, column)) for column in columns)
+        values = [min(width, room // 4) for width in values]
+        widths = [2, min(claim, max(room - 2 - sum(values) - 2 * len(values) - 2, 20)), *values]
+        parts: list[RenderableType] = [_table([HEAD], ["bold"], widths)]
+        for record in records:
+            parts += ["", *_title(record, room)]
+            if record.error is not None:
+                parts.append(f"[bold red]NO[/]  could not be made: {escape(record.error)}")
+            styles = ["" if claim.holds else "red" for claim in record.claims]
+            parts.append(_table(rows[record.id], styles, widths))
+        last = f"{self.headline}; report: {escape(str(self.report))}"
+        return Group(*parts, "", *_more(records, self.data), last)
+
+
+@check_arguments
+def reproduce(
+    ids: str | Iterable[str] | None = None,
+    *,
+    paper: Literal["A", "B", "C", "D"] | None = None,
+    scale: Literal["quick", "day", "paper"] = "quick",
+    logits: Literal["printed", "scaled"] = "printed",
+    data: str | Path | None = None,
+    out: str | Path = "results",
+    progress: Callable[[int, int], object] | None = None,
+) -> ReproduceResult:
+    """Make the papers' figures, test their claims and write a report.
+
+    A figure that cannot be computed is recorded as such and the others are made. Long trainings keep their
+    state in ``out``/checkpoints: an interrupted one resumes from there, and a finished one is not repeated.
+
+    Args:
+        ids: Figures such as B-FIG-9a; by default all.
+        paper: Only the figures of this paper.
+        scale: Sizes of the experiments: quick, the paper's own, or day where the paper's take days.
+        logits: Logits of paper A's trainings on text: as printed, or divided by sqrt(d).
+        data: Folder of real data, for the figures that use it.
+        out: Folder that receives pictures, numbers, a record per figure and index.html.
+        progress: Called with the number of steps done and of all steps.
+
+    >>> import tempfile
+    >>> import hardmax as hm
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = hm.reproduce(["B-FIG-1b"], out=folder)
+    >>> [(record.id, record.holds) for record in result.figures]
+    [('B-FIG-1b', True)]
+    """
+    from hardmax.papers.figures.figure import recipes_of
+    from hardmax.papers.figures.reproduce import FigureJob
+
+    folder = None if data is None else Path(data)
+    if folder is not None and not folder.is_dir():
+        raise FileNotFoundError(f"data: no such directory: {folder}")
+    job = FigureJob(recipes_of(ids, paper), scale, folder, Path(out), logits)
+    count = len(job.recipes)
+    with session().progress("reproducing", STEPS * count, progress) as bar:
+        try:
+            for place, recipe in enumerate(job.recipes):
+                name = f"{recipe.id} ({place + 1} of {count})"
+
+                def report(share: float, what: str = "", /, name: str = name, place: int = place) -> None:
+                    bar.rename(f"{name} {what}".rstrip())
+                    bar.to(int(STEPS * (place + share)))
+
+                report(0.0)
+                session().say(_line(job.make(recipe, report)))
+                report(1.0)
+        except KeyboardInterrupt:
+            job.report()
+            session().keep("stopping; the finished figures are kept")
+    return ReproduceResult.of(job)
+
+
+def _line(record: Record) -> str:
+    if record.error is not None:
+        return f"{record.id}: could not be made: {record.error}"
+    from hardmax.papers.figures.record import summary
+
+    return f"{record.id}: {summary(record.claims)} ({record.seconds:.1f} s)"
+
+
+def _title(record: Record, room: int) -> list[str]:
+    from rich.markup import escape
+
+    first, *rest = textwrap.wrap(f"{record.id} {record.title}", room, subsequent_indent="    ")
+    return [f"[bold]{record.id}[/]{escape(first.removeprefix(record.id))}", *map(escape, rest)]
+
+
+def _more(records: Sequence[Record], data: Path | None) -> list[str]:
+    """How to get what these figures leave out: the papers' sizes, and real data instead of stand-ins."""
+    lines = []
+    if any(record.scale == "quick" for record in records):
+        lines.append("quick sizes; the papers' own take hours: hardmax reproduce --scale paper")
+    if data is not None:  # whoever gave a folder is not told to give one, but what it lacks
+        return [*lines, *_stand_ins(records, data)]
+    made_up = [record.id for record in records if any(NO_DATA in note for note in record.notes)]
+    if made_up:
+        lines += [
+            "synthetic data instead of reviews and images; for those, in a folder as docs/figures.md says:",
+            f"hardmax reproduce {' '.join(made_up)} --data DIR",
+        ]
+    return lines
+
+
+def _stand_ins(records: Sequence[Record], data: Path) -> list[str]:
+    """Why data are synthetic although a folder was given: files that it does not hold, or something else."""
+    from rich.markup import escape
+
+    lacks = f"the folder {data} holds none of these files, so synthetic data were used instead in"
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for record in records:
+        for note in record.notes:
+            reason, *stands_in = STAND_IN.split(note, 1)
+            if stands_in:
+                head = lacks if NO_DATA in reason else "synthetic data were used instead in"
+                ids, reasons = found.setdefault(head, ([], []))
+                ids.append(record.id)
+                reasons.append(f"  {reason.removesuffix(ELSEWHERE)}")
+    return [
+        escape(line)
+        for head, (ids, reasons) in found.items()
+        for line in (f"{head} {' '.join(dict.fromkeys(ids))}:", *dict.fromkeys(reasons))
+    ]
+
+
+def _row(claim: ClaimRecord) -> list[str]:
+    paper = "" if claim.paper is None else f" (paper: {claim.paper})"
+    if not claim.holds:  # in full, and with its name
+        return ["NO", f"{claim.text}{paper}: {claim.id}", claim.expected, claim.found]
+    return ["ok", claim.text + paper, _short(claim.expected), _short(claim.found)]
+
+
+def _table(rows: Sequence[Sequence[str]], styles: Sequence[str], widths: Sequence[int]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for width in widths:
+        table.add_column(width=width, overflow="fold")
+    for row, style in zip(rows, styles, strict=True):
+        table.add_row(*map(escape, row), style=style)
+    return table
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."

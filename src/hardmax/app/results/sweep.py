@@ -1,0 +1,407 @@
+"""`sweep`: the trials of a TOML file, each run once; counts, summaries and failures of its cells."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shlex
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.extras import install
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, visible
+from hardmax.app.results.result import Result
+from hardmax.app.results.session import session, spared, writable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from hardmax.app.results.session import Progress as Bar
+    from hardmax.trials.plan import Plan
+    from hardmax.trials.provenance import Function
+    from hardmax.trials.results import Sweep
+    from hardmax.trials.work import Pace
+
+LINE = 30.0  # seconds between lines of progress where no bar can be drawn
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepResult(Result):
+    """The state of a sweep: counts of trials, the failures, and a summary of each cell.
+
+    ``of`` names the results to show and ``varying`` the parameters in the table. `SweepResult.of_sweep` makes
+    one of what `hm.sweep` returned.
+
+    >>> import hardmax as hm
+    >>> found = hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 30, workers=0)
+    >>> from hardmax.app.results.sweep import SweepResult
+    >>> print(SweepResult.of_sweep(found))
+    d  trials                odd
+    2      30  16 of 30 (34-72%)
+    5      30  17 of 30 (37-75%)
+    60 done, 0 failed, 0 remaining, 0.0 s; results in memory
+    """
+
+    schema: ClassVar[str] = "hardmax.sweep/1"
+
+    seed: int
+    store: str
+    done: int
+    failed: int
+    remaining: int
+    seconds: float
+    failures: tuple[dict[str, Any], ...]
+    summary: tuple[dict[str, Any], ...]
+    varying: tuple[str, ...]
+    of: tuple[str, ...] | None = None
+    interrupted: bool = False
+    resume_command: str | None = None
+
+    @property
+    def interruption(self) -> str | None:
+        """After an interrupt: where trials are kept, and the command that resumes."""
+        kept = f"interrupted; what is done is kept in {self.store}; go on with: {self.resume_command}"
+        return kept if self.interrupted else None
+
+    @property
+    def headline(self) -> str:
+        """The counts of trials, the time, and where results are."""
+        counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
+        return f"{counts}, {self.seconds:.1f} s; results in {self.store}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per cell."""
+        return [
+            {name: value for name, value in each.items() if not isinstance(value, dict | list)}
+            | each.get("parameters", {})
+            for each in self.summary
+        ]
+
+    @classmethod
+    def of_sweep(
+        cls,
+        found: Sweep,
+        *,
+        store: str | None = None,
+        of: Sequence[str] | None = None,
+        varying: Sequence[str] | None = None,
+        seconds: float = 0.0,
+        command: str | None = None,
+        interrupted: bool = False,
+        resume_command: str | None = None,
+    ) -> SweepResult:
+        """Return the result of a sweep; ``command`` runs it again, or one of its trials alone."""
+        from hardmax.trials.summary import failures_of, summary_of
+
+        return cls(
+            found.store.meta["seed"],
+            store or _place(found),
+            found.done,
+            found.failed,
+            found.remaining,
+            seconds,
+            tuple(failures_of(found, command)),
+            tuple(summary_of(found, of)),
+            tuple(found.parameters if varying is None else varying),
+            None if of is None else tuple(of),
+            interrupted,
+            resume_command,
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all is done, 1 if trials failed, 3 if some remain, 130 after an interrupt."""
+        if self.interrupted:
+            return INTERRUPTED
+        if self.remaining:
+            return INCOMPLETE
+        return NOT_AS_EXPECTED if self.failed else DONE
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        return {
+            "seed": self.seed,
+            "store": self.store,
+            "done": self.done,
+            "failed": self.failed,
+            "remaining": self.remaining,
+            "seconds": self.seconds,
+            "failures": self.failures,
+            "summary": self.summary,
+        }
+
+    def table(self) -> Text:
+        """What `hardmax sweep` prints."""
+        from rich.text import Text
+
+        from hardmax.trials.summary import told
+
+        lines = told(self.summary, self.failures, self.varying, self.of)
+        return Text("\n".join([*lines, self.headline]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrialResult(Result):
+    """One trial that was run alone: its ``row``, or the ``error`` that it raised and the ``trace`` of it.
+
+    >>> import hardmax as hm
+    >>> found = hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 3, workers=0)
+    >>> from hardmax.app.results.sweep import TrialResult
+    >>> print(TrialResult.run(found, 1, 2))
+    d = 5
+    cell = 1
+    trial = 2
+    seed = 3954438669427764931
+    odd = True
+    """
+
+    schema: ClassVar[str] = "hardmax.sweep/1"
+
+    store: str
+    cell: int
+    trial: int
+    seed: int
+    parameters: dict[str, Any]
+    row: dict[str, Any] | None
+    error: str | None = None
+    trace: str | None = None
+
+    @classmethod
+    def run(
+        cls,
+        sweep: Sweep,
+        cell: int,
+        trial: int,
+        function: Function | str | None = None,
+        store: str | None = None,
+    ) -> TrialResult:
+        """Run a trial of a sweep in this process; what it raises is the user's own, and is kept."""
+        from hardmax.trials.grid import cell_key, seeds
+        from hardmax.trials.results import function_of, run_one
+
+        parameters = sweep.cells()[cell]
+        (seed,) = seeds(sweep.store.meta["seed"], cell_key(parameters), trial, trial + 1)
+        made = function_of(sweep, function)
+        where = (store or _place(sweep), cell, trial, seed, parameters)
+        try:
+            return cls(*where, run_one(sweep, cell, trial, made))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return cls(*where, None, f"{type(error).__name__}: {error}", traceback.format_exc())
+
+    @property
+    def exit_code(self) -> int:
+        """0 if it returned a row, 1 if it raised."""
+        return DONE if self.error is None else NOT_AS_EXPECTED
+
+    @property
+    def status(self) -> str:
+        """Complete, or what in the row is not finite."""
+        if self.row is None:
+            return "it raised"
+        odd = [name for name, x in self.row.items() if isinstance(x, float) and not math.isfinite(x)]
+        return f"not finite: {', '.join(odd)}" if odd else "complete"
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the JSON."""
+        return {
+            "store": self.store,
+            "cell": self.cell,
+            "trial": self.trial,
+            "seed": self.seed,
+            "parameters": self.parameters,
+            "error": self.error,
+            "row": self.row,
+            "status": self.status,
+        }
+
+    def table(self) -> str:
+        """What `hardmax sweep --trial` prints."""
+        found = {"error": self.error} if self.row is None else self.row
+        shown = {**self.parameters, "cell": self.cell, "trial": self.trial, "seed": self.seed}
+        return "\n".join(f"{name} = {value}" for name, value in (shown | found).items())
+
+
+def _place(found: Sweep) -> str:
+    return "memory" if found.store.path is None else str(found.store.path)
+
+
+@check_arguments
+def sweep_file(
+    file: str | os.PathLike[str],
+    *,
+    backend: Literal["local", "dask", "ray"] = "local",
+    address: str | None = None,
+    store: str | os.PathLike[str] | None = None,
+    seconds: float | None = None,
+    of: Sequence[str] | None = None,
+    csv: str | os.PathLike[str] | None = None,
+    parquet: str | os.PathLike[str] | None = None,
+    trial: str | None = None,
+    allow: Sequence[str] | None = None,
+    retry_failed: bool = False,
+    allow_changes: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> SweepResult | TrialResult:
+    """Run a function over a parameter grid; resumable.
+
+    Args:
+        file: TOML file that describes the sweep. It may name Python code, which is run.
+        backend: Where trials run.
+        address: Address of the cluster to join; without it one is started here.
+        store: File that keeps results; by default FILE.sqlite next to FILE.toml.
+        seconds: Stop after this many seconds; the same command resumes.
+        of: Result to summarize; may be repeated.
+        csv: Write all rows as CSV.
+        parquet: Write all rows as Parquet.
+        trial: Run one trial alone and record nothing.
+        allow: Module or file that FILE.toml may run in addition to files next to it.
+        retry_failed: Run failed trials again.
+        allow_changes: Resume although code, libraries or data have changed.
+        progress: Called with the number of trials done and of all trials.
+
+    See also:
+        `hm.sweep` runs a Python function.
+    """
+    from hardmax.trials.plan import read_plan
+    from hardmax.trials.results import Sweep
+    from hardmax.trials.store.errors import sqlite_errors
+    from hardmax.trials.sweep import watched_sweep as run
+
+    with session().stdout_free():
+        plan = read_plan(Path(file), allow or ())
+    place = plan.store if store is None else Path(store)
+    again = ["hardmax", "sweep", str(file), *([] if store is None else ["--store", str(store)])]
+    again += [word for name in allow or () for word in ("--allow", name)]
+    if seconds is not None and not seconds >= 0:
+        raise ValueError(f"seconds must be a number, 0 or more, got {seconds}")
+    if trial is not None:
+        if csv is not None or parquet is not None:
+            raise ValueError("`trial` runs one trial and records nothing; leave `csv` and `parquet` out")
+        return _alone(plan, place, trial)
+    _check_exports(plan, place, {"csv": csv, "parquet": parquet})
+    start, interrupted = time.monotonic(), False
+    with session().progress("sweeping", 1, progress) as bar, sqlite_errors(place), session().stdout_free():
+        watch = _Watch(bar, seconds)
+        try:
+            found = run(
+                plan.function,
+                plan.grid,
+                plan.trials,
+                store=place,
+                rng=plan.seed,
+                batched=plan.batched,
+                backend=backend,
+                address=address,
+                watch=watch.see,
+                retry_failed=retry_failed,
+                allow_changes=allow_changes,
+                **plan.options,
+            )
+        except KeyboardInterrupt as stop:
+            interrupted = True
+            session().keep("")
+            try:
+                found = Sweep.open(place)
+            except ValueError:  # before there was anything to keep
+                raise stop from None
+        except _OutOfTime:
+            found = Sweep.open(place)
+    where = ["--backend", backend] if backend != "local" else []
+    where += [] if address is None else ["--address", address]
+    result = SweepResult.of_sweep(
+        found,
+        store=str(place),
+        of=of or None,
+        varying=plan.varying,
+        seconds=time.monotonic() - start,
+        command=shlex.join(again),
+        interrupted=interrupted,
+        resume_command=shlex.join(again + where),
+    )
+    session().show(result)
+    for target, export in ((csv, found.to_csv), (parquet, found.to_parquet)):
+        if target is not None:
+            export(target)
+    if result.remaining and not interrupted:
+        session().say(f"{seconds:g} seconds are over; go on with: {result.resume_command}")
+    return result
+
+
+def _check_exports(plan: Plan, store: Path, targets: dict[str, str | os.PathLike[str] | None]) -> None:
+    """Refuse now what cannot be written when all trials are done, or would overwrite what they need."""
+    needed: list[str | os.PathLike[str]] = list(plan.files)
+    spared("store", store, *needed)
+    needed += [store, *(store.with_name(store.name + ending) for ending in ("-wal", "-shm", ".lock"))]
+    for name, target in targets.items():
+        if target is not None:
+            writable(name, target, *needed)
+            needed.append(target)
+    if targets["parquet"] is not None:
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise ImportError(f"`parquet` needs pyarrow ({error}): {install('export')}") from None
+
+
+class _OutOfTime(Exception):
+    """The seconds given are over."""
+
+
+class _Watch:
+    """Shows progress, and stops the sweep when its time is over."""
+
+    def __init__(self, bar: Bar, seconds: float | None) -> None:
+        self.bar = bar
+        self.end = None if seconds is None else time.monotonic() + seconds
+        self.next_line = time.monotonic() + LINE
+
+    def see(self, progress: Pace) -> None:
+        """Take note of a finished batch."""
+        settled = progress.done + progress.failed
+        if progress.compiling:
+            pace = "compiling kernels"
+        elif math.isfinite(progress.remaining):
+            pace = f"{progress.rate:,.3g} trials/s, {_duration(progress.remaining)} left"
+        else:
+            pace = "none finished yet"
+        failed = f", {progress.failed:,} failed" if progress.failed else ""
+        self.bar.rename(f"{settled:,} of {progress.total:,} trials{failed}, {pace}")
+        self.bar.to(settled, progress.total)
+        if not self.bar.allowed and time.monotonic() >= self.next_line:
+            self.next_line = time.monotonic() + LINE
+            session().say(self.bar.what)
+        if self.end is not None and time.monotonic() >= self.end and settled < progress.total:
+            raise _OutOfTime
+
+
+def _alone(plan: Plan, store: Path, which: str) -> TrialResult:
+    """Run one trial in this process. What it raises is the user's own, so its traceback is shown."""
+    from hardmax.trials.results import Sweep
+
+    opened = Sweep.open(store)
+    cells, trials = opened.cells(), opened.store.meta["trials"]
+    cell, _, trial = which.partition(":")
+    fits = re.fullmatch("[0-9]{1,18}:[0-9]{1,18}", which) is not None
+    if not (fits and int(cell) < len(cells) and int(trial) < trials):
+        raise ValueError(f"trial must be CELL:TRIAL, 0:0 to {len(cells) - 1}:{trials - 1}, got {which!r}")
+    with session().stdout_free():
+        result = TrialResult.run(opened, int(cell), int(trial), plan.function, str(store))
+    if result.trace is not None:
+        print(visible(result.trace), end="", file=sys.stderr)
+    return result
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as a person reads them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

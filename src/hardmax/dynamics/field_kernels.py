@@ -1,0 +1,216 @@
+"""Compiled parts of a flow: the force, one extrapolated step along it, and which slots weigh anything."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import boolean, float64, int64, types
+
+from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, VECTORIZED, njit
+from hardmax.dynamics.softmax import settle, take_logs
+
+# The force at a trial point may be anything; its exponents are capped here instead of overflowing.
+OVERFLOW = 300.0
+
+
+class Layout(NamedTuple):
+    """The slots and inputs that a force is a sum over."""
+
+    scores: np.ndarray  # (M,)
+    counts: np.ndarray  # (M,)
+    offsets: np.ndarray  # (n + 1,)
+    log_weights: np.ndarray  # (n,)
+    total: float
+    in_log: bool  # whether the slope is one by log u
+
+
+class Room(NamedTuple):
+    """What kernels write to."""
+
+    weights: np.ndarray  # (M,) zero-sum weights of the slots
+    inputs: np.ndarray  # (5, n) u, depth, lean, log mass, and log of the factor of an input's weights
+
+
+class Frame(NamedTuple):
+    """One step's own coordinates: state = start + sigma heading + z."""
+
+    tops: np.ndarray  # (n,) top slots
+    D: np.ndarray  # (M, r) keys minus that of their input's top slot
+    exponents: np.ndarray  # (M,) tau + D p at the start
+    rise: np.ndarray  # (M,) what they change along the heading
+    heading: np.ndarray  # (size,)
+    jacobian: np.ndarray  # (size, size) derivative of the speed by the state, at the start
+    tau: float
+    tau_rate: float  # its change along the heading
+
+
+LAYOUT = types.NamedTuple((VECTOR, VECTOR, INDEX, VECTOR, float64, boolean), Layout)
+ROOM = types.NamedTuple((OUT, OUT_TABLE), Room)
+FRAME = types.NamedTuple((OUT_INDEX, OUT_TABLE, OUT, OUT, OUT, OUT_TABLE, float64, float64), Frame)
+
+
+@njit(types.void(LAYOUT, INDEX, VECTOR, float64, SLOPE, ROOM), cache=True, nogil=True)
+def weigh(layout, tops, gaps, shift, log_slope, room):  # type: ignore[no-untyped-def]
+    """Weights of the slots, and log of what those of each input are to be multiplied with, plus the shift."""
+    u, depth, lean, log_mass, log_scale = (
+        room.inputs[0],
+        room.inputs[1],
+        room.inputs[2],
+        room.inputs[3],
+        room.inputs[4],
+    )
+    scores, counts, offsets = layout.scores, layout.counts, layout.offsets
+    settle(gaps, tops, scores, counts, offsets, shift, room.weights, u, depth, lean, log_mass)
+    if layout.in_log:
+        take_logs(tops, scores, lean, shift, depth, u)
+    for i in range(tops.size):
+        log_scale[i] = depth[i] - log_mass[i] + (log_slope(u[i]) + layout.log_weights[i])
+
+
+@njit(types.void(LAYOUT, INDEX, TABLE, VECTOR, float64, SLOPE, ROOM, OUT), cache=True, nogil=True)
+def fill_force(layout, tops, D, gaps, shift, log_slope, room, F):  # type: ignore[no-untyped-def]
+    """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
+    weigh(layout, tops, gaps, shift, log_slope, room)
+    weights, offsets = room.weights, layout.offsets
+    F[:] = 0.0
+    for i in range(tops.size):
+        scale = math.exp(min(room.inputs[4, i], OVERFLOW)) / layout.total
+        for slot in range(offsets[i], offsets[i + 1]):
+            weight = scale * weights[slot]
+            if weight != 0.0 and slot != tops[i]:
+                for j in range(F.size):
+                    F[j] += weight * D[slot, j]
+
+
+@njit(types.void(FRAME, float64, VECTOR, OUT), cache=True, nogil=True, fastmath=VECTORIZED)
+def _fill_gaps(frame, sigma, z, gaps):  # type: ignore[no-untyped-def]
+    """tau + logit gaps to the top slots at the distance sigma along the heading, and z beside it."""
+    exponents, rise, D = frame.exponents, frame.rise, frame.D
+    r = D.shape[1]
+    later = z[r] if z.size > r else 0.0
+    for slot in range(gaps.size):
+        gap = 0.0
+        for j in range(r):
+            gap += D[slot, j] * z[j]
+        gaps[slot] = exponents[slot] + sigma * rise[slot] + gap + later
+
+
+@njit(types.void(OUT_TABLE, types.intp[::1]), cache=True, nogil=True)
+def _factor(A, pivots):  # type: ignore[no-untyped-def]
+    """A = P L U in place, with partial pivoting; a small matrix is not worth a call to LAPACK."""
+    n = len(A)
+    for k in range(n):
+        best = k
+        for i in range(k + 1, n):
+            if abs(A[i, k]) > abs(A[best, k]):
+                best = i
+        pivots[k] = best
+        if best != k:
+            for j in range(n):
+                A[k, j], A[best, j] = A[best, j], A[k, j]
+        for i in range(k + 1, n):
+            A[i, k] /= A[k, k]
+            for j in range(k + 1, n):
+                A[i, j] -= A[i, k] * A[k, j]
+
+
+@njit(types.void(OUT_TABLE, types.intp[::1], OUT), cache=True, nogil=True)
+def _solve(A, pivots, y):  # type: ignore[no-untyped-def]
+    """y of A y = y, with the factors of A."""
+    n = len(A)
+    for k in range(n):
+        y[k], y[pivots[k]] = y[pivots[k]], y[k]
+    for i in range(1, n):
+        for j in range(i):
+            y[i] -= A[i, j] * y[j]
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            y[i] -= A[i, j] * y[j]
+        y[i] /= A[i, i]
+
+
+@njit(float64(LAYOUT, FRAME, float64, int64, SLOPE, ROOM, OUT), cache=True, nogil=True, error_model="numpy")
+def leap(layout, frame, sigma, order, log_slope, room, end):  # type: ignore[no-untyped-def]
+    """`flow.extrapolated` of the force itself, on either clock: fill in z at the end, return the error."""
+    D, heading, jacobian = frame.D, frame.heading, frame.jacobian
+    size, r = heading.size, D.shape[1]
+    timed = size > r
+    A, pivots = np.empty((size, size)), np.empty(size, np.intp)
+    gaps, F, z, move = np.empty(D.shape[0]), np.empty(r), np.empty(size), np.empty(size)
+    above, row = np.zeros((order, size)), np.zeros((order, size))
+    for parts in range(1, order + 1):
+        h = sigma / parts
+        for i in range(size):
+            for j in range(size):
+                A[i, j] = (1.0 if i == j else 0.0) - h * jacobian[i, j]
+        _factor(A, pivots)
+        z[:] = 0.0
+        for part in range(1, parts + 1):
+            along = part * h
+            _fill_gaps(frame, along, z, gaps)
+            now = frame.tau + along * frame.tau_rate + (z[r] if timed else 0.0)
+            fill_force(layout, frame.tops, D, gaps, now, log_slope, room, F)
+            square = 1.0 if timed else 0.0
+            for j in range(r):
+                square += F[j] * F[j]
+            length = math.sqrt(square)
+            for j in range(r):
+                move[j] = h * (F[j] / length - heading[j])
+            if timed:
+                move[r] = h * (1.0 / length - heading[r])
+            _solve(A, pivots, move)
+            for j in range(size):
+                z[j] += move[j]
+        above, row = row, above
+        for j in range(size):
+            row[0, j] = z[j]
+        for k in range(1, parts):
+            ratio = parts / (parts - k) - 1.0
+            for j in range(size):
+                row[k, j] = row[k - 1, j] + (row[k - 1, j] - above[k - 1, j]) / ratio
+    error = 0.0
+    for j in range(size):
+        end[j] = row[order - 1, j]
+        apart = abs(row[order - 1, j] - row[order - 2, j])
+        error = apart if apart > error or math.isnan(apart) else error
+    return error if math.isfinite(error) else np.inf
+
+
+@njit(
+    types.void(TABLE, VECTOR, VECTOR, VECTOR, INDEX, float64, boolean[::1], OUT_INDEX), cache=True, nogil=True
+)
+def choose(logits, taus, log_counts, base, offsets, cut, kept, tops):  # type: ignore[no-untyped-def]
+    """Which slots may weigh more than exp(cut) between a start and an end, and the top slots at the start.
+
+    ``logits`` and ``taus`` have a row for each of the two. Of an input of which no other slot is kept the top
+    one is not kept either: it would have no pull.
+    """
+    for i in range(tops.size):
+        top = offsets[i]
+        for slot in range(offsets[i], offsets[i + 1]):
+            if logits[0, slot] > logits[0, top]:
+                top = slot
+        tops[i] = top
+        least = cut - base[i]
+        some = False
+        for slot in range(offsets[i], offsets[i + 1]):
+            first = taus[0] + logits[0, slot] - logits[0, top]
+            rise = max(first, taus[1] + logits[1, slot] - logits[1, top])
+            kept[slot] = slot != top and rise + log_counts[slot] > least
+            some = some or kept[slot]
+        kept[top] = some
+
+
+@njit(types.void(TABLE, INDEX, INDEX, INDEX, OUT_TABLE), cache=True, nogil=True)
+def from_tops(keys, offsets, tops, seen, D):  # type: ignore[no-untyped-def]
+    """D = keys minus that of their input's top slot, where that is not the one that D was made for."""
+    top = np.empty(D.shape[1])
+    for i in range(tops.size):
+        if tops[i] != seen[i]:
+            for j in range(D.shape[1]):  # D may be keys itself
+                top[j] = keys[tops[i], j]
+            for slot in range(offsets[i], offsets[i + 1]):
+                for j in range(D.shape[1]):
+                    D[slot, j] = keys[slot, j] - top[j]
