@@ -339,7 +339,7 @@ class Problem(Layout):
         W: Any = None,
         loss: str | LossFunction = "logistic",
     ) -> Problem:
-        """Make a problem from keys, values, labels and a readout psi with its gradient, both on (n, e) arrays.
+        """Make a problem from keys, values, labels and a readout psi with its gradient, on (n, e) arrays.
 
         Where the keys equal the values, ``W`` maps them to the keys W x, as in `from_tokens`.
 
